@@ -1,51 +1,58 @@
-# The whole developer's life. Needs Python 3.11 or newer with venv and pip, gcc, make; Java 17 for Spark only.
-# Each target first installs what it needs into .venv, and again only when its sources changed.
+# Development tasks. Needs Python 3.11 or newer with venv and pip, gcc and make; Java 17 for Spark only.
+# Each target installs what it needs into .venv first, and again when pyproject.toml or the kernel changes.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BUILD_INPUTS := pyproject.toml setup.py $(wildcard src/headwater/records/kernel/*.px?)
-PIP := $(BIN)/pip --disable-pip-version-check -q
+PIP_LOUD := $(BIN)/pip --disable-pip-version-check
+PIP := $(PIP_LOUD) -q
 
-# Before the defaults of the simulators: faults are other ones each time, unless a seed is given.
+# Before the simulators' defaults: without SEED, each run of test-faults has a new seed.
 FAULTS := --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 SEED ?= 1
 SIM ?=
 MINUTES ?= 30
 
-.PHONY: help setup run demo test test-slow test-faults test-eos test-browser test-peers test-lowest peers check format sim sim-night bench docs docs-serve clean
+.PHONY: help setup run demo test test-slow test-faults test-eos test-browser test-peers test-lowest test-spark peers check format sim sim-night bench docs docs-serve clean
 
 help:
-	@echo "make run         a broker on 127.0.0.1:9092 with its data in ./data"
-	@echo "make test        all tests that a change must pass"
-	@echo "make test-slow   the tests that take minutes"
-	@echo "make test-faults a real cluster is hurt for MINUTES=10, and held to its promises; SEED=n for the same faults"
-	@echo "make test-eos    Spark's exactly-once sink while its processes are killed"
-	@echo "make test-browser the web console in Chromium, which apt-get install chromium chromium-driver has"
-	@echo "make test-peers  Headwater and Apache Kafka side by side, after make peers"
-	@echo "make test-lowest all tests on the oldest versions that pyproject.toml allows"
-	@echo "make check       format, lint, types, layers"
-	@echo "make format      rewrite the sources in the house format"
-	@echo "make sim         every simulator once, or those that SIM=groups names; SEED=n replays a run"
-	@echo "make sim-night   as many seeds as MINUTES=30 hold; tells which failed, and how to replay them"
-	@echo "make bench       every benchmark, or make bench-NAME for one of: broker, client, cluster, cold,"
-	@echo "                 controller, groups, hostile, log, mirror, net, peers, restart, spark, validation; bench-hostile takes"
-	@echo "                 HOSTILE_SECONDS=60 for each attack, HOSTILE_ATTACKS='Metadata;Fetch', HOSTILE_BEFORE=other/src"
-	@echo "make docs        build the documentation site into build/site"
-	@echo "make docs-serve  build the documentation site and serve it on 127.0.0.1:8000"
-	@echo "make peers       fetch Apache Kafka, its frameworks and Spark's Kafka connector with Maven into a cache folder; needs Java 17 to run"
-	@echo "make demo        a live pipeline: broker, orders, Spark, a verdict, a picture; needs Java 17"
-	@echo "make setup       the package with all extras, Spark included"
-	@echo "make clean       remove what was built here"
+	@echo "make run          start a broker on 127.0.0.1:9092 with its data in ./data"
+	@echo "make demo         run a live pipeline on Spark and check its output; needs Java 17"
+	@echo "make test         run all tests that a change must pass"
+	@echo "make check        check format, lint, types and layers"
+	@echo "make format       format the sources and fix what the linter can"
+	@echo "make setup        install the package with all extras, Spark included"
+	@echo "make docs         build the documentation site into build/site"
+	@echo "make docs-serve   build the documentation site and serve it on 127.0.0.1:8000"
+	@echo "make clean        remove what was built"
+	@echo
+	@echo "Longer tests"
+	@echo "make test-slow    tests that take minutes"
+	@echo "make test-faults  inject faults into a running cluster for MINUTES=10 and verify its guarantees; SEED=n repeats a run"
+	@echo "make test-eos     exactly-once writes from Spark while its processes are killed"
+	@echo "make test-browser the web console and the docs site in Chromium; needs the packages chromium and chromium-driver"
+	@echo "make peers        download Apache Kafka, its frameworks and Spark's Kafka connector into a cache folder; needs Maven"
+	@echo "make test-peers   Headwater beside Apache Kafka; needs Java 17 and make peers"
+	@echo "make test-lowest  all tests with the lowest versions that pyproject.toml allows"
+	@echo "make test-spark   the Spark tests on PySpark 4.2 and 4.3, each in its own virtual environment"
+	@echo "make sim          run every simulator once; SIM=groups selects one, SEED=n repeats a run"
+	@echo "make sim-night    run simulators with new seeds for MINUTES=30; prints failing seeds and how to repeat them"
+	@echo
+	@echo "make bench        run every benchmark except hostile; make bench-NAME runs one of: broker, client, cluster, cold,"
+	@echo "                  controller, groups, hostile, log, mirror, net, peers, restart, spark, validation"
+	@echo "                  bench-hostile takes HOSTILE_SECONDS=60 per attack, HOSTILE_ATTACKS='Metadata;Fetch' and"
+	@echo "                  HOSTILE_BEFORE=other/src to compare with"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# An editable install compiles nothing; compiled now, a broker is ready a quarter sooner.
+# An editable install leaves no byte code; compiling it now makes the first start a quarter faster.
 COMPILE := $(BIN)/python -m compileall -q src
 
 $(VENV)/.core: $(BIN)/python $(BUILD_INPUTS)
-	$(PIP) install -e .
+	@echo "Installing Headwater into $(VENV): about a minute, once"
+	@$(PIP_LOUD) install -e .
 	@$(COMPILE)
 	@touch $@
 
@@ -55,7 +62,8 @@ $(VENV)/.dev: $(BIN)/python $(BUILD_INPUTS)
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.demo: $(BIN)/python $(BUILD_INPUTS)
-	$(PIP) install -e '.[demo]'
+	@echo "Installing Headwater with Spark into $(VENV): some minutes, once"
+	@$(PIP_LOUD) install -e '.[demo]'
 	@$(COMPILE)
 	@touch $@ $(VENV)/.core
 
@@ -68,11 +76,10 @@ setup: $(VENV)/.all
 run: $(VENV)/.core
 	@$(BIN)/headwater start --listen 127.0.0.1:9092 --data ./data
 
-# Minutes the first time, for it installs Spark; half a minute then.
 demo: $(VENV)/.demo
 	@$(BIN)/python -m demo
 
-# The slowest tests are named, so that a slow one is noticed on the day it is written.
+# --durations names the slowest tests, so that a new slow test is noticed.
 test: $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow and not peers and not browser" --durations=5 --durations-min=1
 
@@ -88,7 +95,7 @@ test-browser: $(VENV)/.dev
 test-faults: $(VENV)/.dev
 	$(BIN)/python -m tests.cluster.faults $(FAULTS)
 
-# Kept outside the repository: ~/.cache/headwater/peers, or what HEADWATER_PEERS names.
+# Downloads go to ~/.cache/headwater/peers, or to $HEADWATER_PEERS.
 peers: $(VENV)/.dev
 	@$(BIN)/python -m tests.peers.jars
 
@@ -100,6 +107,19 @@ test-lowest: $(VENV)/.dev
 	test -d $(VENV)/lowest || $(PYTHON) -m venv $(VENV)/lowest
 	$(BIN)/uv pip install -q --python $(VENV)/lowest/bin/python --resolution lowest-direct -e '.[dev]'
 	$(VENV)/lowest/bin/pytest -n 2 --dist loadgroup -m "not slow and not peers and not browser"
+
+SPARK_VERSIONS ?= 4.2 4.3
+SPARK_TESTS ?= tests/spark tests/unit/spark
+
+test-spark: $(SPARK_VERSIONS:%=test-spark-%)
+
+test-spark-%: $(VENV)/spark-%/.installed
+	$(VENV)/spark-$*/bin/pytest -m "not slow and not peers and not browser" $(SPARK_TESTS)
+
+$(VENV)/spark-%/.installed: $(VENV)/.dev $(BUILD_INPUTS)
+	test -d $(@D)/bin || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip --disable-pip-version-check -q install -e '.[dev]' 'pyspark[connect]==$*.*'
+	@touch $@
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

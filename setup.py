@@ -1,6 +1,6 @@
-"""Builds the compiled record kernel, where a C compiler is at hand.
+"""Build the compiled record kernel if a C compiler is available.
 
-The extension is optional: without a compiler the install goes on and the pure twin serves.
+The extension is optional: without a compiler the pure Python kernel is used.
 """
 
 from pathlib import Path

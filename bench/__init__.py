@@ -1,1 +1,1 @@
-"""Benchmarks that judge: each figure is set against a goal, and a missed goal fails the run."""
+"""Benchmarks: figures are compared with goals, and a missed goal fails the run."""

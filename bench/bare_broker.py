@@ -1,9 +1,9 @@
-"""`python -m bench.bare_broker FILE`: the least that a Kafka client takes for a broker.
+"""Minimal broker for a Kafka client: `python -m bench.bare_broker FILE`.
 
-The limit that a broker in Python is measured against: what is received goes into a file with one
-`pwrite`, what is asked for leaves with one `sendfile`. One topic of one partition, one version of
-each API, nothing is checked, and a client that does not read its answers stops everybody. Offsets
-are stamped, since a consumer would not take the records otherwise.
+The upper limit for a broker in Python: received records are written to a file with one `pwrite`,
+fetched records are sent with one `sendfile`. It has one topic with one partition and one version of
+each API, validates nothing, and a client that does not read its responses blocks all others.
+Offsets are stamped, because a consumer would not accept the records otherwise.
 """
 
 import os
@@ -34,7 +34,7 @@ from headwater.protocol.messages.metadata import (
 from headwater.protocol.older_versions import Message
 from headwater.records import kernel
 
-# What is spoken: these versions have few fields, all at places that one addition finds.
+# Supported versions: they have few fields, all at fixed positions.
 _SPOKEN: Final = {
     ApiKey.PRODUCE: (0, 3),
     ApiKey.FETCH: (4, 4),
@@ -48,12 +48,12 @@ _OFFSET: Final = Struct(">q")
 _HEADER: Final = Struct(">hhih")
 _NAME: Final = Struct(">h").pack(len(TOPIC)) + TOPIC.encode()
 
-# A Produce up to the records, behind the client id: no transactional id, acks, timeout, one topic
-# of one partition.
+# A Produce request up to the records, after the client id: no transactional id, acks, timeout, one
+# topic of one partition.
 _BEFORE_RECORDS: Final = 2 + 2 + 4 + 4 + len(_NAME) + 4 + 4 + 4
 _PRODUCED: Final = Struct(f">iii{len(_NAME)}siihqqi")
 
-# A Fetch from its limit of time on; the offset and the limit of its only partition.
+# A Fetch request from its maximum wait on; the offset and the limit of its only partition.
 _FETCH: Final = Struct(f">iiiibi{len(_NAME)}siiqi")
 _FETCHED: Final = Struct(f">iiii{len(_NAME)}siihqqii")
 
@@ -79,7 +79,7 @@ class _BareBroker:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT)
         self._size = os.fstat(self._file).st_size
         self._positions, self._end_offset = _positions_in(self._file, self._size)
-        # Fetches that found nothing: they are answered by the next Produce, whenever that comes.
+        # Empty fetches, answered by the next Produce.
         self._waiting: list[tuple[_Connection, int, int]] = []
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
@@ -99,9 +99,9 @@ class _BareBroker:
                     connections.pop(descriptor).socket.close()
 
     def _receive(self, connection: _Connection) -> bool:
-        """One receive, and all whole frames; False when the peer has gone."""
+        """Receive once and handle all complete frames; False after a disconnect."""
         start, end = connection.start, connection.end
-        # Not beyond a large frame: what comes after it would have to be moved to the front.
+        # Not beyond a large frame: the bytes after it would have to be moved to the front.
         room_end = max(start + connection.frame_bytes, end + _RECEIVE_BYTES)
         try:
             count = connection.socket.recv_into(connection.view[end:room_end])
@@ -174,7 +174,7 @@ class _BareBroker:
             self._fetch(connection, correlation_id, offset, _BUFFER_BYTES)
 
     def _other(self, frame: memoryview) -> bytes:
-        """What is asked once at the beginning."""
+        """Answer the requests that a client sends once at the start."""
         header = read_request_header(frame)
         body = write(self._other_response(header.api.key), header.version)
         parts = response_frame(header.api, header.version, header.correlation_id, body)
@@ -202,7 +202,7 @@ class _BareBroker:
 
 
 def _positions_in(descriptor: int, size: int) -> tuple[dict[int, int], int]:
-    """Where each batch of a segment begins, by its base offset; and the offset after the last."""
+    """Return the position of each batch of a segment by base offset, and the log end offset."""
     positions: dict[int, int] = {}
     position = end_offset = 0
     while position < size:

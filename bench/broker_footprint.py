@@ -1,4 +1,4 @@
-"""How soon a broker is ready, and how much memory it holds when nobody asks it for anything."""
+"""Start time of a broker, and its memory when idle."""
 
 import statistics
 import subprocess
@@ -46,7 +46,7 @@ def _interpreter_seconds() -> float:
 
 
 def _await_folders(directory: Path) -> None:
-    """Folders are made in the background; they cost memory once they are there."""
+    """Wait for the partition directories, which are created in the background and cost memory."""
     for _ in range(600):
         if len(list(directory.glob("many-*"))) == PARTITIONS:
             return

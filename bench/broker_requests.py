@@ -1,9 +1,8 @@
-"""What a small request costs a broker, and how long a record is on its way.
+"""CPU cost of a small request, and end-to-end latency of a record.
 
-What a reader would get wrong: in the rate of pipelined requests the client has next to nothing to
-do, since it sends what was written beforehand. One at a time, and from end to end, both sides and
-two changes of context between them are in the figure; the bare loop beside it says how much of
-that is ours.
+Note: for pipelined requests the client has next to nothing to do, because it sends prebuilt frames.
+One-at-a-time and end-to-end figures include both sides and two context switches; the bare broker's
+figure shows how much of that is Headwater's.
 """
 
 import statistics
@@ -34,7 +33,7 @@ ALONE: Final = 5_000
 RECORDS_PER_SECOND: Final = 5_000
 TAIL_SECONDS: Final = 3.0
 
-# What Kafka's newest Java client would send, but for the topic id that later versions have.
+# What Kafka's newest Java client would send, except for the topic ids of later versions.
 NEWEST_NAMED_PRODUCE: Final = 12
 
 PRODUCER: Final = {"acks": "1", "linger.ms": "0", "socket.nagle.disable": "true"}
@@ -108,7 +107,7 @@ def _measure_tail(bench: Bench, server: Server, bare: Server) -> None:
             "broker": lambda: percentiles_us(ours.run(TAIL_SECONDS)),
             "bare": lambda: percentiles_us(limit.run(TAIL_SECONDS)),
         }
-        # The first run also waits for connections and for modules to be loaded.
+        # The first run also includes connecting and loading modules.
         in_turn(contenders, 1)
         rounds = in_turn(contenders, ROUNDS)
     _record_percentiles(bench, "from producer to consumer at 5,000 records/s", rounds)
@@ -128,14 +127,14 @@ _LABELS: Final = ("p50", "p99", "p99.9")
 
 
 def percentiles_us(took_ns: Sequence[int]) -> list[float]:
-    """p50, p99 and p99.9."""
+    """Return p50, p99 and p99.9."""
     ordered = sorted(took_ns)
     last = len(ordered) - 1
     return [ordered[round(last * share)] / 1e3 for share in (0.5, 0.99, 0.999)]
 
 
 class Tail:
-    """A producer at a steady pace and a consumer that follows it, both librdkafka."""
+    """Producer at a constant rate and a consumer at the log end, both librdkafka."""
 
     def __init__(self, port: int, topic: str = TOPIC) -> None:
         self._held = ExitStack()
@@ -155,7 +154,7 @@ class Tail:
         per_second: int = RECORDS_PER_SECOND,
         also_until: threading.Event | None = None,
     ) -> list[int]:
-        """Send for so long, and until an event; how long each record was on its way, in ns."""
+        """Send for `seconds`, or until an event; return the latency of each record in ns."""
         padding = bytes(VALUE_BYTES - SENT_NS.size)
         began, count = time.perf_counter(), 0
         interval = 1 / per_second

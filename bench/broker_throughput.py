@@ -1,10 +1,10 @@
-"""How many megabytes a broker takes and gives, beside a bare loop that serves the same client.
+"""Produce and consume throughput of a broker, compared with a bare broker.
 
 The client is librdkafka with 100-byte records. It is often the slowest of the three processes, so
-the same is measured with requests that were written beforehand, where only the server has work.
+the same is measured with prebuilt requests, where only the server has work.
 
-What a reader would get wrong: CPU seconds per gigabyte are those of the server alone, and mean
-something even where client and server share cores. The rates do not, but their ratio does.
+Note: CPU seconds per gigabyte are those of the server alone, and are meaningful even if client and
+server share cores. The rates are not, but their ratio is.
 """
 
 import statistics
@@ -32,7 +32,7 @@ PRODUCER: Final = {
     "queue.buffering.max.messages": "500000",
     "queue.buffering.max.kbytes": "262144",
 }
-# The client fetches on while its records wait, else it would pause for a second each time.
+# The client keeps fetching while its records are queued; otherwise it would pause for a second.
 CONSUMER: Final = {"queued.min.messages": "10000000", "fetch.queue.backoff.ms": "1"}
 
 SHARE: Final = 0.6
@@ -40,7 +40,7 @@ SHARE: Final = 0.6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """What one round moved, and what it took."""
+    """Bytes, time and CPU time of one round."""
 
     size_bytes: int
     seconds: float
@@ -91,7 +91,7 @@ def _compare(
     broker: Callable[[], Transfer],
     bare: Callable[[], Transfer],
 ) -> None:
-    # The first writes into memory that the machine has not touched before are the slowest.
+    # The first writes to memory that the machine has not used before are the slowest.
     broker()
     rounds = in_turn({"broker": broker, "bare": bare}, ROUNDS)
     rate = {label: _median_rate(transfers) for label, transfers in rounds.items()}
@@ -126,7 +126,7 @@ def _broker_with_topic() -> Iterator[Server]:
 def _fresh(
     serving: Callable[[], AbstractContextManager[Server]], run: Callable[[Server], int]
 ) -> Transfer:
-    """One run on a server of its own, whose files go with it: they never reach the disk."""
+    """Run once on a new server whose files are deleted with it and never reach the disk."""
     with serving() as server:
         return _measured(server, lambda: run(server))
 

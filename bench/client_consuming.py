@@ -1,9 +1,11 @@
-"""How many records a second each client reads: ours beside aiokafka, kafka-python and Confluent's.
+"""Consumer throughput: Headwater's client, aiokafka, kafka-python and confluent-kafka.
 
-All read the same records of one partition from the same broker, 500 at a time, and look at every
-value. What a reader would get wrong: our table has no object per record, so nothing looks at its
-values; what is compared is the work until an application can have them. Confluent's client stands
-there twice: with the values, and with the same table that ours gives.
+All read the same records of one partition from the same broker, 500 at a time, and touch every
+value.
+
+Note: Headwater's table has no object per record, so its values are not touched; the comparison is
+the work until an application can use them. confluent-kafka is measured twice: with the values, and
+with the same table.
 """
 
 import asyncio
@@ -35,12 +37,12 @@ from tests.compat.foreign import load
 
 AT_ONCE: Final = 500
 ROWS_AT_ONCE: Final = 10_000
-# The slow clients read fewer records, so that a round takes about as long for each.
+# Slow clients read fewer records, so that a round takes about as long for each.
 RECORDS: Final = 1_000_000
 FEW_RECORDS: Final = 60_000
 POLL_S: Final = 10.0
 RAW_BYTES: Final = 8 * 1_048_576
-LIMIT: Final = "answers that nobody looks into"
+LIMIT: Final = "responses that are not decoded"
 
 GOALS: Final = (
     Goal("poll", "kafka-python, reading", KAFKA_PYTHON_GOAL),
@@ -112,7 +114,7 @@ def _table(servers: str, topic: str, count: int, *, views: bool) -> float:
 
 
 def _look(records: Any) -> int:
-    """Touch every value, as any application does."""
+    """Touch every value, as an application does."""
     count = 0
     for record in records:
         if record.value is not None:
@@ -163,7 +165,7 @@ def _confluent(servers: str, topic: str, count: int) -> float:
 
 
 def _confluent_table(servers: str, topic: str, count: int) -> float:
-    """What a user of that client does who wants a table, with the columns of ours."""
+    """What a user of confluent-kafka does to get a table, with the same columns."""
 
     def take(consumer: confluent_kafka.Consumer) -> int:
         messages = consumer.consume(ROWS_AT_ONCE, POLL_S)

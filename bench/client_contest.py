@@ -1,9 +1,10 @@
-"""What clients that read or send are compared by: sizes, rounds, goals, the limit of the machine.
+"""Compare clients: sizes, rounds, goals and the limit of the machine.
 
-A contender is a run that returns records a second. What a reader would get wrong: beside the goals
-stands what this machine can do at all, with requests that were written beforehand and answers that
-nobody looks into. Where a goal lies above that, it is the machine that misses it. A client may get
-a little more than all of it: it receives in one thread and works in another.
+A contender is a function that returns records per second.
+
+Note: besides the goals, the limit of this machine is measured, with prebuilt requests and responses
+that are not decoded. If a goal is above the limit, the machine is what misses it. A client may
+slightly exceed the limit, because it receives in one thread and works in another.
 """
 
 import statistics
@@ -14,7 +15,7 @@ from typing import Final, NamedTuple
 from bench.harness import Bench, in_turn
 
 ROUNDS: Final = 3
-# A size of values, and by how much less of them there are.
+# Value size, and the divisor of the number of records.
 SIZES: Final = ((100, 1), (1_024, 4))
 
 AIOKAFKA_GOAL: Final = 2.0
@@ -25,7 +26,7 @@ Run = Callable[[], float]
 
 
 class Goal(NamedTuple):
-    """One contender shall be so many times as fast as another."""
+    """Goal: one contender is at least `times` as fast as another."""
 
     label: str
     against: str
@@ -41,7 +42,7 @@ def compare(
     limited: str,
     limit: str,
 ) -> None:
-    """Let all run in turn, and hold the medians to the goals and one of them to the limit."""
+    """Run all contenders in turn, and compare the medians with the goals and the limit."""
     rates = {
         label: statistics.median(found) for label, found in in_turn(contenders, ROUNDS).items()
     }

@@ -1,10 +1,11 @@
-"""How many records a second each client sends: ours beside aiokafka, kafka-python and Confluent's.
+"""Producer throughput: Headwater's client, aiokafka, kafka-python and confluent-kafka.
 
-All send the same values to the same broker, with acks=all and idempotence, batches of 64 KiB that
-linger for 5 ms, and every record has been confirmed when the clock stops. What a reader would get
-wrong: broker and client share the machine's cores, so a fast client measures the broker as well.
-And `send_table` does more than what it is compared with first, a loop over one and the same object;
-the other line has rows of a table in both.
+All send the same values to the same broker, with acks=all, idempotence, batches of 64 KiB and 5 ms
+of linger, and every record is acknowledged when the clock stops.
+
+Note: broker and client share the machine's cores, so a fast client also measures the broker. And
+`send_table` does more than its first counterpart, a loop over the same object; the other line has
+rows of a table in both.
 """
 
 import asyncio
@@ -37,15 +38,15 @@ from tests.compat.foreign import load
 TOPIC: Final = "bench"
 BATCH_BYTES: Final = 65_536
 LINGER_MS: Final = 5
-# The slow clients send fewer records, so that a round takes about as long for each.
+# Slow clients send fewer records, so that a round takes about as long for each.
 RECORDS: Final = 200_000
 FEW_RECORDS: Final = 40_000
 ROWS: Final = 1_000_000
 ROWS_AT_ONCE: Final = 10_000
-# What a request of a table has in it, and as many in flight.
+# Size and number in flight of `send_table`'s requests.
 RAW_BYTES: Final = 1_000_000
 RAW_IN_FLIGHT: Final = 5
-LIMIT: Final = "requests that were written beforehand"
+LIMIT: Final = "prebuilt requests"
 
 GOALS: Final = (
     Goal("send", "kafka-python", KAFKA_PYTHON_GOAL),
@@ -161,7 +162,7 @@ def _confluent(servers: str, value: bytes, count: int) -> float:
 
 
 def _rows(servers: str, value: bytes, count: int) -> float:
-    """What a user of that client does with a table."""
+    """What a user of confluent-kafka does with a table."""
     table = pa.table({"value": pa.array([value] * count, pa.binary())})
     producer = _confluent_producer(servers)
     began = time.perf_counter()
@@ -173,7 +174,7 @@ def _rows(servers: str, value: bytes, count: int) -> float:
 
 
 def _confluent_producer(servers: str) -> ConfluentProducer:
-    # Its own batch limit of a million bytes stays: it is what its users get.
+    # Its default batch.size of a million bytes stays: it is what its users get.
     producer = ConfluentProducer(
         {
             "bootstrap.servers": servers,

@@ -1,7 +1,7 @@
-"""How soon a cluster is there, and how long a producer notices that a broker has gone.
+"""Start time of a cluster, and the stall of a producer when a broker fails or stops.
 
-What a reader would get wrong: a killed broker is noticed by its refusals, long before its session
-has ended. The sessions here are of two lengths to show that they do not matter.
+Note: a killed broker is detected by its refused connections, long before its session has expired.
+Two session timeouts are measured to show that they do not matter.
 """
 
 import os
@@ -88,9 +88,9 @@ def _bring_back(cluster: BenchCluster, broker: int) -> None:
 
 
 def _ready_seconds() -> float:
-    """As a person starts it."""
+    """Start a cluster with the command line, as a user does."""
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as folder:
-        # Ports are not kept free, so somebody may be quicker.
+        # Free ports are not reserved, so another process may take one.
         for _ in range(_TRIES):
             found_s = _try_to_start(Path(folder))
             if found_s is not None:

@@ -1,4 +1,4 @@
-"""Three brokers with thousands of partitions: what they cost when idle, and when a broker dies."""
+"""Three brokers with thousands of partitions: cost when idle, and when a broker fails."""
 
 import statistics
 import time
@@ -12,7 +12,7 @@ TOPIC_NAMES: Final = [f"topic-{number}" for number in range(30)]
 PARTITIONS_OF_A_TOPIC: Final = 100
 SESSION_MS: Final = 6_000
 IDLE_SECONDS: Final = 20.0
-# Logs are made, fetch sessions begun: not what idling costs.
+# Logs are created and fetch sessions started, which is not the cost of idling.
 SETTLING_SECONDS: Final = 10.0
 
 
@@ -55,7 +55,7 @@ def _measure_death(bench: Bench, cluster: BenchCluster) -> None:
         return all(each.leader_id not in (victim, -1) for each in found)
 
     for via in range(victim):
-        # To look at all of them is work too, so that waits until the first are done.
+        # Checking all topics is work too, so it waits until the first ones are done.
         await_true(partial(is_replaced, via, TOPIC_NAMES[0]))
     await_true(lambda: all(map(is_replaced, range(victim))))
     seconds = time.monotonic() - killed_s

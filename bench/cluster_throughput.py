@@ -1,7 +1,7 @@
-"""What replication costs: acks=all on three replicas beside acks=1 on one, in the same cluster.
+"""Cost of replication: acks=all on three replicas compared with acks=1 on one.
 
-The CPU time for a replicated gigabyte is what all brokers spent more than without replication,
-over the bytes of both copies.
+The CPU time per replicated gigabyte is what all brokers spent in addition to a run without
+replication, divided by the bytes of both copies.
 """
 
 import statistics
@@ -33,7 +33,7 @@ _PRODUCER: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What one round took."""
+    """Time and CPU time of one round."""
 
     seconds: float
     cpu_seconds: float
@@ -48,7 +48,7 @@ def measure(bench: Bench) -> None:
             REPLICATED: lambda: _load(cluster, REPLICATED, acks=-1),
             SINGLE: lambda: _load(cluster, SINGLE, acks=1),
         }
-        # The first round also waits for modules to be loaded.
+        # The first round also loads modules.
         in_turn(contenders, 1)
         rounds = in_turn(contenders, ROUNDS)
     size_mb = RECORDS * VALUE_BYTES / 1e6
@@ -81,7 +81,7 @@ def _load(cluster: BenchCluster, topic: str, *, acks: int) -> Load:
     with BulkProducer(leader.port, topic, {**_PRODUCER, "acks": str(acks)}) as producer:
         producer.produce(bytes(VALUE_BYTES), RECORDS)
     seconds = time.perf_counter() - began
-    # Followers of a topic with acks=1 would be behind; there are none.
+    # With acks=1, followers would lag behind; there are none.
     cpu_seconds = sum(cluster.cpu_seconds) - cpu_before
     frame = produce_frame(1, topic=topic, acks=acks)
     _, p99_us, _ = percentiles_us(produce_one_at_a_time(leader.port, frame, ALONE))

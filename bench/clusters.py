@@ -1,7 +1,7 @@
-"""Clusters for benchmarks: three brokers and a ZooKeeper, and what a writer hears of them.
+"""Clusters for benchmarks: three brokers and a ZooKeeper, and a steady producer.
 
-What a reader would get wrong: a cluster's processes share this machine with the client, so rates of
-three brokers on two cores say what replication costs, and not what three machines would do.
+Note: a cluster's processes share this machine with the client, so rates of three brokers on two
+cores show the cost of replication, not what three machines would achieve.
 """
 
 import threading
@@ -30,7 +30,8 @@ BROKERS: Final = 3
 PATIENCE_S: Final = 180
 
 _METADATA_VERSION: Final = 9
-# A killed leader is missed at once, and its partitions flow again when records do.
+# A killed leader is noticed at once; its partitions have recovered when records are acknowledged
+# again.
 _SHOWN_S: Final = 3.0
 _FLOWS_S: Final = 0.5
 _LOOK_S: Final = 0.05
@@ -38,7 +39,7 @@ _BETWEEN_RECORDS_S: Final = 0.005
 
 
 class AnyBroker(Protocol):
-    """A broker of Headwater or of Apache Kafka, in a process of its own."""
+    """Broker of Headwater or Apache Kafka in its own process."""
 
     @property
     def pid(self) -> int: ...
@@ -57,7 +58,7 @@ class AnyBroker(Protocol):
 
 
 class AnyCluster(Protocol):
-    """Whose brokers have the ids from 0."""
+    """Cluster whose brokers have ids from 0."""
 
     @property
     def brokers(self) -> Sequence[AnyBroker]: ...
@@ -71,13 +72,13 @@ class AnyCluster(Protocol):
 
 
 def headwater_cluster(settings: Mapping[str, Value] | None = None) -> EmbeddedCluster:
-    # Not the session's, which may be short: a start is not what is measured.
+    # Not the session timeout, which may be short: the start is not measured.
     patient: dict[str, Value] = {"zookeeper.connection.timeout.ms": PATIENCE_S * 1_000}
     return EmbeddedCluster(BROKERS, {**patient, **(settings or {})}, patience_s=PATIENCE_S)
 
 
 class BenchCluster:
-    """A cluster, the CPU time of its brokers, and its topics."""
+    """Cluster with the CPU time of its brokers, and its topics."""
 
     def __init__(self, cluster: AnyCluster) -> None:
         self._cluster = cluster
@@ -98,11 +99,11 @@ class BenchCluster:
 
     @property
     def cpu_seconds(self) -> list[float]:
-        """CPU time of each broker that runs."""
+        """CPU time of each running broker."""
         return [cpu_seconds_of(each.pid) for each in self.brokers if each.is_running]
 
     def new_topics(self, *names: str, partitions: int = 1, replicas: int = BROKERS) -> None:
-        """Make topics, and wait until all brokers know all leaders, and all is in sync."""
+        """Create topics, and wait until all brokers know all leaders and every ISR is complete."""
         admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 2})
         topics = [NewTopic(name, partitions, replicas) for name in names]
         for made in admin.create_topics(topics, request_timeout=PATIENCE_S).values():
@@ -111,18 +112,18 @@ class BenchCluster:
             self.await_in_sync(*names, via=each, count=len(names) * partitions * replicas)
 
     def await_in_sync(self, *topics: str, via: int, count: int) -> None:
-        """Wait until one broker knows of so many replicas in sync."""
+        """Wait until a broker reports `count` replicas in ISRs."""
         await_true(
             lambda: sum(len(each.isr_nodes) for each in self.partitions(*topics, via=via)) == count
         )
 
     def leader_of(self, topic: str) -> int:
-        """Of the topic's first partition."""
+        """Return the leader of the topic's first partition."""
         (via, *_) = (each for each, one in enumerate(self.brokers) if one.is_running)
         return self.partitions(topic, via=via)[0].leader_id
 
     def partitions(self, *topics: str, via: int) -> list[MetadataResponsePartition]:
-        """What one broker says of the partitions of topics, or of all there are."""
+        """Return a broker's metadata of topics' partitions, or of all."""
         asked = tuple(MetadataRequestTopic(name=name) for name in topics) or None
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
         response = ask(self.brokers[via].port, request, _METADATA_VERSION)
@@ -131,7 +132,7 @@ class BenchCluster:
 
 
 class SteadyWriter:
-    """Writes a record every few milliseconds with acks=all, and notes when each is acknowledged."""
+    """Writes a record every few milliseconds with acks=all."""
 
     def __init__(self, servers: str, topic: str) -> None:
         self._producer = Producer(
@@ -164,13 +165,13 @@ class SteadyWriter:
         self._thread.join()
 
     def longest_pause(self, since_s: float) -> tuple[float, float]:
-        """How long nothing was acknowledged, and when that was over."""
+        """Return the longest time without an acknowledgement, and when it ended."""
         times = [since_s, *(each for each in self.acknowledged_s if each > since_s)]
         pauses = [(after - before, after) for before, after in pairwise(times)]
         return max(pauses, default=(0.0, since_s))
 
     def has_recovered(self, since_s: float) -> bool:
-        """Whether records are acknowledged, so long after something that it has surely shown."""
+        """Return whether records are acknowledged, long enough after the fault."""
         now_s = time.monotonic()
         return now_s > since_s + _SHOWN_S and self.acknowledged_s[-1] > now_s - _FLOWS_S
 

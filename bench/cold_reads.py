@@ -1,10 +1,10 @@
-"""What a consumer that lags does to one that does not.
+"""Effect of a lagging consumer on a tailing one.
 
-Four gigabytes are written and dropped from the page cache. Then a tailing consumer is measured in
-turn alone and beside a reader of the cold range.
+Four gigabytes are written and dropped from the page cache. Then a tailing consumer is measured
+alternately alone and while another one reads the cold range.
 
-What a reader would get wrong: the lagging reader is a process of its own that looks at no record,
-because its client's CPU time would otherwise be taken for the broker's fault.
+Note: the lagging consumer is a process that decodes no records, because its CPU time would
+otherwise be attributed to the broker.
 """
 
 import os
@@ -47,8 +47,8 @@ def measure(bench: Bench) -> None:
         _record(bench, quiet, lagging)
         bench.record("cold range resident after", _resident_share(segments), "", at_most=0.05)
         tails = (directory / f"{TOPIC}-0").glob("*.log")
-        # Not all of it: about 1% was seen to be gone, and who took it is not known. A system that
-        # reclaims by itself (DAMON) is one suspect.
+        # Not all of it: about 1% was observed to be gone for an unknown reason. Proactive reclaim
+        # by the kernel (DAMON) is one suspect.
         bench.record("tail resident after", _resident_share(tails), "", at_least=0.95)
 
 
@@ -70,7 +70,7 @@ def _record(bench: Bench, quiet: list[list[float]], lagging: list[list[float]]) 
 def _rounds(
     tail: Tail, server: Server, records: int
 ) -> tuple[list[list[float]], list[list[float]]]:
-    """Percentiles of the tail alone and beside the reader, one pair per round."""
+    """Return percentiles of the tailing consumer alone and with the lagging one, per round."""
     tail.run(1)
     quiet, lagging = [], []
     for turn in range(ROUNDS):
@@ -101,7 +101,7 @@ def _fill(server: Server) -> int:
 def _drop(segments: Iterable[Path]) -> None:
     for segment in segments:
         with segment.open("rb+") as file:
-            # Only what is on disk can be dropped.
+            # Only pages that are on disk can be dropped.
             os.fdatasync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -122,7 +122,7 @@ def _size(path: Path) -> int:
 
 
 def _lag(port: int, first: int, last: int) -> None:
-    """Read from one offset to another as fast as it goes."""
+    """Read from one offset to another as fast as possible."""
     reader = RawReader(port, topic=COLD_TOPIC)
     reader.offset = first
     while reader.offset < last:

@@ -1,7 +1,7 @@
-"""Under which conditions a figure was measured: without them it cannot be compared.
+"""Conditions of a measurement, without which figures cannot be compared.
 
-Everything here may be missing on some machine; what cannot be learned is said to be unknown and
-never stops a benchmark.
+Every part may be unavailable on some machine; it is then reported as unknown and never stops a
+benchmark.
 """
 
 import os
@@ -17,7 +17,7 @@ UNKNOWN = "unknown"
 
 
 def present_conditions() -> dict[str, object]:
-    """The machine, the versions and the moment, in a form that JSON takes."""
+    """Return machine, versions and time in a form suitable for JSON."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "cpu": _cpu_model(),
@@ -42,7 +42,7 @@ def _cpu_model() -> str:
 
 
 def _commit() -> str:
-    """The short commit, marked when the tree differs from it."""
+    """Return the short commit hash, marked if the working tree has changes."""
     try:
         described = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=12"],
@@ -57,4 +57,4 @@ def _commit() -> str:
 
 
 def _record_kernel() -> str:
-    return "compiled" if kernel.IS_COMPILED else "twin"
+    return "compiled" if kernel.IS_COMPILED else "pure"

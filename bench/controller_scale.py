@@ -1,11 +1,11 @@
-"""What a controller's takeover and a broker's death cost, in a cluster that no laptop could run.
+"""Cost of a controller failover and a broker failure in a large cluster.
 
-The controller and the receptions of all its brokers are the shipped code, in one process; the store
-agrees soon, and messages go through their bytes from hand to hand. So the figures are steps and CPU
-time, not waiting: what a network and a store add is theirs.
+The controller and the metadata caches of all brokers are the shipped code, in one process; the
+store accepts every write, and messages are encoded and decoded without a network. So the figures
+are steps and CPU time, not waiting: network and ZooKeeper are not included.
 
-What a reader would get wrong: the brokers' time is spent on as many machines as there are brokers,
-and is told for one of them.
+Note: the brokers' time would be spent on as many machines as there are brokers, and is reported for
+one of them.
 """
 
 import gc
@@ -58,7 +58,7 @@ _MIB: Final = 2**20
 
 
 def measure(bench: Bench) -> None:
-    """Twice: what is the same in half the cluster does not grow with it."""
+    """Measure two sizes: a figure that is equal in both does not grow with the cluster."""
     for broker_count, partition_count in ((25, 10_000), (50, 20_000)):
         cluster = Cluster(broker_count, partition_count)
         size = f"{broker_count} brokers, {partition_count:,} partitions"
@@ -84,7 +84,7 @@ def _record(bench: Bench, name: str, cost: "Cost") -> None:
 
 @dataclass(slots=True)
 class Cost:
-    """What has been spent since somebody last looked."""
+    """Cost since the last `finish`."""
 
     write_count: int = 0
     fact_count: int = 0
@@ -96,7 +96,7 @@ class Cost:
     serving_s: dict[NodeId, float] = field(default_factory=dict)
 
     def decide(self, action: Callable[[], object]) -> None:
-        """One turn of the controller's loop."""
+        """Run one event of the controller and measure it."""
         started = time.process_time()
         action()
         spent = time.process_time() - started
@@ -105,7 +105,7 @@ class Cost:
 
 
 class Cluster:
-    """All brokers' receptions, and a controller that is about to be elected."""
+    """Metadata caches of all brokers, and a controller that is about to be elected."""
 
     def __init__(self, broker_count: int, partition_count: int) -> None:
         self.cost = Cost()
@@ -115,7 +115,7 @@ class Cluster:
         self.memory_before = _memory_bytes()
         self.receptions: dict[NodeId, MetadataCache] = {}
         for node_id, broker in self.image.brokers.items():
-            reception = MetadataCache(self.image, _nobody, node_id=node_id)
+            reception = MetadataCache(self.image, _ignore_changes, node_id=node_id)
             reception.registered(broker.epoch)
             self.receptions[node_id] = reception
         self.leading = Controller(
@@ -138,7 +138,7 @@ class Cluster:
         self.turns.append(partial(self.leading.store_changed, [BrokerGone(node_id)]))
 
     def finish(self) -> Cost:
-        """Until every broker has heard everything."""
+        """Run until every broker has received everything; return the cost."""
         while self.turns or self.mail:
             if self.turns:
                 self.cost.decide(self.turns.popleft())
@@ -151,7 +151,7 @@ class Cluster:
         cost, self.cost = self.cost, Cost()
         return cost
 
-    # The colleagues, of whom each answers at once.
+    # Inter-broker client: each broker answers immediately.
 
     def ask(
         self,
@@ -166,7 +166,7 @@ class Cluster:
         self.mail.append(partial(self._carry, node_id, request, then))
 
     def drop(self, node_id: NodeId, purpose: Purpose) -> None:
-        raise AssertionError(f"nobody drops {node_id} {purpose}")
+        raise AssertionError(f"unexpected drop of {node_id} {purpose}")
 
     def _carry(self, node_id: NodeId, request: Message, then: Answered) -> None:
         version = APIS[request.api].newest
@@ -192,11 +192,11 @@ class Cluster:
                 return reception.leader_and_isr(request)
             case StopReplicaRequest():
                 return reception.stop_replica(request)
-        raise AssertionError(f"nobody asks {request}")
+        raise AssertionError(f"unexpected request {request}")
 
 
 class _AgreeingStore:
-    """What a controller asks of its store, once it is elected. This one agrees to everything."""
+    """Metadata store that accepts every write of the controller."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -216,7 +216,7 @@ class _AgreeingStore:
 
 
 def _image(broker_count: int, partition_count: int) -> ClusterImage:
-    """As a former controller left it: it died, and with it the broker that it was."""
+    """Return an image as left by a former controller that failed, and its broker with it."""
     dead = NodeId(broker_count)
     brokers = {
         node_id: BrokerRegistration(
@@ -247,7 +247,7 @@ def _image(broker_count: int, partition_count: int) -> ClusterImage:
 
 
 class _Turning:
-    """Dice that begin elsewhere for every topic."""
+    """Random source that starts with another number for every topic."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -264,8 +264,8 @@ def _memory_bytes() -> int:
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * PAGE_BYTES
 
 
-def _nobody(image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
-    """What a broker would do with what it hears is measured elsewhere."""
+def _ignore_changes(image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
+    """Ignore changes: what a broker does with them is measured elsewhere."""
 
 
 def _fail(error: object) -> None:

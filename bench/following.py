@@ -1,8 +1,7 @@
-"""A consumer in a process of its own that follows a topic, and tells how long records took.
+"""Consumer in its own process that measures the latency of records.
 
-What a reader would get wrong: both processes read the same clock, the system's monotonic one. In
-one process the producer's thread and the consumer's would wait for each other's interpreter lock,
-and that would be in the figure.
+Note: both processes read the same clock, the system's monotonic one. In one process the producer's
+and the consumer's thread would wait for each other's GIL, and that would be in the figure.
 """
 
 import array
@@ -17,14 +16,14 @@ from bench.librdkafka import Consumer
 
 CONSUMER: Final = {"fetch.wait.max.ms": "500", "socket.nagle.disable": "true"}
 SENT_NS: Final = Struct(">q")
-"""The first bytes of a record: when it was sent."""
+"""First bytes of a record: its send time."""
 
 _NUMBER: Final = "q"
 _PATIENCE_S: Final = 60
 
 
 class Follower:
-    """Started at once; asked for the times of the next records by `times_ns`."""
+    """Consumer process; `times_ns` returns the latencies of the next records."""
 
     def __init__(self, port: int, topic: str) -> None:
         command = [sys.executable, "-m", "bench.following", str(port), topic]
@@ -39,7 +38,7 @@ class Follower:
             pass
 
     def times_ns(self, count: int) -> list[int]:
-        """How long each of so many records was on its way, since this was last asked."""
+        """Return the latencies of `count` records since the last call."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._child.stdin.write(b"%d\n" % count)
@@ -54,7 +53,7 @@ class Follower:
 
 
 def follow(port: int, topic: str) -> None:
-    """The child: note times, and write them when as many have come as the parent wants."""
+    """Run the child: collect latencies, and write them when the parent has requested enough."""
     took_ns = array.array(_NUMBER)
     wanted: int | None = None
     until_s = 0.0

@@ -1,7 +1,7 @@
-"""Members of groups that do nothing but be members: they join, share out, and are heard of.
+"""Group members that only join, sync and send heartbeats.
 
-They speak with the codecs of the wire room over asyncio's streams, one connection each. Five
-hundred consumers of librdkafka would have some two thousand threads, and be what is measured.
+They use the codecs of `headwater.protocol` over asyncio streams, one connection each. Five hundred
+librdkafka consumers would have about two thousand threads and dominate the measurement.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from headwater.protocol.older_versions import Message
 R = TypeVar("R", bound=Message)
 
 HEARTBEAT_S: Final = 0.2
-"""Real clients wait for three seconds, and it would be their patience that is measured."""
+"""Heartbeat interval. Real clients wait for three seconds, which would dominate the measurement."""
 
 JOIN_VERSION, SYNC_VERSION, HEARTBEAT_VERSION, LEAVE_VERSION = 9, 5, 4, 5
 CONSUMER_HEARTBEAT_VERSION: Final = 1
@@ -49,7 +49,7 @@ _SIZE: Final = Struct(">i")
 
 
 class Connection:
-    """One request at a time."""
+    """Connection with one request at a time."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -73,24 +73,24 @@ class Connection:
 
 
 class GroupMember(Protocol):
-    """A member of either protocol, for as long as its task runs."""
+    """Member of either protocol, for as long as its task runs."""
 
     @property
     def controller_access(self) -> tuple[int, int]:
-        """Its generation or epoch, and how many partitions it has; zero before it has any."""
+        """Generation or member epoch, and the number of assigned partitions."""
         ...
 
     async def live(self) -> None: ...
 
     async def leave(self) -> None:
-        """Once it does not live any more; whatever it had asked for last goes unheard."""
+        """Leave the group after `live` has ended; the last pending response is ignored."""
         ...
 
     def close(self) -> None: ...
 
 
 class ClassicMember:
-    """A leader among them gives partitions out one by one, as bytes that nobody looks into."""
+    """Classic member; a group leader assigns partitions one by one, as opaque bytes."""
 
     def __init__(self, port: int, group_id: str, partitions: int) -> None:
         self._port = port
@@ -166,7 +166,7 @@ class ClassicMember:
 
 
 class ConsumerMember:
-    """A member of the new protocol, which takes what it is given and says so."""
+    """Member of the consumer protocol (KIP-848), which accepts and acknowledges its assignment."""
 
     def __init__(self, port: int, group_id: str, topic: str, number: int) -> None:
         self._port = port
@@ -215,7 +215,7 @@ class ConsumerMember:
 
 
 def are_settled(members: Sequence[GroupMember], partitions: int) -> bool:
-    """Whether all members of a group are of one generation and have all partitions together."""
+    """Return whether all members have the same generation and together all partitions."""
     generations = {member.controller_access[0] for member in members}
     shares = sum(member.controller_access[1] for member in members)
     return len(generations) == 1 and 0 not in generations and shares == partitions

@@ -1,8 +1,7 @@
-"""How long many groups take to settle, when everybody joins at once and when some leave.
+"""Time until many groups are stable, when all members join at once and when some leave.
 
-What a reader would get wrong: client and broker share the machine, and five hundred members in one
-process of Python cost about as much as the broker's side of them. The CPU time of the broker is
-what its part was.
+Note: client and broker share the machine, and five hundred members in one Python process cost about
+as much as the broker's side of them. The broker's CPU time is reported separately.
 """
 
 import asyncio
@@ -36,7 +35,7 @@ _LOOK_S: Final = 0.01
 _PATIENCE_S: Final = 120
 
 NewMember = Callable[[int, str, int], GroupMember]
-"""Of a port, a group and a number in it."""
+"""Creates a member from a port, a group and a number in it."""
 
 
 def measure(bench: Bench) -> None:
@@ -45,7 +44,7 @@ def measure(bench: Bench) -> None:
         "consumer": lambda port, group_id, number: ConsumerMember(port, group_id, TOPIC, number),
     }
     for name, new_member in kinds.items():
-        # Without a delay every newcomer is a rebalance: the hardest way to begin.
+        # Without a delay every new member is a rebalance: the hardest way to start.
         with broker("group.initial.rebalance.delay.ms=0") as (server, _):
             create_topic(server, TOPIC, PARTITIONS)
             asyncio.run(_measure(bench, name, server, new_member))
@@ -79,7 +78,7 @@ async def _measure(bench: Bench, name: str, server: Server, new_member: NewMembe
 
 
 class Stopwatch:
-    """How long something takes from now, and how much of that is the broker's own work."""
+    """Measures elapsed time and the broker's CPU time from its creation on."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -104,7 +103,7 @@ async def _settle(groups: Sequence[Sequence[GroupMember]]) -> None:
 
 
 async def find_coordinators(server: Server) -> None:
-    """Have the topic of offsets made, and all its partitions loaded."""
+    """Have __consumer_offsets created and all its partitions loaded."""
     connection = Connection(server.port)
     names = tuple(f"group-{each}" for each in range(GROUPS))
     request = FindCoordinatorRequest(coordinator_keys=names)

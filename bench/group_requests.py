@@ -1,7 +1,7 @@
-"""What members ask for again and again: heartbeats and commits, per second and one at a time.
+"""Throughput and latency of heartbeats and offset commits.
 
-Each frame is written once and sent as it is (see `bench.raw_requests`). The bare loop beside it
-receives as many requests of the same size and answers with eight bytes, without looking at them.
+Each frame is built once and replayed (see `bench.raw_requests`). The bare loop receives as many
+requests of the same size and answers with eight bytes, without looking at them.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ def measure(bench: Bench) -> None:
 def _requests(
     classic: ClassicMember, consumer: ConsumerMember
 ) -> dict[str, tuple[Message, int, float]]:
-    """What is sent, in which version, and how many a second there should be."""
+    """Return each request, its version and the target rate."""
     generation, _ = classic.controller_access
     place = OffsetCommitRequestPartition(committed_offset=7)
     return {
@@ -89,7 +89,7 @@ def _requests(
 
 
 async def _join(server: Server, members: list[GroupMember]) -> None:
-    """Make them members; without their tasks they stay so for as long as their sessions last."""
+    """Let members join; without their tasks they stay until their sessions expire."""
     await find_coordinators(server)
     tasks = [asyncio.create_task(member.live()) for member in members]
     while not all(member.controller_access[1] for member in members):

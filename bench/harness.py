@@ -1,8 +1,7 @@
-"""What every benchmark shares: figures with goals, one table for people, one file for machines.
+"""Record figures with goals, print a table and write a JSON file.
 
-What a reader would get wrong: two things are compared only by `in_turn` and `median_of_rounds`,
-which run them in turn. A machine that slows down half-way then slows both, and the comparison stays
-fair; timing one thing to the end and then the other would not.
+Note: compare contenders only with `in_turn` and `median_of_rounds`, which interleave them. A
+machine that slows down halfway then slows all of them, and the comparison stays fair.
 """
 
 import json
@@ -26,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One measured number, and the goal it is held to, if any."""
+    """Measured figure with its goal, if any."""
 
     name: str
     value: float
@@ -37,7 +36,7 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """Whether every goal is met; None where there is none."""
+        """Whether every goal is met; None without a goal."""
         if self.at_least is None and self.at_most is None:
             return None
         # Written so that a NaN, which compares false with everything, misses its goal.
@@ -94,9 +93,9 @@ class Bench:
         )
 
     def finish(self) -> int:
-        """Print the table, write the result file; 0 when every goal is met, else 1.
+        """Print the table and write the result file; return 0 if every goal is met, else 1.
 
-        A run without a single figure is a failure: it measured nothing.
+        A run without figures is a failure: it measured nothing.
         """
         figures = list(self._figures.values())
         self._console.print(_table(self._title, figures))
@@ -122,9 +121,9 @@ class Bench:
 
 
 def in_turn(contenders: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
-    """What each contender returned in each of several interleaved rounds.
+    """Run contenders in interleaved rounds; return their results.
 
-    The order turns by one each round, so that nobody always runs first, on cold caches.
+    The order rotates each round, so that no contender always runs first, on cold caches.
     """
     if rounds < 1:
         raise ValueError("at least one round is needed")
@@ -140,7 +139,7 @@ def in_turn(contenders: Mapping[str, Callable[[], T]], rounds: int) -> dict[str,
 def median_of_rounds(
     contenders: Mapping[str, Callable[[], object]], rounds: int
 ) -> dict[str, float]:
-    """The median seconds of each contender over interleaved rounds."""
+    """Return the median seconds of each contender over interleaved rounds."""
     timed = {label: partial(_seconds, run) for label, run in contenders.items()}
     seconds = in_turn(timed, rounds)
     return {label: statistics.median(times) for label, times in seconds.items()}
@@ -153,7 +152,7 @@ def _seconds(run: Callable[[], object]) -> float:
 
 
 def in_short(value: float) -> str:
-    """A number for people: three telling digits, thousands parted, no exponent."""
+    """Format a number for people: three significant digits, thousands separators, no exponent."""
     if value != 0 and abs(value) < 100:
         return f"{value:.3g}" if abs(value) >= 0.001 else f"{value:.2g}"
     return f"{value:,.0f}"

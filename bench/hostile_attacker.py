@@ -24,17 +24,17 @@ from headwater.protocol.primitives import uvarint
 
 _ROOM_BYTES: Final = 1_048_576
 _PIPELINED: Final = 3_000
-# So that the honest client, which shares the core of the attacker, is not kept from its work.
+# So that the honest client, which shares the attacker's core, can run.
 _NICENESS: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """What is sent on how many connections."""
+    """Frames to send, and the number of connections."""
 
     content: bytes
     connections: int = 1
-    # Close each connection when all is sent, whatever the broker would answer.
+    # Close each connection when all is sent, without waiting for responses.
     hangs_up: bool = False
 
 
@@ -62,7 +62,7 @@ def _tagged_fields() -> bytes:
 
 
 def attack_of(name: str) -> Attack:
-    """Build one of `ATTACKS`; a name with a count is a large request with so many elements."""
+    """Build one of `ATTACKS`; a name with a count is a large request with that many elements."""
     kind, _, rest = name.partition(", ")
     match kind:
         case "pipelined small requests":
@@ -86,12 +86,12 @@ ATTACKS: Final = (
     "Metadata, 1,000,000 on 1",
     "pipelined small requests, 1 connection",
     "pipelined small requests, 20 connections",
-    # As much as is allowed, where that is less.
+    # The allowed maximum, if that is less.
     "DescribeGroups, 10,000 on 1",
     "DescribeGroups, 10,000 on 20",
     "Metadata, 50,000 on 1",
     "Metadata, 50,000 on 20",
-    # Others that cost much for each byte.
+    # Others that are expensive per byte.
     "FindCoordinator, 10,000 on 4",
     "DescribeConfigs of a topic, 10,000 on 4",
     "DescribeConfigs of a broker, 10,000 on 4",
@@ -109,13 +109,14 @@ ATTACKS: Final = (
     "Produce, 5,000 on 4",
     "ApiVersions flood, 20 connections",
     "connection flood, 20 connections",
+    "connection flood, 500 connections",
     "tagged fields, 4 connections",
     "empty frames, 4 connections",
 )
 
 
 class _Attacker:
-    """One connection of an attack: sends its content again and again, and drops the answers."""
+    """One connection of an attack: sends its content repeatedly, and drops the responses."""
 
     def __init__(self, port: int, attack: Attack) -> None:
         self._port = port
@@ -131,7 +132,7 @@ class _Attacker:
         return made
 
     def proceed(self, room: bytearray, *, may_read: bool, may_write: bool) -> bool:
-        """Send and receive what goes at once; False if a new connection was made."""
+        """Send and receive without blocking; return False if a new connection was opened."""
         try:
             if may_read and not self.socket.recv_into(room):
                 raise ConnectionResetError

@@ -1,12 +1,12 @@
-"""How long an honest client waits while others attack the broker.
+"""Latency of an honest client while others attack the broker.
 
-librdkafka produces 100 records a second, and a process replays prebuilt frames. Broker and attacker
-are pinned to a core each; the honest client shares the attacker's, which runs at a lower priority.
-Each attack runs for 60 s, or `HOSTILE_SECONDS`, against Headwater, against Apache Kafka if
-`make peers` has fetched it, and against the sources that `HOSTILE_BEFORE` names, if any.
-`HOSTILE_ATTACKS` chooses attacks by a part of their names, separated by semicolons.
+librdkafka produces 100 records per second, and a process replays prebuilt frames. Broker and
+attacker are pinned to a core each; the honest client shares the attacker's, which runs at a lower
+priority. Each attack runs for 60 s, or `HOSTILE_SECONDS`, against Headwater, against Apache Kafka
+if `make peers` has fetched it, and against the sources that `HOSTILE_BEFORE` names, if any.
+`HOSTILE_ATTACKS` selects attacks by a part of their names, separated by semicolons.
 
-Note: a record that is not acknowledged within a minute counts as one that took a minute.
+Note: a record that is not acknowledged within a minute counts as a minute.
 """
 
 import os
@@ -87,7 +87,7 @@ def _older(sources: str) -> Iterator[PeerBroker]:
 
 
 def _under_attack(start: Start, attacks: list[str], seconds: float) -> dict[str, list[float]]:
-    """p50 and p99 of an honest client in milliseconds, by attack."""
+    """Return p50 and p99 of an honest client in milliseconds, by attack."""
     client_core, broker_core = _two_cores()
     own_cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {broker_core})
@@ -115,7 +115,7 @@ def _two_cores() -> tuple[int, int]:
 @contextmanager
 def _attacking(port: int, attack: str) -> Iterator[None]:
     command = [sys.executable, "-m", "bench.hostile_attacker", str(port), attack]
-    # Whatever broker is attacked, the attacker is of these sources.
+    # The attacker always uses these sources, whatever broker is attacked.
     sources = {"PYTHONPATH": str(Path(__file__).parent.parent / "src")}
     attacker = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, **sources}
@@ -133,7 +133,7 @@ def _attacking(port: int, attack: str) -> Iterator[None]:
 
 
 class HonestClient:
-    """librdkafka at a steady pace; each record's time is that until its acknowledgement."""
+    """librdkafka at a constant rate; measures each record until its acknowledgement."""
 
     def __init__(self, address: str) -> None:
         self._producer = Producer(
@@ -148,7 +148,7 @@ class HonestClient:
         self._took_ns: list[int] = []
 
     def run(self, seconds: float) -> list[float]:
-        """Produce for so long; p50 and p99 in milliseconds."""
+        """Produce for `seconds`; return p50 and p99 in milliseconds."""
         self._took_ns = []
         count = int(seconds * PRODUCES_PER_SECOND)
         began_ns = time.monotonic_ns()
@@ -163,7 +163,7 @@ class HonestClient:
         return [each / 1e3 for each in percentiles_us(took_ns)[:2]]
 
     def settle(self) -> None:
-        """Wait until the broker has done what an attack has left behind."""
+        """Wait until the broker has processed what an attack has left behind."""
         until = time.monotonic() + _LONGEST_S
         quick = 0
         while quick < PRODUCES_PER_SECOND // 10 and time.monotonic() < until:

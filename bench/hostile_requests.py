@@ -1,7 +1,7 @@
 """Requests that are cheap to send and expensive to answer, for `bench.hostile_clients`.
 
-Each request is written once and replayed, so the attacker costs next to nothing. Topics, groups
-and ids do not exist unless stated: unknown names are what an attacker without any rights can send.
+Each request is built once and replayed, so the attacker costs next to nothing. Topics, groups and
+ids do not exist unless stated: an attacker without any permission can send unknown names.
 """
 
 from collections.abc import Callable
@@ -61,7 +61,7 @@ _BROKER_RESOURCE: Final = 4
 _LATEST: Final = -1
 
 MakeRequest = Callable[[int], tuple[Message, int]]
-"""A request with about so many array elements, and its version."""
+"""Creates a request with about that many array elements, and its version."""
 
 
 def _names(count: int) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ def _describe_groups(count: int) -> tuple[Message, int]:
 
 def _metadata(count: int) -> tuple[Message, int]:
     topics = tuple(MetadataRequestTopic(name=name) for name in _names(count))
-    # The last version without ids, which would make the request three times as long.
+    # The last version without topic ids, which would triple the size of the request.
     return MetadataRequest(topics=topics, allow_auto_topic_creation=False), 9
 
 
@@ -93,7 +93,7 @@ def _describe_topic_configs(count: int) -> tuple[Message, int]:
 
 
 def _describe_broker_configs(count: int) -> tuple[Message, int]:
-    # The id of either broker under test.
+    # The ids of both brokers under test.
     resources = tuple(
         DescribeConfigsResource(
             resource_type=_BROKER_RESOURCE, resource_name=f"{number % 2}", configuration_keys=None

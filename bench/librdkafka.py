@@ -1,10 +1,11 @@
-"""librdkafka without a Python object per record: the library inside confluent-kafka, by ctypes.
+"""librdkafka without a Python object per record, through ctypes.
 
-A client written in Python would be slower than any broker, and a benchmark would measure it. Here
-a call hands over ten thousand records at once, and librdkafka's own threads do the rest.
+It is the library inside confluent-kafka. A client written in Python would be slower than any
+broker, and a benchmark would measure the client. Here one call passes ten thousand records, and
+librdkafka's own threads do the rest.
 
-What a reader would get wrong: consumed records are handed to a callback, and the callback is the C
-library's `abs`. It takes no notice of its arguments, and so no record ever reaches Python.
+Note: the callback for consumed records is the C library's `abs`, which ignores its other arguments,
+so no record ever reaches Python.
 """
 
 import ctypes
@@ -45,7 +46,7 @@ class _Message(Structure):
 
 
 class _Client:
-    """A producer or a consumer of one topic."""
+    """Producer or consumer of one topic."""
 
     def __init__(self, kind: int, port: int, topic: str, settings: Mapping[str, str]) -> None:
         self._library = _library()
@@ -75,13 +76,13 @@ class _Client:
 
 
 class BulkProducer(_Client):
-    """Sends the same value again and again."""
+    """Sends the same value repeatedly."""
 
     def __init__(self, port: int, topic: str, settings: Mapping[str, str]) -> None:
         super().__init__(_PRODUCER, port, topic, settings)
 
     def produce(self, value: bytes, count: int) -> None:
-        """So many records, all acknowledged when this returns."""
+        """Send `count` records and wait until all are acknowledged."""
         payload = ctypes.create_string_buffer(value, len(value))
         messages = (_Message * _RECORDS_AT_ONCE)()
         for message in messages:
@@ -95,13 +96,13 @@ class BulkProducer(_Client):
             )
             left -= taken
             if taken < asked:
-                # The queue is full. To have the call itself wait would be to wait for ever when
-                # the topic is not known yet: it would hold the lock that the news of it needs.
+                # The queue is full. Letting the call itself block would wait forever if the topic
+                # is not known yet: it would hold the lock that the metadata update needs.
                 self._library.rd_kafka_poll(self._client, _PAUSE_MS)
         self.flush()
 
     def send(self, value: bytes) -> None:
-        """One record, as soon as it goes."""
+        """Send one record."""
         if self._library.rd_kafka_produce(
             self._topic, _PARTITION, _COPY, value, len(value), None, 0, None
         ):
@@ -113,7 +114,7 @@ class BulkProducer(_Client):
 
 
 class Consumer(_Client):
-    """Reads one partition."""
+    """Consumer of one partition."""
 
     def __init__(self, port: int, topic: str, settings: Mapping[str, str]) -> None:
         super().__init__(_CONSUMER, port, topic, settings)
@@ -126,7 +127,7 @@ class Consumer(_Client):
         self._library.rd_kafka_consume_stop(self._topic, _PARTITION)
 
     def skip(self, count: int) -> None:
-        """Consume at least so many records, and look at none."""
+        """Consume at least `count` records without looking at them."""
         ignore = ctypes.cast(ctypes.CDLL(None).abs, c_void_p)
         seen = 0
         while seen < count:
@@ -138,7 +139,7 @@ class Consumer(_Client):
             seen += got
 
     def next_value(self, length: int) -> bytes | None:
-        """The first bytes of the next record; None if none comes for a while."""
+        """Return the first bytes of the next record; None if none arrives for a while."""
         found = self._library.rd_kafka_consume(self._topic, _PARTITION, _TIMEOUT_MS)
         if not found:
             return None
@@ -150,7 +151,7 @@ class Consumer(_Client):
 
 @cache
 def _library() -> ctypes.CDLL:
-    """The very library that confluent-kafka has loaded."""
+    """Return the library that confluent-kafka has loaded."""
     libraries = Path(confluent_kafka.__file__).parent.with_name("confluent_kafka.libs")
     (path,) = libraries.glob("librdkafka-*.so*")
     library = ctypes.CDLL(os.fspath(path))

@@ -1,8 +1,9 @@
-"""A mirror beside the bare loop: a consumer of confluent-kafka whose records its producer sends on.
+"""Throughput of a mirror, compared with a confluent-kafka consumer and producer in a loop.
 
-Both copy the same topic, between the same two brokers, in turn. What a reader would get wrong: the
-clock of the mirror runs from its start, with topics made and offsets found, but not while Spark's
-JVM starts, which happens once in the life of a mirror.
+Both copy the same topic between the same two brokers, in turn.
+
+Note: the mirror's time includes creating topics and finding offsets, but not the start of Spark's
+JVM, which happens once in the life of a mirror.
 """
 
 import logging
@@ -50,7 +51,7 @@ def measure(bench: Bench) -> None:
 
 
 def _fill(servers: str, topic: str, records: int) -> None:
-    """As confluent-kafka's producer makes batches, so that nobody is favoured."""
+    """Fill a topic with confluent-kafka's batches, so that no contender is favoured."""
     with Admin(bootstrap_servers=servers) as admin:
         admin.create_topic(topic, partitions=PARTITIONS)
     producer = confluent_kafka.Producer({"bootstrap.servers": servers, "linger.ms": 5})
@@ -69,7 +70,7 @@ def _compare(bench: Bench, spark: "SparkSession", source: str, target: str) -> N
     turns = count()
     at_least = partial(_mirror, spark, source, target, turns, "at-least-once")
     exactly = partial(_mirror, spark, source, target, turns, "exactly-once")
-    # Python's workers start with the first tasks.
+    # Python workers start with the first tasks.
     _mirror(spark, source, target, turns, "at-least-once", topic="warm")
     contenders: dict[str, Callable[[], float]] = {
         "mirror": at_least,

@@ -1,8 +1,7 @@
-"""What a connection costs: small requests per second, large frames in, ranges of files out.
+"""Cost of a connection: small requests, large frames in, file ranges out.
 
-What a reader would get wrong: client and server are two processes, each with a core of its own if
-there is one. Where there is not, only the CPU time per request, which is the server's alone, means
-anything.
+Note: client and server are two processes, each with its own core if possible. Otherwise only the
+server's CPU time per request is meaningful.
 """
 
 import asyncio
@@ -35,7 +34,7 @@ _SHORT: Final = struct.pack(">ii", 4, 7)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """What the client asks for: so many requests, with so many unanswered at a time."""
+    """Number of requests, and the number in flight."""
 
     requests: int
     request_bytes: int
@@ -89,7 +88,7 @@ def _compare(bench: Bench, name: str, exchange: Exchange, bare: str, file: Binar
 
 
 class _Range:
-    """The whole file, again and again."""
+    """The whole file, repeatedly."""
 
     position = 0
     length = MIB
@@ -105,7 +104,7 @@ class _Range:
 
 
 class _Answering:
-    """The least that a service can do."""
+    """Minimal request service."""
 
     def __init__(self, exchange: Exchange, file: BinaryIO | None, loop: asyncio.AbstractEventLoop):
         self._left = exchange.requests
@@ -149,7 +148,7 @@ async def _serve_on(
 
 
 def serve_bare(exchange: Exchange, file: BinaryIO | None) -> None:
-    """Receive and answer without cutting, counting or watching anything else."""
+    """Receive and answer without parsing, limits or timeouts."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         client = _client(listening.getsockname()[1], exchange)
         accepted, _ = listening.accept()
@@ -176,7 +175,7 @@ def _client(port: int, exchange: Exchange) -> BaseProcess:
 
 
 def _ask(port: int, exchange: Exchange) -> None:
-    """Send all requests, with a bounded number of answers outstanding, and leave."""
+    """Send all requests, with a bounded number in flight, and disconnect."""
     frame = struct.pack(">i", exchange.request_bytes) + bytes(exchange.request_bytes)
     at_once = min(exchange.owed, max(1, 65_536 // len(frame)))
     room = bytearray(MIB)

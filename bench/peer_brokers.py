@@ -1,8 +1,8 @@
-"""Headwater and Apache Kafka as contenders: each a broker in a process, on a directory of its own.
+"""Headwater and Apache Kafka as contenders: brokers in their own process and directory.
 
-What a reader would get wrong: Kafka runs twice. Once with the JVM options that its own start script
-has, which is what most people run; once with more heap and with threads and buffers for a small
-machine, because a comparison with a badly set up rival says nothing.
+Note: Kafka runs twice. Once with the JVM options of its own start script, as most users do; once
+with more heap and with threads and buffers for a small machine, because a comparison with a badly
+configured competitor is worthless.
 """
 
 import tempfile
@@ -16,7 +16,7 @@ from bench.processes import broker, cpu_seconds_of, resident_bytes_of
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.jars import KAFKA_4_1
 
-# The options of Kafka's own start script.
+# Options of Kafka's own start script.
 DEFAULT_JVM: Final = (
     "-Xms1G",
     "-Xmx1G",
@@ -36,7 +36,7 @@ TUNED_SETTINGS: Final = {
 
 
 class PeerBroker(Protocol):
-    """What the loads need of a broker that runs."""
+    """Running broker, as the loads need it."""
 
     @property
     def port(self) -> int: ...
@@ -83,7 +83,8 @@ def _headwater() -> Iterator[PeerBroker]:
 def _kafka(jvm_options: tuple[str, ...], settings: Mapping[str, str]) -> Iterator[PeerBroker]:
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as directory:
         kafka = ApacheKafka(Path(directory), KAFKA_4_1, jvm_options, settings)
-        # Not part of being ready. And a second start would wait for the end of the first's session.
+        # Not part of the start time. And a second start would wait until the first one's session
+        # expires.
         kafka.format()
         began = time.perf_counter()
         with kafka:

@@ -1,7 +1,6 @@
-"""What is done to each cluster: records on three replicas, a broker that leaves or is killed.
+"""Loads on a cluster: records on three replicas, a broker that stops or is killed.
 
-What a reader would get wrong: three brokers and the load program share two cores, so rates are
-those of all of it together.
+Note: three brokers and the load generator share two cores, so a rate is that of all together.
 """
 
 import time
@@ -25,7 +24,7 @@ _AFTERWARDS_S: Final = 2.0
 
 
 def run_all(cluster: PeerCluster) -> Iterator[Taken]:
-    """All loads on one cluster that has just started."""
+    """Run all loads on a cluster that has just started."""
     yield Taken("three brokers: ready after", cluster.ready_seconds, "s", "less")
     yield Taken("three brokers: resident", cluster.resident_bytes / 2**20, "MiB", "less")
     cluster.new_topics("warm", _STEADY)

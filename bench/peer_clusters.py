@@ -1,8 +1,7 @@
-"""Clusters of three brokers as contenders: Headwater with ZooKeeper, Apache Kafka in KRaft mode.
+"""Clusters of three brokers as contenders: Headwater with ZooKeeper, Apache Kafka with KRaft.
 
-What a reader would get wrong: all of a cluster counts, so Headwater's memory and CPU time have
-ZooKeeper in them, and Kafka's have its controllers. Both wait for the same time before they take a
-silent broker for dead, which is 6 s here and not either's default.
+Note: the whole cluster counts, so Headwater's memory and CPU time include ZooKeeper, and Kafka's
+include its controllers. Both have the same session timeout of 6 s, which is neither's default.
 """
 
 import tempfile
@@ -30,7 +29,7 @@ _REPLICATED: Final = {
 
 
 class PeerCluster(BenchCluster):
-    """Besides, what all of its processes cost."""
+    """Cluster with the cost of all its processes."""
 
     extra_pids: tuple[int, ...] = ()
     ready_seconds = 0.0
@@ -64,8 +63,8 @@ def _headwater() -> Iterator[PeerCluster]:
 @contextmanager
 def _kafka(jvm_options: tuple[str, ...], settings: Mapping[str, str]) -> Iterator[PeerCluster]:
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as directory:
-        told = {**_REPLICATED, "broker.session.timeout.ms": str(SESSION_MS), **settings}
-        cluster = ApacheCluster(Path(directory), BROKERS, jvm_options, told)
+        properties = {**_REPLICATED, "broker.session.timeout.ms": str(SESSION_MS), **settings}
+        cluster = ApacheCluster(Path(directory), BROKERS, jvm_options, properties)
         cluster.format()
         began = time.perf_counter()
         with PeerCluster(cluster) as found:

@@ -1,7 +1,7 @@
-"""What is done to each contender: the same load programs, with the same settings.
+"""Loads on a broker: the same load generators with the same settings for each contender.
 
-What a reader would get wrong: the load programs share two cores with the broker, so a rate is that
-of both together. CPU seconds per gigabyte are the broker's alone.
+Note: load generators and broker share two cores, so a rate is that of both together. CPU seconds
+per gigabyte are the broker's alone.
 """
 
 import re
@@ -33,12 +33,12 @@ SMALL_REQUESTS: Final = 20_000
 
 _TOOLS: Final = "org.apache.kafka.tools"
 _TOOL_JVM: Final = ("-Xms512m", "-Xmx512m", "-server", "-XX:+UseG1GC")
-# A line of a log, so that it can be compressed as such lines can.
+# A log line, so that it compresses as log lines do.
 _LINE: Final = b"2026-11-16T05:36:07Z INFO order 4711 of customer 0815 was paid, total 12.50 EUR; "
 
 
 class Taken(NamedTuple):
-    """One figure of one run. `better` says which way is ahead."""
+    """Figure of one run. `better` says whether more or less is better."""
 
     name: str
     value: float
@@ -47,7 +47,7 @@ class Taken(NamedTuple):
 
 
 def run_all(broker: PeerBroker) -> Iterator[Taken]:
-    """All loads on one broker that has just started."""
+    """Run all loads on a broker that has just started."""
     yield Taken("ready after", broker.ready_seconds, "s", "less")
     yield Taken("resident, idle", broker.resident_bytes / 2**20, "MiB", "less")
     _warm_up(broker)
@@ -62,7 +62,7 @@ def run_all(broker: PeerBroker) -> Iterator[Taken]:
 
 
 def _warm_up(broker: PeerBroker) -> None:
-    """A JVM compiles what it does often; nobody runs a broker for a minute only."""
+    """Warm up, because a JVM compiles hot code and real brokers run for long."""
     create_topic(broker, "warm")
     with BulkProducer(broker.port, "warm", PRODUCER) as producer:
         producer.produce(bytes(1_024), WARM_UP_BYTES // 1_024)
@@ -103,7 +103,7 @@ def _consumed(broker: PeerBroker) -> Iterator[Taken]:
 
 
 def _measured(broker: PeerBroker, run: Callable[[], None]) -> tuple[float, float]:
-    """MB/s, and the broker's CPU seconds per gigabyte, of a load of `LOAD_BYTES`."""
+    """Return MB/s, and the broker's CPU seconds per gigabyte, of a load of `LOAD_BYTES`."""
     cpu_before, began = broker.cpu_seconds, time.perf_counter()
     run()
     seconds = time.perf_counter() - began
@@ -124,7 +124,7 @@ def _followed(broker: PeerBroker) -> Iterator[Taken]:
 
 
 def _by_many(broker: PeerBroker) -> Iterator[Taken]:
-    """Many producers with one small request each under way."""
+    """Many producers with one small request in flight each."""
     create_topic(broker, "many")
     frame = produce_frame(1, 9, topic="many")
     with ExitStack() as stack:
@@ -139,7 +139,7 @@ def _by_many(broker: PeerBroker) -> Iterator[Taken]:
         answered = 0
         while answered < SMALL_REQUESTS:
             for key, _ in selector.select():
-                # Small answers come in one piece.
+                # Small responses arrive in one piece.
                 assert sockets[key.fd].recv(4_096), "the broker closed a connection"
                 sockets[key.fd].sendall(frame)
                 answered += 1
@@ -150,7 +150,7 @@ def _by_many(broker: PeerBroker) -> Iterator[Taken]:
 
 
 def _by_tools(broker: PeerBroker) -> Iterator[Taken]:
-    """Kafka's own load programs, which run with Kafka's Java client."""
+    """Kafka's own load generators, with Kafka's Java client."""
     create_topic(broker, "tools")
     count = LOAD_BYTES // 1_024
     printed = run_class(
@@ -170,5 +170,5 @@ def _by_tools(broker: PeerBroker) -> Iterator[Taken]:
         jvm_options=_TOOL_JVM,
     )
     columns = [each.strip() for each in printed.strip().splitlines()[-1].split(",")]
-    # Of the nine columns the eighth is the rate without the time that joining the group took.
+    # The eighth of the nine columns is the rate without the time to join the group.
     yield Taken("kafka-consumer-perf-test 1 KiB", float(columns[8]) * 2**20 / 1e6, "MB/s", "more")

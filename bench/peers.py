@@ -1,7 +1,7 @@
-"""Headwater beside Apache Kafka: the same loads, one broker at a time, in interleaved rounds.
+"""Compare Headwater with Apache Kafka: the same loads, one broker at a time, interleaved.
 
-Writes `docs/reference/benchmarks.md`. What a reader would get wrong: a goal of 1 means to be level;
-every line is turned so that more than 1 is ahead, whichever way its unit goes.
+Writes `docs/reference/benchmarks.md`. A goal of 1 means parity; every ratio is computed so that
+more than 1 is better for Headwater, whatever the unit.
 """
 
 import statistics
@@ -25,15 +25,16 @@ OURS: Final = "Headwater"
 _HEAD: Final = """\
 # Benchmarks
 
-Headwater and Apache Kafka 4.1, measured by `make bench-peers`: the same load programs with the
-same settings, one broker at a time on the same disk, {rounds} rounds in turn, medians. Load and
-broker share the machine: {cpu}, {cores} cores, {memory} MiB, {kernel}, Python {python}, {date}.
+Headwater and Apache Kafka 4.1, measured by `make bench-peers`: the same load generators with the
+same settings, one broker at a time on the same disk, {rounds} interleaved rounds, medians. Load
+generators and broker share the machine: {cpu}, {cores} cores, {memory} MiB,
+{kernel}, Python {python}, {date}.
 
 *Kafka* has the JVM options of its own start script, *tuned* has 4 GB of heap, the parallel
-collector, and threads and socket buffers for a small machine (in clusters 2 GB each). Clusters are
-three brokers and what elects their controller: one ZooKeeper for Headwater, itself for Kafka; both
-take a broker for dead after 6 s of silence. *Ahead* is how many times better
-Headwater is than the better of the two: above 1 it is ahead, below 1 behind.
+collector, and threads and socket buffers for a small machine (in clusters 2 GB each). Clusters have
+three brokers: with one ZooKeeper for Headwater, with KRaft for Kafka; both have a session timeout
+of 6 s. *Ahead* is the factor by which Headwater is better than the better of the two: above 1 it is
+ahead, below 1 behind.
 
 | | Headwater | Kafka | tuned | unit | ahead |
 |---|---:|---:|---:|---|---:|
@@ -43,7 +44,7 @@ Headwater is than the better of the two: above 1 it is ahead, below 1 behind.
 def measure(bench: Bench) -> None:
     absence = KAFKA_4_1.absence()
     if absence is not None:
-        raise SystemExit(f"there is nothing to compare with: {absence}")
+        raise SystemExit(f"cannot compare with Apache Kafka: {absence}")
     brokers = {name: partial(_run, start) for name, start in CONTENDERS.items()}
     clusters = {name: partial(_run_cluster, start) for name, start in CLUSTERS.items()}
     one = _recorded(bench, in_turn(brokers, ROUNDS))
@@ -52,7 +53,7 @@ def measure(bench: Bench) -> None:
 
 
 def _run(start: Start) -> list[Taken]:
-    """All loads on a fresh broker."""
+    """Run all loads on a new broker."""
     with start() as broker:
         return list(run_all(broker))
 
@@ -63,7 +64,7 @@ def _run_cluster(start: peer_clusters.Start) -> list[Taken]:
 
 
 def _recorded(bench: Bench, runs: Mapping[str, Sequence[Sequence[Taken]]]) -> list[str]:
-    """The lines of the page."""
+    """Record the figures; return the lines of the page."""
     lines = []
     for index, first in enumerate(runs[OURS][0]):
         values = {

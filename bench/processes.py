@@ -1,7 +1,7 @@
-"""Servers as processes of their own, with what the system says of their CPU time and memory.
+"""Servers in their own processes, with their CPU time and memory.
 
-What a reader would get wrong: a server here is thrown away. It is killed and its directory removed,
-because a clean stop would flush what nobody will read, and the next round would pay for it.
+Note: a server here is disposable. It is killed and its directory removed, because a clean shutdown
+would flush data that is never read, at the expense of the next round.
 """
 
 import os
@@ -19,13 +19,13 @@ from typing import Final, Self
 
 _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _ADDRESS: Final = re.compile(r"127\.0\.0\.1:(\d+)")
-# User and system time of a process, counted from behind the name, which may contain anything.
+# User and system time of a process, counted after the name, which may contain anything.
 _USER_TICKS: Final = 11
 _SYSTEM_TICKS: Final = 12
 
 
 def cpu_seconds_of(pid: int) -> float:
-    """CPU time of all threads of a process, user and system."""
+    """Return the CPU time of all threads of a process, user and system."""
     text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
     fields = text.rpartition(")")[2].split()
     return (int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])) / _TICKS_PER_SECOND
@@ -38,7 +38,7 @@ def resident_bytes_of(pid: int) -> int:
 
 
 class Server:
-    """A child that prints one line with its `HOST:PORT` when it serves. Killed at the end."""
+    """Child process that prints one line with its `HOST:PORT` when ready. Killed at the end."""
 
     def __init__(self, command: Sequence[str]) -> None:
         began = time.perf_counter()
@@ -75,14 +75,14 @@ class Server:
         self._child.stdout.close()
 
     def kill(self) -> None:
-        """As `kill -9` does; what it has written stays in the page cache."""
+        """Kill it like `kill -9`; what it has written stays in the page cache."""
         self._child.send_signal(signal.SIGKILL)
         self._child.wait()
 
 
 @contextmanager
 def broker(*options: str) -> Iterator[tuple[Server, Path]]:
-    """A broker on an empty directory of its own; options are `key=value`."""
+    """Run a broker on an empty temporary directory; options are `key=value`."""
     with (
         tempfile.TemporaryDirectory(prefix="headwater-bench-") as directory,
         broker_on(Path(directory), *options) as server,
@@ -91,7 +91,7 @@ def broker(*options: str) -> Iterator[tuple[Server, Path]]:
 
 
 def broker_on(directory: Path, *options: str) -> Server:
-    """A broker on a given directory, started as users start it."""
+    """Start a broker on a given directory, as users do."""
     command = [sys.executable, "-m", "headwater", "start", "--listen", "127.0.0.1:0"]
     settings = [part for option in options for part in ("-o", option)]
     return Server([*command, "--data", str(directory), "--log-level", "warning", *settings])
@@ -99,7 +99,7 @@ def broker_on(directory: Path, *options: str) -> Server:
 
 @contextmanager
 def bare_broker(log: Path | None = None) -> Iterator[Server]:
-    """The least that satisfies a client, on an empty file or on a given segment."""
+    """Run the bare broker on an empty file or on a given segment."""
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as directory:
         path = Path(directory) / "bare.log" if log is None else log
         with Server([sys.executable, "-m", "bench.bare_broker", str(path)]) as server:

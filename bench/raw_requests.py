@@ -1,7 +1,7 @@
-"""Requests that are written once and sent as they are, so that the client costs next to nothing.
+"""Prebuilt requests, so that the client costs next to nothing.
 
-What a reader would get wrong: one Produce frame is sent again and again, with the same correlation
-id and the same records. A broker does not mind: without a producer id each one is a new batch.
+Note: one Produce frame is sent repeatedly, with the same correlation id and the same records. To a
+broker each one is a new batch, because it has no producer id.
 """
 
 import os
@@ -28,7 +28,7 @@ from headwater.records.record import Record
 TOPIC: Final = "bench"
 VALUE_BYTES: Final = 100
 
-# Versions that our broker and the bare one both speak.
+# Versions that both Headwater and the bare broker support.
 PRODUCE_VERSION: Final = 3
 FETCH_VERSION: Final = 4
 
@@ -40,7 +40,7 @@ _ROOM_BYTES: Final = 4 * 1_048_576
 
 
 def batch_of(record_count: int, value_bytes: int = VALUE_BYTES) -> bytes:
-    """A batch of such records, as a producer makes it now."""
+    """Build a batch of such records, with the current time."""
     now_ms = time.time_ns() // 1_000_000
     value = os.urandom(value_bytes)
     return build_batch([Record(value=value, timestamp=now_ms)] * record_count)
@@ -54,7 +54,7 @@ def produce_frame(
     value_bytes: int = VALUE_BYTES,
     acks: int = 1,
 ) -> bytes:
-    """A whole Produce request."""
+    """Build a complete Produce request."""
     data = PartitionProduceData(records=memoryview(batch_of(record_count, value_bytes)))
     produced = TopicProduceData(name=topic, partition_data=(data,))
     return frame_of(ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=(produced,)), version)
@@ -63,7 +63,7 @@ def produce_frame(
 def fetch_frame(
     offset: int, max_bytes: int, *, topic: str = TOPIC, version: int = FETCH_VERSION
 ) -> bytes:
-    """A whole Fetch request that waits up to a second for the first byte."""
+    """Build a complete Fetch request that waits up to a second for the first byte."""
     partition = FetchPartition(fetch_offset=offset, partition_max_bytes=max_bytes)
     return frame_of(
         FetchRequest(
@@ -83,20 +83,20 @@ def connect(port: int) -> socket.socket:
 
 
 def ask(port: int, request: Message, version: int) -> Message:
-    """One request on a connection of its own, and its answer."""
+    """Send one request on its own connection, and return the response."""
     with connect(port) as connected:
         connected.sendall(frame_of(request, version))
         return read_answer(request, version, _receive_frame(connected, bytearray(_ROOM_BYTES)))
 
 
 def produce_pipelined(port: int, frame: bytes, count: int, *, owed: int) -> None:
-    """Send one frame so many times, with at most `owed` unanswered."""
+    """Send one frame `count` times, with at most `owed` in flight."""
     at_once = min(owed, max(1, 65_536 // len(frame)))
     burst = frame * at_once
     room = bytearray(65_536)
     with connect(port) as connected:
         connected.sendall(frame)
-        # All answers have the length of the first.
+        # All responses have the length of the first.
         answer_bytes = len(_receive_frame(connected, room)) + _SIZE.size
         left, owed_bytes = count - 1, 0
         while left or owed_bytes:
@@ -112,7 +112,7 @@ def produce_pipelined(port: int, frame: bytes, count: int, *, owed: int) -> None
 
 
 def produce_one_at_a_time(port: int, frame: bytes, count: int) -> list[int]:
-    """Send, await the answer, and so on; the nanoseconds that each took."""
+    """Send requests one at a time; return the nanoseconds that each took."""
     room = bytearray(65_536)
     took_ns: list[int] = []
     with connect(port) as connected:
@@ -125,7 +125,7 @@ def produce_one_at_a_time(port: int, frame: bytes, count: int) -> list[int]:
 
 
 class RawReader:
-    """A consumer that looks at no record: it fetches, finds the last whole batch, and goes on."""
+    """Consumer that decodes no records: it fetches, finds the last whole batch, and continues."""
 
     def __init__(self, port: int, *, topic: str = TOPIC, max_bytes: int = 1_048_576) -> None:
         self._topic = topic
@@ -135,7 +135,7 @@ class RawReader:
         self.offset = 0
 
     def read(self) -> int:
-        """One fetch; how many bytes of whole batches it brought."""
+        """Fetch once; return the bytes of whole batches."""
         frame = fetch_frame(self.offset, self._max_bytes, topic=self._topic)
         self._connected.sendall(frame)
         answer = _receive_frame(self._connected, self._room)
@@ -158,7 +158,7 @@ class RawReader:
 
 
 def _receive_frame(connected: socket.socket, room: bytearray) -> memoryview:
-    """The next answer without its size; nothing else may be under way."""
+    """Receive the next response without its size; nothing else may be in flight."""
     view = memoryview(room)
     have = 0
     while have < _SIZE.size:
@@ -177,7 +177,7 @@ def _received(connected: socket.socket, room: memoryview) -> int:
 
 
 def frame_of(request: Message, version: int) -> bytes:
-    """A whole request, as it goes over the wire."""
+    """Build a complete request frame."""
     api: ApiKey = request.api
     parts = request_frame(APIS[api], version, 1, "bench", write(request, version))
     return b"".join(part for part in parts if isinstance(part, bytes | bytearray | memoryview))

@@ -1,9 +1,9 @@
-"""Records to columns and back, beside aiokafka's compiled record code.
+"""Convert records to Arrow columns and back, compared with aiokafka's compiled code.
 
-What a reader would get wrong: the two do not give the same thing. aiokafka makes an object for
-every record, which a Python consumer then handles one by one; we make Arrow columns, which Spark
-or pandas take whole. The figures say what a reader of many records pays either way. Both check
-the CRC when reading and compute it when writing, and neither compresses.
+Note: the results differ. aiokafka creates an object per record, which a Python consumer then
+handles one by one; Headwater creates Arrow columns, which Spark or pandas take as a whole. The
+figures show the cost of reading many records either way. Both check the CRC when reading and
+compute it when writing, and neither compresses.
 """
 
 import importlib
@@ -28,7 +28,7 @@ FIRST_TIMESTAMP = 1_700_000_000_000
 DECODE_GOAL = 4
 ENCODE_GOAL = 8
 
-# aiokafka carries no types of its own, so it is loaded by name.
+# aiokafka has no type annotations, so it is loaded by name.
 _records: Any = importlib.import_module("aiokafka.record.default_records")
 _memory_records: Any = importlib.import_module("aiokafka.record.memory_records")
 
@@ -67,7 +67,7 @@ def _measure_encoding(bench: Bench, table: pa.RecordBatch) -> None:
 
 
 def _record(bench: Bench, name: str, seconds: dict[str, float], goal: float) -> None:
-    kernel = "compiled kernel" if IS_COMPILED else "pure twin"
+    kernel = "compiled kernel" if IS_COMPILED else "pure kernel"
     bench.record(f"{name}, {kernel}", RECORDS / seconds["ours"], "records/s")
     bench.record(f"{name}, aiokafka", RECORDS / seconds["aiokafka"], "records/s")
     bench.record(

@@ -1,9 +1,9 @@
-"""Measure what the validation of records costs: the same load with it on and off, in turn.
+"""Cost of record validation: the same load with and without it, in turn.
 
-The requests were written beforehand, so only the broker has work. librdkafka's own rates with
-compression are in `peer_loads`, beside Apache Kafka, which always validates.
+The requests are prebuilt, so only the broker has work. librdkafka's own rates with compression are
+in `peer_loads`, together with those of Apache Kafka, which always validates.
 
-Note: rates and CPU time are per byte as the application sees it, before compression.
+Note: rates and CPU time are per uncompressed byte.
 """
 
 import statistics

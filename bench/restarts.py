@@ -1,10 +1,10 @@
-"""How soon a broker serves again that was killed with gigabytes in one partition.
+"""Start time of a broker that was killed with gigabytes in one partition.
 
 What was flushed before the kill need not be checked at the start, and how much that is depends on
-the disk. So there are two figures: after a kill amid the load, and for the worst case, where the
-checkpoint knows of nothing and every byte is read and checked.
+the disk. So there are two figures: after a kill under load, and the worst case, where there is no
+recovery point and every byte is read and checked.
 
-What a reader would get wrong: both are of batches in the page cache, which outlives the process.
+Note: both are of batches in the page cache, which outlives the process.
 """
 
 import os

@@ -1,11 +1,11 @@
-"""What a batch costs besides its rows, and how long a pipeline takes from nothing to its first one.
+"""Overhead of a micro-batch, and the time from process start to the first batch.
 
-Batches of two records show the first. For the second a process of its own is started for each run:
-it makes a session, reads a topic, and says when the first batch is through. Ours is the session of
-`headwater.spark`; Spark's own connector runs in the session that Spark makes by itself.
+Batches of two records show the first. For the second a new process is started for each run: it
+creates a session, reads a topic, and reports when the first batch is done. Headwater runs in the
+session of `headwater.spark`; Spark's own connector in a default session.
 
-What a reader would get wrong: a batch's cost is Spark's more than anybody's. It plans, writes two
-files of its checkpoint and starts tasks, whoever the source is.
+Note: most of a batch's cost is Spark's. It plans, writes two checkpoint files and starts tasks,
+whatever the source is.
 """
 
 import statistics
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ROUNDS: Final = 3
 BATCHES: Final = 40
-# The first ones wait for workers to start and for Java to compile.
+# The first ones wait for workers to start and for the JVM to compile.
 WARM_UP: Final = 10
 TOPIC: Final = "small"
 
@@ -67,7 +67,7 @@ def _first_batch(bench: Bench, server: Server) -> None:
 
 
 def _seconds_to_first_batch(server: Server, format_name: str) -> float:
-    """Until the child says that it has one; how long it takes to end does not matter."""
+    """Wait until the child reports a batch; how long it takes to exit does not matter."""
     command = [sys.executable, "-m", "bench.spark_overhead", server.address, format_name]
     began = time.time()
     told = subprocess.run(
@@ -77,7 +77,7 @@ def _seconds_to_first_batch(server: Server, format_name: str) -> float:
 
 
 def read_first_batch(address: str, format_name: str) -> None:
-    """In a session of its own, and print the time of day when it is read."""
+    """Read a batch in a new session, and print the time when it is done."""
     options = {"kafka.bootstrap.servers": address, "subscribe": TOPIC}
     source = Side(format=format_name, options={**options, "startingOffsets": "earliest"})
     spark = _new_session(format_name)

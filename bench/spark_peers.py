@@ -1,11 +1,10 @@
-"""What Headwater's data source is measured against: confluent-kafka in a data source of its own.
+"""Spark data source on confluent-kafka, for comparison.
 
-It is what one writes by hand: a task consumes its range with librdkafka and makes an Arrow batch of
-ten thousand messages at a time, or produces what it is given. The options are `servers`, `topic`
-and, for the source, `partitions`.
+It is what one writes by hand: a task consumes its range with librdkafka and builds Arrow batches of
+ten thousand messages, or produces its rows. The options are `servers`, `topic` and, for the source,
+`partitions`.
 
-What a reader would get wrong: Spark's workers import this module by name, so the folder above it
-has to be on their path.
+Note: Spark's workers import this module by name, so its parent directory has to be on their path.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,7 +42,7 @@ class ConfluentSource(DataSource):
 
 
 class Range(InputPartition):
-    """The offsets of one task."""
+    """Offsets of one task."""
 
     def __init__(self, partition: int, start: int, end: int) -> None:
         super().__init__((partition, start, end))
@@ -51,7 +50,7 @@ class Range(InputPartition):
 
 
 class ConfluentReader(DataSourceStreamReader):
-    """All that is there when it is asked, as one batch."""
+    """Reads everything available as one batch."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self._options = options
@@ -110,7 +109,7 @@ class ConfluentWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: dict[str, str]) -> None:
         self._options = options
 
-    # PySpark's own class of Arrow writers takes other rows than its base, too.
+    # PySpark's own Arrow writer class has another row type than its base, too.
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
         producer = confluent_kafka.Producer(
             {"bootstrap.servers": self._options["servers"], "linger.ms": 20, "log_level": 3}
@@ -130,7 +129,7 @@ class ConfluentWriter(DataSourceStreamArrowWriter):
         return WriterCommitMessage()
 
     def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
-        """All is acknowledged."""
+        """Nothing to do: all is acknowledged."""
 
     def abort(self, messages: Any, batchId: int) -> None:  # noqa: N803
-        """What was sent stays."""
+        """Nothing to do: sent records stay."""

@@ -1,8 +1,9 @@
-"""A Spark session for benchmarks, and streaming queries that are timed in it.
+"""Spark session and timed streaming queries for benchmarks.
 
-Everybody runs in one session, with the same settings, on the same records. What a reader would get
-wrong: the time of a query is that of its batches as Spark itself tells it, with all that surrounds
-them, and without the start of the query.
+All contenders run in one session, with the same settings, on the same records.
+
+Note: the time of a query is that of its batches as reported by Spark, without the start of the
+query.
 """
 
 import logging
@@ -29,7 +30,7 @@ _REPOSITORY: Final = Path(__file__).parent.parent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One end of a query: a format and its options."""
+    """Source or sink of a query: format and options."""
 
     format: str
     options: Mapping[str, str] = field(default_factory=dict)
@@ -37,7 +38,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What Spark told of the batches of a query."""
+    """Rows and batch times reported by Spark."""
 
     rows: int
     batch_ms: tuple[int, ...]
@@ -48,14 +49,14 @@ class Timing:
 
 
 def connector_jars() -> str | None:
-    """The jars of Spark's own connector, if `make peers` has brought them."""
+    """Return the jars of Spark's own connector, if `make peers` has fetched them."""
     peer = spark_connector()
     return None if peer.absence() else ",".join(map(str, sorted(peer.jars.glob("*.jar"))))
 
 
 @contextmanager
 def spark_session() -> "Iterator[SparkSession]":
-    """A session with everybody who is measured."""
+    """Session with all contenders' data sources."""
     logging.getLogger("py4j").setLevel(logging.ERROR)
     os.environ["PYTHONPATH"] = str(_REPOSITORY)
     jars = connector_jars()
@@ -71,7 +72,7 @@ def spark_session() -> "Iterator[SparkSession]":
 
 
 def run(spark: "SparkSession", source: Side, sink: Side, *columns: str) -> Timing:
-    """Take all that is there from one side to the other."""
+    """Copy everything available from source to sink."""
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as folder:
         frame = _with(spark.readStream.format(source.format), source.options).load()
         if columns:
@@ -81,7 +82,7 @@ def run(spark: "SparkSession", source: Side, sink: Side, *columns: str) -> Timin
             options["path"] = f"{folder}/{uuid.uuid4().hex}"
         writer = _with(frame.writeStream.format(sink.format), options)
         query = writer.trigger(availableNow=True).start()
-        assert query.awaitTermination(PATIENCE_S), "a query that does not end"
+        assert query.awaitTermination(PATIENCE_S), "the query did not end"
         batches = [each for each in query.recentProgress if each["numInputRows"]]
         shutil.rmtree(folder, ignore_errors=True)
         Path(folder).mkdir()

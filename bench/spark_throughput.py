@@ -1,10 +1,10 @@
-"""Rows a second through Spark: our data source beside Spark's own connector and confluent-kafka.
+"""Rows per second through Spark: Headwater, Spark's own connector and confluent-kafka.
 
-Records of two partitions, with a key of 16 bytes and a value of 100, go from a topic into nothing,
-into Parquet and into another topic, each in one batch of a streaming query on two cores.
+Records of two partitions, with a key of 16 bytes and a value of 100, go from a topic to a noop
+sink, to Parquet and to another topic, each in one batch of a streaming query on two cores.
 
-What a reader would get wrong: sources give all their columns, but only key and value are written to
-topics, since no producer sets offsets.
+Note: sources return all their columns, but only key and value are written to topics, because
+producers do not set offsets.
 """
 
 import statistics
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ROUNDS: Final = 3
 PARTITIONS: Final = 2
-# The slow ones read fewer records, so that a round takes about as long for each.
+# Slow contenders read fewer records, so that a round takes about as long for each.
 RECORDS: Final = 4_000_000
 FEW_RECORDS: Final = 500_000
 AT_ONCE: Final = 250_000
@@ -53,7 +53,7 @@ def measure(bench: Bench) -> None:
 
 
 def fill(server: Server, topic: str, count: int) -> None:
-    """Records whose keys all differ."""
+    """Fill a topic with records of distinct keys."""
     with Producer(bootstrap_servers=server.address, linger_ms=5) as producer:
         for first in range(0, count, AT_ONCE):
             numbers = range(first, min(first + AT_ONCE, count))
@@ -91,7 +91,7 @@ def _contenders(spark: "SparkSession", server: Server) -> dict[str, Callable[[],
         ),
     }
     if connector_jars() is None:
-        print("Spark's own connector is not there: run `make peers`", file=sys.stderr)
+        print("Spark's own connector is missing: run `make peers`", file=sys.stderr)
         return found
     theirs = subscription(server, "kafka", "many")
     return found | {
@@ -104,7 +104,7 @@ def _contenders(spark: "SparkSession", server: Server) -> dict[str, Callable[[],
 
 
 def subscription(server: Server, format_name: str, topic: str, **options: str) -> Side:
-    """A topic from its beginning."""
+    """Return a topic from its beginning as a source."""
     chosen = {
         "kafka.bootstrap.servers": server.address,
         "subscribe": topic,
@@ -115,7 +115,7 @@ def subscription(server: Server, format_name: str, topic: str, **options: str) -
 
 
 def into_topic(server: Server, format_name: str, **options: str) -> Side:
-    """Into a topic of its own, with as many partitions as the source has."""
+    """Return a new topic as a sink, with as many partitions as the source."""
     topic = "-".join(["into", format_name, *options.values()])
     create_topic(server, topic, PARTITIONS)
     servers = "servers" if format_name == "confluent" else "kafka.bootstrap.servers"

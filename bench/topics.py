@@ -1,4 +1,4 @@
-"""Topics for benchmarks, made the way users make them."""
+"""Create topics for benchmarks as users do."""
 
 from typing import Protocol
 
@@ -7,14 +7,14 @@ from confluent_kafka.cimpl import NewTopic
 
 
 class Addressed(Protocol):
-    """A broker that can be reached."""
+    """Broker with an address."""
 
     @property
     def address(self) -> str: ...
 
 
 def create_topic(server: Addressed, name: str, partitions: int = 1) -> None:
-    """Make a topic, and wait until the broker says that it is there."""
+    """Create a topic, and wait for the broker's response."""
     admin = AdminClient({"bootstrap.servers": server.address, "log_level": 3})
     for made in admin.create_topics([NewTopic(name, partitions)]).values():
         made.result(timeout=30)

@@ -1,7 +1,7 @@
-"""How fast the log appends, finds and opens, each beside the least that the system would need.
+"""Speed of log appends, lookups and opening, compared with the minimum of the operating system.
 
-Appending is compared with a bare loop of `os.pwrite` over the same buffers in the same run, because
-the price of a page in the page cache differs between machines by more than our whole overhead.
+Appending is compared with a loop of `os.pwrite` over the same buffers in the same run, because the
+cost of a page in the page cache differs between machines by more than the log's whole overhead.
 """
 
 import os
@@ -123,7 +123,7 @@ def _measure_opening(bench: Bench, directory: Path) -> None:
 
 
 def _filled(folder: Path, segments: int) -> UnifiedLog:
-    """A log of so many segments with a few batches in each; no time is spent on syncing it."""
+    """Create a log of `segments` segments with a few batches each, without syncing."""
     log = _open(folder, _tiny(), disk=_HastyDisk())
     batch = _batch(2000)
     while len(log.body.segments) < segments or not log.body.segments.active.size:
@@ -137,7 +137,7 @@ def _tiny() -> TopicSettings:
 
 
 class _HastyFile(OsFile):
-    """Says that it is synced."""
+    """Pretends to be synced."""
 
     __slots__ = ()
 
@@ -146,7 +146,7 @@ class _HastyFile(OsFile):
 
 
 class _HastyDisk(OsDisk):
-    """For logs that are only looked at, where thousands of syncs would take minutes."""
+    """For logs that are only read, where thousands of syncs would take minutes."""
 
     def open(self, path: PurePath, *, create: bool = False, is_kept: bool = False) -> OsFile:
         return _HastyFile(super().open(path, create=create, is_kept=is_kept).fileno(), path)
@@ -155,8 +155,8 @@ class _HastyDisk(OsDisk):
         del path
 
 
-class _NoDice:
-    """Nothing here is left to chance."""
+class _ZeroRandom:
+    """Random source that always returns zero."""
 
     def below(self, limit: int) -> int:
         del limit
@@ -180,7 +180,7 @@ def _open(
         removals=PendingDeletes(),
         folder=PurePath(folder),
         partition=TopicPartition("bench", 0),
-        rng=_NoDice(),
+        rng=_ZeroRandom(),
     )
     remembered = CheckpointedState(was_clean=True, recovery_point=recovery_point)
     loaded = load_log(place, settings, remembered, now_ms=NOW_MS)
@@ -195,7 +195,7 @@ def _open(
 
 
 def _batch(size_bytes: int) -> bytearray:
-    """One batch of about that size, of 100-byte records."""
+    """Build one batch of about that size, of 100-byte records."""
     record = Record(value=b"v" * 100, timestamp=NOW_MS)
     return bytearray(build_batch([record] * (size_bytes // 109)))
 

@@ -1,9 +1,9 @@
-"""Memory that the machine has used before, so that a run does not pay for fresh pages.
+"""Reuse memory that the machine has used before, so that a run does not pay for fresh pages.
 
-What a reader would get wrong: this is not about cold caches of a processor. A virtual machine gives
-memory that nobody uses back to its host, and gets it again page by page when it is touched, which
-costs more than to receive, to check and to write what goes into it. Whoever writes faster meets
-more of it, so without this a contest measures who runs on used memory.
+Note: this is not about CPU caches. A virtual machine returns unused memory to its host, and gets it
+back page by page when it is touched, which costs more than receiving, checking and writing the data
+in it. Faster contenders touch more fresh pages, so without this a comparison measures which one
+runs on used memory.
 """
 
 import os
@@ -16,7 +16,7 @@ _PIECE_BYTES = 1_048_576
 def on_warm_memory(
     run: Callable[[], float], directory: Path, size_bytes: int
 ) -> Callable[[], float]:
-    """The run, behind a file of that size that was written and removed just before it."""
+    """Return a run that first writes and removes a file of that size."""
 
     def warmed() -> float:
         _use_memory(directory / "warm", size_bytes)

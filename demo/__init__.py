@@ -1,1 +1,1 @@
-"""`make demo`: a tea shop's orders and payments, joined and counted by Spark, exactly once."""
+"""Demo of a tea shop: orders and payments, joined and aggregated by Spark, exactly once."""

@@ -1,11 +1,11 @@
-"""`make demo`, or `python -m demo`: from nothing to a live pipeline, and a verdict on it.
+"""Run the demo: `make demo`, or `python -m demo`.
 
-A broker, a tea shop's orders and payments, Spark that joins and sums them exactly once into a topic
-and from there to Parquet, a broker that is killed meanwhile; and at the end a comparison with what
-was sent. Exits with 0 if all is right, with 1 if not, with 2 if it could not run.
+It starts a broker, sends a tea shop's orders and payments, joins and sums them with Spark exactly
+once into a topic and from there to Parquet, kills the broker meanwhile, and compares the result
+with what was sent. Exits with 0 if all is right, with 1 if not, with 2 if it could not run.
 
-What a reader would get wrong: Spark and its workers talk on standard error whenever something is
-killed. That is what happens here, so they talk to a file instead.
+Note: Spark and its workers log to standard error whenever a process is killed, as happens here, so
+standard error goes to a file.
 """
 
 import logging
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 SEED: Final = int(os.environ.get("SEED", "1"))
-# How long everything may take, on a machine that has other things to do.
+# Overall time limit, for busy machines.
 PATIENCE_S: Final = float(os.environ.get("DEMO_PATIENCE_S", "600"))
 OUTPUT: Final = Path("demo-output")
 PARTITIONS: Final = 2
@@ -45,12 +45,12 @@ _ORDERS: Final = 30_000
 _PARTS: Final = 40
 _PAUSE_S: Final = 0.5
 _STARTS_MAX: Final = 5
-# In a file, nobody wants four lines a second.
+# Output to a file does not need four lines per second.
 _LINES_EVERY_S: Final = 3.0
 
 
 class DemoFailed(HeadwaterError):
-    """The demo did not come to its end."""
+    """The demo could not be completed."""
 
 
 def main() -> int:
@@ -104,10 +104,10 @@ def run(console: Console, folder: Path) -> int:
 
 
 def started(start: "Callable[[], StreamingQuery]", until_s: float) -> "StreamingQuery":
-    """A query that waits for data: what is sent from then on is seen to move.
+    """Start a query and wait until it is running, so that progress is visible from the start.
 
-    Spark gives the process of a source ten seconds to come up. A busy machine may not have them,
-    and then the query is started again, as any other that has failed.
+    Spark gives the process of a source ten seconds to start. On a busy machine that may not be
+    enough, and then the query is restarted, like any failed query.
     """
     for _ in range(_STARTS_MAX):
         query = start()
@@ -129,7 +129,7 @@ def follow(
     expected: int,
     until_s: float,
 ) -> None:
-    """Show how it goes, and kill the broker when half of it is over."""
+    """Show the progress, and kill the broker halfway."""
     news = ""
     next_line_s = 0.0
     with Screen(console) as screen:
@@ -172,7 +172,7 @@ def kill_and_restart(broker: EmbeddedBroker) -> str:
 def wait_for_files(
     spark: "SparkSession", rows: int, queries: "list[StreamingQuery]", until_s: float
 ) -> list[tuple[Cell, Revenue]]:
-    """The second query is a batch or two behind the first."""
+    """Wait for the second query, which is a batch or two behind the first."""
     while True:
         refuse_failed(queries, None, until_s)
         queries[1].processAllAvailable()
@@ -245,7 +245,7 @@ def started_spark() -> "Iterator[SparkSession]":
 
 @contextmanager
 def quiet(log_path: Path) -> Iterator[None]:
-    """Standard error of this process, and of those that it starts, goes to a file."""
+    """Redirect standard error of this process and its children to a file."""
     restore = _to_file(log_path)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The picture that is left: revenue by window and tea."""
+"""Plot of the result: revenue by window and tea."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,7 +18,7 @@ _COLOURS: Final = {
 
 
 def draw(rows: Iterable[tuple[Cell, Revenue]], target: Path) -> None:
-    """Save the picture as PNG."""
+    """Save the plot as PNG."""
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

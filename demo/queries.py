@@ -1,8 +1,8 @@
 """The two queries of the demo: orders and payments to revenue, and revenue to Parquet.
 
-What a reader would get wrong: the watermark is not how late a payment may be, that is the join's
-own limit. It is how far out of order records may come, and it must cover what is sent at one go,
-since a batch may see the end of one partition and not yet that of another.
+Note: the watermark is not how late a payment may be; that is the join's own limit. It is how far
+out of order records may arrive, and must cover what is sent at once, because a batch may see the
+end of one partition before that of another.
 """
 
 from pathlib import Path
@@ -30,7 +30,7 @@ _EVERY: Final = {"processingTime": "500 milliseconds"}
 
 
 def start_revenue(spark: "SparkSession", brokers: str, folder: Path) -> "StreamingQuery":
-    """Orders that were paid in time, summed by window and tea, exactly once into a topic."""
+    """Sum the orders that were paid in time by window and tea, exactly once into a topic."""
     orders = (
         stream(spark, brokers, ORDERS, ORDER).select("value.*").withWatermark("at", _OUT_OF_ORDER)
     )
@@ -72,7 +72,7 @@ def start_revenue(spark: "SparkSession", brokers: str, folder: Path) -> "Streami
 def start_parquet(
     spark: "SparkSession", brokers: str, folder: Path, target: Path
 ) -> "StreamingQuery":
-    """The topic of results, as files that any other tool reads."""
+    """Write the result topic to Parquet files."""
     return (
         stream(spark, brokers, REVENUE, CELL)
         .select("value.*")
@@ -86,7 +86,7 @@ def start_parquet(
 
 
 def stream(spark: "SparkSession", brokers: str, topic: str, schema: str) -> "DataFrame":
-    """A topic of JSON values, from its beginning on, committed records only."""
+    """Read a topic of JSON values from its beginning, read_committed."""
     return (
         spark.readStream.format("headwater")
         .option("kafka.bootstrap.servers", brokers)

@@ -1,4 +1,4 @@
-"""What came out, read back from the topic and from the files, and whether it is right."""
+"""Read the results from the topic and the files, and compare them with the expected ones."""
 
 import json
 from collections import Counter
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RevenueReader:
-    """Follows the topic of results as any Kafka client does that reads committed records."""
+    """Reads the result topic with read_committed."""
 
     def __init__(self, brokers: str, partitions: int) -> None:
         self._consumer = Consumer(
@@ -38,7 +38,7 @@ class RevenueReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """A comparison with what was generated."""
+    """Comparison with the expected results."""
 
     expected: int
     right: int
@@ -53,7 +53,7 @@ class Verdict:
 
 
 def judge(rows: Iterable[tuple[Cell, Revenue]], expected: Mapping[Cell, Revenue]) -> Verdict:
-    """Each window must be there once, with the right sums."""
+    """Compare: each window must occur once, with the right sums."""
     found = list(rows)
     counts = Counter(cell for cell, _ in found)
     right = sum(1 for cell, revenue in dict(found).items() if expected.get(cell) == revenue)
@@ -68,13 +68,13 @@ def judge(rows: Iterable[tuple[Cell, Revenue]], expected: Mapping[Cell, Revenue]
 
 
 def parquet_rows(spark: "SparkSession", folder: Path) -> list[tuple[Cell, Revenue]]:
-    """What is in the files. Spark reads them, which knows those that a failed attempt has left."""
+    """Read the files with Spark, which ignores those of failed attempts."""
     if not folder.exists():
         return []
     rows = spark.read.schema("start timestamp, tea string, orders bigint, cents bigint").parquet(
         str(folder)
     )
-    # Texts are in UTC, as the session is; moments would come in the zone of this machine.
+    # Strings are in UTC, like the session; timestamps would be in the local time zone.
     texts = rows.selectExpr(
         "date_format(start, \"yyyy-MM-dd'T'HH:mm:ss'Z'\") start", "* except (start)"
     )

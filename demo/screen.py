@@ -1,4 +1,4 @@
-"""What the demo shows: a live table in a terminal, and plain lines everywhere else."""
+"""Output of the demo: a live table in a terminal, plain lines elsewhere."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from rich.text import Text
 from demo.shop import TEAS, WINDOW_S, Cell, Revenue
 
 _WINDOWS_SHOWN: Final = 10
-# How wide the bars are where there is room, and where there is none.
+# Width of the bars, if there is space and if not.
 _WIDEST_BAR: Final = 24
 _NARROWEST_BAR: Final = 4
 _AROUND_BARS: Final = 70
@@ -23,7 +23,7 @@ _AROUND_BARS: Final = 70
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """How far everything is."""
+    """Progress of the demo."""
 
     orders: int
     payments: int
@@ -35,7 +35,7 @@ class Moment:
 
 @dataclass(slots=True)
 class Screen(AbstractContextManager["Screen"]):
-    """Entered while there is something to follow."""
+    """Live output; a context manager."""
 
     console: Console
     _live: Live | None = None
@@ -76,7 +76,7 @@ def summary(moment: Moment) -> str:
 
 
 def table(moment: Moment, width: int) -> RenderableType:
-    """The newest windows in whole coins, with a bar for each."""
+    """Render the newest windows in whole coins, with a bar for each."""
     bar = max(min(width - _AROUND_BARS, _WIDEST_BAR), _NARROWEST_BAR)
     windows: dict[int, dict[str, int]] = defaultdict(dict)
     for cell, revenue in moment.rows:

@@ -1,4 +1,4 @@
-"""Plays the shop's day into two topics, from a thread, at its pace."""
+"""Send the shop's day to two topics from a thread, at its pace."""
 
 import threading
 from collections.abc import Iterable
@@ -15,9 +15,9 @@ _PATIENCE_S: Final = 120.0
 
 
 class Publisher:
-    """Sends one part after the other, and waits for each to be acknowledged.
+    """Sends one part after the other, and waits until each is acknowledged.
 
-    It keeps its pace as long as brokers do: a part is never sent before the one before it is safe.
+    A part is never sent before the previous one is acknowledged, so a slow broker slows the pace.
     """
 
     def __init__(self, brokers: str, parts: Iterable[Sending], pause_s: float) -> None:
@@ -63,7 +63,7 @@ class Publisher:
 
 
 def _table(records: list[tuple[bytes, bytes]]) -> pa.Table:
-    # In turn in both partitions, so that no partition lags behind in the shop's time.
+    # Alternate between both partitions, so that none lags behind in event time.
     return pa.table(
         {
             "key": [key for key, _ in records],

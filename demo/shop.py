@@ -1,7 +1,7 @@
-"""The tea shop: its orders and payments from one seed, and what the pipeline must make of them.
+"""Generate the tea shop's orders and payments from a seed, and the expected results.
 
-What a reader would get wrong: the shop has a clock of its own. Five minutes of its time are played
-in some twenty seconds, and everything that Spark computes goes by the times in the records.
+Note: the shop has its own clock. Five minutes of its time are played in about twenty seconds, and
+Spark computes with the timestamps in the records.
 """
 
 import json
@@ -17,16 +17,16 @@ TEAS: Final = {"green": 420, "black": 350, "white": 680, "oolong": 590, "herbal"
 OPENING: Final = datetime(2026, 1, 2, 9, tzinfo=UTC)
 OPEN_S: Final = 300
 WINDOW_S: Final = 10
-# A payment that comes later than this is not taken for the order's.
+# A later payment does not count for the order.
 PAY_WITHIN_S: Final = 30
-# Records are sent a little out of order, by at most so much.
+# Maximum time by which records are sent out of order.
 _JITTER_S: Final = 3.0
 _NEVER_PAID: Final = 0.05
 _PAID_TOO_LATE: Final = 0.05
 
 
 class Order(NamedTuple):
-    """Somebody wants tea, so many seconds after the shop has opened."""
+    """Order, in seconds since the shop opened."""
 
     order_id: int
     tea: str
@@ -35,21 +35,21 @@ class Order(NamedTuple):
 
 
 class Payment(NamedTuple):
-    """Somebody pays for it."""
+    """Payment of an order."""
 
     order_id: int
     at_s: float
 
 
 class Cell(NamedTuple):
-    """One tea in one window: the key of a result."""
+    """Key of a result: one tea in one window."""
 
     window_s: int
     tea: str
 
 
 class Revenue(NamedTuple):
-    """What was ordered and paid there."""
+    """Number and sum of the paid orders."""
 
     orders: int
     cents: int
@@ -57,23 +57,23 @@ class Revenue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """What is sent at one go: two lists of records, as (key, value)."""
+    """Records sent at once: two lists of (key, value)."""
 
     orders: list[tuple[bytes, bytes]]
     payments: list[tuple[bytes, bytes]]
-    # Nobody's order, and only there to move the clock.
+    # A dummy order that only advances the watermark.
     is_closing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """All that happens on a day in the shop."""
+    """All orders and payments of a day."""
 
     orders: list[Order]
     payments: list[Payment]
 
     def expected(self) -> dict[Cell, Revenue]:
-        """The right answer, in plain Python: the orders that were paid in time, by window."""
+        """Compute the expected result in plain Python: orders paid in time, by window."""
         paid_s = {payment.order_id: payment.at_s for payment in self.payments}
         cents: dict[Cell, list[int]] = defaultdict(list)
         for order in self.orders:
@@ -84,7 +84,7 @@ class Day:
         return {cell: Revenue(len(paid), sum(paid)) for cell, paid in cents.items()}
 
     def sendings(self, count: int, rng: random.Random) -> Iterator[Sending]:
-        """The day in so many parts of the same length, records a little out of order."""
+        """Split the day into equal parts, with records slightly out of order."""
         last_s = max(payment.at_s for payment in self.payments) + _JITTER_S
         parts = [Sending([], []) for _ in range(count)]
         for order in self.orders:
@@ -96,12 +96,12 @@ class Day:
 
 
 def play(seed: int, orders: int) -> tuple[Day, random.Random]:
-    """A day from a seed, and the dice as they lie then."""
+    """Generate a day from a seed; also return the random source for what follows."""
     rng = random.Random(seed)
     made: list[Order] = []
     payments: list[Payment] = []
     for order_id in range(orders):
-        order = Order(order_id, *_wish(rng), _when(rng))
+        order = Order(order_id, *_choose_tea(rng), _when(rng))
         made.append(order)
         luck = rng.random()
         if luck < _NEVER_PAID:
@@ -115,7 +115,7 @@ def play(seed: int, orders: int) -> tuple[Day, random.Random]:
 
 
 def closing() -> Sending:
-    """An order and its payment an hour later: time goes on, so the last windows are complete."""
+    """Return an order and its payment an hour later, which completes the last windows."""
     late = Order(-1, "closing", 0, OPEN_S + 3600.0)
     payment = Payment(-1, late.at_s)
     # One for each partition.
@@ -132,17 +132,17 @@ def seconds_since_opening(moment: datetime) -> int:
 
 
 def _is_in_time(order: Order, paid_s: float) -> bool:
-    # In milliseconds, as Spark sees them.
+    # In milliseconds, as in Spark.
     return 0 <= round(paid_s * 1000) - round(order.at_s * 1000) <= PAY_WITHIN_S * 1000
 
 
-def _wish(rng: random.Random) -> tuple[str, int]:
+def _choose_tea(rng: random.Random) -> tuple[str, int]:
     tea = rng.choices(list(TEAS), weights=(5, 4, 1, 2, 3))[0]
     return tea, TEAS[tea] * rng.randint(1, 3)
 
 
 def _when(rng: random.Random) -> float:
-    """More come in waves than in between."""
+    """Draw the time of an order; orders come in waves."""
     while True:
         at_s = rng.random() * OPEN_S
         if rng.random() < 0.6 + 0.4 * math.sin(at_s / OPEN_S * 5 * math.pi):

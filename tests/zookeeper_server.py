@@ -1,22 +1,24 @@
-"""A real ZooKeeper for tests, where there can be one; else they are skipped by name."""
+"""A real ZooKeeper for tests; they are skipped if it cannot be run."""
 
 import importlib.util
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from headwater.common.exceptions import ServerUnavailable
-from headwater.process.zookeeper_jars import find_class_path, find_java
+from headwater.process.java import find_java
+from headwater.process.zookeeper_jars import find_class_path
 from headwater.testing.embedded_cluster import EmbeddedZooKeeper
 
 
 def absence() -> str | None:
-    """Why there can be no ZooKeeper here, or None if there can."""
+    """Return why ZooKeeper cannot be run here, or None."""
     if importlib.util.find_spec("kazoo") is None:
         return "kazoo is not installed"
     try:
-        find_java()
+        find_java(os.environ)
         find_class_path()
     except ServerUnavailable as failure:
         return str(failure)

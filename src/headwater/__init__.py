@@ -1,7 +1,7 @@
-"""Headwater: Kafka, implemented in Python.
+"""Headwater: Apache Kafka implemented in Python.
 
-Importing the package loads nothing but this line of text: every room is imported
-by whoever needs it, so a broker never pays for Arrow and a client never for Spark.
+Importing this package loads nothing else: each package is imported where it is needed, so a broker
+never loads Arrow and a client never loads Spark.
 """
 
 __version__ = "0.1.0"

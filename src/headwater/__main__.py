@@ -1,4 +1,4 @@
-"""`python -m headwater` is the `headwater` command."""
+"""Run the `headwater` command with `python -m headwater`."""
 
 from headwater.cli.entry import main
 

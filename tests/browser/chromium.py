@@ -1,7 +1,6 @@
-"""Chromium, driven over the WebDriver protocol: JSON over HTTP, for which no library is needed.
+"""Drive Chromium over the WebDriver protocol: JSON over HTTP, without a library.
 
-What a reader would get wrong: this is no tool for browser tests in general. It knows the handful of
-calls that the tests beside it make.
+Only the few commands that these tests need are implemented.
 """
 
 import base64
@@ -36,11 +35,11 @@ _FLAGS = (
 
 
 class BrowserError(Exception):
-    """What the driver says when a call fails."""
+    """A failed WebDriver command."""
 
 
 def missing() -> str | None:
-    """Why there can be no browser here; None if there can."""
+    """Why no browser is available; None if there is one."""
     if not any(map(shutil.which, DRIVERS)):
         return "no chromedriver; on Debian: apt-get install chromium chromium-driver"
     if not any(map(shutil.which, BROWSERS)):
@@ -49,7 +48,7 @@ def missing() -> str | None:
 
 
 class Browser:
-    """One window."""
+    """One browser window."""
 
     def __init__(self, port: int, session: str) -> None:
         self._port = port
@@ -67,11 +66,11 @@ class Browser:
         return str(self._ask("GET", "/title"))
 
     def run(self, script: str, *arguments: object) -> Any:
-        """What a script returns, in the page."""
+        """Run a script in the page and return its result."""
         return self._ask("POST", "/execute/sync", {"script": script, "args": arguments})
 
     def wait_for(self, condition: str) -> None:
-        """Look until an expression is true of a page that has been loaded."""
+        """Poll until an expression is true in a loaded page."""
         script = """
             const done = arguments[arguments.length - 1];
             if (document.readyState === "complete" && (%s)) done(true);
@@ -84,7 +83,7 @@ class Browser:
                 if self._ask("POST", "/execute/async", body):
                     return
             except BrowserError as error:
-                # The page that was asked has just given way to another, at times without a word.
+                # The page has just been replaced by another one, sometimes without an error.
                 if not any(word in str(error) for word in ("navigat", "stale", "script timeout")):
                     raise
         raise BrowserError(f"{condition} is not true of {self.url}:\n{self.text()}")
@@ -99,29 +98,39 @@ class Browser:
         self._of(selector, "POST", "/value", {"text": text})
 
     def press(self, *keys: str) -> None:
-        """Keys, wherever the focus is."""
+        """Press keys, wherever the focus is."""
         actions = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
         keyboard = {"type": "key", "id": "keyboard", "actions": actions}
         self._ask("POST", "/actions", {"actions": [keyboard]})
 
     def narrow(self, width: int, height: int = 900) -> None:
-        """A screen of this width; a window itself is never as narrow as a phone."""
+        """Emulate a screen of this width; windows cannot be as narrow as a phone."""
         screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         self.command("Emulation.setDeviceMetricsOverride", screen)
 
     def emulate(self, name: str, value: str) -> None:
-        """A media feature, such as prefers-color-scheme."""
+        """Emulate a media feature, such as prefers-color-scheme."""
         parameters = {"features": [{"name": name, "value": value}]}
         self.command("Emulation.setEmulatedMedia", parameters)
 
     def command(self, name: str, parameters: dict[str, Any]) -> Any:
-        """One of Chromium's own."""
+        """Send a Chromium DevTools command."""
         return self._ask("POST", "/goog/cdp/execute", {"cmd": name, "params": parameters})
 
     def complaints(self) -> list[str]:
-        """What the browser has logged since it was asked last: errors, and refused scripts."""
+        """Errors that the browser has logged since the last call, including blocked scripts."""
         found = self._ask("POST", "/se/log", {"type": "browser"})
         return [each["message"] for each in found if each["level"] in ("SEVERE", "WARNING")]
+
+    def requested_urls(self) -> list[str]:
+        """The URLs that pages have requested since the last call, including failed requests."""
+        events = self._ask("POST", "/se/log", {"type": "performance"})
+        messages = [json.loads(each["message"])["message"] for each in events]
+        return [
+            each["params"]["request"]["url"]
+            for each in messages
+            if each["method"] == "Network.requestWillBeSent"
+        ]
 
     def screenshot(self, path: Path) -> None:
         path.write_bytes(base64.b64decode(self._ask("GET", "/screenshot")))
@@ -149,7 +158,7 @@ def ask(port: int, method: str, path: str, body: Any = None) -> Any:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """A browser with nothing of its past, gone at the end."""
+    """A browser with a fresh profile, closed at the end."""
     program = next(filter(None, map(shutil.which, DRIVERS)))
     binary = next(filter(None, map(shutil.which, BROWSERS)))
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
@@ -163,7 +172,7 @@ def browser() -> Iterator[Browser]:
             wishes = {
                 "browserName": "chrome",
                 "goog:chromeOptions": options,
-                "goog:loggingPrefs": {"browser": "ALL"},
+                "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
                 "timeouts": {"script": PATIENCE_S * 1000},
             }
             made = ask(port, "POST", "/session", {"capabilities": {"alwaysMatch": wishes}})

@@ -1,5 +1,6 @@
-"""The web console in Chromium, as people use it: it looks, clicks, types, and nothing is run that
-strangers wrote. `make test-browser`; skipped where there is no browser.
+"""The web console in Chromium: navigation, forms, live tail, and untrusted records.
+
+`make test-browser`; skipped without a browser.
 """
 
 from collections.abc import Iterator
@@ -80,7 +81,7 @@ PAGES = [
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_runs_no_strangers_script_and_fits_every_screen(
+def test_pages_run_no_untrusted_script_and_fit_every_screen(
     console: ConsoleProcess, window: Browser, path: str
 ) -> None:
     window.complaints()
@@ -101,7 +102,7 @@ def test_a_page_runs_no_strangers_script_and_fits_every_screen(
     assert [each for each in window.complaints() if "404" not in each] == []
 
 
-def test_the_tail_shows_hostile_records_as_texts(
+def test_live_tail_shows_hostile_records_as_text(
     console: ConsoleProcess, window: Browser, broker: EmbeddedBroker
 ) -> None:
     window.open(f"{console.url}/topics/hostile/tail")
@@ -116,7 +117,7 @@ def test_the_tail_shows_hostile_records_as_texts(
     assert window.run("return document.querySelectorAll('#tail img, #tail svg').length") == 0
 
 
-def test_a_topic_is_made_and_deleted_by_hand(
+def test_topic_is_created_and_deleted(
     console: ConsoleProcess, window: Browser, admin: Admin
 ) -> None:
     window.narrow(1280)
@@ -137,7 +138,7 @@ def test_a_topic_is_made_and_deleted_by_hand(
     assert "by-hand" not in admin.list_topics()
 
 
-def test_keys_lead_everywhere(console: ConsoleProcess, window: Browser) -> None:
+def test_keyboard_shortcuts_open_pages(console: ConsoleProcess, window: Browser) -> None:
     window.open(console.url)
     window.press("t")
     window.wait_for("location.pathname === '/topics'")
@@ -153,19 +154,19 @@ def test_keys_lead_everywhere(console: ConsoleProcess, window: Browser) -> None:
     window.wait_for("document.getElementById('keys').open")
 
 
-def test_a_live_page_is_loaded_anew_by_itself(
+def test_live_page_reloads_by_itself(
     console: ConsoleProcess, window: Browser, admin: Admin
 ) -> None:
     window.open(f"{console.url}/topics?search=surprise")
-    assert "No topic has" in window.text()
+    assert "No topic matches" in window.text()
     window.click("#live")
     admin.create_topic("surprise", partitions=1)
     window.wait_for("document.querySelector('main table')?.textContent.includes('surprise')")
     window.click("#live")
 
 
-def test_the_first_topic_of_a_cluster_is_seen_by_a_live_page(window: Browser) -> None:
-    """Though the form for it stands open: what nobody has opened holds nothing up."""
+def test_live_page_shows_the_first_topic_of_a_cluster(window: Browser) -> None:
+    """The form to create it is open, but the user has not opened it, so reloading is not paused."""
     with EmbeddedBroker() as broker, ConsoleProcess(broker.bootstrap_servers) as console:
         window.open(f"{console.url}/topics")
         assert "There are no topics yet." in window.text()
@@ -177,9 +178,7 @@ def test_the_first_topic_of_a_cluster_is_seen_by_a_live_page(window: Browser) ->
         window.click("#live")
 
 
-def test_times_are_told_where_the_reader_lives_too(
-    console: ConsoleProcess, window: Browser
-) -> None:
+def test_times_have_the_local_time_as_tooltip(console: ConsoleProcess, window: Browser) -> None:
     window.command("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Kolkata"})
     try:
         window.open(f"{console.url}/topics/tea/records?limit=10")
@@ -190,7 +189,7 @@ def test_times_are_told_where_the_reader_lives_too(
         window.command("Emulation.setTimezoneOverride", {"timezoneId": ""})
 
 
-def test_the_tabs_of_a_topic_fit_a_phone(console: ConsoleProcess, window: Browser) -> None:
+def test_tabs_of_a_topic_fit_a_phone(console: ConsoleProcess, window: Browser) -> None:
     window.narrow(390)
     window.open(f"{console.url}/topics/tea")
     assert window.run(
@@ -198,7 +197,7 @@ def test_the_tabs_of_a_topic_fit_a_phone(console: ConsoleProcess, window: Browse
     )
 
 
-def test_a_form_that_was_refused_is_open_and_full(console: ConsoleProcess, window: Browser) -> None:
+def test_rejected_form_is_open_and_filled(console: ConsoleProcess, window: Browser) -> None:
     window.narrow(1280)
     window.open(f"{console.url}/topics/tea/records")
     window.click("details.panel > summary")
@@ -206,12 +205,12 @@ def test_a_form_that_was_refused_is_open_and_full(console: ConsoleProcess, windo
     window.run("document.querySelector('details.panel select[name=value_format]').value = 'json'")
     window.click("details.panel button.primary")
     window.wait_for("document.querySelector('.notice.bad') !== null")
-    assert "This is no JSON" in window.text(".notice.bad")
+    assert "Invalid JSON" in window.text(".notice.bad")
     value = "return document.querySelector('details.panel[open] textarea[name=value]').value"
     assert window.run(value) == "{half"
 
 
-def test_pages_are_dark_where_the_system_is(console: ConsoleProcess, window: Browser) -> None:
+def test_pages_follow_the_systems_dark_mode(console: ConsoleProcess, window: Browser) -> None:
     shades = []
     for scheme in ("light", "dark"):
         window.emulate("prefers-color-scheme", scheme)
@@ -220,7 +219,9 @@ def test_pages_are_dark_where_the_system_is(console: ConsoleProcess, window: Bro
     assert shades[0] != shades[1]
 
 
-def test_without_scripts_all_but_the_tail_works(console: ConsoleProcess, window: Browser) -> None:
+def test_everything_but_the_tail_works_without_scripts(
+    console: ConsoleProcess, window: Browser
+) -> None:
     window.command("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         window.open(f"{console.url}/topics/tea/records?limit=10")

@@ -101,7 +101,7 @@ PRODUCERS: Final[dict[str, Callable[[str, str], BackToBackProducer]]] = {
 def run_transactions(
     client: str, servers: str, topic: str, *, partitions: int, transactions: int, records: int
 ) -> list[str]:
-    """Run them, and return what went wrong, one entry for each failed transaction."""
+    """Run them, and return an error for each failed transaction."""
     producer = PRODUCERS[client](servers, f"back-to-back-{uuid.uuid4().hex[:8]}")
     failures: list[str] = []
     try:

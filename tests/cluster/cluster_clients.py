@@ -1,4 +1,4 @@
-"""What tests of a real cluster do with confluent-kafka, in few words."""
+"""confluent-kafka clients for tests of a real cluster."""
 
 import time
 import uuid
@@ -13,21 +13,21 @@ PATIENCE_S = 90
 
 
 def await_true(what: Callable[[], bool]) -> None:
-    """Look again and again, for a long time."""
+    """Poll a condition, for a long time."""
     until = time.monotonic() + PATIENCE_S
     while not what():
         assert time.monotonic() < until, "it has not come about"
 
 
 class Clients:
-    """Clients of one cluster, all at one address list."""
+    """Clients of one cluster, with one list of bootstrap servers."""
 
     def __init__(self, servers: str) -> None:
         self.servers = servers
         self.admin = AdminClient({"bootstrap.servers": servers})
 
     def new_topic(self, partitions: int = 3, factor: int = 3, **configs: str) -> str:
-        """A topic of a name that no other test has, once every broker knows it."""
+        """Create a topic with a unique name, and wait until every broker has it."""
         name = f"topic-{uuid.uuid4().hex[:12]}"
         settings = {key.replace("_", "."): value for key, value in configs.items()}
         topic = NewTopic(name, partitions, factor, config=settings)
@@ -36,7 +36,7 @@ class Clients:
         return name
 
     def leaders(self, topic: str) -> dict[int, int]:
-        """Who leads which partition; those without a leader are missing."""
+        """Return the leaders by partition, without partitions that have none."""
         found = self.admin.list_topics(topic, timeout=PATIENCE_S).topics[topic]
         return {
             number: each.leader for number, each in found.partitions.items() if each.leader >= 0
@@ -47,7 +47,7 @@ class Clients:
         return {number: sorted(each.isrs) for number, each in found.partitions.items()}
 
     def read(self, topic: str, partition: int, count: int) -> list[bytes]:
-        """The first records of a partition."""
+        """Return the first records of a partition."""
         consumer = Consumer(
             {"bootstrap.servers": self.servers, "group.id": "readers", "enable.auto.commit": False}
         )
@@ -65,7 +65,7 @@ class Clients:
 
 
 class Writing:
-    """A producer with acks=all, and what became of each of its records."""
+    """A producer with acks=all, and the outcome of each of its records."""
 
     def __init__(self, servers: str) -> None:
         self._producer = Producer(
@@ -75,7 +75,7 @@ class Writing:
                 "enable.idempotence": True,
                 "delivery.timeout.ms": PATIENCE_S * 1_000,
                 "linger.ms": 0,
-                # A broker that sleeps is given up after this.
+                # A broker that is paused is given up after this.
                 "socket.timeout.ms": 6_000,
                 "request.timeout.ms": 5_000,
             }

@@ -1,4 +1,4 @@
-"""Start a cluster over and over, on a machine whose cores are busy with something else.
+"""Start a cluster repeatedly on a machine with busy cores.
 
     python -m tests.cluster.starts_under_load --starts 50
 
@@ -38,7 +38,7 @@ class Starts:
 
 @contextmanager
 def busy_cores() -> Iterator[None]:
-    """One process per core that does nothing but calculate."""
+    """Run one busy process per core."""
     with subprocess.Popen(
         ["stress", "--cpu", str(os.cpu_count())],
         stdout=subprocess.DEVNULL,
@@ -51,7 +51,7 @@ def busy_cores() -> Iterator[None]:
 
 
 def start_clusters(count: int, until_s: float = float("inf")) -> Starts:
-    """So many starts, or as many as end before a time of the monotonic clock."""
+    """Start so many clusters, or as many as fit before a time of the monotonic clock."""
     starts = Starts()
     while starts.count < count and time.monotonic() < until_s:
         with tempfile.TemporaryDirectory(prefix="headwater-starts-") as folder:
@@ -76,7 +76,7 @@ def _start_cluster(folder: Path, starts: Starts) -> None:
         finally:
             process.kill()
     logs = [log.read_text(errors="replace") for log in sorted(folder.glob("broker-*.log"))]
-    starts.expired_sessions += sum(log.count("the session with ZooKeeper is over") for log in logs)
+    starts.expired_sessions += sum(log.count("ZooKeeper session expired") for log in logs)
     starts.assertions += [log for log in logs if "Traceback" in log]
     if not line.startswith("headwater ready on "):
         starts.failed.append("\n".join([complaints, *logs]))

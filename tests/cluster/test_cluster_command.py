@@ -1,4 +1,4 @@
-"""`headwater cluster start` and `headwater zookeeper`, as a person uses them."""
+"""`headwater cluster start` and `headwater zookeeper`, as a user runs them."""
 
 import importlib.util
 import json
@@ -23,7 +23,7 @@ HEADWATER = [sys.executable, "-P", "-m", "headwater"]
 
 @contextmanager
 def running(command: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """A process that is not waited for when a test fails in the middle."""
+    """A process that is killed if the test fails."""
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -43,7 +43,7 @@ def is_there(pid: int) -> bool:
 
 
 def consecutive_ports(count: int) -> int:
-    """The first of so many that nobody listens on, below those that outgoing connections take."""
+    """Return the first of consecutive free ports, below the ephemeral range."""
     while True:
         first = random.randrange(15_000, 30_000)
         if all(is_free(first + place) for place in range(count)):
@@ -59,7 +59,7 @@ def is_free(port: int) -> bool:
     return True
 
 
-def test_a_cluster_says_when_it_is_ready_and_ends_with_ctrl_c(tmp_path: Path) -> None:
+def test_cluster_prints_when_it_is_ready_and_ends_with_ctrl_c(tmp_path: Path) -> None:
     reason = absence()
     if reason is not None:
         pytest.skip(reason)
@@ -86,8 +86,8 @@ def test_a_cluster_says_when_it_is_ready_and_ends_with_ctrl_c(tmp_path: Path) ->
     assert not any(map(is_there, pids))
 
 
-def test_a_cluster_ends_with_ctrl_c_when_its_zookeeper_is_gone(tmp_path: Path) -> None:
-    """Nobody can relieve a broker then, so it does not ask; asking would take minutes."""
+def test_cluster_ends_with_ctrl_c_when_its_zookeeper_is_gone(tmp_path: Path) -> None:
+    """Controlled shutdown is impossible then, so it is skipped; retries would take minutes."""
     reason = absence()
     if reason is not None:
         pytest.skip(reason)
@@ -112,14 +112,14 @@ def test_a_cluster_ends_with_ctrl_c_when_its_zookeeper_is_gone(tmp_path: Path) -
         assert "stopping without controlled shutdown" in log.read_text()
 
 
-def test_zookeeper_outlives_the_brokers_and_a_dead_broker_is_shown_as_such(tmp_path: Path) -> None:
-    """Whoever starts a broker again by hand still needs it."""
+def test_zookeeper_outlives_the_brokers_and_a_dead_broker_is_shown(tmp_path: Path) -> None:
+    """A user who restarts a broker by hand still needs it."""
     reason = absence()
     if reason is not None:
         pytest.skip(reason)
     port = consecutive_ports(2)
     command = [*HEADWATER, "cluster", "start", "--brokers", "2", "--dir", str(tmp_path)]
-    # Nobody shall notice too soon.
+    # A long session timeout, so that the dead broker is not noticed too soon.
     command += ["--base-port", str(port), "-o", "zookeeper.session.timeout.ms=60000"]
     command += ["-o", "headwater.refusing.brokers.fence=false"]
     with running(command) as process:
@@ -151,7 +151,7 @@ def test_zookeeper_outlives_the_brokers_and_a_dead_broker_is_shown_as_such(tmp_p
     assert not is_there(described["zookeeper"]["pid"])
 
 
-def test_a_cluster_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
+def test_killed_cluster_leaves_no_process_behind(tmp_path: Path) -> None:
     reason = absence()
     if reason is not None:
         pytest.skip(reason)
@@ -170,7 +170,7 @@ def test_a_cluster_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> No
         assert poll.poll(PATIENCE_S * 1_000)
 
 
-def test_a_broker_says_that_its_zookeeper_does_not_answer(tmp_path: Path) -> None:
+def test_broker_reports_that_zookeeper_does_not_answer(tmp_path: Path) -> None:
     if importlib.util.find_spec("kazoo") is None:
         pytest.skip("kazoo is not installed")
     command = [*HEADWATER, "start", "--data", str(tmp_path), "--listen", "127.0.0.1:0"]
@@ -180,7 +180,7 @@ def test_a_broker_says_that_its_zookeeper_does_not_answer(tmp_path: Path) -> Non
     assert "ZooKeeper at 127.0.0.1:1 does not answer within 300 ms" in done.stderr
 
 
-def test_a_directory_of_a_lone_broker_is_not_taken_into_a_cluster(tmp_path: Path) -> None:
+def test_directory_of_a_standalone_broker_is_rejected_in_a_cluster(tmp_path: Path) -> None:
     (tmp_path / "cluster.facts").write_bytes(b"")
     command = [*HEADWATER, "start", "--data", str(tmp_path), "--zookeeper", "127.0.0.1:1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
@@ -188,7 +188,7 @@ def test_a_directory_of_a_lone_broker_is_not_taken_into_a_cluster(tmp_path: Path
     assert "belongs to a broker that was alone" in done.stderr
 
 
-def test_a_strict_cluster_refuses_an_unknown_setting(tmp_path: Path) -> None:
+def test_strict_cluster_rejects_an_unknown_setting(tmp_path: Path) -> None:
     reason = absence()
     if reason is not None:
         pytest.skip(reason)

@@ -1,4 +1,4 @@
-"""A cluster of three real brokers and a real ZooKeeper, used by confluent-kafka and hurt."""
+"""Three real brokers and a real ZooKeeper, with confluent-kafka clients and failures."""
 
 import os
 import signal
@@ -45,7 +45,7 @@ def running() -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture
 def cluster(running: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
-    """The cluster with all its brokers up, whatever the test before did."""
+    """The cluster with all brokers running, whatever the previous test did."""
     if not running.zookeeper.is_running:
         running.zookeeper.start()
     for broker in running.brokers:
@@ -61,7 +61,7 @@ def clients(cluster: EmbeddedCluster) -> Clients:
     return Clients(cluster.bootstrap_servers)
 
 
-def test_each_broker_is_told_what_to_log_whoever_is_the_controller(
+def test_log_levels_are_changed_per_broker_regardless_of_the_controller(
     cluster: EmbeddedCluster,
 ) -> None:
     logger = "headwater.network.connection"
@@ -78,7 +78,7 @@ def test_each_broker_is_told_what_to_log_whoever_is_the_controller(
 
 
 @pytest.mark.parametrize("client", PRODUCERS)
-def test_no_transaction_fails_that_begins_while_markers_are_written(
+def test_transactions_that_begin_while_markers_are_written_do_not_fail(
     clients: Clients, client: str
 ) -> None:
     """TX-13, TX-14: pipelined small batches to 12 partitions, and an offset in each transaction."""
@@ -97,7 +97,7 @@ def test_no_transaction_fails_that_begins_while_markers_are_written(
         assert clients.read(topic, partition, len(wanted)) == wanted
 
 
-def test_clients_that_create_and_delete_topics_do_not_disturb_the_controller(
+def test_creating_and_deleting_topics_does_not_disturb_the_controller(
     cluster: EmbeddedCluster,
 ) -> None:
     before = len(resignations(cluster))
@@ -107,14 +107,16 @@ def test_clients_that_create_and_delete_topics_do_not_disturb_the_controller(
 
 
 @pytest.mark.slow
-def test_a_hundred_rounds_of_five_clients_do_not_either(cluster: EmbeddedCluster) -> None:
+def test_hundred_rounds_of_five_clients_do_not_disturb_the_controller(
+    cluster: EmbeddedCluster,
+) -> None:
     before = len(resignations(cluster))
     outcomes = churn(cluster.bootstrap_servers, clients=5, rounds=100)
     assert [outcome.wrong_answers for outcome in outcomes] == [[]] * 5
     assert resignations(cluster)[before:] == []
 
 
-def test_what_is_acknowledged_is_on_all_brokers_and_a_group_reads_it(clients: Clients) -> None:
+def test_acknowledged_records_are_on_all_brokers_and_a_group_reads_them(clients: Clients) -> None:
     topic = clients.new_topic(partitions=6)
     values = [b"%d" % number for number in range(300)]
     with writing(clients.servers) as producer:
@@ -142,23 +144,23 @@ def test_what_is_acknowledged_is_on_all_brokers_and_a_group_reads_it(clients: Cl
     assert sorted(found) == sorted(values)
 
 
-def test_any_broker_takes_what_only_the_controller_decides(cluster: EmbeddedCluster) -> None:
+def test_any_broker_serves_controller_requests(cluster: EmbeddedCluster) -> None:
     for broker in cluster.brokers:
         clients = Clients(broker.bootstrap_servers)
         topic = clients.new_topic(partitions=1)
         clients.admin.delete_topics([topic])[topic].result(PATIENCE_S)
 
 
-def test_a_quota_is_known_to_all_brokers_and_who_makes_too_much_is_told_so_by_any(
+def test_quota_applies_on_all_brokers_and_any_broker_throttles(
     cluster: EmbeddedCluster,
 ) -> None:
-    """QU-4: the controller refuses, and the broker that was asked passes on how long to wait."""
+    """QU-4: the controller rejects, and the broker that forwards returns the throttle time."""
     maker = QuotaEntity(user="ANONYMOUS", client_id="maker")
     with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
         admin.alter_client_quotas(
             {maker: {"controller_mutation_rate": 0.01, "request_percentage": 0.000001}}
         )
-    # One hears of it when it starts, the others when it happens.
+    # One broker loads it at startup, the others when it changes.
     cluster.brokers[0].restart()
     names = [f"made-{uuid.uuid4().hex[:8]}" for _ in range(2)]
     wanted = [CreatableTopic(name=each, num_partitions=1, replication_factor=1) for each in names]
@@ -186,7 +188,7 @@ def _has_quota(admin: Admin, entity: QuotaEntity) -> bool:
     return entity in admin.describe_client_quotas()
 
 
-def test_a_killed_leader_is_replaced_and_no_acknowledged_record_is_lost(
+def test_killed_leader_is_replaced_and_no_acknowledged_record_is_lost(
     cluster: EmbeddedCluster, clients: Clients
 ) -> None:
     topic = clients.new_topic(partitions=1)
@@ -203,12 +205,12 @@ def test_a_killed_leader_is_replaced_and_no_acknowledged_record_is_lost(
     assert len(acknowledged) == 400
     assert clients.read(topic, 0, 400) == acknowledged
     await_true(lambda: clients.leaders(topic).get(0, leader) != leader)
-    # It comes back as a follower, and is in sync again when it has caught up.
+    # It returns as a follower, and rejoins the ISR when it has caught up.
     cluster.brokers[leader].start()
     await_true(lambda: clients.in_sync(topic) == {0: [0, 1, 2]})
 
 
-def test_a_broker_that_is_stopped_hands_over_and_nobody_notices(
+def test_stopped_broker_moves_its_leaderships_without_errors(
     cluster: EmbeddedCluster, clients: Clients
 ) -> None:
     topic = clients.new_topic(partitions=3)
@@ -227,7 +229,7 @@ def test_a_broker_that_is_stopped_hands_over_and_nobody_notices(
         assert clients.read(topic, partition, len(acknowledged)) == acknowledged
 
 
-def test_a_leader_that_slept_longer_than_its_session_is_replaced_and_follows_when_it_wakes(
+def test_leader_paused_for_longer_than_its_session_is_replaced_and_follows(
     cluster: EmbeddedCluster, clients: Clients
 ) -> None:
     topic = clients.new_topic(partitions=3)
@@ -245,7 +247,7 @@ def test_a_leader_that_slept_longer_than_its_session_is_replaced_and_follows_whe
         finally:
             os.kill(cluster.brokers[sleeper].pid, signal.SIGCONT)
     assert producer.failed == []
-    # The sleeper itself may be asked, and then it has not heard of its successor yet.
+    # The paused broker itself may answer, and then it does not know the new leader yet.
     await_true(lambda: clients.leaders(topic).get(0, sleeper) != sleeper)
     await_true(lambda: clients.in_sync(topic) == {number: [0, 1, 2] for number in range(3)})
     for partition in range(3):
@@ -253,7 +255,7 @@ def test_a_leader_that_slept_longer_than_its_session_is_replaced_and_follows_whe
         assert clients.read(topic, partition, len(acknowledged)) == acknowledged
 
 
-def test_without_zookeeper_records_flow_on_and_changes_wait_until_it_is_back(
+def test_without_zookeeper_records_flow_and_metadata_changes_wait(
     cluster: EmbeddedCluster, clients: Clients
 ) -> None:
     topic = clients.new_topic(partitions=3)
@@ -272,7 +274,7 @@ def test_without_zookeeper_records_flow_on_and_changes_wait_until_it_is_back(
     assert producer.failed == []
 
 
-def test_a_second_broker_with_the_same_id_is_refused_by_name(cluster: EmbeddedCluster) -> None:
+def test_second_broker_with_the_same_id_is_rejected(cluster: EmbeddedCluster) -> None:
     twin = EmbeddedBroker(
         {
             "node.id": 0,
@@ -281,7 +283,7 @@ def test_a_second_broker_with_the_same_id_is_refused_by_name(cluster: EmbeddedCl
         },
         patience_s=PATIENCE_S,
     )
-    with pytest.raises(BrokerDidNotStart, match="another broker is up as broker 0"):
+    with pytest.raises(BrokerDidNotStart, match="another broker is registered as broker 0"):
         twin.start()
     twin.close()
     assert cluster.brokers[0].is_running

@@ -1,4 +1,4 @@
-"""Processes that are killed are replaced long before their sessions with ZooKeeper end."""
+"""Killed brokers are replaced long before their ZooKeeper sessions expire."""
 
 import time
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from headwater.testing.embedded_cluster import EmbeddedCluster
 from tests.cluster.cluster_clients import PATIENCE_S, Clients, await_true, writing
 from tests.zookeeper_server import absence
 
-# The longest that `headwater zookeeper` grants.
+# The longest that `headwater zookeeper` allows.
 SESSION_S = 60
 SETTINGS = {"zookeeper.session.timeout.ms": SESSION_S * 1_000, "min.insync.replicas": 2}
 
@@ -28,7 +28,7 @@ def controller_of(clients: Clients) -> int:
 
 
 @pytest.mark.parametrize("is_controller", [False, True])
-def test_a_killed_leader_is_replaced_before_its_session_ends(
+def test_killed_leader_is_replaced_before_its_session_expires(
     cluster: EmbeddedCluster, *, is_controller: bool
 ) -> None:
     clients = Clients(cluster.bootstrap_servers)
@@ -44,7 +44,7 @@ def test_a_killed_leader_is_replaced_before_its_session_ends(
         producer.write(topic, partition, b"after")
         producer.flush()
     assert producer.failed == []
-    # Waiting for the session would take all of it, and this a few seconds.
+    # Waiting for the session would take all of it, and this takes a few seconds.
     assert time.monotonic() - killed_s < SESSION_S
     cluster.brokers[victim].start()
     await_true(lambda: clients.in_sync(topic)[partition] == [0, 1, 2])

@@ -1,4 +1,4 @@
-"""Three brokers that log in at each other by SCRAM, as a user who was there before them."""
+"""Three brokers that authenticate to each other with SCRAM, as a bootstrap user."""
 
 import uuid
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ SETTINGS: dict[str, Value] = {
         "org.apache.kafka.common.security.scram.ScramLoginModule required "
         'username="broker" password="broker-secret";'
     ),
-    # So short that brokers renew their logins several times while the test runs.
+    # So short that brokers re-authenticate several times while the test runs.
     "connections.max.reauth.ms": 2_000,
     "offsets.topic.num.partitions": 3,
     "min.insync.replicas": 2,
@@ -70,13 +70,13 @@ def login(servers: str, user: str, password: str) -> dict[str, object]:
     }
 
 
-def test_brokers_that_log_in_replicate_and_learn_of_users_from_any_of_them(
+def test_authenticated_brokers_replicate_and_share_scram_users(
     brokers: list[EmbeddedBroker],
 ) -> None:
     servers = ",".join(broker.bootstrap_servers for broker in brokers)
     topic, user = f"topic-{uuid.uuid4().hex[:8]}", f"user {uuid.uuid4().hex[:8]}"
     for broker in brokers:
-        # One of them is the controller, and the others pass it on in envelopes.
+        # One of them is the controller, and the others forward it in envelopes.
         with Admin(login(broker.bootstrap_servers, "broker", "broker-secret")) as admin:
             admin.alter_user_scram_credentials(
                 [ScramUpsertion(user=f"{user}{broker.port}", password="pw-of-user")]
@@ -107,7 +107,7 @@ def test_brokers_that_log_in_replicate_and_learn_of_users_from_any_of_them(
     assert sorted(found, key=lambda value: int(value or b"-1")) == [b"%d" % n for n in range(60)]
 
 
-def test_a_broker_that_was_killed_comes_back_and_is_let_in(brokers: list[EmbeddedBroker]) -> None:
+def test_killed_broker_returns_and_authenticates(brokers: list[EmbeddedBroker]) -> None:
     servers = ",".join(broker.bootstrap_servers for broker in brokers)
     topic = f"topic-{uuid.uuid4().hex[:8]}"
     with Admin(login(servers, "broker", "broker-secret")) as admin:
@@ -127,7 +127,7 @@ def can_log_in(broker: EmbeddedBroker, user: str) -> bool:
         with Admin(login(broker.bootstrap_servers, user, "pw-of-user")) as admin:
             return bool(admin.describe_cluster(timeout=PATIENCE_S))
     except SaslAuthenticationFailed:
-        # It has not heard of the user yet.
+        # It does not have the user in its metadata yet.
         return False
     except KafkaError as error:
         raise AssertionError(f"another failure than of the login: {error}") from error

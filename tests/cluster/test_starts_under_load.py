@@ -10,7 +10,7 @@ from tests.zookeeper_server import absence
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
-def test_a_cluster_starts_beside_other_work() -> None:
+def test_cluster_starts_beside_other_work() -> None:
     reason = absence() or (None if shutil.which("stress") else "stress is not installed")
     if reason is not None:
         pytest.skip(reason)

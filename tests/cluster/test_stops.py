@@ -1,4 +1,4 @@
-"""Brokers that are told to stop end within the time that docs/reference/settings.md names."""
+"""Stopping brokers end within the time that docs/reference/settings.md names."""
 
 import importlib
 import os
@@ -28,7 +28,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 
 def controller_of(cluster: EmbeddedCluster) -> EmbeddedBroker:
-    # A partition that both hold, so that there is something to hand over.
+    # A partition with replicas on both, so that there is a leadership to move.
     clients = Clients(cluster.bootstrap_servers)
     clients.new_topic(partitions=2, factor=2)
     return cluster.brokers[clients.admin.list_topics(timeout=PATIENCE_S).controller_id]
@@ -79,19 +79,19 @@ def stopped_while_it_starts(connect: str, folder: Path, sign: str) -> None:
     assert (broker.returncode, out) == (0, ""), said + rest
 
 
-def test_a_broker_that_waits_for_zookeeper_can_be_stopped(tmp_path: Path) -> None:
+def test_broker_that_waits_for_zookeeper_can_be_stopped(tmp_path: Path) -> None:
     if absence() is not None:
         pytest.skip(absence() or "")
-    # Nothing listens on this port.
-    stopped_while_it_starts("127.0.0.1:1", tmp_path, "waiting for ZooKeeper")
+    # No process listens on this port.
+    stopped_while_it_starts("127.0.0.1:1", tmp_path, "Waiting for ZooKeeper")
 
 
-def test_a_broker_that_waits_for_a_controller_can_be_stopped(tmp_path: Path) -> None:
+def test_broker_that_waits_for_a_controller_can_be_stopped(tmp_path: Path) -> None:
     with real_zookeeper() as zookeeper:
         client = importlib.import_module("kazoo.client").KazooClient(zookeeper.connect)
         client.start(timeout=PATIENCE_S)
-        # A node that no session owns, of a broker that is not there.
+        # A persistent znode of a broker that does not exist.
         client.create("/controller", b'{"version":1,"brokerid":9,"timestamp":"1"}')
         client.stop()
         client.close()
-        stopped_while_it_starts(zookeeper.connect, tmp_path, "is registered with epoch")
+        stopped_while_it_starts(zookeeper.connect, tmp_path, "Registered: ")

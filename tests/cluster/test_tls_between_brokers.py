@@ -1,4 +1,4 @@
-"""Three brokers that speak to each other over TLS only, and show each other their certificates."""
+"""Three brokers that connect to each other over TLS only, with client certificates."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 TOPIC = "orders"
 
 
-def test_brokers_replicate_over_tls_and_one_that_is_killed_comes_back(tmp_path: Path) -> None:
+def test_brokers_replicate_over_tls_and_a_killed_one_returns(tmp_path: Path) -> None:
     authority = Authority()
     own = authority.identity("broker", hosts=["127.0.0.1"])
     stores = {

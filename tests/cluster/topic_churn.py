@@ -1,9 +1,9 @@
-"""Create and delete topics over and over, with several admin clients at once.
+"""Create and delete topics repeatedly, with several admin clients at once.
 
     python -m tests.cluster.topic_churn --rounds 100 --clients 5
 
-starts a cluster of three brokers, runs the rounds and prints what went wrong. Each client has topic
-names of its own and uses them again in every round, so every error that it gets is wrong.
+starts a cluster of three brokers, runs the rounds and prints errors. Each client has topic names of
+its own and reuses them in every round, so every error that it gets is wrong.
 """
 
 import argparse
@@ -41,12 +41,12 @@ def churn(servers: str, *, clients: int, rounds: int, factor: int = 3) -> list[C
 
 
 def resignations(cluster: EmbeddedCluster) -> list[str]:
-    """Log lines of controllers that gave up their term."""
+    """Return the log lines of controllers that resigned."""
     return [
         line
         for broker in cluster.brokers
         for line in broker.log_text.splitlines()
-        if "no longer the controller" in line
+        if "Resigned as controller" in line or "Resigning as controller" in line
     ]
 
 

@@ -1,7 +1,7 @@
-"""The admin clients of the foreign libraries, and ours, behind one small face.
+"""Admin clients of other libraries, and ours, behind one interface.
 
-What a reader would get wrong: aiokafka's raises nothing and hands out answers as they came, so
-their error codes become its own exceptions here. kafka-python's returns some as texts.
+Note: aiokafka's raises nothing and returns responses as they came, so their error codes are
+converted to its own exceptions here. kafka-python's returns some as text.
 """
 
 import re
@@ -45,7 +45,7 @@ class OpenAdmin(Protocol):
     def names(self) -> list[str]: ...
 
     def cluster(self) -> tuple[str | None, tuple[str, ...]]:
-        """The cluster's id, and where its brokers are."""
+        """Return the cluster id, and the brokers' addresses."""
         ...
 
     def partition_count(self, topic: str) -> int: ...
@@ -59,11 +59,11 @@ class OpenAdmin(Protocol):
     def broker_config(self, node_id: int) -> dict[str, str | None]: ...
 
     def configure(self, topic: str, config: Mapping[str, str]) -> None:
-        """Set these; what becomes of all others is the library's affair."""
+        """Set these configs; whether others are kept is up to the library."""
         ...
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> int:
-        """Where the log begins afterwards."""
+        """Return the log start offset afterwards."""
         ...
 
     def close(self) -> None: ...
@@ -126,7 +126,7 @@ class ConfluentAdmin:
         return int(answer.low_watermark)
 
     def close(self) -> None:
-        """There is nothing to close; it ends when it is let go."""
+        """Nothing to close; it ends when it is garbage-collected."""
 
     def _config(self, kind: Any, name: str) -> dict[str, str | None]:
         resource = _confluent.ConfigResource(kind, name)

@@ -1,4 +1,4 @@
-"""Brokers for foreign clients, and what all of them must leave behind: a log without a failure."""
+"""Brokers for tests with other clients, whose logs must be free of errors."""
 
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ _PATIENCE_S = 60
 def checked_broker(
     settings: Mapping[str, Value] | None = None, *, data_directory: str | None = None
 ) -> Iterator[EmbeddedBroker]:
-    """A broker that fails its test at the end if something in it went wrong by its own account."""
+    """A broker that fails its test at the end if its log has errors."""
     with EmbeddedBroker(settings, data_directory=data_directory) as broker:
         yield broker
         check_log(broker.log_text)
@@ -26,8 +26,8 @@ def check_log(text: str) -> None:
 
 
 def scrape(broker: EmbeddedBroker) -> dict[str, float]:
-    """What the broker counts, by name and labels. It needs `headwater.metrics.listener`."""
-    url = broker.log_text.rpartition("metrics are at ")[2].split()[0]
+    """Return the broker's metrics by name and labels. It needs `headwater.metrics.listener`."""
+    url = broker.log_text.rpartition("Serving metrics at ")[2].split()[0]
     with urllib.request.urlopen(url, timeout=_PATIENCE_S) as answer:
         lines = answer.read().decode().splitlines()
     return {
@@ -37,7 +37,7 @@ def scrape(broker: EmbeddedBroker) -> dict[str, float]:
 
 
 def requests_answered(broker: EmbeddedBroker, name: str) -> int:
-    """How many requests of one API the broker has answered since it was started."""
+    """Return the number of requests of one API that the broker has answered since startup."""
     return int(
         scrape(broker).get(
             f'kafka_network_requestmetrics_totaltime_seconds_count{{request="{name}"}}', 0

@@ -1,8 +1,9 @@
-"""Foreign clients behind one small face, so that all of them can judge the same behaviour.
+"""Other client libraries behind one interface, so that all test the same behaviour.
 
-They are used as they are, each with its own settings and errors; only what goes in and what comes
-out has one shape here. What a reader would get wrong: no consumer is in a group. Each is told what
-to read, and offsets are never committed.
+They are used as they are, each with its own settings and errors; only input and output have one
+form here.
+
+Note: no consumer is in a group. Partitions are assigned, and offsets are never committed.
 """
 
 import time
@@ -19,7 +20,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """A record as a test hands it to a client. Without a partition the client chooses one."""
+    """A record to send. Without a partition the client chooses one."""
 
     key: bytes | None = None
     value: bytes | None = None
@@ -30,7 +31,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """A record as a client hands it out."""
+    """A received record."""
 
     key: bytes | None
     value: bytes | None
@@ -43,7 +44,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sending:
-    """How a producer is set up."""
+    """Producer settings."""
 
     codec: str = "none"
     acks: int = -1
@@ -51,15 +52,15 @@ class Sending:
     linger_ms: int = 0
     largest_bytes: int = 1_000_000
     patience_ms: int = int(PATIENCE_S * 1_000)
-    """How long to look for a topic, and to try to send a record."""
+    """How long to look for a topic, and to retry a record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How a consumer is set up."""
+    """Consumer settings."""
 
     reset: str | None = None
-    """Where to go from an offset that is out of range: earliest, latest, or nowhere, an error."""
+    """auto.offset.reset: earliest, latest, or none, which is an error."""
     is_committed_only: bool = False
     wait_ms: int = 100
     min_bytes: int = 1
@@ -71,13 +72,13 @@ class OpenProducer(Protocol):
     """A producer that runs until it is closed."""
 
     def send(self, topic: str, record: Sent) -> None:
-        """Hand a record over. What becomes of it is told by `finish`."""
+        """Send a record. `finish` returns its outcome."""
         ...
 
     def finish(self) -> list[tuple[int, int]]:
-        """Wait for all that was sent since the last time: partition and offset of each record.
+        """Wait for all records since the last call; return partition and offset of each.
 
-        The offset is negative where none was told. Raises the library's own error.
+        The offset is negative if there is none. Raises the library's own error.
         """
         ...
 
@@ -85,14 +86,16 @@ class OpenProducer(Protocol):
 
 
 class OpenConsumer(Protocol):
-    """A consumer that is in no group, until it is closed."""
+    """A consumer without a group, until it is closed."""
 
     def assign(self, topic: str, offsets: Mapping[int, int]) -> None:
         """Read these partitions and nothing else, each from an offset."""
         ...
 
     def poll(self, wait_s: float) -> list[Received]:
-        """What has arrived, or arrives within this time. Raises the library's own error."""
+        """Return records that have arrived, or arrive within this time. Raises the library's own
+        error.
+        """
         ...
 
     def seek(self, topic: str, partition: int, offset: int) -> None: ...
@@ -102,23 +105,23 @@ class OpenConsumer(Protocol):
     def resume(self, topic: str, partition: int) -> None: ...
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
-        """The first offset, and the one that comes next."""
+        """Return the log start offset and the end offset."""
         ...
 
     def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int | None:
-        """The first record that is not older."""
+        """Return the first offset whose timestamp is not older."""
         ...
 
     def close(self) -> None: ...
 
 
 class Client(Protocol):
-    """One foreign library."""
+    """One client library."""
 
     name: str
 
     def lacks(self, codec: str) -> str | None:
-        """Why this installation of the library cannot do a codec."""
+        """Return why this installation of the library lacks a codec."""
         ...
 
     def producer(self, servers: str, sending: Sending) -> OpenProducer: ...
@@ -127,7 +130,7 @@ class Client(Protocol):
 
 
 class Deadline:
-    """Fails a test that waits for what does not come."""
+    """Fails a test that waits for too long."""
 
     def __init__(self, waiting_for: str, patience_s: float = PATIENCE_S) -> None:
         self._waiting_for = waiting_for
@@ -144,7 +147,7 @@ def write(
     records: Sequence[Sent],
     sending: Sending | None = None,
 ) -> list[tuple[int, int]]:
-    """Partition and offset of each record, written by a producer of their own."""
+    """Write records with a new producer; return partition and offset of each."""
     with closing(client.producer(servers, sending or Sending())) as producer:
         for record in records:
             producer.send(topic, record)
@@ -160,14 +163,14 @@ def read(
     partitions: Sequence[int] = (0,),
     reading: Reading | None = None,
 ) -> list[Received]:
-    """So many records of these partitions, each from its first offset."""
+    """Read so many records of these partitions, each from its first offset."""
     with closing(client.consumer(servers, reading or Reading())) as consumer:
         consumer.assign(topic, dict.fromkeys(partitions, 0))
         return take(consumer, count)
 
 
 def take(consumer: OpenConsumer, count: int) -> list[Received]:
-    """Poll until so many records are there. More is an error."""
+    """Poll until so many records have arrived. More is an error."""
     received: list[Received] = []
     deadline = Deadline(f"{count} records")
     while len(received) < count:

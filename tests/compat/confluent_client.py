@@ -1,7 +1,7 @@
-"""confluent-kafka, which is librdkafka, behind the face of `tests.compat.clients`.
+"""confluent-kafka (librdkafka) behind the interface of `tests.compat.clients`.
 
-What a reader would get wrong: `close` does not close the consumer but lets it go, since closing
-makes librdkafka look for the coordinator of a group in which it never was.
+Note: `close` does not close the consumer but drops it, since closing makes librdkafka look for the
+coordinator of a group that it never joined.
 """
 
 from collections.abc import Mapping
@@ -127,7 +127,7 @@ class _Consumer:
 
     def poll(self, wait_s: float) -> list[Received]:
         received = []
-        # One is waited for; more are taken only if they are there already.
+        # Wait for one; take more only if they are there already.
         for message in self._consumer.consume(1, wait_s) + self._consumer.consume(10_000, 0):
             error = message.error()
             if error is not None:

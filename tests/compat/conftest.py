@@ -1,4 +1,4 @@
-"""What tests of foreign clients share: one broker, topics of their own, each client in turn."""
+"""Fixtures of tests with other clients: a shared broker, topics, each client in turn."""
 
 import gc
 import uuid
@@ -17,7 +17,7 @@ from tests.compat.judges import CLIENTS
 
 @pytest.fixture(scope="session")
 def shared_broker() -> Iterator[EmbeddedBroker]:
-    """One broker with Kafka's defaults, for all tests that make topics of their own."""
+    """One broker with Kafka's defaults, for all tests that create their own topics."""
     settings = {"headwater.metrics.listener": "127.0.0.1:0"}
     with checked_broker(settings) as broker:
         yield broker
@@ -25,7 +25,7 @@ def shared_broker() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture
 def servers(shared_broker: EmbeddedBroker) -> Iterator[str]:
-    """Where the shared broker is. Whatever it complains of during a test is that test's failure."""
+    """The shared broker's address. Errors in its log during a test fail that test."""
     before = len(shared_broker.log_text)
     yield shared_broker.bootstrap_servers
     assert shared_broker.is_running, shared_broker.log_text
@@ -34,24 +34,24 @@ def servers(shared_broker: EmbeddedBroker) -> Iterator[str]:
 
 @pytest.fixture
 def topic() -> str:
-    """A name that no other test has."""
+    """A unique topic name."""
     return f"topic-{uuid.uuid4().hex[:12]}"
 
 
 @pytest.fixture(params=CLIENTS, ids=lambda client: client.name)
 def client(request: pytest.FixtureRequest) -> Iterator[Client]:
-    """Each foreign client in turn."""
+    """Each client library in turn."""
     chosen: Client = request.param
     yield chosen
     with warnings.catch_warnings():
-        # kafka-python forgets to close sockets that could not connect. Found later, they would be
-        # held against some other test.
+        # kafka-python does not close sockets that could not connect. Found later, they would be
+        # attributed to some other test.
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
 
 
 @pytest.fixture(params=ADMINS, ids=lambda kind: kind.name)
 def admin(request: pytest.FixtureRequest, servers: str) -> Iterator[OpenAdmin]:
-    """Each foreign admin client in turn, at the shared broker."""
+    """Each admin client in turn, connected to the shared broker."""
     with closing(request.param(servers)) as chosen:
         yield chosen

@@ -1,6 +1,6 @@
-"""Foreign clients that carry no types, loaded by name.
+"""Import client libraries that have no type annotations.
 
-kafka-python warns while it is imported; that is its own business and must not fail our tests.
+kafka-python warns while it is imported, which must not fail our tests.
 """
 
 import importlib

@@ -1,8 +1,9 @@
-"""Members of groups, of every client and with every assignor that it has.
+"""Group members of every client, with every assignor that it has.
 
-They are used as they are; only what a test asks of all of them has one shape here. What a reader
-would get wrong: a member does its part of a rebalance only while it is polled, so tests poll all
-members in turn until things are as they should be.
+They are used as they are; only what the tests need has one form here.
+
+Note: a member takes part in a rebalance only while it is polled, so tests poll all members in turn
+until the group is as expected.
 """
 
 import json
@@ -43,11 +44,11 @@ class Member(Protocol):
     """A consumer in a group, until it is closed."""
 
     def poll(self) -> list[tuple[int, int]]:
-        """Partition and offset of what has arrived."""
+        """Return partition and offset of records that have arrived."""
         ...
 
     def owned(self) -> list[int]:
-        """Its partitions, in order."""
+        """Return its assigned partitions, in order."""
         ...
 
     def seek(self, partition: int, offset: int) -> None: ...
@@ -216,7 +217,7 @@ class AioKafkaMember:
         return int(found[place].offset)
 
     def commit(self, partition: int, offset: int, *, waits: bool) -> None:
-        """There is one way to commit; whoever does not want to wait makes a task of it."""
+        """aiokafka has one way to commit; an asynchronous commit is a task."""
         work = self._consumer.commit({self._place(partition): offset})
         if waits:
             self._thread.do(work)
@@ -246,7 +247,7 @@ MEMBERS: Final[Mapping[str, Callable[[Joining], Member]]] = {
 
 
 class MortalMember:
-    """A member in a process of its own, which can be killed; it tells what it owns."""
+    """A member in a process of its own, which can be killed; it prints its assignment."""
 
     def __init__(self, kind: str, joining: Joining) -> None:
         command = [sys.executable, "-m", "tests.compat.group_members", kind]
@@ -261,7 +262,7 @@ class MortalMember:
         assert self._process.poll() is None, "the member ended by itself"
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            # The end of a line may come for itself, since nobody waits for it here.
+            # The end of a line may arrive separately, since this does not block.
             if line.strip():
                 self._owned = json.loads(line)
         return []
@@ -273,7 +274,7 @@ class MortalMember:
         self._end(signal.SIGKILL)
 
     def close(self) -> None:
-        """Let it say goodbye, if it still lives."""
+        """Close it cleanly, if it is still alive."""
         self._end(signal.SIGTERM)
 
     def _end(self, how: signal.Signals) -> None:
@@ -285,7 +286,7 @@ class MortalMember:
 
 
 class Polled(Protocol):
-    """What `settle` asks of a member, wherever it is."""
+    """What `settle` needs of a member."""
 
     def poll(self) -> list[tuple[int, int]]: ...
 
@@ -295,7 +296,7 @@ class Polled(Protocol):
 
 
 def settle(members: Sequence[Polled], *shares: int) -> list[tuple[int, int]]:
-    """Poll until the members share out all partitions so; returns what arrived meanwhile."""
+    """Poll until the members have so many partitions each; return what arrived meanwhile."""
     until_s = time.monotonic() + _SETTLED_WITHIN_S
     arrived: list[tuple[int, int]] = []
     while True:
@@ -309,7 +310,7 @@ def settle(members: Sequence[Polled], *shares: int) -> list[tuple[int, int]]:
 
 
 def main(kind: str, joining: str) -> None:
-    """Be a member until somebody ends it."""
+    """Run as a member until the process is ended."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     told: list[int] | None = None
     with closing(MEMBERS[kind](Joining(**json.loads(joining)))) as member:

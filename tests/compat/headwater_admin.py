@@ -1,4 +1,4 @@
-"""Our own admin client behind the face of `tests.compat.admins`, judged like the others."""
+"""Our own admin client behind the interface of `tests.compat.admins`."""
 
 from collections.abc import Iterable, Mapping
 

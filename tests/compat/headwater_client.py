@@ -1,7 +1,7 @@
-"""Our own clients behind the face of `tests.compat.clients`, so that they are judged like others.
+"""Our own clients behind the interface of `tests.compat.clients`.
 
-What our producer writes, librdkafka reads, and the other way round: a mistake that writer and
-reader shared would go unseen.
+What our producer writes, librdkafka reads, and the other way round: an error that our producer and
+consumer shared would go unnoticed.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Our own consumer as a member of a group, in the shape that foreign members have in tests."""
+"""Our own consumer as a group member, behind the interface of `group_members`."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Our own transactional producer, in the shape that foreign ones have in tests."""
+"""Our own transactional producer, behind the interface of `transactional`."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""How a member comes to a group, whichever client it is of."""
+"""How a member joins a group, for any client."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The clients that judge a broker here, foreign ones and our own, and what they raise."""
+"""The clients that test a broker here, other libraries and our own, and their errors."""
 
 from collections.abc import Callable
 from typing import Final
@@ -37,7 +37,7 @@ ERRORS: Final[tuple[type[Exception], ...]] = (
 
 
 def refusal_of(work: Callable[[], object]) -> ErrorCode | None:
-    """The broker's error that a client raises; nothing if the client itself gave up."""
+    """Return the broker's error that a client raises; None if the client itself gave up."""
     try:
         answer = work()
     except ERRORS as error:

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for clients that need one that always runs."""
+"""An event loop in a thread of its own, for clients that need a running one."""
 
 import asyncio
 import threading
@@ -11,7 +11,7 @@ Answer = TypeVar("Answer")
 
 
 class LoopThread:
-    """Runs until it is closed, and does what other threads ask of it."""
+    """Runs until it is closed, and executes coroutines of other threads."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -22,7 +22,7 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
     def begin(self, work: Coroutine[Any, Any, object]) -> None:
-        """Have something done, without waiting for it."""
+        """Start a coroutine without waiting for it."""
         asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self) -> None:

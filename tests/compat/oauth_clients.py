@@ -1,4 +1,4 @@
-"""Foreign clients that log in with tokens: one record there and back, each in its own words."""
+"""Clients that authenticate with OAUTHBEARER: send and receive one record."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -24,10 +24,10 @@ _PATIENCE_MS: Final = int(PATIENCE_S * 1_000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenLogin:
-    """Where to log in, and who gives tokens: a function, or an issuer that is asked."""
+    """Where to authenticate, and where tokens come from: a function, or an issuer."""
 
     servers: str
-    # A token and when it ends, in seconds.
+    # A token and its expiry time, in seconds.
     token: Callable[[], tuple[str, float]]
     provider: IdentityProvider
 
@@ -45,7 +45,7 @@ def _librdkafka(login: TokenLogin, more: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_oauth_cb(login: TokenLogin) -> dict[str, Any]:
-    """Settings that confluent-kafka and ours share, word by word."""
+    """Settings that confluent-kafka and our clients share."""
     return _librdkafka(login, {"oauth_cb": lambda _: login.token()})
 
 
@@ -155,7 +155,7 @@ def by_aiokafka(login: TokenLogin, topic: str) -> bytes | None:
 
 @contextmanager
 def sending(name: str, settings: dict[str, Any], topic: str) -> Iterator[Callable[[], object]]:
-    """A producer of one of two clients, as something that sends a record and waits for it."""
+    """A producer of one of two clients, as a function that sends a record and waits for it."""
     if name == "headwater":
         with Producer(settings) as ours:
             yield lambda: ours.send(topic, b"tea").result(PATIENCE_S)

@@ -1,8 +1,9 @@
-"""kafka-python and aiokafka behind the face of `tests.compat.clients`.
+"""kafka-python and aiokafka behind the interface of `tests.compat.clients`.
 
-They have a common ancestor, and so their records, settings and errors one shape. What a reader
-would get wrong: aiokafka's loop runs in a thread of its own, all the time, as in a program that
-uses it; otherwise it would do nothing between two calls of a test.
+They have a common origin, and similar records, settings and errors.
+
+Note: aiokafka's loop runs in a thread of its own all the time, as in an application; otherwise it
+would do nothing between two calls of a test.
 """
 
 import asyncio

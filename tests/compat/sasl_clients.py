@@ -1,4 +1,4 @@
-"""Foreign clients that log in: one record there and back, each in its own words."""
+"""Clients that authenticate with SASL: send and receive one record."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -19,12 +19,12 @@ _PATIENCE_MS: Final = int(PATIENCE_S * 1_000)
 
 
 class RefusedLogin(Exception):
-    """The client says that the broker does not believe who it is."""
+    """The client reports that authentication failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """Who logs in where."""
+    """Credentials and where to use them."""
 
     servers: str
     mechanism: str
@@ -145,7 +145,7 @@ def with_headwater(login: Login, topic: str) -> bytes | None:
 
 @contextmanager
 def sending(name: str, login: Login, topic: str) -> Iterator[Callable[[], object]]:
-    """A producer of one of two clients, as something that sends a record and waits for it."""
+    """A producer of one of two clients, as a function that sends a record and waits for it."""
     settings = {
         "bootstrap.servers": login.servers,
         "security.protocol": "SASL_PLAINTEXT",

@@ -1,7 +1,6 @@
-"""Rights as foreign clients see them: rules by Confluent's admin client, and who is let in.
+"""ACLs as other clients see them: managed by Confluent's admin client, and enforced.
 
-Everybody is `User:ANONYMOUS` here, and there is one super user less than that; so what is open to
-everybody is what rules say.
+All clients are `User:ANONYMOUS` here, which is not a super user; so they may do what ACLs allow.
 """
 
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ from tests.compat.brokers import checked_broker
 from tests.compat.clients import PATIENCE_S
 from tests.compat.foreign import load
 
-# Its own types do not say that what a filter leaves out is None.
+# Its own types do not say that an omitted filter field is None.
 _acls = load("confluent_kafka.admin._acl")
 
 TO_ALL = "User:*"
@@ -77,7 +76,7 @@ def every(name: str | None, pattern: ResourcePatternType) -> AclBindingFilter:
     return made
 
 
-def test_rules_are_created_described_and_deleted(theirs: AdminClient, topic: str) -> None:
+def test_acls_are_created_described_and_deleted(theirs: AdminClient, topic: str) -> None:
     exact = binding(topic, AclOperation.READ)
     prefix = binding(topic[:9], AclOperation.DESCRIBE, pattern=ResourcePatternType.PREFIXED)
     for future in theirs.create_acls([exact, prefix]).values():
@@ -95,7 +94,7 @@ def test_rules_are_created_described_and_deleted(theirs: AdminClient, topic: str
     assert len(removed.result(PATIENCE_S)) == 1
 
 
-def test_a_producer_of_theirs_hears_that_it_may_not(
+def test_their_producer_gets_an_authorization_error(
     theirs: AdminClient, ours: Admin, guarded: EmbeddedBroker, topic: str
 ) -> None:
     ours.create_topic(topic)
@@ -111,19 +110,17 @@ def test_a_producer_of_theirs_hears_that_it_may_not(
     )
     producer.flush(PATIENCE_S)
     assert heard == ["TOPIC_AUTHORIZATION_FAILED"]
-    assert f"is denied WRITE on Topic:{topic}, by the rule: DENY WRITE to User:*" in (
-        guarded.log_text
-    )
+    assert f"operation=WRITE resource=Topic:{topic} acl=DENY WRITE to User:*" in (guarded.log_text)
 
 
-def test_clients_of_ours_hear_it_too_and_go_on_when_they_may(
+def test_our_clients_get_an_authorization_error_and_continue_when_allowed(
     ours: Admin, guarded: EmbeddedBroker, topic: str
 ) -> None:
     ours.create_topic(topic)
     rule = Acl(
         resource_type=ResourceKind.TOPIC,
         resource_name=topic,
-        principal="User:nobody",
+        principal="User:unknown",
         operation=Operation.ALL,
     )
     ours.create_acls([rule])
@@ -143,10 +140,8 @@ def test_clients_of_ours_hear_it_too_and_go_on_when_they_may(
         assert [record.value for record in consumer.poll(PATIENCE_S)] == [b"v"]
 
 
-def test_who_locks_everybody_out_of_the_cluster_locks_out_themselves(
-    theirs: AdminClient, topic: str
-) -> None:
-    """Until the broker is started with a super user: so it is in Kafka."""
+def test_deny_on_the_cluster_locks_out_its_creator(theirs: AdminClient, topic: str) -> None:
+    """Until the broker is restarted with a super user, as in Kafka."""
     rule = AclBinding(
         ResourceType.BROKER,
         "kafka-cluster",
@@ -158,7 +153,7 @@ def test_who_locks_everybody_out_of_the_cluster_locks_out_themselves(
     )
     (created,) = theirs.create_acls([rule]).values()
     created.result(PATIENCE_S)
-    # It overlooks an error of DescribeAcls.
+    # It ignores an error of DescribeAcls.
     (refused,) = theirs.create_acls([binding(topic, AclOperation.READ)]).values()
     with pytest.raises(KafkaException) as failure:
         refused.result(PATIENCE_S)

@@ -1,4 +1,4 @@
-"""Rights of users that log in: who reads, who writes, and who looks after both."""
+"""ACLs of authenticated users: a reader, a writer and an administrator."""
 
 from collections.abc import Iterator
 
@@ -46,7 +46,7 @@ def login(broker: EmbeddedBroker, user: str) -> dict[str, object]:
 
 @pytest.fixture
 def shop(guarded: EmbeddedBroker, topic: str) -> EmbeddedBroker:
-    """A topic, with one who may write to it and one who may read from it."""
+    """A topic, with a user who may write to it and one who may read from it."""
     with Admin(login(guarded, "admin")) as admin:
         admin.create_topic(topic)
         admin.create_acls(
@@ -83,13 +83,13 @@ def code_of_write(broker: EmbeddedBroker, user: str, topic: str) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def test_each_user_may_do_what_rules_allow_and_nothing_else(
+def test_each_user_may_do_what_acls_allow_and_nothing_else(
     shop: EmbeddedBroker, topic: str
 ) -> None:
     assert code_of_write(shop, "writer", topic) is ErrorCode.NONE
     for user in ("reader", "eve"):
         code = code_of_write(shop, user, topic)
-        # Who may not even have a producer's id hears of that first.
+        # Without IdempotentWrite the error is that of InitProducerId.
         assert code in (
             ErrorCode.TOPIC_AUTHORIZATION_FAILED,
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
@@ -105,7 +105,7 @@ def test_each_user_may_do_what_rules_allow_and_nothing_else(
         assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_a_consumer_of_theirs_is_told_by_name_what_it_lacks(
+def test_their_consumer_gets_an_error_that_names_the_resource(
     shop: EmbeddedBroker, topic: str
 ) -> None:
     consumer = confluent.Consumer({**login(shop, "writer"), "group.id": topic})
@@ -118,7 +118,7 @@ def test_a_consumer_of_theirs_is_told_by_name_what_it_lacks(
         consumer.close()
 
 
-def test_a_transaction_needs_the_right_to_its_id(shop: EmbeddedBroker, topic: str) -> None:
+def test_transaction_needs_write_on_its_transactional_id(shop: EmbeddedBroker, topic: str) -> None:
     """TX-4"""
     settings = {**login(shop, "writer"), "transactional.id": f"tx-{topic}"}
     with Producer(settings) as producer, pytest.raises(KafkaError) as refused:

@@ -1,4 +1,4 @@
-"""What foreign admin clients see of the cluster itself, and what they change of its broker."""
+"""The cluster as other admin clients see it, and their changes to brokers."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -34,7 +34,7 @@ def test_all_clients_see_the_same_cluster(servers: str) -> None:
     assert addresses == (servers,)
 
 
-def test_offsets_are_listed_by_admin_clients(servers: str, topic: str) -> None:
+def test_admin_clients_list_offsets(servers: str, topic: str) -> None:
     times_ms = [1_000, 3_000, 2_000]
     write(CONFLUENT, servers, topic, [Sent(value=b"v", timestamp_ms=each) for each in times_ms])
     place = TopicPartition(topic, 0)
@@ -50,7 +50,7 @@ def test_offsets_are_listed_by_admin_clients(servers: str, topic: str) -> None:
     assert listed(OFFSET.for_timestamp(1_500)) == (1, 3_000)
 
 
-def test_a_leader_that_is_the_preferred_one_stays(servers: str, topic: str) -> None:
+def test_preferred_leader_stays(servers: str, topic: str) -> None:
     """PL-1."""
     create_topic(servers, topic)
     place = TopicPartition(topic, 0)
@@ -59,7 +59,7 @@ def test_a_leader_that_is_the_preferred_one_stays(servers: str, topic: str) -> N
     assert error.code() == KafkaError.ELECTION_NOT_NEEDED
 
 
-def test_log_directories_tell_what_a_partition_takes(
+def test_log_directories_are_described_with_partition_sizes(
     shared_broker: EmbeddedBroker, servers: str, topic: str
 ) -> None:
     write(CONFLUENT, servers, topic, [Sent(value=bytes(100_000))])
@@ -72,7 +72,7 @@ def test_log_directories_tell_what_a_partition_takes(
     assert partition["partition_size"] == segment.stat().st_size
 
 
-def test_a_partition_is_moved_to_another_log_directory(tmp_path: Path, topic: str) -> None:
+def test_partition_is_moved_to_another_log_directory(tmp_path: Path, topic: str) -> None:
     paths = [str(tmp_path / each) for each in ("one", "two")]
     with checked_broker({"log.dirs": ",".join(paths)}) as broker:
         servers = broker.bootstrap_servers
@@ -99,7 +99,7 @@ def test_a_partition_is_moved_to_another_log_directory(tmp_path: Path, topic: st
     assert [each.value for each in found] == [b"%d" % number for number in range(100)]
 
 
-def test_producers_that_are_remembered_are_described(servers: str, topic: str) -> None:
+def test_active_producers_are_described(servers: str, topic: str) -> None:
     """IDP-1."""
     sent = [Sent(value=b"v")] * 3
     write(CONFLUENT, servers, topic, sent, Sending(is_idempotent=True))
@@ -109,19 +109,19 @@ def test_producers_that_are_remembered_are_described(servers: str, topic: str) -
     assert (producer.producer_epoch, producer.last_sequence) == (0, 2)
 
 
-def test_nothing_is_being_moved(servers: str) -> None:
+def test_no_reassignments_are_listed(servers: str) -> None:
     with closing(kafka_admin.KafkaAdminClient(bootstrap_servers=servers)) as admin:
         assert admin.list_partition_reassignments() == {}
 
 
 @pytest.fixture(scope="module")
 def own_broker() -> Iterator[EmbeddedBroker]:
-    """For tests that change a broker's settings."""
+    """A separate broker for tests that change a broker's settings."""
     with checked_broker() as broker:
         yield broker
 
 
-def test_a_setting_of_the_broker_is_in_force_for_its_topics_at_once(
+def test_broker_config_applies_to_its_topics_at_once(
     own_broker: EmbeddedBroker, topic: str, client: Client
 ) -> None:
     """CF-1."""

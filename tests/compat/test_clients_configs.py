@@ -1,4 +1,4 @@
-"""Foreign admin clients and settings: described, altered, refused, and in force at once."""
+"""Other admin clients and configs: described, altered, rejected, and applied at once."""
 
 import time
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from tests.compat.judges import CONFLUENT, refusal_of
 from tests.compat.topics import create_topic
 
 MIB = 1 << 20
-# Retention and compaction come many times a second, and files go at once.
+# Retention and compaction run many times per second, and files are deleted at once.
 IN_A_HURRY = {
     "log.retention.check.interval.ms": 100,
     "log.initial.task.delay.ms": 0,
@@ -50,9 +50,7 @@ def segment_count(broker: EmbeddedBroker, topic: str) -> int:
     return len(list(broker.data_directory.glob(f"{topic}-0/*.log")))
 
 
-def test_settings_are_described_with_what_was_given_and_what_was_not(
-    topic: str, admin: OpenAdmin
-) -> None:
+def test_configs_are_described_with_set_values_and_defaults(topic: str, admin: OpenAdmin) -> None:
     admin.create([topic], config={"retention.ms": "12345", "cleanup.policy": "compact"})
     found = admin.config_of(topic)
     assert found["retention.ms"] == "12345"
@@ -61,13 +59,13 @@ def test_settings_are_described_with_what_was_given_and_what_was_not(
     assert found["min.insync.replicas"] == "1"
 
 
-def test_a_broker_describes_its_settings(admin: OpenAdmin) -> None:
+def test_broker_describes_its_configs(admin: OpenAdmin) -> None:
     found = admin.broker_config(0)
     assert found["num.partitions"] == "1"
     assert found["auto.create.topics.enable"] == "true"
 
 
-def test_a_changed_setting_is_described_by_every_client(
+def test_altered_config_is_described_by_every_client(
     servers: str, topic: str, admin: OpenAdmin
 ) -> None:
     admin.create([topic])
@@ -81,7 +79,7 @@ def test_a_changed_setting_is_described_by_every_client(
 @pytest.mark.parametrize(
     "config", [{"retention.ms": "soon"}, {"segment.bytes": "-1"}, {"cleanup.policy": "burn"}]
 )
-def test_a_bad_value_is_refused_and_nothing_changes(
+def test_invalid_value_is_rejected_and_nothing_changes(
     topic: str, admin: OpenAdmin, config: dict[str, str]
 ) -> None:
     """CF-1."""
@@ -91,10 +89,10 @@ def test_a_bad_value_is_refused_and_nothing_changes(
     assert admin.config_of(topic) == before
 
 
-def test_a_lower_limit_refuses_the_next_large_record(
+def test_lower_max_message_bytes_rejects_the_next_large_record(
     servers: str, topic: str, client: Client
 ) -> None:
-    """CF-1: the producer does not even have to ask anew."""
+    """CF-1: without a metadata refresh of the producer."""
     create_topic(servers, topic)
     with (
         closing(client.producer(servers, Sending())) as producer,
@@ -109,7 +107,7 @@ def test_a_lower_limit_refuses_the_next_large_record(
         assert producer.finish() == [(0, 1)]
 
 
-def test_time_limits_refuse_records_of_the_past_and_of_the_future(
+def test_timestamps_too_old_or_too_new_are_rejected(
     servers: str, topic: str, client: Client
 ) -> None:
     """PV-3."""
@@ -123,7 +121,7 @@ def test_time_limits_refuse_records_of_the_past_and_of_the_future(
     assert write(client, servers, topic, [Sent(value=b"v", timestamp_ms=now_ms)]) == [(0, 0)]
 
 
-def test_the_kind_of_time_can_be_changed_for_what_comes_next(
+def test_timestamp_type_can_be_changed_for_later_records(
     servers: str, topic: str, client: Client
 ) -> None:
     create_topic(servers, topic)
@@ -140,7 +138,7 @@ def test_the_kind_of_time_can_be_changed_for_what_comes_next(
 @pytest.mark.parametrize(
     ("wanted", "codec"), [("gzip", Codec.GZIP), ("zstd", Codec.ZSTD), ("uncompressed", Codec.NONE)]
 )
-def test_a_topic_has_its_own_compression(
+def test_topic_has_its_own_compression(
     shared_broker: EmbeddedBroker, servers: str, topic: str, wanted: str, codec: Codec
 ) -> None:
     """PV-5, whatever the producer chose."""
@@ -153,15 +151,15 @@ def test_a_topic_has_its_own_compression(
     assert codec_of(read_header(segment.read_bytes()).attributes) is codec
 
 
-def test_more_replicas_in_sync_cannot_be_asked_for_than_there_are(
+def test_min_insync_replicas_above_the_replication_factor_does_not_reject(
     servers: str, topic: str, client: Client
 ) -> None:
-    """MIN-1: what is needed is the lower of min.insync.replicas and the number of replicas."""
+    """MIN-1: the effective value is the lower of min.insync.replicas and the replication factor."""
     create_topic(servers, topic, {"min.insync.replicas": "2"})
     assert write(client, servers, topic, [Sent(value=b"v")], Sending(acks=-1)) == [(0, 0)]
 
 
-def test_records_that_are_too_old_go_when_retention_is_lowered(
+def test_old_records_are_deleted_when_retention_is_lowered(
     hasty_broker: EmbeddedBroker, topic: str
 ) -> None:
     """RT-2, RT-4."""
@@ -178,7 +176,7 @@ def test_records_that_are_too_old_go_when_retention_is_lowered(
     assert write(CONFLUENT, servers, topic, [Sent(value=b"v")]) == [(0, 5)]
 
 
-def test_a_log_that_is_too_large_loses_its_oldest_segments(
+def test_log_above_retention_bytes_loses_its_oldest_segments(
     hasty_broker: EmbeddedBroker, topic: str
 ) -> None:
     """RT-3, RL-1."""
@@ -195,8 +193,10 @@ def test_a_log_that_is_too_large_loses_its_oldest_segments(
     assert [each.offset for each in read_from_beginning(servers, topic, 4)] == [4, 5, 6, 7]
 
 
-def test_the_newest_value_of_each_key_is_left(hasty_broker: EmbeddedBroker, topic: str) -> None:
-    """Of what lies before the active segment, which has the last record. Offsets stay."""
+def test_compaction_keeps_the_newest_value_of_each_key(
+    hasty_broker: EmbeddedBroker, topic: str
+) -> None:
+    """Below the active segment, which has the last record. Offsets stay."""
     servers = hasty_broker.bootstrap_servers
     config = {
         "cleanup.policy": "compact",
@@ -218,7 +218,7 @@ def test_the_newest_value_of_each_key_is_left(hasty_broker: EmbeddedBroker, topi
     assert [each.offset for each in received] == [15, 16, 17, 18, 19]
 
 
-def test_a_compacted_topic_refuses_records_without_a_key(
+def test_compacted_topic_rejects_records_without_a_key(
     servers: str, topic: str, client: Client
 ) -> None:
     """CP-8, as soon as the policy is changed."""
@@ -239,7 +239,7 @@ def read_from_beginning(servers: str, topic: str, count: int) -> list[Received]:
 
 
 def whole_log(servers: str, topic: str, *, end: int) -> list[bytes | None]:
-    """All values up to an offset; the record before that is always there."""
+    """Return all values up to an offset; the record before it is never compacted."""
     with closing(CONFLUENT.consumer(servers, Reading(reset="earliest"))) as consumer:
         consumer.assign(topic, {0: 0})
         received: list[Received] = []

@@ -1,4 +1,4 @@
-"""Groups of foreign consumers: who gets what, and what was committed outlives everything."""
+"""Groups of other consumers: protocol upgrades, and committed offsets after a restart."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +36,7 @@ def member(servers: str, **settings: str | int | bool) -> Consumer:
 
 
 def settle(consumers: Sequence[Consumer], wanted: Callable[[list[int]], bool]) -> None:
-    """Poll until each has as many partitions as is wanted."""
+    """Poll until each has the wanted number of partitions."""
     until_s = time.monotonic() + PATIENCE_S
     while True:
         for consumer in consumers:
@@ -54,8 +54,8 @@ def shares(*wanted: int) -> Callable[[list[int]], bool]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_a_live_group_is_upgraded_one_consumer_at_a_time(topic: str, strategy: str) -> None:
-    """NG-10: both protocols in one group, then only the new one."""
+def test_live_group_is_upgraded_one_consumer_at_a_time(topic: str, strategy: str) -> None:
+    """NG-10: both protocols in one group, then only the consumer protocol."""
     classic: dict[str, str | int | bool] = {
         "group_id": "a",
         "partition_assignment_strategy": strategy,
@@ -82,8 +82,8 @@ def test_a_live_group_is_upgraded_one_consumer_at_a_time(topic: str, strategy: s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_a_live_group_goes_back_to_the_old_protocol(topic: str, strategy: str) -> None:
-    """NG-10: a consumer of the old protocol comes, that of the new one leaves, others come."""
+def test_live_group_is_downgraded_to_the_classic_protocol(topic: str, strategy: str) -> None:
+    """NG-10: a classic member joins, the consumer protocol's members leave, others join."""
     classic: dict[str, str | int | bool] = {
         "group_id": "a",
         "partition_assignment_strategy": strategy,
@@ -112,7 +112,7 @@ def test_a_live_group_goes_back_to_the_old_protocol(topic: str, strategy: str) -
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_what_was_committed_is_there_after_a_restart(topic: str, protocol: str, end: str) -> None:
+def test_committed_offsets_survive_a_restart(topic: str, protocol: str, end: str) -> None:
     with checked_broker(SETTINGS) as broker:
         servers = broker.bootstrap_servers
         create_topic(servers, topic, partitions=4)

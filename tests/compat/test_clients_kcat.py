@@ -1,4 +1,4 @@
-"""kcat, the command line client of librdkafka, where it is installed."""
+"""kcat, librdkafka's command line client, if it is installed."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ def kcat(servers: str, *arguments: str, given: bytes = b"") -> bytes:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_kcat_writes_every_client_reads(servers: str, topic: str, codec: str) -> None:
+def test_every_client_reads_what_kcat_writes(servers: str, topic: str, codec: str) -> None:
     create_topic(servers, topic)
     lines = b"".join(b"key %d:value %d\n" % (number, number) for number in range(20))
     kcat(servers, "-P", "-t", topic, "-K", ":", "-z", codec, "-H", "from=kcat", given=lines)
@@ -37,7 +37,7 @@ def test_what_kcat_writes_every_client_reads(servers: str, topic: str, codec: st
         assert all(each.headers == (("from", b"kcat"),) for each in received), reader.name
 
 
-def test_kcat_reads_to_the_end_and_ends(servers: str, topic: str) -> None:
+def test_kcat_reads_to_the_end_and_exits(servers: str, topic: str) -> None:
     write(CONFLUENT, servers, topic, [Sent(value=b"one"), Sent(value=b"two")])
     assert kcat(servers, "-C", "-t", topic, "-o", "beginning", "-e", "-q") == b"one\ntwo\n"
 
@@ -50,7 +50,7 @@ def test_kcat_lists_topics_and_brokers(servers: str, topic: str) -> None:
     assert len(found["partitions"]) == 2
 
 
-def test_kcat_asks_for_an_offset_by_time(servers: str, topic: str) -> None:
+def test_kcat_queries_an_offset_by_timestamp(servers: str, topic: str) -> None:
     times_ms = [1_000, 2_000, 3_000]
     write(CONFLUENT, servers, topic, [Sent(value=b"v", timestamp_ms=each) for each in times_ms])
     assert kcat(servers, "-Q", "-t", f"{topic}:0:1500").split() == [

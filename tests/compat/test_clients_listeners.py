@@ -1,4 +1,4 @@
-"""Where foreign clients find a broker, and where a broker keeps what they wrote."""
+"""Listeners and log directories, as other clients see them."""
 
 import socket
 from pathlib import Path
@@ -21,14 +21,14 @@ def has_ipv6() -> bool:
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="there is no IPv6 here")
-def test_clients_come_by_ipv6(topic: str, client: Client) -> None:
+def test_clients_connect_over_ipv6(topic: str, client: Client) -> None:
     with checked_broker({"listeners": "PLAINTEXT://[::1]:0"}) as broker:
         assert broker.bootstrap_servers.startswith("[::1]:")
         assert write(client, broker.bootstrap_servers, topic, [Sent(value=b"v")]) == [(0, 0)]
         assert read(client, broker.bootstrap_servers, topic, 1)[0].value == b"v"
 
 
-def test_each_listener_tells_its_own_advertised_address(topic: str, client: Client) -> None:
+def test_each_listener_has_its_own_advertised_address(topic: str, client: Client) -> None:
     """TO-7. All listeners lead to the same topics."""
     inside, outside = free_ports("127.0.0.1", 2)
     settings = {
@@ -45,7 +45,7 @@ def test_each_listener_tells_its_own_advertised_address(topic: str, client: Clie
         assert read(client, f"127.0.0.1:{outside}", topic, 1)[0].value == b"v"
 
 
-def test_partitions_are_spread_over_the_data_directories(tmp_path: Path, topic: str) -> None:
+def test_partitions_are_spread_over_the_log_directories(tmp_path: Path, topic: str) -> None:
     directories = [tmp_path / "one", tmp_path / "other"]
     together = ",".join(map(str, directories))
     with checked_broker(data_directory=together) as broker:

@@ -1,4 +1,4 @@
-"""Foreign producers: acknowledgements, batching, keys, idempotence, and what is refused."""
+"""Other producers: acks, batching, keys, idempotence, and errors."""
 
 from contextlib import closing
 
@@ -13,9 +13,7 @@ from tests.compat.topics import admin_of, create_topic
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
-def test_records_arrive_with_any_acknowledgement(
-    servers: str, topic: str, client: Client, acks: int
-) -> None:
+def test_records_arrive_with_any_acks(servers: str, topic: str, client: Client, acks: int) -> None:
     """MIN-4."""
     create_topic(servers, topic)
     sent = [Sent(value=str(number).encode()) for number in range(20)]
@@ -26,7 +24,7 @@ def test_records_arrive_with_any_acknowledgement(
         assert places == [(0, number) for number in range(20)]
 
 
-def test_an_idempotent_producer_is_served(servers: str, topic: str, client: Client) -> None:
+def test_idempotent_producer_is_served(servers: str, topic: str, client: Client) -> None:
     create_topic(servers, topic, partitions=3)
     settings = Sending(is_idempotent=True, linger_ms=5)
     sent = [Sent(value=str(number).encode(), partition=number % 3) for number in range(900)]
@@ -54,7 +52,7 @@ def test_two_idempotent_producers_do_not_disturb_each_other(
     assert offsets == list(range(40))
 
 
-def test_records_that_linger_share_a_request(
+def test_lingering_records_share_a_request(
     shared_broker: EmbeddedBroker, servers: str, topic: str, client: Client
 ) -> None:
     create_topic(servers, topic)
@@ -99,7 +97,7 @@ def test_clients_with_the_same_partitioner_agree(servers: str, topic: str) -> No
     assert homes[0] == homes[1]
 
 
-def test_a_hundred_thousand_records_arrive_in_order(servers: str, topic: str) -> None:
+def test_hundred_thousand_records_arrive_in_order(servers: str, topic: str) -> None:
     count = 100_000
     create_topic(servers, topic)
     sent = [Sent(value=b"%d" % number) for number in range(count)]
@@ -111,10 +109,8 @@ def test_a_hundred_thousand_records_arrive_in_order(servers: str, topic: str) ->
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_a_message_that_is_too_large_is_refused_by_name(
-    servers: str, topic: str, client: Client, acks: int
-) -> None:
-    """PV-1. The client would have let it pass, so the refusal is the broker's."""
+def test_message_too_large_is_rejected(servers: str, topic: str, client: Client, acks: int) -> None:
+    """PV-1. The client would have sent it, so the error is the broker's."""
     create_topic(servers, topic, {"max.message.bytes": "50000"})
     settings = Sending(largest_bytes=10_000_000, acks=acks)
     with closing(client.producer(servers, settings)) as producer:
@@ -124,7 +120,7 @@ def test_a_message_that_is_too_large_is_refused_by_name(
         assert producer.finish() == [(0, 0)]
 
 
-def test_a_topic_is_not_made_by_asking_where_that_is_forbidden(topic: str, client: Client) -> None:
+def test_topic_is_not_auto_created_if_that_is_disabled(topic: str, client: Client) -> None:
     """TO-6, with auto.create.topics.enable=false."""
     with checked_broker({"auto.create.topics.enable": False}) as broker:
         servers = broker.bootstrap_servers
@@ -135,9 +131,7 @@ def test_a_topic_is_not_made_by_asking_where_that_is_forbidden(topic: str, clien
         assert write(client, servers, topic, [Sent(value=b"v")]) == [(0, 0)]
 
 
-def test_a_topic_is_made_by_asking_where_that_is_allowed(
-    servers: str, topic: str, client: Client
-) -> None:
+def test_topic_is_auto_created_if_that_is_enabled(servers: str, topic: str, client: Client) -> None:
     """TO-6. It has the broker's default number of partitions."""
     assert write(client, servers, topic, [Sent(value=b"v")]) == [(0, 0)]
     found = admin_of(servers).list_topics(timeout=PATIENCE_S).topics[topic]

@@ -1,4 +1,4 @@
-"""Foreign clients under quotas: they hear that they have to wait, and get everything in the end."""
+"""Other clients under quotas: they are throttled, and lose nothing."""
 
 import time
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ PATIENCE_S = 120
 RECORDS = 40
 RECORD_BYTES = 25_000
 RATE = 250_000
-# Of a megabyte a second's worth is free, and whoever sends in bursts gets up to twice the rate.
+# A second's worth of the rate is free, and bursts get up to twice the rate.
 AT_LEAST_S = (RECORDS * RECORD_BYTES - RATE) / RATE / 2
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
-    """Its rates look back two seconds, and not eleven: no test has the time."""
+    """A broker with quota windows of two seconds instead of eleven, to keep tests short."""
     with checked_broker({"quota.window.num": "2", "controller.quota.window.num": "1"}) as opened:
         yield opened
 
@@ -37,7 +37,7 @@ def admin(broker: EmbeddedBroker) -> Iterator[Admin]:
 
 
 class Waits:
-    """Hears from librdkafka how long brokers have asked it to wait."""
+    """Records the throttle times that librdkafka reports."""
 
     def __init__(self) -> None:
         self.told_s: list[float] = []
@@ -51,7 +51,7 @@ class Waits:
 
 
 def fill(servers: str, topic: str, client_id: str, waits: Waits | None = None) -> float:
-    """Produce all records; how many seconds it took."""
+    """Produce all records; return the seconds it took."""
     settings: dict[str, object] = {
         "bootstrap.servers": servers,
         "client.id": client_id,
@@ -70,7 +70,7 @@ def fill(servers: str, topic: str, client_id: str, waits: Waits | None = None) -
 
 
 def drain(servers: str, topic: str, client_id: str, waits: Waits) -> tuple[list[int], float]:
-    """Consume all records; their numbers, and how many seconds it took."""
+    """Consume all records; return their numbers and the seconds it took."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -96,7 +96,7 @@ def drain(servers: str, topic: str, client_id: str, waits: Waits) -> tuple[list[
         consumer.close()
 
 
-def test_a_producer_under_a_byte_rate_hears_of_it_and_loses_nothing(
+def test_producer_above_its_byte_rate_is_throttled_and_loses_nothing(
     broker: EmbeddedBroker, admin: Admin, topic: str
 ) -> None:
     admin.create_topic(topic)
@@ -107,7 +107,7 @@ def test_a_producer_under_a_byte_rate_hears_of_it_and_loses_nothing(
     assert waits.longest_s > 0
 
 
-def test_a_consumer_under_a_byte_rate_hears_of_it_and_gets_everything_once(
+def test_consumer_above_its_byte_rate_is_throttled_and_gets_everything_once(
     broker: EmbeddedBroker, admin: Admin, topic: str
 ) -> None:
     admin.create_topic(topic)
@@ -121,20 +121,20 @@ def test_a_consumer_under_a_byte_rate_hears_of_it_and_gets_everything_once(
     assert waits.longest_s > 0
 
 
-def test_confluents_admin_is_served_and_then_waits_for_the_partitions_it_has_made(
+def test_confluents_admin_client_is_served_and_then_throttled_for_mutations(
     broker: EmbeddedBroker, admin: Admin, topic: str
 ) -> None:
-    """QU-4: librdkafka speaks versions that cannot be refused."""
+    """QU-4: librdkafka uses versions that cannot be rejected."""
     admin.alter_client_quotas({QuotaEntity(client_id="maker"): {"controller_mutation_rate": 2}})
     theirs = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "client.id": "maker"})
-    # Two are free, and the other two take a second.
+    # Two partitions are free, and the other two take a second.
     theirs.create_topics([NewTopic(topic, 4, 1)])[topic].result(PATIENCE_S)
     began_s = time.monotonic()
     theirs.create_topics([NewTopic(f"{topic}-2", 1, 1)])[f"{topic}-2"].result(PATIENCE_S)
     assert time.monotonic() - began_s > 0.5
 
 
-def test_a_newer_admin_is_refused_until_it_has_waited(
+def test_newer_admin_client_is_rejected_until_the_throttle_time_has_passed(
     broker: EmbeddedBroker, admin: Admin, topic: str
 ) -> None:
     """QU-4."""
@@ -142,7 +142,7 @@ def test_a_newer_admin_is_refused_until_it_has_waited(
     servers = broker.bootstrap_servers
     with Admin(bootstrap_servers=servers, client_id="ours") as ours:
         ours.create_topic(topic, partitions=1)
-    # Another connection, since that one is not read for a quarter of an hour.
+    # Another connection, since that one is muted for a quarter of an hour.
     with (
         Admin(bootstrap_servers=servers, client_id="ours") as ours,
         pytest.raises(KafkaError, match="controller_mutation_rate"),
@@ -150,7 +150,7 @@ def test_a_newer_admin_is_refused_until_it_has_waited(
         ours.create_topic(f"{topic}-2", partitions=1)
 
 
-def test_a_quota_outlives_its_broker_and_is_in_force_from_the_start(
+def test_quota_survives_a_restart_and_applies_from_the_start(
     broker: EmbeddedBroker, admin: Admin
 ) -> None:
     hurried = QuotaEntity(user="ANONYMOUS", client_id="hurried")
@@ -159,14 +159,14 @@ def test_a_quota_outlives_its_broker_and_is_in_force_from_the_start(
     with RawClient(broker.bootstrap_servers, client_id="hurried") as client:
         answer = client.ask(MetadataRequest(topics=()), 12)
     assert isinstance(answer, MetadataResponse)
-    # The longest wait for time that was used.
+    # The longest throttle time of the request quota.
     assert answer.throttle_time_ms == 1_000
 
 
-def test_an_address_that_connects_too_often_is_left_without_an_answer(
+def test_ip_above_its_connection_rate_gets_no_response(
     broker: EmbeddedBroker, admin: Admin
 ) -> None:
-    """KIP-612. Ours is 127.0.0.1, and its rate looks back two seconds."""
+    """KIP-612. The address is 127.0.0.1, and its window is two seconds."""
     here = QuotaEntity(ip="127.0.0.1")
     admin.alter_client_quotas({here: {"connection_creation_rate": 3}})
     try:
@@ -181,7 +181,7 @@ def test_an_address_that_connects_too_often_is_left_without_an_answer(
                 break
         assert closed
     finally:
-        # The connection that is there already is not concerned.
+        # Existing connections are not affected.
         admin.alter_client_quotas({here: {"connection_creation_rate": None}})
 
 
@@ -209,8 +209,8 @@ def logged_in(broker: EmbeddedBroker, mechanism: str, user: str, password: str) 
     )
 
 
-def test_a_user_who_logs_in_has_a_quota_beside_a_password_and_loses_neither() -> None:
-    """Both stand in one place, and each is changed without the other."""
+def test_user_has_both_a_quota_and_a_scram_credential() -> None:
+    """Both are stored in one znode, and each is changed without the other."""
     alice = QuotaEntity(user="alice")
     with checked_broker(WITH_LOGINS) as broker:
         with logged_in(broker, "PLAIN", "root", "root-secret") as root:

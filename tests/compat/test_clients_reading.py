@@ -1,4 +1,4 @@
-"""Foreign consumers that are told what to read: offsets, seeking, waiting, fairness."""
+"""Other consumers with assigned partitions: offsets, seeking, waiting, fairness."""
 
 from contextlib import closing
 
@@ -10,7 +10,7 @@ from tests.compat.clients import Client, Deadline, Reading, Received, Sending, S
 from tests.compat.judges import CONFLUENT, ERRORS
 from tests.compat.topics import create_topic
 
-# Longer than a test has patience for: what arrives has not waited for its end.
+# Longer than a test would wait: what arrives has not waited for the timeout.
 LONG_MS = 25_000
 PATIENCE_S = 20
 
@@ -19,7 +19,7 @@ def numbered(count: int, partition: int = 0) -> list[Sent]:
     return [Sent(value=str(number).encode(), partition=partition) for number in range(count)]
 
 
-def test_a_log_tells_where_it_begins_and_ends(servers: str, topic: str, client: Client) -> None:
+def test_beginning_and_end_offsets(servers: str, topic: str, client: Client) -> None:
     create_topic(servers, topic, partitions=2)
     write(client, servers, topic, numbered(7, partition=1))
     with closing(client.consumer(servers, Reading())) as consumer:
@@ -27,7 +27,7 @@ def test_a_log_tells_where_it_begins_and_ends(servers: str, topic: str, client: 
         assert consumer.bounds(topic, 1) == (0, 7)
 
 
-def test_an_offset_is_found_by_time(servers: str, topic: str, client: Client) -> None:
+def test_offset_is_found_by_timestamp(servers: str, topic: str, client: Client) -> None:
     times_ms = [1_000, 2_000, 2_000, 5_000, 4_000]
     write(client, servers, topic, [Sent(value=b"v", timestamp_ms=each) for each in times_ms])
     with closing(client.consumer(servers, Reading())) as consumer:
@@ -36,7 +36,7 @@ def test_an_offset_is_found_by_time(servers: str, topic: str, client: Client) ->
     assert found == [0, 0, 1, 3, 3, 3, None]
 
 
-def test_a_reader_goes_where_it_seeks(servers: str, topic: str, client: Client) -> None:
+def test_consumer_continues_where_it_seeks(servers: str, topic: str, client: Client) -> None:
     write(client, servers, topic, numbered(10))
     with closing(client.consumer(servers, Reading())) as consumer:
         consumer.assign(topic, {0: 8})
@@ -49,7 +49,7 @@ def test_a_reader_goes_where_it_seeks(servers: str, topic: str, client: Client) 
         assert [each.offset for each in take(consumer, 1)] == [10]
 
 
-def test_a_paused_partition_gives_nothing_until_it_is_resumed(
+def test_paused_partition_returns_nothing_until_it_is_resumed(
     servers: str, topic: str, client: Client
 ) -> None:
     create_topic(servers, topic, partitions=2)
@@ -63,7 +63,7 @@ def test_a_paused_partition_gives_nothing_until_it_is_resumed(
         assert [each.partition for each in take(consumer, 3)] == [1, 1, 1]
 
 
-def test_a_reader_out_of_range_may_begin_again(servers: str, topic: str, client: Client) -> None:
+def test_out_of_range_consumer_resets_to_earliest(servers: str, topic: str, client: Client) -> None:
     """HW-7, with auto.offset.reset=earliest."""
     write(client, servers, topic, numbered(5))
     with closing(client.consumer(servers, Reading(reset="earliest"))) as consumer:
@@ -71,7 +71,7 @@ def test_a_reader_out_of_range_may_begin_again(servers: str, topic: str, client:
         assert [each.offset for each in take(consumer, 5)] == [0, 1, 2, 3, 4]
 
 
-def test_a_reader_out_of_range_may_go_to_the_end(servers: str, topic: str, client: Client) -> None:
+def test_out_of_range_consumer_resets_to_latest(servers: str, topic: str, client: Client) -> None:
     """HW-7, with auto.offset.reset=latest."""
     write(client, servers, topic, numbered(5))
     with closing(client.consumer(servers, Reading(reset="latest"))) as consumer:
@@ -80,13 +80,13 @@ def test_a_reader_out_of_range_may_go_to_the_end(servers: str, topic: str, clien
         deadline = Deadline("a record behind the end")
         while not received:
             deadline.check()
-            # When it has found the end is its own affair; only later records are its.
+            # When it has found the end is up to the client; only later records matter.
             write(CONFLUENT, servers, topic, numbered(1))
             received = consumer.poll(0.2)
         assert received[0].offset >= 5
 
 
-def test_a_reader_out_of_range_that_was_told_nothing_hears_of_it(
+def test_out_of_range_consumer_without_reset_gets_an_error(
     servers: str, topic: str, client: Client
 ) -> None:
     """HW-7."""
@@ -97,17 +97,17 @@ def test_a_reader_out_of_range_that_was_told_nothing_hears_of_it(
             take(consumer, 1)
 
 
-def test_a_reader_that_waits_gets_a_record_at_once_and_does_not_ask_meanwhile(
+def test_waiting_fetch_gets_a_record_at_once_and_sends_no_requests_meanwhile(
     shared_broker: EmbeddedBroker, servers: str, topic: str, client: Client
 ) -> None:
     create_topic(servers, topic)
     with closing(client.consumer(servers, Reading(wait_ms=LONG_MS))) as consumer:
         consumer.assign(topic, {0: 0})
-        # Whatever a client asks for at first is asked for by then.
+        # By then the client has sent its initial requests.
         assert consumer.poll(0.5) == []
         before = requests_answered(shared_broker, "Fetch")
         assert consumer.poll(1.0) == []
-        # One that asks again and again would have done so many times; others may be leaving.
+        # A polling client would have sent many; a few may be in flight.
         assert requests_answered(shared_broker, "Fetch") <= before + 3
         write(client, servers, topic, numbered(1))
         deadline = Deadline("the record", PATIENCE_S)
@@ -115,7 +115,7 @@ def test_a_reader_that_waits_gets_a_record_at_once_and_does_not_ask_meanwhile(
             deadline.check()
 
 
-def test_a_reader_that_wants_more_bytes_waits_for_them(
+def test_consumer_with_fetch_min_bytes_waits_for_them(
     servers: str, topic: str, client: Client
 ) -> None:
     large = Sent(value=bytes(200_000))
@@ -123,7 +123,7 @@ def test_a_reader_that_wants_more_bytes_waits_for_them(
     settings = Reading(wait_ms=LONG_MS, min_bytes=100_000)
     with closing(client.consumer(servers, settings)) as consumer:
         consumer.assign(topic, {0: 0})
-        # From here on it has a fetch under way.
+        # From here on it has a fetch in flight.
         take(consumer, 1)
         write(client, servers, topic, numbered(1))
         assert consumer.poll(1.0) == []
@@ -135,11 +135,11 @@ def test_a_reader_that_wants_more_bytes_waits_for_them(
             received += consumer.poll(0.2)
 
 
-def test_all_partitions_get_their_turn(servers: str, topic: str, client: Client) -> None:
-    """An answer has room for fewer partitions than there are."""
+def test_all_partitions_are_served_in_turn(servers: str, topic: str, client: Client) -> None:
+    """A response has room for fewer partitions than there are."""
     create_topic(servers, topic, partitions=6)
     sent = [Sent(value=bytes(1_000), partition=number % 6) for number in range(1_200)]
-    # Batches smaller than what a partition may give, so that the bytes are shared out.
+    # Batches smaller than max.partition.fetch.bytes, so that the bytes are shared out.
     for begin in range(0, len(sent), 60):
         write(CONFLUENT, servers, topic, sent[begin : begin + 60], Sending(linger_ms=10))
     settings = Reading(partition_bytes=20_000, total_bytes=40_000)
@@ -154,7 +154,7 @@ def test_all_partitions_get_their_turn(servers: str, topic: str, client: Client)
                 if seen < 700:
                     early[each.partition] = early.get(each.partition, 0) + 1
                 seen += 1
-    # Nobody was left behind while others were read to the end.
+    # No partition was left behind while others were read to the end.
     assert sorted(early) == list(range(6))
 
 

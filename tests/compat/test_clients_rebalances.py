@@ -1,7 +1,7 @@
-"""Rebalances that foreign clients go through: members come, leave, die, and come back.
+"""Rebalances with other clients: members join, leave, crash, and return.
 
-The example is that of the seeds: a topic of four partitions, a group of two that get two each, a
-group of four that get one each, and a fifth that stands by until one of them dies.
+The example: a topic of four partitions, a group of two members that
+get two each, a group of four that get one each, and a fifth that is idle until one of them dies.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -52,7 +52,7 @@ STRATEGIES = [
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
-    """One that notices within seconds that a member has died."""
+    """A broker with short session timeouts."""
     with checked_broker(SETTINGS) as broker:
         yield broker
 
@@ -66,8 +66,10 @@ def opening() -> Iterator[Callable[[str, Joining], Member]]:
 
 @contextmanager
 def opening_many() -> Iterator[Callable[[str, Joining], Polled]]:
-    """The same for many. kafka-python's are processes of their own: when one thread polls several
-    in turn, they lose answers that came while others were polled, at Apache Kafka too.
+    """The same for many members.
+
+    Members of kafka-python are processes of their own: when one thread polls several in turn, they
+    lose responses that came while others were polled, with Apache Kafka too.
     """
 
     def open_one(kind: str, joining: Joining) -> Polled:
@@ -78,7 +80,7 @@ def opening_many() -> Iterator[Callable[[str, Joining], Polled]]:
 
 
 @pytest.mark.parametrize(("kind", "strategy", "protocol"), STRATEGIES)
-def test_of_five_members_one_stands_by_until_another_dies(
+def test_of_five_members_one_is_idle_until_another_dies(
     broker: EmbeddedBroker, topic: str, kind: str, strategy: str, protocol: str
 ) -> None:
     """GR-1 to GR-13, NG-1 to NG-6: on join, on leave, and on a crash."""
@@ -92,7 +94,7 @@ def test_of_five_members_one_stands_by_until_another_dies(
             group=f"{group}-{topic}",
             strategy=strategy,
             protocol=protocol,
-            # Five processes that share a busy machine are not heard of for a while.
+            # Five processes on a busy machine may be silent for a while.
             session_ms=9_000 if kind == "kafka-python" else 3_000,
         )
 
@@ -121,7 +123,7 @@ def test_of_five_members_one_stands_by_until_another_dies(
         ("headwater", "consumer"),
     ],
 )
-def test_a_static_member_comes_back_to_its_partitions_and_disturbs_nobody(
+def test_static_member_returns_to_its_partitions_without_a_rebalance(
     broker: EmbeddedBroker, topic: str, kind: str, protocol: str
 ) -> None:
     """GR-14, NG-7."""
@@ -148,14 +150,14 @@ def test_a_static_member_comes_back_to_its_partitions_and_disturbs_nobody(
         comes = member(kind, joining("two"))
         settle([stays, comes], 2, 2)
         assert (stays.owned(), comes.owned()) == (kept, owned)
-        # kafka-python was seen to join twice on a busy machine; who owns what shows all the same.
+        # kafka-python was seen to join twice on a busy machine; the assignment shows it anyway.
         if protocol == "classic" and kind != "kafka-python":
             # Its own, and none of the other.
             assert requests_answered(broker, "JoinGroup") - joins == 1
 
 
 @pytest.mark.parametrize("kind", MEMBERS)
-def test_commits_that_are_waited_for_and_others_are_both_found(
+def test_synchronous_and_asynchronous_commits_are_found(
     broker: EmbeddedBroker, topic: str, kind: str
 ) -> None:
     """GR-11, GR-12."""
@@ -173,10 +175,10 @@ def test_commits_that_are_waited_for_and_others_are_both_found(
 
 
 @pytest.mark.parametrize("kind", MEMBERS)
-def test_a_member_without_a_commit_begins_where_it_was_told_to(
+def test_member_without_a_commit_starts_where_configured(
     broker: EmbeddedBroker, topic: str, kind: str
 ) -> None:
-    """At the earliest record, at the latest, and where it seeks to by a time (LO-1, LO-2)."""
+    """At the earliest record, at the latest, and where it seeks to by timestamp (LO-1, LO-2)."""
     servers = broker.bootstrap_servers
     create_topic(servers, topic)
     old = [Sent(value=b"%d" % n, timestamp_ms=1_700_000_000_000 + n) for n in range(6)]
@@ -192,7 +194,7 @@ def test_a_member_without_a_commit_begins_where_it_was_told_to(
         found: list[tuple[int, int]] = []
         deadline = Deadline("a record that came later")
         while not found:
-            # When exactly it looked for the end of the log, nobody can see from here.
+            # When exactly it looked up the end of the log is not visible from here.
             deadline.check()
             write(CONFLUENT, servers, topic, [Sent(value=b"new")])
             found = late.poll()

@@ -1,4 +1,4 @@
-"""What a record is, as foreign clients write it and as each of them reads it back."""
+"""Records as other clients write them and as each of them reads them back."""
 
 import random
 import time
@@ -9,18 +9,18 @@ from tests.compat.clients import CODECS, Client, Reading, Sending, Sent, read, w
 from tests.compat.judges import CLIENTS
 from tests.compat.topics import create_topic
 
-DICE = random.Random(1)
+RANDOM = random.Random(1)
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_one_client_compresses_every_client_reads(
+def test_every_client_reads_what_one_client_compresses(
     servers: str, topic: str, client: Client, codec: str
 ) -> None:
     lacking = client.lacks(codec)
     if lacking:
         pytest.skip(lacking)
     sent = [
-        Sent(key=str(number).encode(), value=b"water " * DICE.randrange(200))
+        Sent(key=str(number).encode(), value=b"water " * RANDOM.randrange(200))
         for number in range(50)
     ]
     write(client, servers, topic, sent, Sending(codec=codec, linger_ms=20))
@@ -35,21 +35,21 @@ def test_what_one_client_compresses_every_client_reads(
 
 
 @pytest.mark.parametrize("size_bytes", [1, 1 << 10, 1 << 20, 10 << 20])
-def test_a_message_of_any_size_that_the_topic_allows_arrives_whole(
+def test_message_of_any_allowed_size_arrives_whole(
     servers: str, topic: str, client: Client, size_bytes: int
 ) -> None:
     room_bytes = size_bytes + 1_000
     create_topic(servers, topic, {"max.message.bytes": str(max(room_bytes, 2_000))})
-    value = DICE.randbytes(size_bytes)
+    value = RANDOM.randbytes(size_bytes)
     settings = Sending(largest_bytes=max(room_bytes, 1_000_000))
     write(client, servers, topic, [Sent(value=value), Sent(value=value[:1])], settings)
     for reader in CLIENTS:
         received = read(reader, servers, topic, 2)
-        # A batch that is larger than what a reader asks for is sent whole all the same (KIP-74).
+        # A batch larger than the fetch size is returned whole (KIP-74).
         assert [each.value for each in received] == [value, value[:1]], reader.name
 
 
-def test_nothing_and_empty_stay_different(servers: str, topic: str, client: Client) -> None:
+def test_null_and_empty_stay_different(servers: str, topic: str, client: Client) -> None:
     sent = [
         Sent(key=None, value=b"v"),
         Sent(key=b"", value=b"v"),
@@ -66,7 +66,7 @@ def test_nothing_and_empty_stay_different(servers: str, topic: str, client: Clie
         ], reader.name
 
 
-def test_headers_keep_order_repeats_and_bytes(servers: str, topic: str, client: Client) -> None:
+def test_headers_keep_order_duplicates_and_bytes(servers: str, topic: str, client: Client) -> None:
     headers = (
         ("b", b"1"),
         ("a", b"2"),
@@ -86,7 +86,7 @@ def test_headers_keep_order_repeats_and_bytes(servers: str, topic: str, client: 
         assert [each.headers for each in received] == [each.headers for each in sent], reader.name
 
 
-def test_a_header_may_have_no_value(servers: str, topic: str, client: Client) -> None:
+def test_header_may_have_a_null_value(servers: str, topic: str, client: Client) -> None:
     if client.name == "kafka-python":
         pytest.skip(f"{client.name} cannot write such a header")
     headers = (("none", None), ("empty", b""))
@@ -96,7 +96,7 @@ def test_a_header_may_have_no_value(servers: str, topic: str, client: Client) ->
         assert received[0].headers == headers, reader.name
 
 
-def test_the_time_that_a_client_gives_is_kept(servers: str, topic: str, client: Client) -> None:
+def test_create_time_is_kept(servers: str, topic: str, client: Client) -> None:
     """CreateTime, in any order, also long ago."""
     now_ms = int(time.time() * 1_000)
     times_ms = [now_ms, now_ms - 86_400_000, 1, now_ms - 5]
@@ -108,7 +108,7 @@ def test_the_time_that_a_client_gives_is_kept(servers: str, topic: str, client: 
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_a_topic_may_have_the_time_of_arrival_instead(
+def test_topic_may_use_log_append_time(
     servers: str, topic: str, client: Client, codec: str
 ) -> None:
     """LogAppendTime: every record of a batch has the broker's time (PV-4)."""
@@ -120,11 +120,11 @@ def test_a_topic_may_have_the_time_of_arrival_instead(
     for reader in CLIENTS:
         received = read(reader, servers, topic, 3)
         assert all(each.is_append_time for each in received), reader.name
-        # A millisecond is cut off at either end.
+        # Rounded to milliseconds at either end.
         assert all(before_ms - 1 <= each.timestamp_ms <= after_ms + 1 for each in received)
 
 
-def test_a_client_that_reads_only_what_is_committed_reads_plain_records(
+def test_read_committed_consumer_reads_plain_records(
     servers: str, topic: str, client: Client
 ) -> None:
     write(client, servers, topic, [Sent(value=b"1"), Sent(value=b"2")])

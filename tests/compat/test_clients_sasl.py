@@ -1,4 +1,4 @@
-"""Foreign clients log in by PLAIN and SCRAM, and are told when they cannot."""
+"""Other clients authenticate with PLAIN and SCRAM, and get errors."""
 
 import gc
 import struct
@@ -26,7 +26,7 @@ from tests.compat.sasl_clients import (
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 USER, PASSWORD = "alice, of =tea", 'a "secret", = \\ and ö'
-# kafka-python (3.0) does not escape names, and goes on trying when it is refused.
+# kafka-python 3.0 does not escape names, and keeps retrying after a failure.
 SIMPLE_USER = "alice"
 PATIENT = "kafka-python"
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -85,7 +85,7 @@ def login(broker: EmbeddedBroker, mechanism: str, user: str = USER) -> Login:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_clients_log_in_and_are_served(
+def test_clients_authenticate_and_are_served(
     broker: EmbeddedBroker, round_trip: RoundTrip, mechanism: str, topic: str
 ) -> None:
     user = SIMPLE_USER if round_trip is ROUND_TRIPS[PATIENT] else USER
@@ -94,7 +94,7 @@ def test_clients_log_in_and_are_served(
 
 @pytest.mark.parametrize("name", [each for each in ROUND_TRIPS if each != PATIENT])
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-def test_clients_hear_that_their_password_is_wrong(
+def test_clients_get_an_error_for_a_wrong_password(
     broker: EmbeddedBroker, name: str, mechanism: str, topic: str
 ) -> None:
     right = login(broker, mechanism)
@@ -106,9 +106,7 @@ def test_clients_hear_that_their_password_is_wrong(
     assert "another-word" not in broker.log_text
 
 
-def test_refused_and_taken_logins_are_counted_by_listener(
-    broker: EmbeddedBroker, topic: str
-) -> None:
+def test_authentications_are_counted_by_listener(broker: EmbeddedBroker, topic: str) -> None:
     name = 'kafka_server_socketservermetrics_{}_authentication_total{{listener="INSIDE"}}'
     before = scrape(broker)
     right = login(broker, "PLAIN")
@@ -121,7 +119,7 @@ def test_refused_and_taken_logins_are_counted_by_listener(
     assert after[name.format("successful")] > before.get(name.format("successful"), 0)
 
 
-def test_a_large_frame_before_a_login_is_cut_off(broker: EmbeddedBroker) -> None:
+def test_large_frame_before_authentication_is_rejected(broker: EmbeddedBroker) -> None:
     """`sasl.server.max.receive.size`."""
     host, _, port = broker.bootstrap_servers.rpartition(":")
     with closing(create_connection((host, int(port)), PATIENCE_S)) as stranger:
@@ -129,7 +127,7 @@ def test_a_large_frame_before_a_login_is_cut_off(broker: EmbeddedBroker) -> None
         assert stranger.recv(1) == b""
 
 
-def test_a_client_without_sasl_is_cut_off_with_a_line_that_says_what_to_do(
+def test_client_without_sasl_is_disconnected_with_a_helpful_log_line(
     broker: EmbeddedBroker, topic: str
 ) -> None:
     confluent = load("confluent_kafka")
@@ -145,13 +143,13 @@ def test_a_client_without_sasl_is_cut_off_with_a_line_that_says_what_to_do(
     producer.produce(topic, b"v", callback=lambda error, _: failed.append(error))
     producer.flush(PATIENCE_S)
     assert failed[0] is not None
-    assert "before a login" in broker.log_text
+    assert "before SASL authentication" in broker.log_text
     assert "security.protocol" in broker.log_text
 
 
 @pytest.mark.parametrize("name", ["confluent", "headwater"])
-def test_clients_renew_their_logins_and_are_served_on(name: str, topic: str) -> None:
-    """KIP-368. A connection that did not would be cut off, and counted as expired."""
+def test_clients_reauthenticate_and_stay_connected(name: str, topic: str) -> None:
+    """KIP-368. A connection that does not is closed, and counted as expired."""
     renewed = 'kafka_server_socketservermetrics_{}_total{{listener="INSIDE"}}'
     settings = {**SETTINGS, "connections.max.reauth.ms": "1200"}
     with checked_broker(settings) as broker:

@@ -1,4 +1,4 @@
-"""Logins over TLS: the user is who has logged in, whatever certificate was shown."""
+"""SASL over TLS: the principal is the authenticated user, whatever the certificate."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,7 +44,7 @@ def broker(
 def login(
     broker: EmbeddedBroker, trusted: Path, mechanism: str, user: str, password: str
 ) -> dict[str, str]:
-    """In librdkafka's words, which our clients take too."""
+    """librdkafka's settings, which our clients accept too."""
     return {
         "bootstrap.servers": broker.bootstrap_servers,
         "security.protocol": "SASL_SSL",
@@ -55,7 +55,7 @@ def login(
     }
 
 
-def test_ours_and_librdkafka_log_in_over_tls(
+def test_our_client_and_librdkafka_authenticate_over_tls(
     broker: EmbeddedBroker, authority: tuple[Authority, Path], topic: str
 ) -> None:
     trusted = authority[1]
@@ -80,7 +80,7 @@ def test_ours_and_librdkafka_log_in_over_tls(
     assert found == [b"ours", b"theirs"]
 
 
-def test_a_wrong_password_is_told_over_tls_too(
+def test_wrong_password_is_reported_over_tls(
     broker: EmbeddedBroker, authority: tuple[Authority, Path]
 ) -> None:
     wrong = login(broker, authority[1], "PLAIN", "admin", "another")

@@ -1,4 +1,4 @@
-"""Foreign clients over TLS, with and without a certificate of their own."""
+"""Other clients over TLS, with and without a client certificate."""
 
 import asyncio
 import ssl
@@ -24,7 +24,7 @@ VALUES = [b"small", bytes(range(256)) * 3_000, b"", b"last"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
-    """What a client needs: whom to trust, and who it is."""
+    """What a client needs: trusted certificates, and its own."""
 
     authority: Path
     certificate: Path
@@ -64,7 +64,7 @@ def closed(ports: list[int]) -> str:
 def broker(
     authority: Authority, files: Files, ports: list[int], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EmbeddedBroker]:
-    """The first listener takes clients without a certificate, the second does not."""
+    """The first listener accepts clients without a certificate, the second does not."""
     folder = tmp_path_factory.mktemp("broker")
     own = authority.identity("broker", hosts=["127.0.0.1", "localhost"])
     settings = {
@@ -181,17 +181,17 @@ def test_clients_write_and_read_over_tls(
 
 @pytest.mark.usefixtures("broker")
 @pytest.mark.parametrize("exchange", CLIENTS)
-def test_clients_with_a_certificate_are_let_in_where_one_is_required(
+def test_clients_with_a_certificate_are_accepted_where_one_is_required(
     exchange: Exchange, closed: str, files: Files
 ) -> None:
     topic = f"closed-{exchange.__name__}"
     assert exchange(closed, topic, files, True) == VALUES
 
 
-def test_a_login_over_tls_needs_no_certificate(
+def test_sasl_over_tls_needs_no_certificate(
     authority: Authority, files: Files, tmp_path: Path
 ) -> None:
-    """Though `ssl.client.auth` wants one: as in Kafka that is not for listeners with logins."""
+    """Though `ssl.client.auth` requires one: as in Kafka it does not apply to SASL listeners."""
     own = authority.identity("broker", hosts=["127.0.0.1"])
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     settings = {
@@ -223,7 +223,7 @@ def test_a_login_over_tls_needs_no_certificate(
             admin.describe_cluster(timeout=PATIENCE_S)
 
 
-def test_a_client_without_a_certificate_is_refused_where_one_is_required(
+def test_client_without_a_certificate_is_rejected_where_one_is_required(
     broker: EmbeddedBroker, closed: str, files: Files
 ) -> None:
     errors: list[confluent_kafka.KafkaError] = []

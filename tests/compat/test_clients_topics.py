@@ -1,4 +1,4 @@
-"""Foreign admin clients and topics: made, listed, described, grown, emptied, deleted, made anew."""
+"""Other admin clients and topics: created, listed, grown, emptied, deleted, re-created."""
 
 from contextlib import closing, suppress
 
@@ -28,24 +28,24 @@ def numbered(count: int) -> list[Sent]:
 
 def make_anew(admin: OpenAdmin, topic: str) -> None:
     admin.delete([topic])
-    # A client that asks for the topic just then has it made already.
+    # A client that requests the topic just then may have auto-created it.
     with suppress(*ERRORS):
         admin.create([topic])
 
 
-def test_a_topic_is_made_listed_described_and_deleted(topic: str, admin: OpenAdmin) -> None:
+def test_topic_is_created_listed_described_and_deleted(topic: str, admin: OpenAdmin) -> None:
     assert topic not in admin.names()
     admin.create([topic], partitions=3)
     assert topic in admin.names()
     assert admin.partition_count(topic) == 3
     admin.delete([topic])
-    # Apache Kafka, which is asked the same, may name it for a moment longer.
+    # Apache Kafka, which runs the same test, may list it for a moment longer.
     deadline = Deadline("the end of the topic")
     while topic in admin.names():
         deadline.check()
 
 
-def test_a_topic_cannot_be_made_twice(topic: str, admin: OpenAdmin) -> None:
+def test_topic_cannot_be_created_twice(topic: str, admin: OpenAdmin) -> None:
     admin.create([topic])
     assert refusal_of(lambda: admin.create([topic])) == ErrorCode.TOPIC_ALREADY_EXISTS
 
@@ -61,7 +61,7 @@ def test_a_topic_cannot_be_made_twice(topic: str, admin: OpenAdmin) -> None:
         ("fine", 1, {"retention.msec": "1"}, ErrorCode.INVALID_CONFIG),
     ],
 )
-def test_a_topic_that_cannot_be_is_refused_by_name(
+def test_invalid_topic_is_rejected(
     admin: OpenAdmin, name: str, partitions: int, config: dict[str, str], code: ErrorCode
 ) -> None:
     """TO-1, TO-2."""
@@ -71,13 +71,13 @@ def test_a_topic_that_cannot_be_is_refused_by_name(
     assert name not in admin.names()
 
 
-def test_what_is_not_there_is_unknown(topic: str, admin: OpenAdmin) -> None:
+def test_missing_topic_is_unknown(topic: str, admin: OpenAdmin) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert refusal_of(lambda: admin.delete([topic])) == unknown
     assert refusal_of(lambda: admin.grow(topic, 3)) == unknown
 
 
-def test_a_topic_grows_and_its_new_partitions_serve(
+def test_topic_grows_and_its_new_partitions_are_served(
     servers: str, topic: str, admin: OpenAdmin
 ) -> None:
     """TO-5."""
@@ -90,7 +90,9 @@ def test_a_topic_grows_and_its_new_partitions_serve(
     assert refusal_of(lambda: admin.grow(topic, 2)) == ErrorCode.INVALID_PARTITIONS
 
 
-def test_deleted_records_are_gone_for_all_readers(servers: str, topic: str, client: Client) -> None:
+def test_deleted_records_are_gone_for_all_consumers(
+    servers: str, topic: str, client: Client
+) -> None:
     """DR-1, HW-7."""
     write(client, servers, topic, numbered(10))
     for kind in ADMINS:
@@ -109,10 +111,10 @@ def test_all_records_can_be_deleted(servers: str, topic: str, admin: OpenAdmin) 
     assert write(CONFLUENT, servers, topic, numbered(1)) == [(0, 10)]
 
 
-def test_a_topic_that_is_deleted_while_it_is_read_ends_in_an_error_or_in_silence(
+def test_topic_deleted_while_it_is_read_causes_an_error_or_nothing(
     servers: str, topic: str, client: Client
 ) -> None:
-    """What a client makes of it is its own affair; the broker and other topics go on."""
+    """That depends on the client; the broker and other topics keep working."""
     create_topic(servers, topic)
     write(client, servers, topic, numbered(5))
     with (
@@ -129,10 +131,10 @@ def test_a_topic_that_is_deleted_while_it_is_read_ends_in_an_error_or_in_silence
         assert len(read(client, servers, other, 5)) == 5
 
 
-def test_a_topic_made_anew_under_its_name_is_empty_and_takes_records(
+def test_recreated_topic_is_empty_and_accepts_records(
     servers: str, topic: str, client: Client
 ) -> None:
-    """TI-1. The producer still holds what it knew of the first one, its id among it."""
+    """TI-1. The producer still has metadata of the first one, including its id."""
     with (
         closing(ConfluentAdmin(servers)) as admin,
         closing(client.producer(servers, Sending())) as producer,
@@ -147,10 +149,8 @@ def test_a_topic_made_anew_under_its_name_is_empty_and_takes_records(
         assert [each.value for each in read(client, servers, topic, 1)] == [b"new"]
 
 
-def test_a_deleted_topic_is_created_again_on_first_use(
-    servers: str, topic: str, client: Client
-) -> None:
-    """It is unknown in the first answer, as in Kafka, and the client asks again."""
+def test_deleted_topic_is_auto_created_again(servers: str, topic: str, client: Client) -> None:
+    """It is unknown in the first response, as in Kafka, and the client retries."""
     create_topic(servers, topic)
     write(client, servers, topic, numbered(5))
     with closing(ConfluentAdmin(servers)) as admin:
@@ -159,12 +159,12 @@ def test_a_deleted_topic_is_created_again_on_first_use(
     assert [each.value for each in read(client, servers, topic, 1)] == [b"0"]
 
 
-def test_a_reader_goes_on_in_the_topic_that_was_made_anew(
+def test_consumer_continues_in_the_recreated_topic(
     servers: str, topic: str, client: Client
 ) -> None:
-    """TI-1. It may know the first one by its id, and its offset is out of range in the second.
+    """TI-1. It may know the first one by id, and its offset is out of range in the second.
 
-    A client that fetches by name is told where the logs part (EP-5), and goes on from there.
+    A client that fetches by name gets the diverging epoch (EP-5), and continues from there.
     """
     with (
         closing(ConfluentAdmin(servers)) as admin,
@@ -180,13 +180,13 @@ def test_a_reader_goes_on_in_the_topic_that_was_made_anew(
         while not received:
             deadline.check()
             write(CONFLUENT, servers, topic, [Sent(value=b"new")])
-            # An unknown topic may be an error once; fresh metadata heals it.
+            # An unknown topic may be an error once; a metadata refresh resolves it.
             with suppress(*ERRORS):
                 received = consumer.poll(0.2)
         assert received[0].value == b"new"
 
 
-def test_ten_thousand_topics_are_made_and_every_client_lists_them() -> None:
+def test_ten_thousand_topics_are_created_and_every_client_lists_them() -> None:
     names = [f"many.{number:05}" for number in range(10_000)]
     with checked_broker() as broker:
         with closing(ConfluentAdmin(broker.bootstrap_servers)) as admin:

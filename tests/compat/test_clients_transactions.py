@@ -1,4 +1,4 @@
-"""Transactions of foreign producers: seen whole or not at all, by foreign consumers."""
+"""Transactions of other producers: visible as a whole or not at all."""
 
 import time
 from contextlib import closing, suppress
@@ -34,7 +34,7 @@ def client(request: pytest.FixtureRequest) -> TransactionalClient:
 
 
 def read(servers: str, topic: str, count: int, reading: Reading = COMMITTED) -> list[bytes | None]:
-    """The first records of partition 0, as many as are wanted."""
+    """Return the first records of partition 0."""
     values: list[bytes | None] = []
     until_s = time.monotonic() + PATIENCE_S
     with closing(CONFLUENT.consumer(servers, reading)) as consumer:
@@ -46,7 +46,7 @@ def read(servers: str, topic: str, count: int, reading: Reading = COMMITTED) -> 
 
 
 def committed_offset(servers: str, topic: str, group_id: str) -> int:
-    """What a group goes on from, once nothing about it is undecided."""
+    """Return a group's committed offset, once no transaction on it is pending."""
     admin: AdminClient = admin_of(servers)
     asked = ConsumerGroupTopicPartitions(group_id, [TopicPartition(topic, 0)])
     until_s = time.monotonic() + PATIENCE_S
@@ -55,14 +55,14 @@ def committed_offset(servers: str, topic: str, group_id: str) -> int:
         (found,) = answer.result(PATIENCE_S).topic_partitions
         if found.error is None or found.error.code() != KafkaError.UNSTABLE_OFFSET_COMMIT:
             break
-        # Markers are on their way; a consumer would wait for them, this client does not.
+        # Markers are in flight; a consumer would wait for them, this client does not.
         assert time.monotonic() < until_s, found
     assert found.error is None, found
     offset: int = found.offset
     return offset
 
 
-def test_committed_records_are_seen_and_aborted_ones_are_not(
+def test_committed_records_are_visible_and_aborted_ones_are_not(
     client: TransactionalClient, servers: str, topic: str
 ) -> None:
     """TX-5, TX-16."""
@@ -79,7 +79,7 @@ def test_committed_records_are_seen_and_aborted_ones_are_not(
     assert len(read(servers, topic, 40, EVERYTHING)) == 40
 
 
-def test_an_open_transaction_holds_back_whoever_reads_committed_records(
+def test_open_transaction_holds_back_read_committed_consumers(
     client: TransactionalClient, servers: str, topic: str
 ) -> None:
     """LSO-1."""
@@ -101,8 +101,8 @@ def test_an_open_transaction_holds_back_whoever_reads_committed_records(
             assert seen == [b"open"]
 
 
-def test_a_zombie_is_fenced(client: TransactionalClient, servers: str, topic: str) -> None:
-    """TX-2: what it has written is aborted, and what it writes from now on is refused."""
+def test_zombie_is_fenced(client: TransactionalClient, servers: str, topic: str) -> None:
+    """TX-2: its open transaction is aborted, and its later writes are rejected."""
     create_topic(servers, topic)
     zombie = client.open(servers, f"id-of-{topic}")
     zombie.begin()
@@ -122,7 +122,7 @@ def test_a_zombie_is_fenced(client: TransactionalClient, servers: str, topic: st
 
 
 @pytest.mark.parametrize("is_commit", [True, False], ids=["commit", "abort"])
-def test_offsets_of_a_transaction_hold_with_it(
+def test_transactional_offsets_are_committed_with_the_transaction(
     client: TransactionalClient, servers: str, topic: str, is_commit: bool
 ) -> None:
     """TX-11, TX-12."""
@@ -137,8 +137,8 @@ def test_offsets_of_a_transaction_hold_with_it(
     assert committed_offset(servers, topic, group_id) == (7 if is_commit else 5)
 
 
-def test_a_transaction_that_takes_too_long_is_aborted(servers: str, topic: str) -> None:
-    """TX-9: nobody has to come for it, and its producer is fenced."""
+def test_transaction_timeout_aborts_it(servers: str, topic: str) -> None:
+    """TX-9: without any action of a client, and its producer is fenced."""
     create_topic(servers, topic)
     producer = Confluent().open(servers, f"id-of-{topic}", timeout_ms=5_000)
     producer.begin()
@@ -154,8 +154,8 @@ def test_a_transaction_that_takes_too_long_is_aborted(servers: str, topic: str) 
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_a_transaction_outlives_its_coordinator(topic: str, end: str) -> None:
-    """The broker goes in the midst of it, and the producer notices nothing."""
+def test_transaction_survives_a_restart_of_its_coordinator(topic: str, end: str) -> None:
+    """The broker restarts in the middle of it, and the producer notices nothing."""
     with checked_broker() as broker:
         servers = broker.bootstrap_servers
         create_topic(servers, topic)
@@ -172,8 +172,8 @@ def test_a_transaction_outlives_its_coordinator(topic: str, end: str) -> None:
             assert committed_offset(servers, topic, "g") == 3
 
 
-def test_a_topic_that_goes_takes_no_transaction_along(topic: str) -> None:
-    """TX-6: markers for what is gone are not waited for, and the id is free for the next."""
+def test_deleted_topic_does_not_block_a_transaction(topic: str) -> None:
+    """TX-6: markers for deleted partitions are not waited for, and the id is free for the next."""
     with checked_broker() as broker:
         servers = broker.bootstrap_servers
         create_topic(servers, topic)
@@ -192,10 +192,8 @@ def test_a_topic_that_goes_takes_no_transaction_along(topic: str) -> None:
         assert read(servers, f"{topic}-2", 2) == [b"kept", b"next"]
 
 
-def test_a_group_member_reads_on_from_the_offsets_of_a_transaction(
-    servers: str, topic: str
-) -> None:
-    """KIP-447: the consumer's own metadata goes with its offsets."""
+def test_group_member_continues_from_transactional_offsets(servers: str, topic: str) -> None:
+    """KIP-447: the consumer's group metadata is sent with its offsets."""
     create_topic(servers, topic)
     create_topic(servers, f"{topic}-out")
     with closing(Confluent().open(servers, f"first-of-{topic}")) as source:

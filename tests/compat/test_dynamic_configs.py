@@ -1,4 +1,4 @@
-"""A limit that is set while a broker runs, and outlives it."""
+"""A connection limit that is altered at run time, and survives a restart."""
 
 import socket
 from pathlib import Path
@@ -29,7 +29,7 @@ def limit_connections(client: RawClient, value: str | None) -> None:
 
 
 def is_refused(bootstrap_servers: str) -> bool:
-    """Whether the broker closes a new connection before it has said a word."""
+    """Whether the broker closes a new connection without a response."""
     host, _, port = bootstrap_servers.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as fresh:
         fresh.sendall(API_VERSIONS)
@@ -39,11 +39,11 @@ def is_refused(bootstrap_servers: str) -> bool:
             return True
 
 
-# Version 0 of the one request that needs nothing: size, key 18, version, number, no client id.
+# ApiVersions v0: size, key 18, version, correlation id, null client id.
 API_VERSIONS = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
 
 
-def test_a_limit_on_connections_counts_at_once_and_after_a_restart(tmp_path: Path) -> None:
+def test_connection_limit_applies_at_once_and_after_a_restart(tmp_path: Path) -> None:
     with (
         EmbeddedBroker(data_directory=tmp_path) as broker,
         RawClient(broker.bootstrap_servers) as client,

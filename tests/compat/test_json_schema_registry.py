@@ -1,4 +1,4 @@
-"""Confluent's own registry client and JSON serializers judge our registry and our serializers."""
+"""Confluent's registry client and JSON serializers test our registry and serializers."""
 
 import json
 import uuid
@@ -102,7 +102,7 @@ def test_json_schemas_are_registered_found_and_evolved(
     assert theirs.register_schema(subject, Schema(f" {FIRST} ", "JSON")) == first
 
 
-def test_what_is_incompatible_or_no_schema_has_confluents_codes(
+def test_incompatible_and_invalid_schemas_have_confluents_codes(
     theirs: SchemaRegistryClient, ours: SchemaRegistry, subject: str
 ) -> None:
     theirs.register_schema(subject, Schema(FIRST, "JSON"))
@@ -122,7 +122,7 @@ def test_what_is_incompatible_or_no_schema_has_confluents_codes(
     theirs.register_schema(subject, Schema(INCOMPATIBLE, "JSON"))
 
 
-def test_schemas_refer_to_each_other(
+def test_schemas_reference_each_other(
     theirs: SchemaRegistryClient, ours: SchemaRegistry, subject: str
 ) -> None:
     leaf = json.dumps({"type": "object", "properties": {"size": {"type": "integer"}}})
@@ -147,7 +147,7 @@ def test_schemas_refer_to_each_other(
     assert refused(error) == (422, 42206)
 
 
-def test_they_write_and_we_read(
+def test_we_read_what_they_write(
     theirs: SchemaRegistryClient, ours: SchemaRegistry, servers: str, topic: str
 ) -> None:
     serialize = JSONSerializer(SECOND, theirs)
@@ -167,7 +167,7 @@ def test_they_write_and_we_read(
         assert read == [value]
 
 
-def test_we_write_and_they_read(
+def test_they_read_what_we_write(
     theirs: SchemaRegistryClient, ours: SchemaRegistry, servers: str, topic: str
 ) -> None:
     value = {"kind": "schwärzer", "grams": None}
@@ -205,7 +205,7 @@ def test_both_write_the_same_under_the_same_subjects(
 
 
 @pytest.mark.parametrize("value", [{}, {"kind": 3}, {"kind": "a", "price": 1}])
-def test_both_refuse_the_same_values(
+def test_both_reject_the_same_values(
     theirs: SchemaRegistryClient, ours: SchemaRegistry, topic: str, value: Any
 ) -> None:
     context = SerializationContext(topic, MessageField.VALUE)

@@ -1,4 +1,4 @@
-"""What a broker tells of the work that a foreign client made for it."""
+"""Metrics of a broker after requests of another client."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield running
 
 
-def test_what_is_produced_and_read_is_counted(broker: EmbeddedBroker) -> None:
+def test_produced_and_fetched_bytes_are_counted(broker: EmbeddedBroker) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(10):
         producer.produce("tea", value=b"x" * 100, key=str(number))

@@ -1,4 +1,4 @@
-"""Our admin client at our broker, checked by what librdkafka's sees."""
+"""Our admin client with our broker, checked with librdkafka's."""
 
 import asyncio
 from collections.abc import Iterator
@@ -44,7 +44,9 @@ def ours(servers: str) -> Iterator[Admin]:
         yield opened
 
 
-def test_topics_are_made_described_grown_and_deleted(ours: Admin, servers: str, topic: str) -> None:
+def test_topics_are_created_described_grown_and_deleted(
+    ours: Admin, servers: str, topic: str
+) -> None:
     topic_id = ours.create_topic(topic, partitions=2, configs={"retention.ms": 1000})
     assert topic in ours.list_topics()
     described = ours.describe_topics([topic])[topic]
@@ -59,9 +61,7 @@ def test_topics_are_made_described_grown_and_deleted(ours: Admin, servers: str, 
         ours.describe_topics([topic])
 
 
-def test_one_failure_is_itself_and_several_outcomes_are_told_together(
-    ours: Admin, topic: str
-) -> None:
+def test_one_failure_is_raised_itself_and_several_together(ours: Admin, topic: str) -> None:
     ours.create_topic(topic)
     with pytest.raises(TopicAlreadyExists, match=topic):
         ours.create_topic(topic)
@@ -71,12 +71,12 @@ def test_one_failure_is_itself_and_several_outcomes_are_told_together(
     assert isinstance(failed.value.errors[topic], TopicAlreadyExists)
 
 
-def test_a_check_makes_no_topic(ours: Admin, topic: str) -> None:
+def test_validate_only_creates_no_topic(ours: Admin, topic: str) -> None:
     ours.create_topics([NewTopic(name=topic, assignments={0: [0]})], validate_only=True)
     assert topic not in ours.list_topics()
 
 
-def test_configs_are_set_appended_to_and_taken_back(ours: Admin, servers: str, topic: str) -> None:
+def test_configs_are_set_appended_and_deleted(ours: Admin, servers: str, topic: str) -> None:
     ours.create_topic(topic)
     resource = ConfigResource.topic(topic)
     ours.alter_configs(
@@ -104,7 +104,7 @@ def test_configs_are_set_appended_to_and_taken_back(ours: Admin, servers: str, t
         ours.alter_configs({resource: {"retention.ms": "soon"}})
 
 
-def test_a_brokers_own_configs_are_asked_of_that_broker(ours: Admin) -> None:
+def test_broker_configs_are_requested_from_that_broker(ours: Admin) -> None:
     resource = ConfigResource.broker(0)
     assert ours.describe_configs([resource], names=["num.partitions"])[resource]
 
@@ -160,7 +160,7 @@ def test_groups_of_both_protocols_are_listed_described_and_deleted(
         ours.describe_groups([topic])
 
 
-def test_static_members_can_be_thrown_out(ours: Admin, servers: str, topic: str) -> None:
+def test_static_members_can_be_removed(ours: Admin, servers: str, topic: str) -> None:
     ours.create_topic(topic)
     with Consumer(bootstrap_servers=servers, group_id=topic, group_instance_id="one") as consumer:
         consumer.subscribe([topic])
@@ -173,7 +173,7 @@ def test_static_members_can_be_thrown_out(ours: Admin, servers: str, topic: str)
     assert ours.describe_groups([topic])[topic].members == ()
 
 
-def test_the_cluster_tells_of_itself(ours: Admin, servers: str, topic: str) -> None:
+def test_cluster_is_described(ours: Admin, servers: str, topic: str) -> None:
     cluster = ours.describe_cluster()
     assert cluster.controller_id == 0
     assert [str(broker.address) for broker in cluster.brokers] == [servers]
@@ -188,7 +188,7 @@ def test_the_cluster_tells_of_itself(ours: Admin, servers: str, topic: str) -> N
     assert outcome.code is ErrorCode.ELECTION_NOT_NEEDED
 
 
-def test_what_the_broker_does_not_serve_is_refused_by_name(ours: Admin, topic: str) -> None:
+def test_unsupported_requests_are_named_errors(ours: Admin, topic: str) -> None:
     for call in (
         lambda: ours.describe_acls(Acl()),
         lambda: ours.create_acls([Acl(resource_type=ResourceKind.TOPIC, resource_name=topic)]),
@@ -211,7 +211,7 @@ def test_producers_of_a_partition_are_described(ours: Admin, servers: str, topic
     assert producer.transaction_start_offset is None
 
 
-def test_without_a_broker_a_call_ends_in_time() -> None:
+def test_call_without_a_broker_times_out() -> None:
     with (
         Admin(bootstrap_servers="127.0.0.1:1") as admin,
         pytest.raises(KafkaTimeout),
@@ -219,7 +219,7 @@ def test_without_a_broker_a_call_ends_in_time() -> None:
         admin.list_topics(timeout=0.3)
 
 
-def test_the_admin_client_for_asyncio_does_the_same(servers: str, topic: str) -> None:
+def test_asyncio_admin_client_works_alike(servers: str, topic: str) -> None:
     async def make_and_list() -> list[str]:
         async with aio.Admin(bootstrap_servers=servers) as admin:
             await admin.create_topic(topic)

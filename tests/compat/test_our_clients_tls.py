@@ -1,4 +1,4 @@
-"""Our own clients and commands over TLS, and what they say when it does not come about."""
+"""Our own clients and commands over TLS, and their errors."""
 
 import asyncio
 import ssl
@@ -76,7 +76,7 @@ def test_blocking_clients_write_and_read(settings: dict[str, object]) -> None:
     assert found == VALUES
 
 
-def test_asyncio_clients_write_and_read_with_settings_of_librdkafka(
+def test_asyncio_clients_write_and_read_with_librdkafkas_settings(
     broker: EmbeddedBroker, settings: dict[str, object], folder: Path
 ) -> None:
     assert settings
@@ -99,10 +99,8 @@ def test_asyncio_clients_write_and_read_with_settings_of_librdkafka(
     assert asyncio.run(exchange()) == [b"v"]
 
 
-def test_a_broker_that_is_not_trusted_is_told_at_once(
-    settings: dict[str, object], tmp_path: Path
-) -> None:
-    other = Authority("somebody else").write(tmp_path / "other.pem")
+def test_untrusted_broker_is_reported_at_once(settings: dict[str, object], tmp_path: Path) -> None:
+    other = Authority("other").write(tmp_path / "other.pem")
     mistaken = {**settings, "ssl.truststore.location": str(other)}
     with Admin(mistaken) as admin, pytest.raises(SslAuthenticationFailed, match="not trusted"):
         admin.describe_cluster(timeout=PATIENCE_S)
@@ -113,25 +111,25 @@ def test_a_broker_that_is_not_trusted_is_told_at_once(
         producer.send("nowhere", b"v").result(PATIENCE_S)
 
 
-def test_a_client_that_is_not_trusted_is_told_at_once(settings: dict[str, object]) -> None:
-    nobody = {name: text for name, text in settings.items() if "keystore" not in name}
-    with Admin(nobody) as admin, pytest.raises(SslAuthenticationFailed, match="certificate"):
+def test_untrusted_client_is_reported_at_once(settings: dict[str, object]) -> None:
+    anonymous = {name: text for name, text in settings.items() if "keystore" not in name}
+    with Admin(anonymous) as admin, pytest.raises(SslAuthenticationFailed, match="certificate"):
         admin.describe_cluster(timeout=PATIENCE_S)
 
 
-def test_a_store_that_cannot_be_opened_is_told_to_whoever_makes_a_client(
+def test_unreadable_store_is_reported_when_a_client_is_created(
     settings: dict[str, object],
 ) -> None:
-    with pytest.raises(InvalidSetting, match="password may be wrong"):
+    with pytest.raises(InvalidSetting, match="check the password"):
         Producer({**settings, "ssl.keystore.password": "no"})
     with pytest.raises(InvalidSetting, match="No such file"):
         Admin({**settings, "ssl.truststore.location": "/nowhere.pem"})
 
 
-def test_a_renewed_certificate_is_shown_after_its_location_was_set_again(
+def test_renewed_certificate_is_used_after_its_location_was_altered(
     authority: Authority, broker: EmbeddedBroker, settings: dict[str, object], folder: Path
 ) -> None:
-    """As in Kafka, the same path will do; connections that are up stay."""
+    """As in Kafka, the same path suffices; existing connections stay."""
     address = ("127.0.0.1", broker.port)
     before = ssl.get_server_certificate(address, ca_certs=str(folder / "authority.pem"))
     renewed = authority.identity("broker", hosts=["127.0.0.1"])
@@ -146,7 +144,7 @@ def test_a_renewed_certificate_is_shown_after_its_location_was_set_again(
     assert before != after
 
 
-def test_commands_take_a_file_of_client_settings(
+def test_commands_accept_a_client_properties_file(
     settings: dict[str, object], tmp_path: Path
 ) -> None:
     file = tmp_path / "client.properties"

@@ -1,4 +1,4 @@
-"""Our consumer at our broker, with what librdkafka wrote, and in one group with librdkafka."""
+"""Our consumer with our broker and librdkafka's records, and in one group with librdkafka."""
 
 import asyncio
 import re
@@ -80,7 +80,7 @@ def fill(servers: str, topic: str, count: int, *, partitions: int = 1, codec: st
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_librdkafka_wrote_is_read_with_every_codec(
+def test_records_of_librdkafka_are_read_with_every_codec(
     servers: str, topic: str, codec: str
 ) -> None:
     create_topic(servers, topic)
@@ -124,7 +124,7 @@ def test_polls_are_bounded_and_seeks_go_anywhere(servers: str, topic: str) -> No
         assert consumer.poll(0.1) == []
 
 
-def test_a_paused_partition_gives_nothing_and_loses_nothing(servers: str, topic: str) -> None:
+def test_paused_partition_returns_nothing_and_loses_nothing(servers: str, topic: str) -> None:
     fill(servers, topic, 20, partitions=2)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     with Consumer(
@@ -142,7 +142,7 @@ def test_a_paused_partition_gives_nothing_and_loses_nothing(servers: str, topic:
         until(lambda: consumer.position(first) == 10, lambda: consumer.poll(0.1))
 
 
-def test_offsets_of_logs_by_edge_and_by_time(servers: str, topic: str) -> None:
+def test_offsets_by_edge_and_by_timestamp(servers: str, topic: str) -> None:
     create_topic(servers, topic, partitions=2)
     sent = [Sent(value=b"x", timestamp_ms=1_000 * n) for n in range(1, 6)]
     write(CONFLUENT, servers, topic, sent)
@@ -158,9 +158,7 @@ def test_offsets_of_logs_by_edge_and_by_time(servers: str, topic: str) -> None:
         assert consumer.partitions_for(topic) == [0, 1]
 
 
-def test_without_a_rule_a_missing_or_lost_position_is_the_applications_affair(
-    servers: str, topic: str
-) -> None:
+def test_without_a_reset_policy_a_missing_position_is_an_error(servers: str, topic: str) -> None:
     fill(servers, topic, 3)
     place = TopicPartition(topic, 0)
     with Consumer(bootstrap_servers=servers, group_id=topic, auto_offset_reset="none") as consumer:
@@ -174,7 +172,7 @@ def test_without_a_rule_a_missing_or_lost_position_is_the_applications_affair(
         assert [record.offset for record in take(consumer, 2)] == [1, 2]
 
 
-def test_a_position_out_of_range_is_reset_by_the_rule(servers: str, topic: str) -> None:
+def test_position_out_of_range_is_reset_by_the_policy(servers: str, topic: str) -> None:
     fill(servers, topic, 3)
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, 0)])
@@ -182,7 +180,7 @@ def test_a_position_out_of_range_is_reset_by_the_rule(servers: str, topic: str) 
         assert [record.offset for record in take(consumer, 3)] == [0, 1, 2]
 
 
-def test_a_table_has_what_the_records_have(servers: str, topic: str) -> None:
+def test_table_has_the_fields_of_the_records(servers: str, topic: str) -> None:
     fill(servers, topic, 20, partitions=2, codec="zstd")
     places = [TopicPartition(topic, number) for number in range(2)]
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
@@ -200,7 +198,7 @@ def test_a_table_has_what_the_records_have(servers: str, topic: str) -> None:
     assert {row["topic"] for row in rows} == {topic}
 
 
-def test_a_record_that_cannot_be_deserialized_is_met_until_it_is_passed_over(
+def test_record_that_cannot_be_deserialized_is_returned_again_until_skipped(
     servers: str, topic: str
 ) -> None:
     create_topic(servers, topic)
@@ -219,9 +217,7 @@ def test_a_record_that_cannot_be_deserialized_is_met_until_it_is_passed_over(
         assert values(take(consumer, 1)) == [3]
 
 
-def test_what_needs_a_group_says_so_and_ways_of_reading_are_not_mixed(
-    servers: str, topic: str
-) -> None:
+def test_group_methods_need_a_group_and_assign_excludes_subscribe(servers: str, topic: str) -> None:
     with Consumer(bootstrap_servers=servers) as alone:
         with pytest.raises(InvalidGroupId):
             alone.subscribe([topic])
@@ -247,7 +243,7 @@ def test_another_thread_can_end_a_poll(servers: str, topic: str) -> None:
 
 
 class Listener(RebalanceListener):
-    """Remembers what it was told."""
+    """Records its callbacks."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, list[int]]] = []
@@ -266,7 +262,7 @@ class Listener(RebalanceListener):
 
 
 @PROTOCOLS
-def test_a_group_goes_on_where_it_committed(servers: str, topic: str, protocol: str) -> None:
+def test_group_continues_where_it_committed(servers: str, topic: str, protocol: str) -> None:
     fill(servers, topic, 10)
     place = TopicPartition(topic, 0)
     settings = {
@@ -295,7 +291,7 @@ def test_a_group_goes_on_where_it_committed(servers: str, topic: str, protocol: 
 
 
 @PROTOCOLS
-def test_auto_commit_commits_what_was_polled_at_the_end(
+def test_auto_commit_commits_polled_records_at_close(
     servers: str, topic: str, protocol: str
 ) -> None:
     fill(servers, topic, 10)
@@ -316,7 +312,7 @@ def test_auto_commit_commits_what_was_polled_at_the_end(
         assert [record.offset for record in take(consumer, 3)] == [7, 8, 9]
 
 
-def test_auto_commit_leaves_alone_what_was_never_polled(servers: str, topic: str) -> None:
+def test_auto_commit_ignores_partitions_never_polled(servers: str, topic: str) -> None:
     fill(servers, topic, 10)
     place = TopicPartition(topic, 0)
     with Consumer(bootstrap_servers=servers, group_id=topic) as consumer:
@@ -328,7 +324,7 @@ def test_auto_commit_leaves_alone_what_was_never_polled(servers: str, topic: str
 
 
 def share(consumers: Sequence[Consumer], *wanted: int) -> None:
-    """Poll until the partitions are shared out like this."""
+    """Poll until the partitions are assigned in these numbers."""
     until(
         lambda: sorted(len(each.assignment()) for each in consumers) == sorted(wanted),
         *[lambda each=each: each.poll(0.05) for each in consumers],
@@ -339,7 +335,7 @@ STRATEGIES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_members_share_a_topic_and_step_in_for_who_leaves(
+def test_members_share_a_topic_and_take_over_from_leavers(
     servers: str, topic: str, strategy: str
 ) -> None:
     create_topic(servers, topic, partitions=4)
@@ -360,17 +356,17 @@ def test_members_share_a_topic_and_step_in_for_who_leaves(
         second.close()
         share([first], 4)
     given_up = [len(each) for what, each in listener.told if what == "revoked"]
-    # Cooperative members give up only what another gets; the last time is the closing.
+    # Cooperative members give up only what another gets; the last time is the close.
     assert given_up == ([2, 4] if strategy == "cooperative-sticky" else [4, 2, 4])
     assert not [each for each in listener.told if each[0] == "lost"]
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
 @pytest.mark.parametrize("leads", ["ours", "theirs"])
-def test_librdkafka_and_we_are_members_of_one_classic_group(
+def test_librdkafka_and_our_consumer_share_a_classic_group(
     servers: str, topic: str, strategy: str, leads: str
 ) -> None:
-    """Whoever came first leads and assigns, and the other understands it."""
+    """The first member leads and assigns, and the other understands it."""
     create_topic(servers, topic, partitions=4)
     settings: dict[str, str | int] = {
         "bootstrap.servers": servers,
@@ -401,7 +397,7 @@ def test_librdkafka_and_we_are_members_of_one_classic_group(
 
 
 @pytest.mark.slow
-def test_librdkafka_and_we_are_members_of_one_consumer_group(servers: str, topic: str) -> None:
+def test_librdkafka_and_our_consumer_share_a_consumer_group(servers: str, topic: str) -> None:
     create_topic(servers, topic, partitions=4)
     settings: dict[str, str | int] = {
         "bootstrap.servers": servers,
@@ -421,7 +417,7 @@ def test_librdkafka_and_we_are_members_of_one_consumer_group(servers: str, topic
         )
 
 
-def test_a_static_member_comes_back_without_a_rebalance(servers: str, topic: str) -> None:
+def test_static_member_returns_without_a_rebalance(servers: str, topic: str) -> None:
     """GR-14."""
     create_topic(servers, topic, partitions=4)
     settings: dict[str, str | int] = {
@@ -444,7 +440,7 @@ def test_a_static_member_comes_back_without_a_rebalance(servers: str, topic: str
         assert listener.told == told
 
 
-def test_who_does_not_poll_in_time_loses_its_partitions_and_gets_them_back(
+def test_member_that_exceeds_max_poll_interval_loses_its_partitions_and_gets_them_back(
     servers: str, topic: str
 ) -> None:
     create_topic(servers, topic, partitions=2)
@@ -467,7 +463,7 @@ def test_who_does_not_poll_in_time_loses_its_partitions_and_gets_them_back(
 
 
 @PROTOCOLS
-def test_a_pattern_finds_topics_that_are_made_later(
+def test_pattern_finds_topics_that_are_created_later(
     servers: str, topic: str, protocol: str
 ) -> None:
     create_topic(servers, f"{topic}-a")
@@ -497,9 +493,7 @@ def test_in_a_consumer_group_the_broker_matches_a_pattern(servers: str, topic: s
         assert consumer.subscription() == {f"{topic}-a"}
 
 
-def test_a_subscribed_topic_that_does_not_exist_yet_is_read_once_it_does(
-    servers: str, topic: str
-) -> None:
+def test_subscribed_topic_is_read_once_it_is_created(servers: str, topic: str) -> None:
     with Consumer(
         bootstrap_servers=servers,
         group_id=topic,
@@ -530,7 +524,7 @@ def test_unsubscribing_leaves_the_group(
         assert first.assignment() == {TopicPartition(topic, 0)}
 
 
-def test_the_consumer_for_asyncio_does_the_same(servers: str, topic: str) -> None:
+def test_asyncio_consumer_works_alike(servers: str, topic: str) -> None:
     fill(servers, topic, 10)
     place = TopicPartition(topic, 0)
 
@@ -563,7 +557,7 @@ def test_the_consumer_for_asyncio_does_the_same(servers: str, topic: str) -> Non
     assert heard == [place]
 
 
-def test_a_broker_that_is_restarted_is_found_again(topic: str) -> None:
+def test_restarted_broker_is_found_again(topic: str) -> None:
     with EmbeddedBroker() as broker:
         servers = broker.bootstrap_servers
         fill(servers, topic, 5)
@@ -578,7 +572,7 @@ def test_a_broker_that_is_restarted_is_found_again(topic: str) -> None:
             consumer.commit()
 
 
-def test_closing_ends_in_time_even_without_a_broker(topic: str) -> None:
+def test_close_ends_in_time_even_without_a_broker(topic: str) -> None:
     with EmbeddedBroker() as broker:
         fill(broker.bootstrap_servers, topic, 5)
         consumer = Consumer(
@@ -594,10 +588,10 @@ def test_closing_ends_in_time_even_without_a_broker(topic: str) -> None:
 
 
 @PROTOCOLS
-def test_who_was_away_for_too_long_commits_nothing_even_if_the_group_is_empty(
+def test_expired_member_cannot_commit_even_if_the_group_is_empty(
     servers: str, topic: str, protocol: str
 ) -> None:
-    """Others may have gone on meanwhile, and left."""
+    """Other members may have read on meanwhile, and left."""
     fill(servers, topic, 3)
     place = TopicPartition(topic, 0)
     with Consumer(

@@ -1,8 +1,7 @@
-"""Members come, go, are killed and fall asleep while records are written: none is left out.
+"""Members join, leave, are killed and pause while records are written: none is missed.
 
-What is held to be true all the time: nobody gets a partition that another member still has, unless
-that one was told that it lost it; and what is committed only grows. At the end every record was
-seen by somebody.
+Invariants: a member gets a partition only if no other member has it, unless that one was told that
+it lost it; and committed offsets only grow. At the end every record was seen by some member.
 """
 
 import random
@@ -37,7 +36,7 @@ class World:
 
 
 class Watch(RebalanceListener):
-    """Notes who owns what. A partition is let go of before another gets it, or was lost."""
+    """Records assignments. A partition is revoked before another member gets it, or was lost."""
 
     def __init__(self, world: World, life: int) -> None:
         self._world = world
@@ -62,7 +61,7 @@ class Watch(RebalanceListener):
 
 
 def live(world: World, settings: dict[str, object], topic: str, rng: random.Random) -> None:
-    """One member's life: it reads and commits for a while, and goes."""
+    """One member's life: it reads and commits for a while, and leaves."""
     with world.lock:
         world.lives += 1
         life = world.lives
@@ -93,7 +92,7 @@ def member(world: World, settings: dict[str, object], topic: str, seed: int) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("kind", [*STRATEGIES, "consumer"])
-def test_a_group_in_a_storm_leaves_nothing_out(topic: str, kind: str, seed: int) -> None:
+def test_group_in_a_storm_misses_nothing(topic: str, kind: str, seed: int) -> None:
     with EmbeddedBroker({"group.min.session.timeout.ms": 1_000}) as broker:
         servers = broker.bootstrap_servers
         with Admin(bootstrap_servers=servers) as admin:
@@ -128,7 +127,7 @@ def test_a_group_in_a_storm_leaves_nothing_out(topic: str, kind: str, seed: int)
             assert not thread.is_alive(), "a member hangs"
         assert world.failures == []
         assert world.clashes == []
-        # Whoever comes last finds what nobody committed.
+        # The last member finds what was not committed.
         with Consumer(settings) as last:
             last.subscribe([topic])
             while len(world.seen) < RECORDS:

@@ -1,4 +1,4 @@
-"""Many workers on few partitions: order for each key, commits behind the work, failures seen to."""
+"""Many workers on few partitions: order per key, commits behind the work, failures."""
 
 import threading
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def committed(servers: str, group: str, topic: str) -> dict[int, int]:
     return {place.partition: where.offset for place, where in found.items() if place.topic == topic}
 
 
-def test_each_key_is_handled_in_order_and_by_many_workers(servers: str, topic: str) -> None:
+def test_each_key_is_handled_in_order_by_many_workers(servers: str, topic: str) -> None:
     fill(servers, topic, 300)
     seen: dict[bytes | None, list[int]] = {}
     workers: set[str] = set()
@@ -75,7 +75,7 @@ def test_each_key_is_handled_in_order_and_by_many_workers(servers: str, topic: s
     assert committed(servers, topic, topic) == {0: 300}
 
 
-def test_a_commit_does_not_pass_work_that_is_not_done(servers: str, topic: str) -> None:
+def test_commit_does_not_pass_unfinished_work(servers: str, topic: str) -> None:
     fill(servers, topic, 20, keys=20)
     later_done = threading.Semaphore(0)
 
@@ -96,7 +96,7 @@ def test_a_commit_does_not_pass_work_that_is_not_done(servers: str, topic: str) 
     assert committed(servers, topic, topic) == {0: 20}
 
 
-def test_a_handler_that_fails_is_tried_again_and_then_handed_over(servers: str, topic: str) -> None:
+def test_failing_handler_is_retried_and_then_handed_over(servers: str, topic: str) -> None:
     fill(servers, topic, 5)
     tries: dict[int, int] = {}
     failed: list[tuple[int, str]] = []
@@ -122,7 +122,7 @@ def test_a_handler_that_fails_is_tried_again_and_then_handed_over(servers: str, 
     assert committed(servers, topic, topic) == {0: 5}
 
 
-def test_without_anybody_to_take_it_over_a_failure_ends_the_run_and_is_not_committed(
+def test_without_a_failure_handler_a_failure_ends_the_run_uncommitted(
     servers: str, topic: str
 ) -> None:
     fill(servers, topic, 5)
@@ -138,7 +138,7 @@ def test_without_anybody_to_take_it_over_a_failure_ends_the_run_and_is_not_commi
     assert committed(servers, topic, topic) == {0: 2}
 
 
-def test_what_is_pending_is_bounded(servers: str, topic: str) -> None:
+def test_pending_records_are_bounded(servers: str, topic: str) -> None:
     fill(servers, topic, 200)
     most = 0
     count = 0
@@ -160,8 +160,8 @@ def test_what_is_pending_is_bounded(servers: str, topic: str) -> None:
     assert most < 30 + 10
 
 
-def test_two_of_them_share_and_handle_everything(servers: str, topic: str) -> None:
-    """Partitions move between them before they work; nothing is left out."""
+def test_two_consumers_share_and_handle_everything(servers: str, topic: str) -> None:
+    """Partitions move between them before they work; nothing is missed."""
     fill(servers, topic, 400, keys=40, partitions=4)
     seen: set[tuple[int, int]] = set()
     by_whom: set[int] = set()
@@ -175,7 +175,7 @@ def test_two_of_them_share_and_handle_everything(servers: str, topic: str) -> No
                 by_whom.add(me)
                 if len(by_whom) == 2:
                     both.set()
-            # Nothing is done before the other has got something, or one could do everything.
+            # Wait until the other has got something, or one could do everything.
             assert both.wait(PATIENCE_S)
             with lock:
                 seen.add((record.partition, record.offset))

@@ -1,4 +1,4 @@
-"""Requests of foreign clients are read here, and answers made here are read by them.
+"""We decode requests of other clients, and they decode our responses.
 
 kafka-python 3 has its own layout over Kafka's message definitions, aiokafka schemas written by
 hand.
@@ -76,7 +76,7 @@ METADATA = MetadataResponse(
 
 
 def received(framed: bytes) -> tuple[str, int, Message]:
-    """The client id, the correlation id and the request of a frame that came over the wire."""
+    """Return client id, correlation id and request of a frame."""
     buffer = ReceiveBuffer(1 << 20)
     buffer.room()[: len(framed)] = framed
     buffer.received(len(framed))
@@ -88,7 +88,7 @@ def received(framed: bytes) -> tuple[str, int, Message]:
 
 
 class TestKafkaPython:
-    """The client's classes take any version; before 3.0 it had none like these."""
+    """The client's classes support any version; before 3.0 it had none like these."""
 
     @pytest.fixture(autouse=True)
     def _new_enough(self) -> None:
@@ -96,7 +96,7 @@ class TestKafkaPython:
             pytest.skip("this kafka-python has no such classes")
 
     @pytest.mark.parametrize("version", range(14))
-    def test_its_metadata_requests_are_read(self, version: int) -> None:
+    def test_metadata_requests_are_decoded(self, version: int) -> None:
         foreign = load("kafka.protocol.metadata").MetadataRequest
         request = foreign(
             topics=[foreign.MetadataRequestTopic(name="t", topic_id=None)],
@@ -108,7 +108,7 @@ class TestKafkaPython:
         assert received(request.encode(header=True, framed=True)) == ("mé", 5, expected)
 
     @pytest.mark.parametrize("version", range(14))
-    def test_our_metadata_responses_are_read_by_it(self, version: int) -> None:
+    def test_our_metadata_responses_are_decoded(self, version: int) -> None:
         foreign = load("kafka.protocol.metadata").MetadataResponse
         body = joined(write_response(METADATA, version))
         response = foreign.decode(body, version=version)
@@ -120,7 +120,7 @@ class TestKafkaPython:
             assert known.topic_id.bytes == TOPIC_ID
 
     @pytest.mark.parametrize("version", range(5))
-    def test_our_api_versions_are_read_by_it_with_its_header(self, version: int) -> None:
+    def test_our_api_versions_responses_are_decoded_with_their_header(self, version: int) -> None:
         foreign = load("kafka.protocol.metadata").ApiVersionsResponse
         feature = Feature(name="transaction.version", lowest=1, highest=2, finalized=2)
         answer = api_versions_responses([ApiKey.PRODUCE, ApiKey.API_VERSIONS], [feature]).answer(
@@ -136,7 +136,7 @@ class TestKafkaPython:
         ]
 
     @pytest.mark.parametrize("version", range(7))
-    def test_its_search_for_a_coordinator_is_read_and_answered(self, version: int) -> None:
+    def test_find_coordinator_requests_are_decoded_and_answered(self, version: int) -> None:
         metadata = load("kafka.protocol.metadata")
         asked = {"key": "g"} if version < 4 else {"coordinator_keys": ["g"]}
         request = metadata.FindCoordinatorRequest(key_type=0, version=version, **asked)
@@ -157,7 +157,7 @@ class TestAiokafka:
     """The client's structs list their fields in the order of the wire."""
 
     @pytest.mark.parametrize("version", range(3, 9))
-    def test_its_produce_requests_are_read_and_answered(self, version: int) -> None:
+    def test_produce_requests_are_decoded_and_answered(self, version: int) -> None:
         request = getattr(aiokafka_produce, f"ProduceRequest_v{version}")
         body = request("tx", -1, 1500, [("t", [(3, b"records")])]).encode()
         assert read_bytes(ProduceRequest, version, body) == ProduceRequest(
@@ -181,7 +181,7 @@ class TestAiokafka:
         ).topics
         assert (topic, index, error, offset) == ("t", 3, 0, 77)
 
-    def test_its_newest_fetch_request_is_read_and_answered(self) -> None:
+    def test_newest_fetch_request_is_decoded_and_answered(self) -> None:
         body = aiokafka_fetch.FetchRequest_v11(
             -1, 500, 1, 1 << 20, 1, 8, 9, [("t", [(3, 6, 77, -1, 4096)])], [], "rack"
         ).encode()
@@ -207,7 +207,7 @@ class TestAiokafka:
         assert (topic, found[0], found[2], found[-1]) == ("t", 3, 80, b"records" * 900)
 
     @pytest.mark.parametrize("version", range(6))
-    def test_our_metadata_responses_are_read_by_it(self, version: int) -> None:
+    def test_our_metadata_responses_are_decoded(self, version: int) -> None:
         response = getattr(aiokafka_metadata, f"MetadataResponse_v{version}")
         decoded = response.decode(joined(write_response(METADATA, version)))
         assert [topic[1] for topic in decoded.topics] == ["t", "u"]

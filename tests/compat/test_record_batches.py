@@ -1,8 +1,8 @@
-"""Batches of foreign clients are read here, and batches made here are read by them.
+"""We read batches of other clients, and they read ours.
 
-The judges are kafka-python (pure Python), aiokafka (compiled) and librdkafka, whose codecs are
-its own C code. librdkafka brings a mock cluster: its producer writes there and raw bytes are
-fetched, or raw bytes are produced there and its consumer reads them.
+The clients are kafka-python (pure Python), aiokafka (compiled) and librdkafka, whose codecs are its
+own C code. librdkafka has a mock cluster: its producer writes there and raw bytes are fetched, or
+raw bytes are produced there and its consumer reads them.
 """
 
 import random
@@ -44,7 +44,7 @@ RECORDS = [
 ]
 PRODUCER: dict[str, Any] = {"producer_id": 4711, "producer_epoch": 3, "base_sequence": 20}
 PURE_CODECS = [Codec.NONE, Codec.GZIP]
-"""What kafka-python can do without further packages."""
+"""Codecs that kafka-python has without further packages."""
 
 LIBRDKAFKA_NAMES = {
     Codec.NONE: "none",
@@ -87,7 +87,7 @@ def assert_read_here(log: bytes, codec: Codec) -> None:
     """By the record reader, the column decoder and the structure check alike."""
     headers, end = scan(log, 0, len(log))
     assert end == len(log)
-    # A client leaves a batch uncompressed when compressing does not shrink it.
+    # A client leaves a batch uncompressed when compression does not shrink it.
     assert codec in {header.codec for header in headers} <= {codec, Codec.NONE}
     found: list[Record] = []
     position = 0
@@ -109,7 +109,7 @@ def assert_read_here(log: bytes, codec: Codec) -> None:
 
 
 def assert_appended_as_it_is(batch: bytes) -> None:
-    """Validation neither refuses nor corrects what a foreign client has made."""
+    """Validation neither rejects nor changes batches of other clients."""
     sent = bytearray(8) + batch[8:]
     header = read_header(sent)
     topic = TopicSettings()
@@ -136,12 +136,12 @@ def assert_read_there(batch: Any) -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_batches_of_aiokafka_are_read(codec: Codec) -> None:
+def test_aiokafkas_batches_are_read(codec: Codec) -> None:
     assert_read_here(aiokafka_batch(codec), codec)
 
 
 @pytest.mark.parametrize("codec", PURE_CODECS)
-def test_batches_of_kafka_python_are_read(codec: Codec) -> None:
+def test_kafka_pythons_batches_are_read(codec: Codec) -> None:
     assert_read_here(kafka_python_batch(codec), codec)
 
 
@@ -164,19 +164,19 @@ def test_aiokafka_reads_batches_made_of_columns(codec: Codec) -> None:
     assert_read_there(aiokafka.DefaultRecordBatch(bytes(batch)))
 
 
-def test_all_builders_give_the_same_uncompressed_bytes() -> None:
+def test_all_builders_make_the_same_uncompressed_bytes() -> None:
     ours = our_batch(Codec.NONE)
     (columns,) = encode_columns(
         decode_batches(ours), batch_bytes=10**6, is_transactional=True, **PRODUCER
     )
-    # The leader epoch is the broker's to set: Kafka's clients send -1, these two send 0.
+    # The broker sets the leader epoch: Kafka's clients send -1, these two send 0.
     for theirs in (aiokafka_batch(Codec.NONE), kafka_python_batch(Codec.NONE)):
         assert theirs[:12] + b"\xff\xff\xff\xff" + theirs[16:] == ours
     assert columns == ours
 
 
 class MockCluster:
-    """librdkafka's mock cluster of one broker, reached by hand-made requests."""
+    """librdkafka's mock cluster of one broker, with hand-made requests."""
 
     def __init__(self, codec: Codec) -> None:
         self.producer = Producer(
@@ -188,7 +188,7 @@ class MockCluster:
                 "log_level": 0,
             }
         )
-        # The mock cluster makes a topic when somebody asks for it by name.
+        # The mock cluster creates a topic when it is requested by name.
         (broker,) = self.producer.list_topics("raw", timeout=10).brokers.values()
         self.address = (broker.host, broker.port)
 
@@ -201,7 +201,7 @@ class MockCluster:
         assert error == 0
 
     def fetch_all(self, topic: str, next_offset: int) -> bytes:
-        """Everything up to an offset. The mock broker answers with one batch at a time."""
+        """Fetch everything up to an offset. The mock broker returns one batch at a time."""
         log = b""
         offset = 0
         while offset < next_offset:
@@ -268,7 +268,7 @@ def cluster(codec: Codec) -> Iterator[MockCluster]:
     mock.producer.flush(10)
 
 
-def test_batches_of_librdkafka_are_read(codec: Codec, cluster: MockCluster) -> None:
+def test_librdkafkas_batches_are_read(codec: Codec, cluster: MockCluster) -> None:
     for record in RECORDS:
         cluster.producer.produce(
             "made",
@@ -309,8 +309,8 @@ def test_librdkafka_reads_our_batches(codec: Codec, cluster: MockCluster) -> Non
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_whatever_validation_takes_foreign_clients_can_read(codec: Codec) -> None:
-    """Records are damaged before they are compressed or after, under a CRC that fits."""
+def test_other_clients_can_read_whatever_validation_accepts(codec: Codec) -> None:
+    """Records are damaged before or after compression, with a matching CRC."""
     rng = random.Random(codec)
     records = RECORDS[:20]
     plain = build_batch(records)[HEADER_BYTES:]
@@ -333,7 +333,7 @@ def test_whatever_validation_takes_foreign_clients_can_read(codec: Codec) -> Non
         content, after = corrected(batch, sent, verdict, topic)
         keys = [key for each in read_records(content, after) for key, _ in each.headers]
         if not all(map(str.isprintable, keys)):
-            # No broker asks whether the key of a header is text, but these clients do.
+            # Brokers do not check that header keys are text, but these clients do.
             continue
         judges = [aiokafka] if codec not in PURE_CODECS else [aiokafka, kafka_python]
         for judge in judges:

@@ -1,5 +1,6 @@
-"""Confluent's client hears Confluent's codes and messages, as docs/guides/schema-registry.md
-lists them.
+"""Confluent's client gets Confluent's codes and messages, as the guide lists them.
+
+The guide is docs/guides/schema-registry.md.
 """
 
 import json
@@ -43,7 +44,7 @@ DETAILS = (
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
-    """One of its own: the limit of its topic of schemas is changed."""
+    """A broker of its own: the limit of its schemas topic is changed."""
     with EmbeddedBroker() as broker:
         yield broker
 
@@ -62,7 +63,7 @@ def client(registry: EmbeddedRegistry) -> Iterator[SchemaRegistryClient]:
 
 @dataclass(frozen=True, slots=True)
 class Provoked:
-    """A request that is refused, and what stands in the message's blanks."""
+    """A rejected request, and the values in the message's placeholders."""
 
     request: Callable[[SchemaRegistryClient, str], object]
     blanks: dict[str, object]
@@ -162,7 +163,7 @@ ELSEWHERE = {42209, 50001, 50002, 50003}
 
 
 def table() -> dict[tuple[int, str], str]:
-    """The rows of the page: a code, and a message with blanks."""
+    """Return the rows of the page: a code, and a message with placeholders."""
     return {(int(code), text): text for code, text, _ in ROW.findall(PAGE.read_text())}
 
 
@@ -179,7 +180,7 @@ def row_of(code: int, beginning: str) -> str:
 
 
 @pytest.mark.parametrize(("code", "beginning"), PROVOKED)
-def test_a_refusal_has_confluents_code_and_message(
+def test_error_has_confluents_code_and_message(
     client: SchemaRegistryClient, code: int, beginning: str
 ) -> None:
     provoked = PROVOKED[code, beginning]
@@ -197,7 +198,7 @@ def test_every_row_of_the_page_is_provoked() -> None:
     assert {code for code, _ in table()} >= ELSEWHERE
 
 
-def test_a_schema_that_is_too_large_for_its_topic_is_refused(
+def test_schema_too_large_for_its_topic_is_rejected(
     broker: EmbeddedBroker, client: SchemaRegistryClient
 ) -> None:
     resource = ConfigResource.topic("_schemas")
@@ -213,7 +214,7 @@ def test_a_schema_that_is_too_large_for_its_topic_is_refused(
     assert (error.value.error_code, error.value.error_message) == (42209, row_of(42209, ""))
 
 
-def test_a_topic_that_does_not_take_a_write_is_told_in_the_words_of_the_page() -> None:
+def test_failed_write_has_the_message_of_the_page() -> None:
     refusals = (REGISTER.store_failed(), REGISTER.has_timed_out(), REGISTER.forwarding_failed())
     for each in refusals:
         assert each.message == row_of(each.error_code, "")

@@ -1,4 +1,4 @@
-"""Confluent's own registry client and Avro serializers judge our registry and our serializers."""
+"""Confluent's registry client and Avro serializers test our registry and serializers."""
 
 import json
 import uuid
@@ -65,7 +65,7 @@ def ours(registry_process: EmbeddedRegistry) -> Iterator[SchemaRegistry]:
 
 @pytest.fixture
 def subject() -> str:
-    """A name that no other test has, and that has to be encoded."""
+    """A unique name that has to be encoded."""
     return f"tea/{uuid.uuid4().hex[:8]} ü%-value"
 
 
@@ -90,10 +90,8 @@ def test_schemas_are_registered_found_and_evolved(
     assert theirs.register_schema(subject, Schema(json.dumps(json.loads(FIRST)), "AVRO")) == first
 
 
-def test_an_incompatible_schema_is_refused_with_409(
-    theirs: SchemaRegistryClient, topic: str
-) -> None:
-    # Older versions of their client encode no subject here.
+def test_incompatible_schema_is_rejected_with_409(theirs: SchemaRegistryClient, topic: str) -> None:
+    # Older versions of their client do not encode the subject here.
     subject = f"{topic}-value"
     theirs.register_schema(subject, Schema(FIRST, "AVRO"))
     assert theirs.test_compatibility(subject, Schema(SECOND, "AVRO"))
@@ -106,7 +104,7 @@ def test_an_incompatible_schema_is_refused_with_409(
     theirs.register_schema(subject, Schema(INCOMPATIBLE, "AVRO"))
 
 
-def test_deletes_are_soft_first_and_then_for_good(
+def test_deletes_are_soft_first_and_then_permanent(
     theirs: SchemaRegistryClient, ours: SchemaRegistry, subject: str
 ) -> None:
     theirs.register_schema(subject, Schema(FIRST, "AVRO"))
@@ -117,11 +115,11 @@ def test_deletes_are_soft_first_and_then_for_good(
     with pytest.raises(SchemaRegistryError) as error:
         theirs.get_versions(subject)
     assert refused(error) == (404, 40401)
-    # Theirs does both steps at once in some versions, and the last in others.
+    # Their client does both steps at once in some versions, and the last in others.
     assert ours.delete(subject, permanent=True) == [1, 2]
 
 
-def test_what_is_not_there_or_no_schema_has_confluents_codes(
+def test_missing_and_invalid_schemas_have_confluents_codes(
     theirs: SchemaRegistryClient, subject: str
 ) -> None:
     with pytest.raises(SchemaRegistryError) as error:
@@ -137,7 +135,7 @@ def test_what_is_not_there_or_no_schema_has_confluents_codes(
         assert refused(error) == (422, 42201)
 
 
-def test_schemas_refer_to_each_other(
+def test_schemas_reference_each_other(
     theirs: SchemaRegistryClient, ours: SchemaRegistry, subject: str
 ) -> None:
     leaf = schema_of({"name": "size", "type": "int"}, name="Leaf")
@@ -157,7 +155,7 @@ def test_schemas_refer_to_each_other(
     assert refused(error) == (422, 42206)
 
 
-def test_they_write_and_we_read(
+def test_we_read_what_they_write(
     theirs: SchemaRegistryClient, ours: SchemaRegistry, servers: str, topic: str
 ) -> None:
     serialize = ConfluentSerializer(theirs, SECOND)
@@ -177,7 +175,7 @@ def test_they_write_and_we_read(
         assert read == [value]
 
 
-def test_we_write_and_they_read(
+def test_they_read_what_we_write(
     theirs: SchemaRegistryClient, ours: SchemaRegistry, servers: str, topic: str
 ) -> None:
     value = {"kind": "black", "grams": None}
@@ -215,7 +213,7 @@ def test_both_write_the_same_bytes_under_the_same_subjects(
     )
 
 
-def test_a_reader_of_an_older_or_newer_version_reads_all(ours: SchemaRegistry, topic: str) -> None:
+def test_reader_of_an_older_or_newer_version_reads_all(ours: SchemaRegistry, topic: str) -> None:
     old = AvroSerializer(ours, FIRST, topic=topic)({"kind": "green"})
     new = AvroSerializer(ours, SECOND, topic=topic)({"kind": "black", "grams": 5})
     as_first, as_second = AvroDeserializer(ours, FIRST), AvroDeserializer(ours, SECOND)
@@ -225,7 +223,7 @@ def test_a_reader_of_an_older_or_newer_version_reads_all(ours: SchemaRegistry, t
     assert latest({"kind": "white", "grams": 1})[:5] == new[:5]
 
 
-def test_our_client_names_what_the_registry_refuses(ours: SchemaRegistry, subject: str) -> None:
+def test_our_client_names_the_registrys_errors(ours: SchemaRegistry, subject: str) -> None:
     with pytest.raises(SchemaNotFound):
         ours.versions(subject)
     ours.register(subject, FIRST)

@@ -1,4 +1,4 @@
-"""Whoever has logged in has their own rights, and nobody else's."""
+"""Authenticated users have their own permissions."""
 
 from collections.abc import Iterator
 
@@ -40,7 +40,7 @@ def login(broker: EmbeddedBroker, user: str) -> dict[str, str]:
     }
 
 
-def test_a_user_may_do_what_was_given_to_that_user(broker: EmbeddedBroker, topic: str) -> None:
+def test_user_may_do_what_was_granted(broker: EmbeddedBroker, topic: str) -> None:
     with Admin(login(broker, "admin")) as admin:
         admin.alter_user_scram_credentials(
             [ScramUpsertion(user=name, password=f"{name}-secret") for name in ("alice", "bob")]
@@ -67,7 +67,7 @@ def test_a_user_may_do_what_was_given_to_that_user(broker: EmbeddedBroker, topic
     assert failures == ["TOPIC_AUTHORIZATION_FAILED"]
 
 
-def test_only_who_may_alter_the_cluster_makes_users(broker: EmbeddedBroker) -> None:
+def test_only_alter_on_the_cluster_creates_users(broker: EmbeddedBroker) -> None:
     with Admin(login(broker, "admin")) as admin:
         admin.alter_user_scram_credentials([ScramUpsertion(user="carol", password="carol-secret")])
     with Admin(login(broker, "carol")) as admin:

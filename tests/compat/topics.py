@@ -1,4 +1,4 @@
-"""Topics for tests of foreign clients, made with librdkafka's admin client."""
+"""Topics for tests of other clients, created with librdkafka's admin client."""
 
 from collections.abc import Mapping
 
@@ -16,6 +16,6 @@ def create_topic(
     servers: str, topic: str, config: Mapping[str, str] | None = None, *, partitions: int = 1
 ) -> None:
     wanted = NewTopic(topic, partitions, 1, config=dict(config or {}))
-    # The client is named, since what it has under way ends with it.
+    # The client has a name, since its pending requests end with it.
     admin = admin_of(servers)
     admin.create_topics([wanted])[topic].result(PATIENCE_S)

@@ -1,4 +1,4 @@
-"""Transactional producers of foreign clients, and our own, behind one small face."""
+"""Transactional producers of other clients, and our own, behind one interface."""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -23,16 +23,16 @@ Offsets = Mapping[tuple[str, int], int]
 
 
 class Transactional(Protocol):
-    """A producer under a transactional id, which is its own from the beginning."""
+    """A producer with an initialised transactional id."""
 
     def begin(self) -> None: ...
 
     def send(self, topic: str, value: bytes, partition: int = 0) -> None:
-        """Hand a record over; whether it arrives is told by `commit`."""
+        """Send a record; `commit` reports errors."""
         ...
 
     def flush(self) -> None:
-        """Wait until all that was sent has arrived."""
+        """Wait until all records are acknowledged."""
         ...
 
     def send_offsets(self, offsets: Offsets, group_id: str) -> None: ...
@@ -45,14 +45,14 @@ class Transactional(Protocol):
 
 
 class TransactionalClient(Protocol):
-    """One library."""
+    """One client library."""
 
     name: str
     fenced: tuple[type[Exception], ...]
-    """What a producer raises that somebody else has taken over from."""
+    """The error of a fenced producer."""
 
     def open(self, servers: str, transactional_id: str, timeout_ms: int = 60_000) -> Transactional:
-        """Take the id over; whoever had it is fenced."""
+        """Initialise the id, which fences its previous producer."""
         ...
 
 
@@ -104,7 +104,7 @@ class ConfluentProducer:
         self.producer.abort_transaction(PATIENCE_S)
 
     def close(self) -> None:
-        """It is let go of, since what is under way ends with it."""
+        """Drop it, since pending requests end with it."""
         del self.producer
 
 

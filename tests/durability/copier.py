@@ -1,9 +1,10 @@
-"""A worker that reads records, changes them and writes them elsewhere, exactly once.
+"""Worker that copies records exactly once: `python -m tests.durability.copier SERVERS COUNT`.
 
-A process of its own, so that it can be killed: `python -m tests.durability.copier SERVERS COUNT`.
-It says on standard output what it does, a letter a line, so that whoever watches can strike at any
-step. What a reader would get wrong: nothing that goes wrong ends it, except being fenced. What was
-read since the last commit is read again after an abort.
+It runs in its own process, so that it can be killed, and prints each step as one letter per line,
+so that a test can kill it at any step.
+
+Note: no failure ends it except being fenced. What was read since the last commit is read again
+after an abort.
 """
 
 import sys
@@ -32,13 +33,13 @@ _FENCING: Final = (
     KafkaError.PRODUCER_FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
     KafkaError.FENCED_INSTANCE_ID,
-    # What a consumer says from then on that was fenced; nothing else is fatal to it here.
+    # Errors of a fenced consumer; nothing else is fatal here.
     KafkaError._FATAL,
 )
 
 
 class Fenced(Exception):
-    """Somebody else has taken over."""
+    """Another worker has taken over."""
 
 
 def changed(value: bytes) -> bytes:
@@ -46,14 +47,14 @@ def changed(value: bytes) -> bytes:
 
 
 class Copier:
-    """One life of the worker."""
+    """One run of the worker."""
 
     def __init__(self, servers: str, per_transaction: int) -> None:
         common: dict[str, str | int | float | bool] = {
             "bootstrap.servers": servers,
             "reconnect.backoff.max.ms": 200,
-            # When its only broker has died, librdkafka (2.16) makes a new handle for it, and waits
-            # for ever for a group's coordinator that it knows under the old one.
+            # When its only broker has died, librdkafka (2.16) creates a new handle for it, and
+            # waits forever for a group coordinator that it knows under the old one.
             "metadata.recovery.strategy": "none",
             "log_level": 0,
         }
@@ -65,7 +66,7 @@ class Copier:
             {
                 **common,
                 "group.id": GROUP,
-                # The next worker takes the place of one that was killed, without a wait.
+                # With static membership the next worker replaces a killed one without waiting.
                 "group.instance.id": "copier",
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "earliest",
@@ -75,7 +76,7 @@ class Copier:
         )
 
     def run(self) -> None:
-        """Until all that was there at the beginning is copied."""
+        """Run until everything that was there at the start is copied."""
         persist(lambda: self._producer.init_transactions(_CALL_S))
         self._consumer.subscribe([SOURCE])
         while True:
@@ -172,7 +173,7 @@ class Copier:
 
 
 def after(messages: list[Message]) -> list[TopicPartition]:
-    """Where to read on."""
+    """Return the next offset to read."""
     last: dict[int, int] = {}
     for message in messages:
         partition, offset = message.partition(), message.offset()
@@ -183,7 +184,7 @@ def after(messages: list[Message]) -> list[TopicPartition]:
 
 
 def persist(call: Callable[[], None]) -> None:
-    """Try until it works: the broker may be away for a while."""
+    """Retry until it works: the broker may be down for a while."""
     while True:
         try:
             call()
@@ -202,7 +203,7 @@ def is_passing(error: KafkaError) -> bool:
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._WAIT_COORD,
-        # Of a partition whose leader is not known at the moment.
+        # The leader of the partition is currently unknown.
         KafkaError._UNKNOWN_PARTITION,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,

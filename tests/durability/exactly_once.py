@@ -1,4 +1,4 @@
-"""A worker that copies records exactly once, a broker, and somebody who kills them both."""
+"""Copy records exactly once while worker and broker are killed."""
 
 import queue
 import random
@@ -27,7 +27,7 @@ _LETTERS_A_TRANSACTION = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How much is copied, and how often somebody dies."""
+    """Number of records, and of kills."""
 
     records: int
     per_transaction: int
@@ -35,13 +35,13 @@ class Plan:
 
     @property
     def letters(self) -> int:
-        """About as many as a worker says between two deaths, if all of them are to happen."""
+        """Approximate number of steps of a worker between two kills."""
         transactions = self.records // self.per_transaction
         return _LETTERS_A_TRANSACTION * transactions // (self.kills + 2)
 
 
 class Worker:
-    """One life of the copier."""
+    """Process of the copier."""
 
     def __init__(self, servers: str, per_transaction: int) -> None:
         command = [sys.executable, "-m", "tests.durability.copier", servers, str(per_transaction)]
@@ -54,7 +54,7 @@ class Worker:
         self._reader.start()
 
     def hear(self, letters: int, wanted: str | None = None) -> bool:
-        """Wait until it has said so many letters, or so many of one; False if it ended before."""
+        """Wait until it has printed enough letters; False if it ended before."""
         until_s = time.monotonic() + PATIENCE_S
         while letters > 0:
             try:
@@ -74,7 +74,7 @@ class Worker:
         self.wait()
 
     def wait(self) -> int:
-        """How it ended."""
+        """Return the exit code."""
         code = self._process.wait(PATIENCE_S)
         self._reader.join()
         assert self._process.stdout is not None
@@ -98,7 +98,7 @@ def worker_at(servers: str, plan: Plan) -> Iterator[Worker]:
 
 
 def copy_under_fire(broker: EmbeddedBroker, plan: Plan, rng: random.Random) -> int:
-    """Copy everything, while worker and broker die at random moments; how often somebody did."""
+    """Copy everything while worker and broker are killed at random; return the number of kills."""
     servers = broker.bootstrap_servers
     worker, deaths = Worker(servers, plan.per_transaction), 0
     try:
@@ -123,7 +123,7 @@ def copy_under_fire(broker: EmbeddedBroker, plan: Plan, rng: random.Random) -> i
 
 
 def fence_a_zombie(broker: EmbeddedBroker, plan: Plan, rng: random.Random) -> None:
-    """A worker stops amid its work, another takes over, and the first one comes back."""
+    """Pause a worker in the middle of its work, let another take over, and resume the first."""
     servers = broker.bootstrap_servers
     with worker_at(servers, plan) as zombie:
         assert zombie.hear(rng.randint(2, 2 * _LETTERS_A_TRANSACTION))
@@ -138,7 +138,7 @@ def fence_a_zombie(broker: EmbeddedBroker, plan: Plan, rng: random.Random) -> No
 
 
 def fill(servers: str, plan: Plan) -> None:
-    """Numbers from 0 on, spread over the partitions in turn."""
+    """Produce numbers from 0 on, spread over the partitions in turn."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     topics = [NewTopic(name, PARTITIONS, 1) for name in (SOURCE, COPY)]
     for made in admin.create_topics(topics).values():
@@ -158,7 +158,7 @@ def fill(servers: str, plan: Plan) -> None:
 
 
 def check_copy(servers: str, plan: Plan) -> None:
-    """Each record once, in its partition and its place: nothing lost, nothing twice."""
+    """Check that each record is there once, in its partition and order."""
     seen: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
     consumer = Consumer(
         {

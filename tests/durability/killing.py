@@ -1,4 +1,4 @@
-"""An idempotent producer against a broker that is killed again and again, and what must hold."""
+"""Idempotent producer against a broker that is killed repeatedly, and the checks."""
 
 import random
 import time
@@ -19,7 +19,7 @@ _IN_FLIGHT = 2_000
 
 @dataclass
 class Load:
-    """What was sent, and what the broker said it has."""
+    """Sent records, and the acknowledged ones."""
 
     producer: Producer
     sent: int = 0
@@ -43,7 +43,7 @@ class Load:
         number = self.sent
         self.producer.produce(
             TOPIC,
-            # Long, so that segments fill up.
+            # Long values, so that segments fill up.
             value=b"%0800d" % number,
             partition=number % PARTITIONS,
             on_delivery=self._delivered,
@@ -62,7 +62,7 @@ class Load:
 
 
 def kill_again_and_again(broker: EmbeddedBroker, *, times: int, rng: random.Random) -> Load:
-    """Load on a broker that dies so many times, each after some more acknowledged records."""
+    """Produce to a broker that is killed several times."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(PATIENCE_S)
     producer = Producer(
@@ -88,7 +88,7 @@ def kill_again_and_again(broker: EmbeddedBroker, *, times: int, rng: random.Rand
 
 
 def check_log(broker: EmbeddedBroker, load: Load) -> None:
-    """Everything acknowledged is where it was said to be; no gap, nothing twice, in order."""
+    """Check that acknowledged records are at their offsets, once and in order."""
     assert load.failures == []
     assert len(load.acknowledged) == load.sent
     records = read_all(broker.bootstrap_servers, load.sent)

@@ -1,4 +1,4 @@
-"""A mirror as a process of its own, without Spark, so that it starts fast and can be killed often.
+"""Mirror in its own process without Spark, so that it starts fast and can be killed often.
 
 python -m tests.durability.mirroring WEST EAST DELIVERY [--once]
 """

@@ -1,4 +1,4 @@
-"""Exactly once, under kill -9 of broker and worker: what is read is written once each, in order."""
+"""Exactly once under kill -9 of broker and worker."""
 
 import random
 from pathlib import Path
@@ -9,7 +9,7 @@ from headwater.testing import EmbeddedBroker
 from tests.durability.exactly_once import Plan, check_copy, copy_under_fire, fence_a_zombie, fill
 
 
-def test_records_are_copied_once_each_though_everybody_dies(tmp_path: Path) -> None:
+def test_records_are_copied_exactly_once_while_worker_and_broker_are_killed(tmp_path: Path) -> None:
     plan = Plan(records=12_000, per_transaction=250, kills=3)
     rng = random.Random(1)
     with EmbeddedBroker(data_directory=tmp_path) as broker:
@@ -20,7 +20,9 @@ def test_records_are_copied_once_each_though_everybody_dies(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_million_records_are_copied_once_each_though_everybody_dies(tmp_path: Path) -> None:
+def test_million_records_are_copied_exactly_once_while_worker_and_broker_are_killed(
+    tmp_path: Path,
+) -> None:
     plan = Plan(records=1_000_000, per_transaction=1_000, kills=40)
     rng = random.Random(2)
     settings = {"transaction.state.log.segment.bytes": 1_048_576, "log.cleaner.backoff.ms": 500}

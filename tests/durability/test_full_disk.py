@@ -1,7 +1,7 @@
-"""A disk that is full: what does not fit is refused by name, and what was acknowledged stays.
+"""A full disk: records that do not fit are rejected, acknowledged ones stay.
 
-The disk is full for one process only, by its limit on the size of files. To the broker that is the
-same: a write fails, perhaps after a part of it.
+The disk is full for one process only, by its limit on file sizes. For the broker that is the same:
+a write fails, perhaps partly.
 """
 
 import os
@@ -15,12 +15,12 @@ from headwater.cli.log.dump import dump_path
 from headwater.testing import EmbeddedBroker
 from tests.durability.killing import PARTITIONS, PATIENCE_S, TOPIC, read_all
 
-# Amid a batch, so that the last write is cut short.
+# Inside a batch, so that the last write is partial.
 LIMIT_BYTES = 1_000_007
 
 
 class Filling:
-    """Sends records of 4,000 bytes, and keeps what the broker said of them."""
+    """Sends records of 4,000 bytes, and collects the acknowledgements."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.acknowledged: dict[tuple[int, int], int] = {}
@@ -52,8 +52,8 @@ class Filling:
         self.acknowledged[partition, offset] = int(value)
 
 
-def test_a_full_disk_refuses_and_loses_nothing(tmp_path: Path) -> None:
-    """RC-5. All is in one place, so no directory is left, and the broker ends by itself."""
+def test_full_disk_rejects_writes_and_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    """RC-5. There is only one log directory, so the broker stops by itself."""
     with EmbeddedBroker({"num.partitions": PARTITIONS}, data_directory=tmp_path) as broker:
         filling = Filling(broker.bootstrap_servers)
         filling.send(PARTITIONS)

@@ -1,4 +1,4 @@
-"""A mirror that is killed while it copies, again and again, and what the target must then hold."""
+"""A mirror that is killed repeatedly while it copies, and the target's content."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ PARTITIONS = 2
 
 
 def fill(broker: EmbeddedBroker, topic: str, count: int) -> None:
-    """As small batches, so that there is time to die between them."""
+    """Produce small batches, so that there is time for kills between them."""
     codec = topic.removeprefix("tea-")
     with (
         Admin(bootstrap_servers=broker.bootstrap_servers) as admin,
@@ -58,7 +58,7 @@ def kill_at(process: "subprocess.Popen[bytes]", admin: Admin, count: int) -> Non
 
 
 def seen(broker: EmbeddedBroker, topic: str) -> dict[int, list[int]]:
-    """The values that a reader of committed records sees, by partition."""
+    """Return the values that a read_committed consumer sees, by partition."""
     found: dict[int, list[int]] = {number: [] for number in range(PARTITIONS)}
     with Consumer(
         bootstrap_servers=broker.bootstrap_servers,
@@ -81,7 +81,7 @@ def seen(broker: EmbeddedBroker, topic: str) -> dict[int, list[int]]:
 
 
 @pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
-def test_a_mirror_that_is_killed_twice_loses_nothing_and_doubles_nothing_if_asked(
+def test_mirror_killed_twice_loses_nothing_and_duplicates_nothing_with_exactly_once(
     delivery: str,
 ) -> None:
     check(delivery, 30_000)
@@ -90,7 +90,7 @@ def test_a_mirror_that_is_killed_twice_loses_nothing_and_doubles_nothing_if_aske
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
-def test_so_it_is_with_a_million_records(delivery: str) -> None:
+def test_mirror_killed_twice_with_a_million_records(delivery: str) -> None:
     check(delivery, 500_000)
 
 

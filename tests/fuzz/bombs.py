@@ -41,7 +41,7 @@ _TOPICS: Final = {
 
 
 def bombs() -> list[bytes]:
-    """Batches of one header and more zeros than a batch may decompress to, one for each codec."""
+    """Build batches that decompress to more than the limit, one per codec."""
     header = read_header(build_batch([Record(key=b"k", value=b"v", timestamp=1)]))
     return [
         seal_batch(
@@ -53,7 +53,7 @@ def bombs() -> list[bytes]:
 
 
 def bombard(broker: EmbeddedBroker, *, count: int, say: Callable[[str], None]) -> int:
-    """Send so many bombs over several connections; how many bytes the broker has grown by."""
+    """Send bombs over several connections; return by how many bytes the broker has grown."""
     client = RawClient(broker.bootstrap_servers)
     topics = tuple(
         CreatableTopic(

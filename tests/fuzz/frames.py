@@ -1,8 +1,8 @@
-"""Frames that no decent client sends, from one integer.
+"""Generate malformed and unusual frames from a seed.
 
-Five kinds: random bytes; requests with a right header and random bytes behind it; right Produce
-requests with damaged batches; requests that are right in form and wild in content; and such
-requests with some bytes changed, cut off or put in.
+Five kinds: random bytes; valid headers followed by random bytes; valid Produce requests with
+corrupt batches; well-formed requests with random content; and such requests with some bytes
+changed, removed or inserted.
 """
 
 import random
@@ -29,12 +29,12 @@ from headwater.records.checksum import write_crc
 from headwater.records.record import Record
 
 PRODUCED_TOPICS = ("fuzz-a", "fuzz-b", "fuzz.c")
-"""Topics that are made beforehand and take what the frames produce."""
+"""Topics that are created before and accept the produced records."""
 
 _TOPICS = (*PRODUCED_TOPICS, "", ".", "no such", "__consumer_offsets", "x" * 300)
-# What fields of these names may say, so that requests get beyond the first question asked of them.
-# The first group is real and has members that come and go; a few member ids are of those who chose
-# their own (KIP-848), so that later requests find them again.
+# Values for fields of these names, so that requests pass the first checks. The first group is real
+# and has members that come and go; a few member ids are chosen by members themselves (KIP-848), so
+# that later requests find them again.
 _GROUPS = ("fuzz-group", "fuzz-group", "fuzz-group", "other-group", "", "g" * 300)
 _MEMBERS = ("", "", "AAAAAAAAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBBBBBBBA", "no such member")
 _WORDS: dict[str, tuple[str, ...]] = {
@@ -65,7 +65,7 @@ _NUMBERS: dict[str, tuple[int, ...]] = {
     "generation_id_or_member_epoch": (1, 2, 3, 0, -1),
     "member_epoch": (0, 0, 1, 2, 3, -1, -2),
 }
-# What a consumer says of itself to its group: version 1, one topic, no data, no partitions.
+# A consumer's subscription: version 1, one topic, no user data, no partitions.
 _SUBSCRIPTION = b"\0\1\0\0\0\1\0\6fuzz-a\xff\xff\xff\xff\0\0\0\0"
 _EDGES = (0, 1, -1, -2, -3, 2, 100, 2**31 - 1, -(2**31))
 _LONGEST_LIST = 4
@@ -75,13 +75,13 @@ _NAMED_PRODUCE = 12
 
 @dataclass(slots=True)
 class FrameMaker:
-    """Makes frames for the APIs of a broker; the same ones for the same seed."""
+    """Generates frames for the APIs of a broker; the same ones for the same seed."""
 
     rng: random.Random
     served: tuple[ApiKey, ...]
 
     def frame(self) -> bytes:
-        """A whole frame with its size field, which may lie."""
+        """Return a frame with its size field, which may be wrong."""
         kind = self.rng.random()
         if kind < 0.05:
             body = self.rng.randbytes(self.rng.randrange(200))
@@ -110,7 +110,7 @@ class FrameMaker:
         return struct.pack(">hhih", key, version, self.rng.randrange(1000), 0) + noise
 
     def _produce(self) -> bytes:
-        """A right request for a topic that is there, with a batch that is right or nearly so."""
+        """Return a valid request for an existing topic, with a valid or nearly valid batch."""
         data = PartitionProduceData(records=memoryview(self._batch()))
         topic = TopicProduceData(name=self.rng.choice(PRODUCED_TOPICS), partition_data=(data,))
         request = ProduceRequest(
@@ -128,7 +128,7 @@ class FrameMaker:
             try:
                 body = write(cast("Message", message), version)
             except UnsupportedInVersion:
-                # What was rolled cannot be said in that version.
+                # The random values cannot be encoded in that version.
                 continue
             return _joined(request_frame(api, version, self.rng.randrange(1000), "fuzz", body))
 
@@ -152,7 +152,7 @@ class FrameMaker:
         rng = self.rng
         match field.kind:
             case "bool":
-                # Changes that nobody wants are only tried out.
+                # Destructive changes use validate_only.
                 return field.name == "validate_only" or rng.random() < 0.5
             case "int8" | "int16" | "int32" | "int64":
                 return self._integer(field)
@@ -192,7 +192,7 @@ class FrameMaker:
         return self._mutated_batch(batch) if self.rng.random() < 0.5 else batch
 
     def _mutated_batch(self, batch: bytes) -> bytes:
-        """A damaged batch, mostly under a CRC that fits: else no damage gets beyond the CRC."""
+        """Return a corrupt batch, usually with a valid CRC, so that it gets past the CRC check."""
         changed = bytearray(self._mutated(batch))
         if self.rng.random() < 0.8 and len(changed) > HEADER_BYTES:
             length = len(changed) - LENGTH_END
@@ -203,7 +203,8 @@ class FrameMaker:
     def _mutated(self, body: bytes) -> bytes:
         changed = bytearray(body)
         for _ in range(self.rng.randrange(1, 5)):
-            # The first bytes say which API it is, and are left alone so that most get through.
+            # The first bytes hold the API key, and are unchanged so that most requests are
+            # dispatched.
             place = self.rng.randrange(min(8, len(changed)), len(changed) + 1)
             match self.rng.randrange(4):
                 case 0:
@@ -218,7 +219,7 @@ class FrameMaker:
 
 
 def _joined(parts: list[Part]) -> bytes:
-    """Without the size field, which comes later."""
+    """Join the parts without the size field, which is added later."""
     whole = b"".join(
         bytes(part) for part in parts if isinstance(part, bytes | bytearray | memoryview)
     )

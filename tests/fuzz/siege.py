@@ -1,4 +1,4 @@
-"""A broker under a rain of bad frames, and the questions asked of it afterwards.
+"""Send malformed frames to a broker, and check it afterwards.
 
 `python -m tests.fuzz.siege --frames 1000000 --seed 7` does at length what the test does in short.
 """
@@ -23,17 +23,17 @@ from tests.fuzz.frames import PRODUCED_TOPICS, FrameMaker
 CANARY = "canary"
 _CANARIES = 1_000
 _PATIENCE_S = 30.0
-# Whoever joins a group may have to wait for the others, and then leaves without a word.
+# A joining member may have to wait for others, and then disconnects.
 _WAIT_S = 0.2
 _FRAMES_PER_CONNECTION = 8
 _TOLD_EVERY = 50_000
 
-# These would rightly take the canary away, or fill the disk with topics.
+# These would delete the canary records, or fill the disk with topics.
 _TOO_STRONG = (ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS, ApiKey.CREATE_PARTITIONS)
 
 
 def besiege(broker: EmbeddedBroker, *, frames: int, seed: int, say: Callable[[str], None]) -> None:
-    """Send so many frames; AssertionError when the broker is not as it was before."""
+    """Send frames; raise AssertionError if the broker is not as before."""
     _plant(broker.bootstrap_servers)
     rng = random.Random(seed)
     maker = FrameMaker(rng, tuple(key for key in SERVED_APIS if key not in _TOO_STRONG))
@@ -53,13 +53,13 @@ def besiege(broker: EmbeddedBroker, *, frames: int, seed: int, say: Callable[[st
 
 
 def _one_connection(port: int, maker: FrameMaker, rng: random.Random) -> int:
-    """Send a few frames, then read until the broker has answered all or closed."""
+    """Send a few frames, then read until the broker has answered all or closed the connection."""
     count = rng.randrange(1, _FRAMES_PER_CONNECTION)
-    # From many addresses: a port is not free again at once.
+    # From many addresses, because a port cannot be reused at once.
     source = f"127.{rng.randrange(1, 255)}.{rng.randrange(255)}.{rng.randrange(1, 255)}"
     with socket.create_connection(("127.0.0.1", port), _PATIENCE_S, (source, 0)) as peer:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        # The broker may have hung up at any moment.
+        # The broker may have disconnected at any moment.
         with suppress(OSError):
             peer.sendall(b"".join(maker.frame() for _ in range(count)))
             peer.shutdown(socket.SHUT_WR)
@@ -82,7 +82,7 @@ def _plant(bootstrap_servers: str) -> None:
 
 
 def _check_canaries(bootstrap_servers: str) -> None:
-    """All that was written before the siege is read after it, in order; offsets are kept."""
+    """Check that all earlier records are read in order, and committed offsets are kept."""
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": CANARY})
     (committed,) = consumer.committed([TopicPartition(CANARY, 0)], timeout=_PATIENCE_S)
     assert committed.offset == _CANARIES
@@ -96,7 +96,7 @@ def _check_canaries(bootstrap_servers: str) -> None:
 
 
 def _read_all(bootstrap_servers: str) -> int:
-    """Read what the frames have produced; a batch that cannot be read would stop any consumer."""
+    """Read the produced records; an unreadable batch would stop any consumer."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,

@@ -1,4 +1,4 @@
-"""Batches that decompress too far are refused, and the broker's memory is as before."""
+"""Decompression bombs are rejected, and the broker's memory does not grow."""
 
 import pytest
 

@@ -1,8 +1,8 @@
-"""Where Headwater answers otherwise than Apache Kafka, on purpose.
+"""Intended differences between Headwater's and Apache Kafka's responses.
 
-One row per difference: in which scenario, where in its transcript, and why. The reasons are the
-headings of `docs/reference/compatibility.md`, and a test holds the two together. A row that
-explains nothing any more fails the suite, so the table cannot outlive what it excuses.
+One row per difference: the scenario, the path in its transcript, and the reason. The reasons are
+the headings of `docs/reference/compatibility.md`, and a test compares the two. A row that explains
+no difference fails the suite.
 """
 
 import re
@@ -16,7 +16,7 @@ _ANYTHING: Final = "(anything)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intended:
-    """A difference that stands. `scenario` and `path` are patterns that must match whole."""
+    """An intended difference. `scenario` and `path` are patterns that must match as a whole."""
 
     reason: str
     scenario: str
@@ -32,19 +32,19 @@ class Intended:
         return re.fullmatch(self.path, difference.path) is not None
 
 
-_SAYS_WHY: Final = "A refusal says why"
-_CLIENTS_FAULT: Final = "Invalid records are the client's fault"
-_STRICT: Final = "Where no client goes"
-_NO_CRASH: Final = "A client's mistake is not the server's"
-_READY: Final = "A topic that creates itself is there at once"
-_ENCODERS: Final = "Other encoders, other sizes"
-_NOT_YET: Final = "Not yet there"
-_NOT_HERE: Final = "Not here"
-_OURS: Final = "Topics have a setting of our own"
+_ERROR_MESSAGES: Final = "Error messages"
+_RECORD_VALIDATION: Final = "Record validation"
+_UNUSUAL_REQUESTS: Final = "Unusual requests"
+_SPECIFIC_ERRORS: Final = "Specific errors instead of UNKNOWN_SERVER_ERROR"
+_AUTO_CREATION: Final = "Auto-created topics are returned at once"
+_BATCH_SIZES: Final = "Sizes of recompressed batches"
+_NOT_IMPLEMENTED: Final = "Not implemented yet"
+_NOT_SUPPORTED: Final = "Not supported"
+_OWN_CONFIG: Final = "A topic config of Headwater"
 _ELIGIBLE: Final = "No eligible leader replicas"
-_NOTHING_LEFT: Final = "A group of which nothing is left is gone"
-_GONE: Final = "Deleted records are not found"
-_PATTERNS: Final = "Patterns of consumer groups are matched at once"
+_EMPTY_GROUPS: Final = "Groups without offsets are removed at once"
+_DELETED_RECORDS: Final = "ListOffsets ignores deleted records"
+_REGULAR_EXPRESSIONS: Final = "Regular expressions are matched at once"
 
 _TOPIC_CREATIONS: Final = (
     "topics-creation-in-every-version",
@@ -62,7 +62,10 @@ _FOREIGN_CONFIGS: Final = (
 _ABOUT_PRODUCE: Final = (
     *(
         Intended(
-            reason=_SAYS_WHY, scenario=f"produce-{name}", path=r".*\.error_message", kafka=None
+            reason=_ERROR_MESSAGES,
+            scenario=f"produce-{name}",
+            path=r".*\.error_message",
+            kafka=None,
         )
         for name in (
             "damaged-batches",
@@ -77,69 +80,75 @@ _ABOUT_PRODUCE: Final = (
         )
     ),
     Intended(
-        reason=_CLIENTS_FAULT,
+        reason=_RECORD_VALIDATION,
         scenario="produce-damaged-batches",
         path=r"not really gzip\..*\.(error_code|base_offset)",
     ),
     Intended(
-        reason=_CLIENTS_FAULT,
+        reason=_RECORD_VALIDATION,
         scenario="produce-invalid-records",
         path=rf"{_PACKED}: (a length beyond the batch|a good one)\..*\.(error_code|base_offset)",
     ),
     Intended(
-        reason=_CLIENTS_FAULT,
+        reason=_RECORD_VALIDATION,
         scenario="produce-invalid-(record-lengths|streams)",
         path=rf"{_PACKED}: .*\.(error_code|base_offset)",
     ),
-    Intended(reason=_STRICT, scenario="produce-damaged-batches", path=r"a byte too many\..*"),
     Intended(
-        reason=_STRICT,
+        reason=_UNUSUAL_REQUESTS, scenario="produce-damaged-batches", path=r"a byte too many\..*"
+    ),
+    Intended(
+        reason=_UNUSUAL_REQUESTS,
         scenario="produce-damaged-batches",
         path=r"(magic 3|negative delta)\..*\.(error_code|log_start_offset)",
     ),
     Intended(
-        reason=_STRICT,
+        reason=_UNUSUAL_REQUESTS,
         scenario="produce-several-batches-or-none",
         path=r"two batches\..*\.log_start_offset",
     ),
     Intended(
-        reason=_STRICT,
+        reason=_UNUSUAL_REQUESTS,
         scenario="produce-several-batches-or-none",
         path=r"(the same partition twice|the log)\..*",
     ),
     Intended(
-        reason=_NO_CRASH,
+        reason=_SPECIFIC_ERRORS,
         scenario="produce-damaged-batches",
         path=r"unknown codec\..*\.(error_code|log_start_offset)",
     ),
-    Intended(reason=_ENCODERS, scenario="produce-recompression", path=r".*\.length"),
+    Intended(reason=_BATCH_SIZES, scenario="produce-recompression", path=r".*\.length"),
 )
 
 _ABOUT_READING: Final = (
     Intended(
-        reason=_NO_CRASH, scenario="fetch-places", path=r"an isolation level that is none\..*"
+        reason=_SPECIFIC_ERRORS,
+        scenario="fetch-places",
+        path=r"an isolation level that is none\..*",
     ),
-    Intended(reason=_NO_CRASH, scenario="fetch-limits", path=r"at most -1( of each)?\..*"),
+    Intended(reason=_SPECIFIC_ERRORS, scenario="fetch-limits", path=r"at most -1( of each)?\..*"),
     Intended(
-        reason=_NO_CRASH,
+        reason=_SPECIFIC_ERRORS,
         scenario="offsets-errors-of-list-offsets",
         path=r"an isolation level that is none\..*",
     ),
     Intended(
-        reason=_GONE, scenario="offsets-delete-records", path=r"largest timestamp( of nothing)?\..*"
+        reason=_DELETED_RECORDS,
+        scenario="offsets-delete-records",
+        path=r"largest timestamp( of nothing)?\..*",
     ),
 )
 
 _ABOUT_METADATA: Final = (
     Intended(
-        reason=_NOT_YET,
+        reason=_NOT_IMPLEMENTED,
         scenario="metadata-api-versions",
         path=r"version \d\.(api_keys\.key \d+|(supported|finalized)_features.*)",
     ),
-    Intended(reason=_NO_CRASH, scenario="metadata-by-id", path=r"neither id nor name\..*"),
-    Intended(reason=_READY, scenario="metadata-auto-creation", path=r"at first\..*"),
+    Intended(reason=_SPECIFIC_ERRORS, scenario="metadata-by-id", path=r"neither id nor name\..*"),
+    Intended(reason=_AUTO_CREATION, scenario="metadata-auto-creation", path=r"at first\..*"),
     Intended(
-        reason=_READY,
+        reason=_AUTO_CREATION,
         scenario="metadata-auto-creation",
         path=r"a name that differs in _ and \. only\..*",
     ),
@@ -151,16 +160,16 @@ _ABOUT_TOPICS: Final = (
         for scenario in _TOPIC_CREATIONS
         for reason, path in (
             (_ELIGIBLE, r".*\.min\.insync\.replicas\.config_source"),
-            (_NOT_HERE, rf".*\.configs\.{_FOREIGN_CONFIGS}"),
-            (_OURS, r".*\.configs\.headwater\.record\.validation\.enable"),
+            (_NOT_SUPPORTED, rf".*\.configs\.{_FOREIGN_CONFIGS}"),
+            (_OWN_CONFIG, r".*\.configs\.headwater\.record\.validation\.enable"),
         )
     ),
     Intended(
-        reason=_NOT_HERE,
+        reason=_NOT_SUPPORTED,
         scenario="topics-configs-at-creation",
         path=r"(internal segment bytes|local retention)\..*",
     ),
-    Intended(reason=_NO_CRASH, scenario="topics-more-partitions", path=r"too many\..*"),
+    Intended(reason=_SPECIFIC_ERRORS, scenario="topics-more-partitions", path=r"too many\..*"),
 )
 
 _ABOUT_CONFIGS: Final = (
@@ -169,8 +178,8 @@ _ABOUT_CONFIGS: Final = (
         for scenario in _TOPIC_DESCRIPTIONS
         for reason, path in (
             (_ELIGIBLE, r".*\.min\.insync\.replicas\..*"),
-            (_NOT_HERE, rf".*\.configs\.{_FOREIGN_CONFIGS}"),
-            (_OURS, r".*\.configs\.headwater\.record\.validation\.enable"),
+            (_NOT_SUPPORTED, rf".*\.configs\.{_FOREIGN_CONFIGS}"),
+            (_OWN_CONFIG, r".*\.configs\.headwater\.record\.validation\.enable"),
         )
     ),
     Intended(
@@ -179,17 +188,17 @@ _ABOUT_CONFIGS: Final = (
         path=r"(broker 1\.configs\.min\.insync\.replicas\..*|all brokers\.configs)",
     ),
     Intended(
-        reason=_NOT_YET,
+        reason=_NOT_IMPLEMENTED,
         scenario="configs-resources-that-are-not-there",
         path=r"client metrics\..*",
     ),
     Intended(
-        reason=_NOT_YET,
+        reason=_NOT_IMPLEMENTED,
         scenario="group-configs-of-one-group",
         path=r".*\.configs\.(share|streams)\..*",
     ),
     Intended(
-        reason=_NO_CRASH,
+        reason=_SPECIFIC_ERRORS,
         scenario="configs-incremental-changes",
         path=r"an operation that is none\..*",
     ),
@@ -197,12 +206,12 @@ _ABOUT_CONFIGS: Final = (
 
 _ABOUT_GROUPS: Final = (
     Intended(
-        reason=_NOTHING_LEFT,
+        reason=_EMPTY_GROUPS,
         scenario="groups-deleted-offsets",
         path=r"delete the group\.results\[0\]\.error_code",
     ),
     Intended(
-        reason=_PATTERNS,
+        reason=_REGULAR_EXPRESSIONS,
         scenario="groups-subscription-by-names-and-pattern",
         path=r"at first.*",
     ),
@@ -210,7 +219,7 @@ _ABOUT_GROUPS: Final = (
 
 _ABOUT_TRANSACTIONS: Final = (
     Intended(
-        reason=_SAYS_WHY,
+        reason=_ERROR_MESSAGES,
         scenario="transactions-life-of-version-2",
         path=r"not at the beginning\..*\.error_message",
         kafka=None,

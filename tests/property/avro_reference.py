@@ -1,7 +1,7 @@
-"""Avro's schema resolution in the plainest form: what the registry's fast check is compared with.
+"""Reference implementation of Avro's schema resolution, to check the registry's fast one.
 
-It tries every branch of a union and remembers nothing but the pairs that it is in the middle of,
-so it takes time that grows exponentially, and has nothing to get wrong.
+It tries every branch of a union and remembers only the pairs in progress, so it takes exponential
+time and is simple enough to be obviously right.
 """
 
 from headwater.schemas.avro.schema import (
@@ -28,7 +28,7 @@ Pair = tuple[int, int]
 
 
 def reads(reader: Avro, writer: Avro, within: frozenset[Pair] = frozenset()) -> bool:
-    """Whether a reader can read all that a writer may write."""
+    """Return whether a reader can read everything that a writer may write."""
     pair = (id(reader), id(writer))
     if pair in within:
         return True

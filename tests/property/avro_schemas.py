@@ -1,4 +1,4 @@
-"""Avro schemas by chance, and others that are like them, as they come when somebody edits one."""
+"""Random Avro schemas, and similar ones as created by editing."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ schemas = st.recursive(_primitives | _enums() | _fixed, _containers, max_leaves=
 
 @st.composite
 def edited(draw: st.DrawFn, schema: Schema) -> Schema:
-    """A schema like another one: two random ones are seldom alike."""
+    """Return a schema similar to another: two random ones are seldom alike."""
     if draw(st.integers(0, 9)) == 0:
         return draw(schemas)
     match schema:
@@ -89,8 +89,8 @@ def _edited_fields(draw: st.DrawFn, fields: list[dict[str, Any]]) -> list[dict[s
             case 0:
                 continue
             case 1:
-                # A name that nobody else has: where a writer has a field and also its alias,
-                # implementations differ in which of them they read.
+                # A unique name: if a writer has a field and also its alias, implementations differ
+                # in which of them they read.
                 kept.append({"name": name.upper(), "type": kind, "aliases": [name]})
             case _:
                 kept.append({"name": name, "type": kind})
@@ -103,7 +103,7 @@ _NAMES = ("A", "B", "C", "D")
 
 @st.composite
 def unions_of_records(draw: st.DrawFn) -> Schema:
-    """A union of records that name each other, also in circles, and have aliases."""
+    """Return a union of records that refer to each other, also in cycles, and have aliases."""
     names = draw(st.lists(st.sampled_from(_NAMES), min_size=1, max_size=4, unique=True))
     branches: list[Schema] = [_linked(draw, names, index) for index in range(len(names))]
     if draw(st.booleans()):
@@ -113,7 +113,7 @@ def unions_of_records(draw: st.DrawFn) -> Schema:
 
 def _linked(draw: st.DrawFn, names: list[str], index: int) -> Schema:
     kinds: list[Schema] = [*draw(st.lists(_primitives, min_size=1, max_size=2))]
-    # Only what is defined by then can be named: records before this one, and itself.
+    # Only records defined so far can be referenced: earlier ones, and itself.
     defined = names[: index + 1]
     kinds += [draw(st.sampled_from(defined)), ["null", draw(st.sampled_from(defined))]]
     kinds.append(["null", *draw(st.lists(st.sampled_from(defined), max_size=3, unique=True))])

@@ -1,8 +1,8 @@
-"""JSON Schemas by chance, others like them as when somebody edits one, and values for them.
+"""Random JSON Schemas, similar ones as created by editing, and values for them.
 
-Left out is what the rules let pass although it can break a reader, as
-docs/guides/schema-registry.md says: no defaults, a type beside all that speaks of one, `oneOf` only
-of parts that no value fits two of.
+Left out is what the rules accept although it can break a reader, as docs/guides/schema-registry.md
+says: no defaults, a type beside every keyword that applies to one, `oneOf` only with disjoint
+parts.
 """
 
 import copy
@@ -79,7 +79,7 @@ def _objects(inner: st.SearchStrategy[Schema]) -> st.SearchStrategy[Schema]:
 
 
 def _without_idle_words(array: Schema) -> Schema:
-    """Where `items` is no list, `additionalItems` says nothing, and the judge stumbles over it."""
+    """Remove `additionalItems` without an `items` list, as the validator fails on it."""
     if not isinstance(array.get("items"), list):
         array.pop("additionalItems", None)
     return array
@@ -128,7 +128,7 @@ _schemas: st.SearchStrategy[Schema] = st.recursive(_leaves, _containers, max_lea
 
 @st.composite
 def documents(draw: st.DrawFn) -> Schema:
-    """A schema that may refer to two others, and those to each other."""
+    """Return a schema that may refer to two others, and those to each other."""
     root = draw(_schemas)
     if not isinstance(root, dict) or "$ref" in root:
         root = {"allOf": [root]}
@@ -153,18 +153,18 @@ _objects_of_refs: st.SearchStrategy[Schema] = _typed(
 
 @st.composite
 def edited(draw: st.DrawFn, schema: Schema) -> Schema:
-    """The same schema after somebody has changed one or two things in it."""
+    """Return the schema after one or two random edits."""
     changed = copy.deepcopy(schema)
     for _ in range(draw(st.integers(1, 2))):
         place = draw(st.sampled_from(list(_places(changed))))
         defined = [id(each) for each in _places({"definitions": changed["definitions"]})]
-        # A definition that is itself or something else has no answer for the judge.
+        # A definition that is itself or something else is not supported by the reference validator.
         _edit(draw, place, may_join=id(place) not in defined and place is not changed)
     return changed
 
 
 def _places(schema: Schema) -> Iterator[dict[str, Any]]:
-    """Every schema that is an object, the outermost one first."""
+    """Yield every schema that is an object, the outermost one first."""
     if not isinstance(schema, dict):
         return
     yield schema
@@ -180,7 +180,7 @@ def _places(schema: Schema) -> Iterator[dict[str, Any]]:
 
 
 def _edit(draw: st.DrawFn, place: dict[str, Any], *, may_join: bool) -> None:
-    """Change one schema where it lies; more often so that it says less."""
+    """Edit one schema in place; more often to make it less restrictive."""
     loose = [
         key for key in place if key not in ("type", "$ref", "definitions", "if", "then", "else")
     ]
@@ -218,7 +218,7 @@ def _turned(key: str, inner: Any) -> st.SearchStrategy[Any]:
 
 
 def modern(schema: Schema) -> Schema:
-    """The same in the words of 2020-12. Beside a `$ref` nothing stands, so that means the same."""
+    """Return the schema in draft 2020-12, where `$ref` stands alone."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_modern(schema)}
 
 
@@ -245,7 +245,7 @@ def _modern(schema: Any) -> Any:
 
 @st.composite
 def likely(draw: st.DrawFn, schema: Schema, root: Schema, depth: int = 0) -> Value:
-    """A value that has a fair chance to fit."""
+    """Return a value that is likely to be valid."""
     if not isinstance(schema, dict) or depth > 4 or draw(st.integers(0, 9)) == 0:
         return draw(values)
 

@@ -1,4 +1,4 @@
-"""The index and a scan of all rules give the same answers, for any rules and any question."""
+"""The ACL index gives the same results as a scan of all bindings."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -77,14 +77,14 @@ def filled(rules: list[AclBinding], everyone: bool) -> AclIndex:
     found: dict[ResourcePattern, tuple[AclEntry, ...]] = {}
     for pattern, entry in rules:
         found[pattern] = (*found.get(pattern, ()), entry)
-        # With every rule anew, so that the index is also changed and not only filled.
+        # Added one by one, so that the index is also updated and not only built.
         index.replace(pattern, found[pattern])
     return index
 
 
 @settings(max_examples=400, deadline=None)
 @given(RULES, RULES, REQUESTERS, OPERATIONS, KINDS, NAMES, st.booleans())
-def test_an_answer_is_that_of_a_scan_of_all_rules(
+def test_authorization_equals_a_scan_of_all_acls(
     rules: list[AclBinding],
     gone: list[AclBinding],
     requester: Requester,
@@ -99,25 +99,25 @@ def test_an_answer_is_that_of_a_scan_of_all_rules(
     for pattern, _ in gone:
         index.replace(pattern, ())
     resource = Resource(kind, name)
-    verdict = index.judge(requester, operation, resource)
+    verdict = index.authorize(requester, operation, resource)
     assert verdict.is_allowed is by_scan(kept, requester, operation, resource, everyone)
 
 
 @settings(max_examples=200, deadline=None)
 @given(RULES, REQUESTERS, OPERATIONS, KINDS)
-def test_who_may_do_it_to_any_name_may_do_it_to_some(
+def test_authorization_for_any_name_implies_one_for_some_name(
     rules: list[AclBinding], requester: Requester, operation: Operation, kind: ResourceKind
 ) -> None:
-    """Names that a denial beside the allowance does not cover are as good as any."""
+    """Names that a DENY does not cover count as any."""
     index = filled(rules, everyone=False)
-    may_some = index.judge_any(requester, operation, kind).is_allowed
+    may_some = index.authorize_any(requester, operation, kind).is_allowed
     named = [pattern for pattern, _ in rules if pattern.kind is kind and pattern.name != "*"]
     names = {pattern.name for pattern in named}
     names |= {f"{name}{letter}" for name in names for letter in "abc"} | {"fresh"}
     may_named = any(
         by_scan(
             [
-                # What is implied does not count.
+                # Implied operations do not count.
                 rule
                 for rule in rules
                 if rule.entry.operation in (operation, Operation.ALL)
@@ -129,12 +129,12 @@ def test_who_may_do_it_to_any_name_may_do_it_to_some(
         )
         for name in sorted(names)
     )
-    # A wildcard with many denials beside it is taken for open, whatever is left of it.
+    # A wildcard with many DENY bindings counts as allowed, whatever is left of it.
     assert may_some or not may_named
 
 
 @given(st.builds(AclBinding, PATTERNS, ENTRIES), NAMES)
-def test_a_filter_made_of_a_rule_means_it_and_match_means_what_applies(
+def test_filter_of_a_binding_matches_it_and_match_includes_what_applies(
     rule: AclBinding, name: str
 ) -> None:
     assert AclFilter().takes(rule)

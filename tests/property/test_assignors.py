@@ -1,4 +1,4 @@
-"""What every assignor promises, for any group."""
+"""Properties of every server-side assignor, for any group."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ def groups(draw: st.DrawFn, *, alike: bool = False) -> Group:
     names = draw(st.lists(st.text("abc", min_size=1, max_size=3), unique=True, max_size=7))
     subsets = st.lists(st.sampled_from(sorted(counts)), unique=True) if counts else st.just([])
     shared = draw(subsets)
-    # A member may have had what is gone, and several may claim one partition.
+    # A member may have owned what no longer exists, and several may claim one partition.
     anything = st.builds(TopicIdPartition, st.sampled_from(TOPICS), st.integers(0, 11))
     return {
         name: MemberSpec(
@@ -53,7 +53,7 @@ def wanted(group: Group) -> set[TopicIdPartition]:
 
 
 def holding(members: Mapping[str, MemberSpec], assignment: Assignment) -> dict[str, MemberSpec]:
-    """The same members, after they were given what was assigned."""
+    """Return the members with their assignment."""
     return {
         name: MemberSpec(topics=member.topics, had=assignment[name], instance_id=member.instance_id)
         for name, member in members.items()
@@ -63,7 +63,7 @@ def holding(members: Mapping[str, MemberSpec], assignment: Assignment) -> dict[s
 @both
 @quick
 @given(group=groups())
-def test_every_wanted_partition_has_exactly_one_owner_who_subscribed(
+def test_every_subscribed_partition_has_exactly_one_subscribed_owner(
     assign: Assignor, group: Group
 ) -> None:
     members, counts = group
@@ -78,9 +78,7 @@ def test_every_wanted_partition_has_exactly_one_owner_who_subscribed(
 @both
 @quick
 @given(group=groups())
-def test_the_order_in_which_members_are_told_does_not_matter(
-    assign: Assignor, group: Group
-) -> None:
+def test_order_of_members_does_not_matter(assign: Assignor, group: Group) -> None:
     members, counts = group
     assert assign(dict(reversed(members.items())), counts) == assign(members, counts)
 
@@ -88,7 +86,7 @@ def test_the_order_in_which_members_are_told_does_not_matter(
 @both
 @quick
 @given(group=groups())
-def test_asked_again_nothing_moves(assign: Assignor, group: Group) -> None:
+def test_assignment_is_stable(assign: Assignor, group: Group) -> None:
     members, counts = group
     assignment = assign(members, counts)
     assert assign(holding(members, assignment), counts) == assignment
@@ -96,14 +94,14 @@ def test_asked_again_nothing_moves(assign: Assignor, group: Group) -> None:
 
 @quick
 @given(group=groups(alike=True))
-def test_members_that_want_the_same_differ_by_one_at_most(group: Group) -> None:
+def test_members_with_the_same_subscription_differ_by_at_most_one(group: Group) -> None:
     loads = [len(partitions) for partitions in assign_uniformly(*group).values()]
     assert max(loads, default=0) - min(loads, default=0) <= 1
 
 
 @quick
 @given(group=groups())
-def test_nobody_could_pass_a_partition_down_even_through_others(group: Group) -> None:
+def test_no_chain_of_moves_improves_the_balance(group: Group) -> None:
     members, counts = group
     assignment = assign_uniformly(members, counts)
     reach = {name: {name} for name in members}
@@ -121,7 +119,7 @@ def test_nobody_could_pass_a_partition_down_even_through_others(group: Group) ->
 
 @quick
 @given(group=groups(alike=True))
-def test_a_newcomer_takes_its_share_and_nothing_else_moves(group: Group) -> None:
+def test_new_member_takes_its_share_and_nothing_else_moves(group: Group) -> None:
     members, counts = group
     before = assign_uniformly(members, counts)
     topics = next((member.topics for member in members.values()), ())
@@ -133,7 +131,7 @@ def test_a_newcomer_takes_its_share_and_nothing_else_moves(group: Group) -> None
 
 @quick
 @given(group=groups(alike=True), which=st.integers(0, 6))
-def test_when_one_leaves_the_others_keep_all_they_had(group: Group, which: int) -> None:
+def test_when_a_member_leaves_the_others_keep_their_partitions(group: Group, which: int) -> None:
     members, counts = group
     before = assign_uniformly(members, counts)
     rest = holding(members, before)
@@ -145,7 +143,7 @@ def test_when_one_leaves_the_others_keep_all_they_had(group: Group, which: int) 
 
 @quick
 @given(group=groups(alike=True))
-def test_nobody_gives_up_more_than_what_is_over_its_share(group: Group) -> None:
+def test_no_member_loses_more_than_its_excess(group: Group) -> None:
     members, counts = group
     assignment = assign_uniformly(members, counts)
     share, extras = divmod(len(wanted(group)), max(1, len(members)))
@@ -153,7 +151,7 @@ def test_nobody_gives_up_more_than_what_is_over_its_share(group: Group) -> None:
     exclusive = Counter(each for member in members.values() for each in member.had)
     for name, member in members.items():
         mine = {each for each in member.had & wanted(group) if exclusive[each] == 1}
-        # One that somebody else claims too counts as kept where it was kept.
+        # A partition claimed by several counts as kept by the one that keeps it.
         assert len(assignment[name] & member.had) >= min(len(mine), share)
     if not extras:
         assert all(len(partitions) == largest for partitions in assignment.values())

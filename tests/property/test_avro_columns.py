@@ -1,4 +1,4 @@
-"""Avro by columns: it says what fastavro says, and one record changes nothing about the others."""
+"""Avro by columns equals fastavro, and records do not influence each other."""
 
 import datetime
 import io
@@ -48,7 +48,7 @@ LOGICAL: list[Schema] = [
 
 @st.composite
 def with_logical_types(draw: st.DrawFn, schema: Schema) -> Schema:
-    """A schema in which some primitive types mean something."""
+    """Return a schema with logical types."""
     match schema:
         case str() if draw(st.booleans()):
             return draw(st.sampled_from(LOGICAL))
@@ -75,9 +75,7 @@ meaning = schemas.flatmap(with_logical_types)
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(pairs, randoms)
-def test_what_the_reader_of_another_schema_sees_is_what_fastavro_sees(
-    pair: tuple[Schema, Schema], random: Any
-) -> None:
+def test_schema_resolution_equals_fastavros(pair: tuple[Schema, Schema], random: Any) -> None:
     writer, reader = map(_parsed, pair)
     assume(writer is not None and reader is not None)
     values = _written(pair[0], random)
@@ -94,7 +92,9 @@ def test_what_the_reader_of_another_schema_sees_is_what_fastavro_sees(
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(meaning, randoms)
-def test_all_that_fastavro_writes_is_read_and_written_again(schema: Schema, random: Any) -> None:
+def test_everything_written_by_fastavro_is_read_and_written_again(
+    schema: Schema, random: Any
+) -> None:
     parsed = _parsed(schema)
     assume(parsed is not None)
     values = _written(schema, random)
@@ -105,14 +105,14 @@ def test_all_that_fastavro_writes_is_read_and_written_again(schema: Schema, rand
     assert rows == [_nan_free(_fastavro(value, schema, None)) for value in values]
     written = avro_writer(parsed, reader.kind, 7)(found.values)
     again = written.to_pylist()[1:]
-    # A value that is null, as a whole, is a tombstone in Spark.
+    # A null value as a whole is a tombstone in Spark.
     if None not in again:
         assert [_nan_free(_fastavro(value, schema, None)) for value in again] == rows
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(meaning, randoms)
-def test_a_damaged_record_is_found_and_the_walk_agrees_with_reading_it_alone(
+def test_corrupt_record_is_detected_and_the_walk_agrees_with_reading_it_alone(
     schema: Schema, random: Any
 ) -> None:
     parsed = _parsed(schema)
@@ -133,7 +133,7 @@ def test_a_damaged_record_is_found_and_the_walk_agrees_with_reading_it_alone(
         assert record.at == len(values[number])
         here: Any = found.slice(number, 1)
         there: Any = pa.array([alone], node.kind)
-        # What is no number is unequal to itself.
+        # NaN is unequal to itself.
         assert here.equals(there) or _nan_free(here.to_pylist()) == _nan_free(there.to_pylist())
         event("whole")
 
@@ -153,7 +153,7 @@ def _damaged(value: bytes, random: Any) -> bytes:
 
 
 def _parsed(schema: Schema) -> Any:
-    """None where a draw is no schema, or has no type in Spark."""
+    """Return None if the random schema is invalid, or has no Spark type."""
     try:
         fastavro.parse_schema(json.loads(json.dumps(schema)))
         found = avro.parse_schema(json.dumps(schema))
@@ -173,14 +173,14 @@ def _written(schema: Schema, random: Any) -> list[bytes]:
         try:
             fastavro.schemaless_writer(data, parsed, _value(tree, random))
         except ValueError:
-            # It tries each branch of a union, and takes a word for a date.
+            # fastavro tries each branch of a union, and may take a string for a date.
             reject()
         found.append(data.getvalue())
     return found
 
 
 def _value(schema: Any, random: Any) -> Any:
-    """A value as fastavro takes it."""
+    """Return a random value for fastavro."""
     match schema:
         case avro.Record():
             return {each.name: _value(each.schema, random) for each in schema.fields}
@@ -204,7 +204,7 @@ def _value(schema: Any, random: Any) -> Any:
 def _plain_value(schema: avro.Plain, random: Any) -> Any:
     number = random.getrandbits(64) - 2**63
     if schema.logical is not None and "timestamp" in schema.logical:
-        # As far as Python's own dates go, for fastavro makes such of them.
+        # Limited to Python's dates, which fastavro creates.
         return number % (1 << 40) * (1 if schema.logical.endswith("millis") else 1000)
     match schema:
         case avro.Plain(logical="uuid"):
@@ -243,7 +243,7 @@ def _fastavro(value: bytes, writer: Schema, reader: Schema | None) -> Any:
 
 
 def _plain(schema: Any, value: Any) -> Any:
-    """A value of a column as fastavro has it: no members, and maps as dictionaries."""
+    """Convert a column value to fastavro's form: no union members, and maps as dictionaries."""
     if value is None:
         return None
     match schema:
@@ -266,10 +266,10 @@ def _plain(schema: Any, value: Any) -> Any:
 
 
 def _loose(value: Any) -> Any:
-    """Without the difference between 1 and 1.0.
+    """Normalise 1 and 1.0.
 
-    An int that is read as one of `[double, int]` is an int to us, as it is to Avro's own library
-    for Java, and a double to fastavro, which takes the first branch that it can be read as.
+    An int that is read as one of `[double, int]` is an int here and in Avro's Java library, and a
+    double in fastavro, which takes the first branch that fits.
     """
     match value:
         case bool():
@@ -285,7 +285,7 @@ def _loose(value: Any) -> Any:
 
 
 def _nan_free(value: Any) -> Any:
-    """What is equal to itself: a number that is none is not, and times are told as texts."""
+    """Replace NaN, which is not equal to itself, and represent times as strings."""
     match value:
         case float():
             with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""What our check calls compatible, fastavro really reads."""
+"""fastavro reads what the compatibility check accepts."""
 
 import io
 import json
@@ -19,7 +19,7 @@ from tests.property.avro_schemas import Schema, edited, schemas, unions_of_recor
 
 @settings(max_examples=300, deadline=None)
 @given(schemas.flatmap(lambda schema: st.tuples(st.just(schema), edited(schema))))
-def test_what_is_called_compatible_is_read(pair: tuple[Schema, Schema]) -> None:
+def test_compatible_schemas_are_readable(pair: tuple[Schema, Schema]) -> None:
     writer, reader = pair
     parsed = [_parsed(each) for each in (reader, writer)]
     assume(all(each is not None for each in parsed))
@@ -31,7 +31,7 @@ def test_what_is_called_compatible_is_read(pair: tuple[Schema, Schema]) -> None:
         data = io.BytesIO()
         fastavro.schemaless_writer(data, written, value)
         data.seek(0)
-        # Bytes may be read as a string by their schemas, but need not be one.
+        # Bytes may be read as a string by their schemas, but need not be valid UTF-8.
         with suppress(UnicodeDecodeError):
             fastavro.schemaless_reader(data, written, wanted)
             assert not data.read()
@@ -43,7 +43,7 @@ _edited_pairs = schemas.flatmap(lambda schema: st.tuples(st.just(schema), edited
 
 @settings(max_examples=1_000, deadline=None)
 @given(_pairs_of_unions | _edited_pairs)
-def test_the_verdict_is_that_of_the_plainest_form_of_the_rules(pair: tuple[Schema, Schema]) -> None:
+def test_result_equals_the_reference_implementation(pair: tuple[Schema, Schema]) -> None:
     reader, writer = (_parsed(each) for each in pair)
     assume(reader is not None and writer is not None)
     found = unreadable(reader=reader.root, writer=writer.root)
@@ -54,7 +54,7 @@ def test_the_verdict_is_that_of_the_plainest_form_of_the_rules(pair: tuple[Schem
 
 @settings(max_examples=200, deadline=None)
 @given(schemas)
-def test_texts_are_stable_and_say_the_same_as_the_schema(schema: Schema) -> None:
+def test_canonical_texts_are_stable_and_equivalent(schema: Schema) -> None:
     parsed = _parsed(schema)
     assume(parsed is not None)
     for write in (canonical, normalized):
@@ -66,7 +66,7 @@ def test_texts_are_stable_and_say_the_same_as_the_schema(schema: Schema) -> None
 
 
 def _parsed(schema: Schema) -> Any:
-    """None where a draw is no schema: a name defined twice, a branch twice."""
+    """Return None if the random schema is invalid: a duplicate name or branch."""
     from headwater.schemas.errors import InvalidSchema
 
     try:

@@ -1,4 +1,4 @@
-"""A batch that grows record by record has the bytes of one built whole, in both kernels."""
+"""A batch built record by record equals one built at once, in both kernels."""
 
 from types import ModuleType
 from typing import NamedTuple
@@ -36,7 +36,7 @@ class Filled(NamedTuple):
 
 
 def fill(kernel: ModuleType, records: list[Record], limit_bytes: int) -> Filled:
-    """All that a builder tells while it takes records until it is full."""
+    """Return everything that a builder reports while it is filled."""
     builder = kernel.BatchBuilder(limit_bytes)
     told = []
     for record in records:
@@ -50,14 +50,14 @@ def fill(kernel: ModuleType, records: list[Record], limit_bytes: int) -> Filled:
 
 
 @given(RECORDS, st.integers(0, 6_000))
-def test_both_kernels_take_the_same_records_and_give_the_same_bytes(
+def test_both_kernels_accept_the_same_records_and_give_the_same_bytes(
     records: list[Record], limit_bytes: int
 ) -> None:
     assert fill(_kernel, records, limit_bytes) == fill(pure_batch_builder, records, limit_bytes)
 
 
 @given(RECORDS)
-def test_a_grown_batch_has_the_records_of_one_that_was_built_whole(records: list[Record]) -> None:
+def test_batch_built_record_by_record_equals_one_built_at_once(records: list[Record]) -> None:
     filled = fill(pure_batch_builder, records, 2**31 - 1)
     whole = build_batch(records)
     assert filled.content[HEADER_BYTES:] == whole[HEADER_BYTES:]
@@ -76,7 +76,7 @@ def test_only_the_first_record_may_exceed_the_limit(records: list[Record], limit
         assert len(filled.content) <= limit
 
 
-def test_any_bytes_like_value_is_taken() -> None:
+def test_any_bytes_like_value_is_accepted() -> None:
     for kernel in (_kernel, pure_batch_builder):
         builder = kernel.BatchBuilder(1_000)
         assert builder.append(0, bytearray(b"k"), memoryview(b"value")) == 0

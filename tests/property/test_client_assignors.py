@@ -1,4 +1,4 @@
-"""What every assignor of the client promises, for any group."""
+"""Properties of every client-side assignor, for any group."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -65,7 +65,7 @@ def wanted(group: Group) -> set[TopicPartition]:
 def holding(
     members: Sequence[GroupMember], assignment: dict[str, list[TopicPartition]], generation: int
 ) -> list[GroupMember]:
-    """The same members, after they took what was assigned."""
+    """Return the members with their assignment."""
     return [
         replace(member, owned=tuple(assignment[member.member_id]), generation_id=generation)
         for member in members
@@ -75,7 +75,7 @@ def holding(
 @pytest.mark.parametrize("assignor", ASSIGNORS.values(), ids=lambda each: each.name)
 @quick
 @given(group=groups())
-def test_nothing_is_given_twice_and_nobody_gets_what_he_does_not_want(
+def test_no_partition_is_assigned_twice_or_to_a_member_without_subscription(
     assignor: Assignor, group: Group
 ) -> None:
     members, counts = group
@@ -92,7 +92,7 @@ def test_nothing_is_given_twice_and_nobody_gets_what_he_does_not_want(
 
 @quick
 @given(group=groups())
-def test_sticky_is_balanced_so_that_no_single_move_would_help(group: Group) -> None:
+def test_sticky_assignment_is_balanced(group: Group) -> None:
     members, counts = group
     assignment = STICKY.assign(counts, members)
     topics = {member.member_id: member.topics for member in members}
@@ -104,7 +104,7 @@ def test_sticky_is_balanced_so_that_no_single_move_would_help(group: Group) -> N
 
 @quick
 @given(group=groups(alike=True))
-def test_a_sticky_assignment_that_is_taken_is_given_again(group: Group) -> None:
+def test_sticky_assignment_is_stable(group: Group) -> None:
     members, counts = group
     first = STICKY.assign(counts, members)
     assert STICKY.assign(counts, holding(members, first, 9)) == first
@@ -112,7 +112,7 @@ def test_a_sticky_assignment_that_is_taken_is_given_again(group: Group) -> None:
 
 @quick
 @given(group=groups(alike=True, fresh=True), newcomer=st.text("xyz", min_size=1, max_size=2))
-def test_a_newcomer_takes_no_more_than_its_share(group: Group, newcomer: str) -> None:
+def test_new_member_takes_no_more_than_its_share(group: Group, newcomer: str) -> None:
     members, counts = group
     before = STICKY.assign(counts, members)
     topics = members[0].topics if members else frozenset()
@@ -127,10 +127,10 @@ def test_a_newcomer_takes_no_more_than_its_share(group: Group, newcomer: str) ->
 
 @quick
 @given(group=groups())
-def test_cooperation_ends_with_all_given_out_and_never_gives_what_another_holds(
+def test_cooperative_rebalance_converges_and_never_assigns_an_owned_partition(
     group: Group,
 ) -> None:
-    """KIP-429: whoever lost something lets go of it and joins again, until nobody has to."""
+    """KIP-429: members revoke lost partitions and rejoin, until no one has to."""
     members, counts = group
     for generation in range(10, 16):
         claimed = {partition: member.member_id for member in members for partition in member.owned}
@@ -156,7 +156,7 @@ def test_cooperation_ends_with_all_given_out_and_never_gives_what_another_holds(
     rack=st.none() | st.text(max_size=5),
     version=st.integers(0, 3),
 )
-def test_subscriptions_come_back_as_far_as_their_version_carries_them(
+def test_subscriptions_survive_a_round_trip_as_far_as_their_version_allows(
     topics: list[str],
     owned: frozenset[TopicPartition],
     generation: int,
@@ -179,7 +179,7 @@ def test_subscriptions_come_back_as_far_as_their_version_carries_them(
 
 
 @given(owned=st.frozensets(any_partition))
-def test_assignments_come_back(owned: frozenset[TopicPartition]) -> None:
+def test_assignments_survive_a_round_trip(owned: frozenset[TopicPartition]) -> None:
     assignment = ConsumerAssignment(assigned_partitions=named_partitions(owned))
     read = read_assignment(write_assignment(assignment))
     assert set(partitions_of(read.assigned_partitions)) == owned

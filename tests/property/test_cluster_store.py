@@ -1,4 +1,4 @@
-"""The local store under power cuts, and the image against a simple model."""
+"""Local metadata store under power cuts, and the image compared with a simple model."""
 
 import random
 from collections.abc import Callable
@@ -37,7 +37,7 @@ from tests.simulation.labs.cluster_lab import ALL_RIGHTS, CLUSTER_ID, STATIC, rn
 
 DATA = PurePath("/data")
 
-# A topic's partitions and its retention, if it has one of its own.
+# Partitions of a topic and its retention, if set.
 Model = dict[str, tuple[int, str | None]]
 Request = tuple[str, str, int]
 
@@ -49,7 +49,7 @@ REQUESTS = st.lists(
 
 
 def decide(request: Request) -> Callable[[ClusterImage], ControllerResult[tuple[ErrorCode, ...]]]:
-    """A request as a decision whose answer is just its error codes."""
+    """A request as a decision whose response is its error codes."""
     verb, name, number = request
 
     def decided(image: ClusterImage) -> ControllerResult[tuple[ErrorCode, ...]]:
@@ -87,7 +87,7 @@ def decide(request: Request) -> Callable[[ClusterImage], ControllerResult[tuple[
 
 
 def expected(model: Model, request: Request) -> ErrorCode:
-    """The rules once more, in the simplest words; moves the model."""
+    """The rules in the simplest form; updates the model."""
     verb, name, number = request
     if verb == "create":
         if name in model:
@@ -123,11 +123,11 @@ def modelled(image: ClusterImage) -> Model:
 
 
 class Life:
-    """One run of a lone broker on a disk, from its start to its end or to a power cut."""
+    """One run of a single broker on a disk, until it stops or a power cut."""
 
     def __init__(self, disk: LossyDisk, executor: HeldExecutor | InlineExecutor) -> None:
         self.executor = executor
-        # Compaction at every chance, so that cuts fall into it too.
+        # Compaction as often as possible, so that power cuts interrupt it too.
         self.store = StandaloneStore.open(
             disk,
             executor,
@@ -169,7 +169,7 @@ def fresh_disk(seed: int) -> LossyDisk:
 
 @given(requests=REQUESTS)
 @settings(max_examples=60, deadline=None)
-def test_requests_do_what_a_simple_model_says_and_a_restart_finds_the_same(
+def test_requests_match_a_simple_model_and_survive_a_restart(
     requests: list[Request],
 ) -> None:
     disk = fresh_disk(1)
@@ -201,7 +201,7 @@ MANY_REQUESTS: list[Request] = [
 @example(requests=MANY_REQUESTS, seed=1)
 @example(requests=MANY_REQUESTS, seed=2**32 // 3)
 @settings(max_examples=20, deadline=None)
-def test_a_power_cut_at_any_step_loses_nothing_acknowledged_and_halves_nothing(
+def test_power_cut_at_any_step_loses_nothing_acknowledged_and_leaves_no_partial_change(
     requests: list[Request], seed: int
 ) -> None:
     states: list[Model] = [{}]

@@ -1,4 +1,4 @@
-"""Random logs, cleaned round after round, against a brute-force idea of what must be left."""
+"""Random logs, cleaned repeatedly, compared with a brute-force model."""
 
 import random
 from dataclasses import dataclass, field, replace
@@ -32,7 +32,7 @@ RETENTION_MS = 1000
 
 Action = tuple[object, ...]
 
-# The fifth is what the key of a COMMIT marker looks like.
+# The fifth looks like the key of a COMMIT marker.
 keys = st.sampled_from([b"a", b"b", b"c", b"d", b"\0\0\0\1", b"a longer key", None])
 values = st.sampled_from([b"1", b"22", None])
 batches = st.tuples(
@@ -46,7 +46,7 @@ endings = st.tuples(
 )
 expiries = st.tuples(st.just("expire"), st.sampled_from([IDEMPOTENT, FIRST_TXN, SECOND_TXN]))
 rolls = st.just(("roll",))
-# Open transactions hold a cleaning back, so most cleanings first end them: True commits.
+# Open transactions delay cleaning, so most cleanings first end them: True commits.
 cleanings = st.tuples(
     st.just("clean"),
     st.sampled_from([True, False, None]),
@@ -63,7 +63,7 @@ rounds = st.lists(
 
 @dataclass
 class Model:
-    """What the log must still hold, kept without any code of the compaction."""
+    """Expected content of the log, computed without the compaction code."""
 
     log: SimpleLog
     now_ms: int = 10_000
@@ -112,7 +112,7 @@ class Model:
                 if pair.value is None and self.now_ms >= old_horizons.get(base, 1 << 60):
                     continue
             kept.append(pair)
-            # One horizon serves a batch: that of the first cleaning which kept a tombstone in it.
+            # A batch has one horizon: that of the first cleaning which kept a tombstone in it.
             if pair.value is None and base < end and base not in self.horizons:
                 self.horizons[base] = self.now_ms + RETENTION_MS
         return kept
@@ -134,7 +134,7 @@ class Model:
         check_markers(before, after)
 
     def check_producers(self, after: list[Batch]) -> None:
-        """IDP-12: what a rebuilt producer state needs is still there."""
+        """IDP-12: the batches needed to rebuild the producer state are still there."""
         for producer in self.log.producers.values():
             if not producer.is_live:
                 continue
@@ -151,7 +151,7 @@ class Model:
 
 
 def check_markers(before: list[Batch], after: list[Batch]) -> None:
-    """CP-5: as long as a batch of a transaction is there, its marker is too."""
+    """CP-5: as long as a batch of a transaction exists, its marker does too."""
     ends_of: dict[int, int] = {}
     open_batches: dict[int, list[int]] = {}
     for batch in before:
@@ -169,7 +169,7 @@ def check_markers(before: list[Batch], after: list[Batch]) -> None:
 
 
 def check_indexes(log: SimpleLog, base: int, job: CleaningJob) -> None:
-    """Entries as one append after the other would have written them."""
+    """Check that the entries equal the ones of appends."""
     offset_entries = []
     time_entries: list[tuple[int, int]] = []
     since = 0
@@ -251,7 +251,7 @@ def end_all(model: Model, *, commit: bool) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(rounds)
-def test_every_round_leaves_exactly_the_newest_committed_values(
+def test_every_cleaning_leaves_exactly_the_newest_committed_values(
     todo: list[tuple[list[Action], Action]],
 ) -> None:
     """CP-3, CP-4, CP-5, CP-6, IDP-12: on any log, with any size of map, buffer and segment."""
@@ -263,8 +263,9 @@ def test_every_round_leaves_exactly_the_newest_committed_values(
     log = model.log
     end_all(model, commit=False)
     log.producers.clear()
-    # In the end all is old: tombstones go, then the markers that have no data left. A tombstone of
-    # a transaction takes the four rounds: its horizon, its end, the marker's horizon, its end.
+    # In the end everything is old: tombstones are removed, then the markers without data. A
+    # transactional tombstone takes four rounds: its horizon, its removal, the marker's horizon, its
+    # removal.
     for _ in range(4):
         log.append([(b"z", b"1")], timestamp=model.now_ms)
         model.clean(1000, 2 * RETENTION_MS, 4096, 1 << 30)

@@ -1,4 +1,4 @@
-"""Controllers, brokers, a store and a network, through whatever happens to them."""
+"""Controllers, brokers, a store and a network under random faults."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -12,8 +12,16 @@ from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId, TopicId, TopicPartition
 from headwater.controller.elect_leaders import PREFERRED, UNCLEAN, elect_leaders
 from headwater.controller.partition_reassignment import alter_reassignments
-from headwater.controller.partition_states import PARTITION_MOVES, PartitionState, partition_state
-from headwater.controller.replica_states import REPLICA_MOVES, ReplicaState, replica_state
+from headwater.controller.partition_state_machine import (
+    PARTITION_TRANSITIONS,
+    PartitionState,
+    partition_state,
+)
+from headwater.controller.replica_state_machine import (
+    REPLICA_TRANSITIONS,
+    ReplicaState,
+    replica_state,
+)
 from headwater.controller.topic_changes import create_partitions, delete_topics
 from headwater.controller.topic_creation import create_topics
 from headwater.metadata.changes import (
@@ -57,7 +65,7 @@ Decide = Callable[[ClusterImage], ControllerResult[object]]
 
 
 class Rules:
-    """What must hold of every change that the store takes."""
+    """Invariants of every change that the store accepts."""
 
     def __init__(self) -> None:
         self.leaders: dict[tuple[TopicId, int, int], NodeId] = {}
@@ -79,7 +87,7 @@ class Rules:
         self._check_admitted(before, after)
 
     def check_heard(self, node: Node, changes: Sequence[MetadataChange]) -> None:
-        """What a broker makes of what it hears: above all, that it deletes nothing that is."""
+        """Check a broker's reaction: above all, that it deletes no existing partition."""
         truth = node.world.image
         heard = self.heard.setdefault(node, {})
         for change in changes:
@@ -119,7 +127,7 @@ class Rules:
         assert new.leader_epoch >= old.leader_epoch
         if new.leader != old.leader:
             assert new.leader_epoch > old.leader_epoch
-            # The end of a move may come with the in-sync replicas that it waited for.
+            # A reassignment may complete together with the ISR change that it waited for.
             is_moving = bool(old.adding or old.removing)
             if new.leader != NO_LEADER and now.name != UNCLEAN_TOPIC and not is_moving:
                 assert new.leader in old.isr
@@ -135,14 +143,14 @@ class Rules:
             same = _topic_id(before, name) == _topic_id(after, name)
             here, there = partition_state(before, name), partition_state(after, name)
             if same and here is not there:
-                assert there in PARTITION_MOVES[here] or here is PartitionState.NON_EXISTENT
+                assert there in PARTITION_TRANSITIONS[here] or here is PartitionState.NON_EXISTENT
             for node_id in map(NodeId, range(BROKERS)):
                 one, other = (replica_state(each, node_id, name) for each in (before, after))
                 if same and one is not other and ReplicaState.NON_EXISTENT not in (one, other):
-                    assert other in REPLICA_MOVES[one]
+                    assert other in REPLICA_TRANSITIONS[one]
 
     def _check_admitted(self, before: ClusterImage, after: ClusterImage) -> None:
-        """ISR-7: who comes again is in sync only where nobody else is."""
+        """ISR-7: a restarted broker is in the ISR only if it is the last member."""
         for node_id, epoch in after.admitted_epochs.items():
             if before.admitted_epochs.get(node_id) != epoch:
                 for each in after.topics.values():
@@ -161,7 +169,7 @@ def _topic_id(image: ClusterImage, name: TopicPartition) -> TopicId | None:
 
 
 class Chaos:
-    """Things that happen, one after the other, as the dice fall."""
+    """Random faults and requests, one after the other."""
 
     def __init__(self, seed: int, *, goes_through_bytes: bool = False) -> None:
         self.rules = Rules()
@@ -170,14 +178,14 @@ class Chaos:
             seed,
             texts={
                 "leader.imbalance.check.interval.seconds": "20",
-                # Of a short patience, requests arrive that were given up long ago.
+                # With short timeouts, requests arrive that were abandoned long ago.
                 "controller.socket.timeout.ms": self.rand.choice(["3000", "50"]),
             },
             checked=self.rules.check,
             heard=self.rules.check_heard,
             goes_through_bytes=goes_through_bytes,
         )
-        # A broker that asks to be relieved does stop, sooner or later.
+        # A broker that requests controlled shutdown does stop, sooner or later.
         self.stopping: list[Node] = []
         for number in range(BROKERS):
             self.world.start(number)
@@ -211,7 +219,7 @@ class Chaos:
         self.world.run(self.rand.choice([0, 1, 5, 20, 100, 3_000, 9_000]))
 
     def calm_down(self) -> None:
-        """Everything works again, for long enough."""
+        """Repair everything and run for long enough."""
         self.world.time.weather = CALM
         self._heal()
         for node in self.stopping:
@@ -244,7 +252,7 @@ class Chaos:
         self._some_node().session.expire()
 
     def _blink(self) -> None:
-        """The controller loses sight of the store for a moment, with writes under way."""
+        """The controller loses the store for a moment, with writes in flight."""
         for node in self.world.nodes.values():
             if node.leading is not None:
                 self._create()
@@ -270,7 +278,7 @@ class Chaos:
             if each.leading is not None:
                 each.serve(node.node_id, request, node.answers.append)
 
-    # What clients and leaders ask for.
+    # Requests of clients and leaders.
 
     def _create(self) -> None:
         name = self.rand.choice(NAMES)
@@ -311,7 +319,7 @@ class Chaos:
             self._submit(partial(elect_leaders, request=request))
 
     def _alter(self) -> None:
-        """A leader, or one who thinks so, wants other in-sync replicas."""
+        """A leader, or a broker that believes to be one, requests another ISR."""
         asker = self._some_node()
         led = [
             TopicPartition(name, number)
@@ -338,7 +346,7 @@ class Chaos:
 
 
 def check_convergence(world: ControllerWorld) -> None:
-    """Nothing is on its way, and every broker knows what the store knows."""
+    """Check that nothing is in flight, and that every broker knows the store's state."""
     image = world.image
     leading = world.leading
     assert leading.is_idle
@@ -357,7 +365,7 @@ def check_convergence(world: ControllerWorld) -> None:
 
 
 def _as_heard(each: TopicImage, node: Node) -> TopicImage:
-    """Only those who hold a partition hear who comes and goes."""
+    """Only brokers with a replica hear about ISR changes."""
     return replace(
         each,
         partitions=tuple(
@@ -370,7 +378,7 @@ def _as_heard(each: TopicImage, node: Node) -> TopicImage:
 
 
 def check_health(world: ControllerWorld) -> None:
-    """All brokers are up, so there is no reason for anything to be undone."""
+    """Check that nothing is left undone when all brokers are up."""
     for each in world.image.topics.values():
         assert not each.is_deleting
         for partition in each.partitions:
@@ -379,9 +387,7 @@ def check_health(world: ControllerWorld) -> None:
 
 @given(seed=st.integers(0, 2**32), steps=st.integers(1, 40))
 @settings(max_examples=60, deadline=None)
-def test_whatever_happens_leaders_are_sound_and_brokers_hear_of_it_in_the_end(
-    seed: int, steps: int
-) -> None:
+def test_leaders_are_valid_and_brokers_converge_under_random_faults(seed: int, steps: int) -> None:
     chaos = Chaos(seed)
     for _ in range(steps):
         chaos.step()
@@ -392,7 +398,7 @@ def test_whatever_happens_leaders_are_sound_and_brokers_hear_of_it_in_the_end(
 
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=3, deadline=None)
-def test_it_is_the_same_when_messages_go_through_their_bytes(seed: int) -> None:
+def test_leaders_are_valid_and_brokers_converge_with_encoded_messages(seed: int) -> None:
     chaos = Chaos(seed, goes_through_bytes=True)
     for _ in range(25):
         chaos.step()
@@ -401,7 +407,7 @@ def test_it_is_the_same_when_messages_go_through_their_bytes(seed: int) -> None:
     check_health(chaos.world)
 
 
-def test_a_quiet_cluster_writes_nothing() -> None:
+def test_idle_cluster_writes_nothing() -> None:
     chaos = Chaos(1)
     chaos._create()
     chaos.world.run(1_000)

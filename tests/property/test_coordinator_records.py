@@ -1,4 +1,4 @@
-"""Records of the internal topics: what is written is read, and any bytes are read or refused."""
+"""Records of internal topics: round trips, and arbitrary bytes are decoded or rejected."""
 
 from contextlib import suppress
 from typing import TypeVar
@@ -158,14 +158,14 @@ codecs = st.sampled_from((GROUP_RECORDS, TRANSACTION_RECORDS))
 
 
 @given(st.one_of(offset_commits, classic_groups, consumer_members, current_assignments))
-def test_a_groups_record_is_read_as_it_was_written(
+def test_group_record_survives_a_round_trip(
     record: OffsetCommitRecord | GroupMetadataRecord,
 ) -> None:
     assert GROUP_RECORDS.decode(*GROUP_RECORDS.encode(record)) == record
 
 
 @given(transactions)
-def test_a_transactions_record_is_read_as_it_was_written(record: TransactionLogRecord) -> None:
+def test_transaction_record_survives_a_round_trip(record: TransactionLogRecord) -> None:
     assert TRANSACTION_RECORDS.decode(*TRANSACTION_RECORDS.encode(record)) == record
 
 
@@ -176,7 +176,7 @@ def test_a_transactions_record_is_read_as_it_was_written(record: TransactionLogR
     key=st.binary(max_size=60),
     value=st.binary(max_size=90),
 )
-def test_any_bytes_are_a_record_or_refused(
+def test_arbitrary_bytes_are_a_record_or_rejected(
     codec: RecordSerde, record_type: int, version: int, key: bytes, value: bytes
 ) -> None:
     key = record_type.to_bytes(2, "big") + key
@@ -188,7 +188,7 @@ def test_any_bytes_are_a_record_or_refused(
 @given(
     codec=codecs, key=st.none() | st.binary(max_size=20), value=st.none() | st.binary(max_size=20)
 )
-def test_bytes_without_any_sense_are_refused_or_unknown(
+def test_random_bytes_are_rejected_or_unknown(
     codec: RecordSerde, key: bytes | None, value: bytes | None
 ) -> None:
     with suppress(UnreadableRecord):
@@ -196,7 +196,7 @@ def test_bytes_without_any_sense_are_refused_or_unknown(
 
 
 @given(record=offset_commits, cut=st.integers(0, 100))
-def test_a_record_that_was_cut_is_refused(record: OffsetCommitRecord, cut: int) -> None:
+def test_truncated_record_is_rejected(record: OffsetCommitRecord, cut: int) -> None:
     key, _ = GROUP_RECORDS.encode(record)
     shorter = key[: min(cut, len(key) - 1)]
     with pytest.raises(UnreadableRecord):
@@ -204,7 +204,7 @@ def test_a_record_that_was_cut_is_refused(record: OffsetCommitRecord, cut: int) 
 
 
 @given(codec=codecs, record_type=st.integers(17, 2**15 - 1), value=st.none() | st.binary())
-def test_a_record_of_an_unknown_type_is_named_and_not_refused(
+def test_record_of_an_unknown_type_is_reported_and_not_rejected(
     codec: RecordSerde, record_type: int, value: bytes | None
 ) -> None:
     key = record_type.to_bytes(2, "big") + b"whatever"

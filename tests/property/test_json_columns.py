@@ -1,4 +1,4 @@
-"""JSON columns: whatever stands in one record, it changes nothing about the others."""
+"""JSON columns: records do not influence each other."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ from headwater.spark.formats.json.json_writer import write_json
 
 ORDER = pa.struct([("v", pa.int64()), ("name", pa.string())])
 
-# Pieces that could close what is wrapped around a record, or open what the next one closes.
+# Fragments that could close the wrapping of a record, or open what the next one closes.
 PIECES = (
     b"{",
     b"}",
@@ -36,7 +36,7 @@ records = st.lists(st.none() | whole | broken | st.binary(max_size=8), max_size=
 
 @settings(max_examples=300, deadline=None)
 @given(records)
-def test_a_record_is_read_as_if_it_were_alone(values: list[bytes | None]) -> None:
+def test_record_is_read_as_if_it_were_alone(values: list[bytes | None]) -> None:
     together = read_json(pa.array(values, pa.binary()), ORDER, is_lenient=True).to_pylist()
     alone = [
         read_json(pa.array([value], pa.binary()), ORDER, is_lenient=True).to_pylist()[0]
@@ -65,7 +65,7 @@ KIND = pa.struct(
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.none() | plain, max_size=5))
-def test_python_reads_what_is_written_and_so_do_we(values: list[dict[str, Any] | None]) -> None:
+def test_written_json_is_read_by_python_and_by_us(values: list[dict[str, Any] | None]) -> None:
     column = pa.array(values, KIND)
     written = write_json(column)
     assert [None if text is None else json.loads(text) for text in written.to_pylist()] == [

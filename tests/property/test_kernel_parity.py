@@ -1,4 +1,4 @@
-"""The compiled kernel and its pure twin give the same results and the same refusals."""
+"""The compiled kernel and its pure implementation give the same results and errors."""
 
 import random
 import struct
@@ -26,7 +26,7 @@ from headwater.records.checksum import write_crc
 from headwater.records.consumer_record import ConsumerRecord
 from headwater.records.kernel import _kernel, pure_kernel
 from headwater.records.kernel.batch_runs import IndexProgress
-from headwater.records.kernel.buffers import BinaryBuffers, HeaderBuffers, RecordsVerdict
+from headwater.records.kernel.buffers import BinaryBuffers, HeaderBuffers, ValidationResult
 from headwater.records.record import Record
 from headwater.records.record_reader import read_records
 
@@ -50,7 +50,7 @@ RECORDS = st.lists(
 
 @st.composite
 def sections(draw: st.DrawFn) -> tuple[bytes, int]:
-    """A record section and its count: good, nearly good, or noise."""
+    """Return a record section and its count: valid, nearly valid, or random."""
     records = draw(RECORDS)
     payload = bytearray(build_batch(records)[HEADER_BYTES:])
     count = len(records)
@@ -75,7 +75,7 @@ def sections(draw: st.DrawFn) -> tuple[bytes, int]:
 
 
 def outcome(call: Callable[[], object]) -> object:
-    """What a call returns or how it refuses; anything but a batch error is a bug."""
+    """Return a call's result or batch error; any other exception is a bug."""
     try:
         return call()
     except BatchError as error:
@@ -114,14 +114,14 @@ def test_validations_agree(
         dense = agree(
             lambda kernel: kernel.validate_records(again, count, base_timestamp, *window, keys)
         )
-        assert isinstance(verdict, RecordsVerdict)
+        assert isinstance(verdict, ValidationResult)
         assert dense == verdict._replace(is_dense=True)
         assert not verdict.is_dense or again == payload or len(again) < len(payload)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_validations_of_long_sections_agree(seed: int) -> None:
-    """With numbers of one byte to four, whole or with one byte of all changed."""
+    """With numbers of one to four bytes, valid or with one byte changed."""
     rng = random.Random(seed)
     lengths = (0, 1, 5, 62, 63, 64, 70, 8191, 8192)
     records = [
@@ -207,7 +207,7 @@ def test_offset_maps_agree(
 
 @st.composite
 def binary_columns(draw: st.DrawFn, rows: int) -> BinaryBuffers:
-    """A column of a few rows, of which the offsets are now and then wrong."""
+    """Return a column of a few rows, sometimes with wrong offsets."""
     first = draw(st.integers(0, 3))
     is_wide = draw(st.booleans())
     data = draw(st.binary(max_size=200))
@@ -227,7 +227,7 @@ def binary_columns(draw: st.DrawFn, rows: int) -> BinaryBuffers:
 
 
 def reversed_copy(batch: memoryview) -> memoryview:
-    """Any change will do to see that every batch is finished."""
+    """Any change shows that every batch is finished."""
     return batch[::-1]
 
 
@@ -286,8 +286,8 @@ SIZES = [0, 5, 31, 32, 33, 58, 63, 64, 65, 90, 300, 4000, 7936, 8000, 8001, 9000
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_ordinary_rows_are_encoded_alike(seed: int) -> None:
-    """Rows such as most are have a way of their own through the kernel, with edges of its own."""
+def test_typical_rows_are_encoded_equally(seed: int) -> None:
+    """Typical rows have their own path through the kernel, with its own edge cases."""
     rng = random.Random(seed)
     count = rng.randint(1, 60)
     sizes = SIZES if seed % 2 else SIZES[:11]
@@ -315,8 +315,8 @@ def test_ordinary_rows_are_encoded_alike(seed: int) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 100, 65_535, 65_536, 65_537, 200_003])
-def test_checksums_of_any_length_agree(size: int) -> None:
-    """Long batches are summed in three parts, whose lengths have edges of their own."""
+def test_crcs_of_any_length_agree(size: int) -> None:
+    """The CRC of long batches is computed in three parts, with edge cases in their lengths."""
     value = random.Random(size).randbytes(size)
     offsets = struct.pack("=2i", 0, size)
     agree(
@@ -337,14 +337,14 @@ def test_checksums_of_any_length_agree(size: int) -> None:
 
 
 @given(st.binary(max_size=300), st.binary(max_size=3000))
-def test_the_checksum_of_two_parts_is_that_of_the_whole(first: bytes, second: bytes) -> None:
+def test_combined_crc_equals_that_of_the_whole(first: bytes, second: bytes) -> None:
     parts = crc32c(first), crc32c(second), len(second)
     agree(lambda kernel: kernel.combined_crc(*parts))
     assert pure_kernel.combined_crc(*parts) == crc32c(first + second)
 
 
 def plain_column(cells: list[bytes], first: int, has_tail: bool) -> BinaryBuffers:
-    """A column without nulls; other bytes may follow its last cell, or none at all."""
+    """Return a column without nulls; other bytes may follow its last cell."""
     places, place = [0] * (first + 1), 0
     for content in cells:
         place += len(content)
@@ -354,13 +354,13 @@ def plain_column(cells: list[bytes], first: int, has_tail: bool) -> BinaryBuffer
 
 
 @given(st.binary(max_size=300), st.integers(0, 70), st.integers(0, 400))
-def test_scans_of_noise_agree(noise: bytes, position: int, limit: int) -> None:
+def test_scans_of_random_bytes_agree(noise: bytes, position: int, limit: int) -> None:
     agree(lambda kernel: kernel.scan(noise, position, limit))
 
 
 @settings(max_examples=200)
 @given(RECORDS, st.integers(0, 200), st.binary(min_size=1, max_size=1), st.integers(0, 500))
-def test_scans_of_damaged_logs_agree(
+def test_scans_of_corrupt_logs_agree(
     records: list[Record], position: int, byte: bytes, limit: int
 ) -> None:
     log = bytearray(build_batch(records) + build_batch(records[:1]))
@@ -370,7 +370,7 @@ def test_scans_of_damaged_logs_agree(
 
 @st.composite
 def logs(draw: st.DrawFn) -> bytearray:
-    """Batches end to end as a log has them, more or less: of several producers and epochs."""
+    """Return contiguous batches, more or less as in a log, of several producers and epochs."""
     log, offset = bytearray(), draw(st.integers(0, 2))
     for _ in range(draw(st.integers(1, 20))):
         records = [Record(value=b"v", timestamp=draw(st.integers(-1, 50)))]
@@ -393,9 +393,9 @@ def logs(draw: st.DrawFn) -> bytearray:
 
 @settings(max_examples=300)
 @given(logs(), st.integers(0, 300), st.sampled_from([2**40, 20]))
-def test_runs_of_sound_batches_agree(log: bytearray, interval: int, highest: int) -> None:
+def test_runs_of_valid_batches_agree(log: bytearray, interval: int, highest: int) -> None:
     agree(
-        lambda kernel: kernel.sound_run(
+        lambda kernel: kernel.valid_run(
             log,
             1_000,
             lowest_offset=0,
@@ -432,7 +432,7 @@ def test_key_hashes_agree(key: bytes) -> None:
     st.integers(0, 100),
     st.booleans(),
 )
-def test_ordinary_batches_are_told_alike_and_pass_every_check(
+def test_ordinary_batches_are_recognised_equally_and_pass_every_check(
     records: list[Record],
     codec: Codec,
     changes: list[tuple[int, int]],
@@ -465,7 +465,7 @@ def test_ordinary_batches_are_told_alike_and_pass_every_check(
 
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("kernel", [_kernel, pure_kernel])
-def test_a_good_batch_is_ordinary(kernel: ModuleType, codec: Codec) -> None:
+def test_valid_batch_is_ordinary(kernel: ModuleType, codec: Codec) -> None:
     batch = build_batch(
         [Record(value=b"v", timestamp=5)], codec=codec, producer_id=3, base_sequence=0
     )
@@ -476,9 +476,7 @@ def test_a_good_batch_is_ordinary(kernel: ModuleType, codec: Codec) -> None:
 
 
 @given(RECORDS, st.integers(0, 5), st.booleans())
-def test_the_same_records_are_handed_to_a_consumer(
-    records: list[Record], skipped: int, has_append_time: bool
-) -> None:
+def test_consumer_records_agree(records: list[Record], skipped: int, has_append_time: bool) -> None:
     batch = bytearray(build_batch(records, base_offset=40))
     if has_append_time:
         batch[22] |= APPEND_TIME_FLAG

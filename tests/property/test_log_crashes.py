@@ -1,8 +1,8 @@
-"""Short histories of a log, crashed at every single step of the disk and in several ways.
+"""Short histories of a log, crashed at every single disk operation in several ways.
 
-Each history runs up to its n-th step, for all n, and dies there: by a power cut whose losses are
-drawn a few times, and by the death of the process alone. Then the broker starts again, is judged,
-goes on, stops cleanly and is judged once more.
+Each history runs up to its n-th operation, for all n, and stops there: by a power cut whose losses
+are drawn a few times, and by a process crash. Then the broker restarts, is checked, continues,
+shuts down cleanly and is checked again.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ POWER_CUTS = 3
 
 
 class Scene:
-    """One partition in one directory, with hands that a history uses."""
+    """One partition in one directory, with the operations of a history."""
 
     def __init__(self, crash_step: int) -> None:
         self.world = StorageWorld("scene", path_count=1)
@@ -46,7 +46,7 @@ class Scene:
         self.world.create(PARTITION, SETTINGS)
 
     def die(self, restart: Restart) -> None:
-        """A crash of its own; the disk counts its steps anew, the history does not."""
+        """Crash within a history; the disk restarts its operation count, the history does not."""
         self._crash_step -= self.world.disk.step_count
         self.world.crash(restart)
         self.world.disk.crash_at_step(self._crash_step)
@@ -154,7 +154,7 @@ def stops_cleanly_and_goes_on(scene: Scene) -> None:
 
 
 def recovers(scene: Scene) -> None:
-    """Two crashes of its own, and then the one that comes at every step of recovery."""
+    """Two crashes within the history, and then the one at every operation of the recovery."""
     scene.append(4)
     scene.die(Restart.PROCESS_CRASH)
     scene.append(2)
@@ -198,7 +198,7 @@ HISTORIES = (
 
 
 def crashed_at(step: int, history: Callable[[Scene], None]) -> Scene | None:
-    """A history up to a step of the disk, or None when it ended before."""
+    """Run a history up to a disk operation; None if it ended before."""
     scene = Scene(step)
     try:
         scene.begin()

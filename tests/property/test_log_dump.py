@@ -1,4 +1,4 @@
-"""Whatever bytes a log's files hold, the dump ends with a verdict and never with a traceback."""
+"""The log dump of arbitrary files ends with findings and never with a traceback."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -42,7 +42,7 @@ def damaged(content: bytes, changes: list[tuple[int, int]], length: int) -> byte
     length=st.integers(0, len(LOG)),
     flags=st.lists(st.sampled_from(["--json", "--records"]), unique=True),
 )
-def test_a_damaged_file_gets_a_verdict(
+def test_corrupt_file_gets_findings(
     suffix: str, changes: list[tuple[int, int]], length: int, flags: list[str]
 ) -> None:
     with TemporaryDirectory() as folder:
@@ -64,7 +64,7 @@ UNCOVERED_BYTES = 16
 
 @settings(max_examples=60, deadline=None)
 @given(place=st.integers(UNCOVERED_BYTES, len(FIRST) - 1), flip=st.integers(1, 255))
-def test_no_change_behind_the_leader_epoch_goes_unnoticed(place: int, flip: int) -> None:
+def test_every_change_after_the_leader_epoch_is_detected(place: int, flip: int) -> None:
     content = bytearray(FIRST + batch(2, texts("c")))
     content[place] ^= flip
     with TemporaryDirectory() as folder:

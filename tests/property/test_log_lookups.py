@@ -1,4 +1,4 @@
-"""Every look-up in a log, by offset or by time, against a plain scan of its records."""
+"""Lookups by offset and by timestamp, compared with a scan of all records."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +23,7 @@ BATCHES = st.lists(st.lists(st.integers(-1, 9), min_size=1, max_size=5), min_siz
     restart=st.sampled_from(["no", "clean", "crash"]),
     start=st.integers(0, 40),
 )
-def test_look_ups_find_what_a_scan_finds(
+def test_lookups_find_what_a_scan_finds(
     batches: list[list[int]],
     segment_bytes: int,
     interval: int,
@@ -43,7 +43,7 @@ def test_look_ups_find_what_a_scan_finds(
     expected: list[TimedOffset] = []
     for number, jitter in enumerate(batches):
         times = [each + drift * number for each in jitter]
-        # The broker's clock goes on by a step with every second batch.
+        # The broker's clock advances with every second batch.
         lab.now_ms = START_MS + number // 2
         records = [Record(value=b"x" * 20, timestamp=time) for time in times]
         appended = lab.append(records, leader_epoch=number // 5, codec=Codec(number % 5))

@@ -1,4 +1,4 @@
-"""The cruel disk: as the real one while nothing fails, and no crueller than it may be."""
+"""The simulated lossy disk behaves like a real one, and loses only what it may."""
 
 import random
 import tempfile
@@ -22,7 +22,7 @@ NAMES = ["a", "b", "d", "d/a", "d/b", "d/e", "d/e/a"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One operation on a disk, below some root."""
+    """Operation on a disk, below some root."""
 
     kind: str
     name: str
@@ -45,7 +45,7 @@ STEPS = st.lists(
 
 
 def outcome(step: Step, disk: Disk, root: PurePath) -> object:
-    """What a caller sees of one step."""
+    """Return what a caller sees of one operation."""
     try:
         if step.kind in ("create", "write", "read", "truncate", "sync"):
             return file_outcome(step, disk, root / step.name)
@@ -92,7 +92,7 @@ def name_outcome(step: Step, disk: Disk, path: PurePath, other: PurePath) -> obj
 
 
 def tree(disk: Disk, directory: PurePath) -> dict[str, object]:
-    """Everything below a directory: the contents of files, the trees of directories."""
+    """Return everything below a directory: contents of files, trees of directories."""
     found: dict[str, object] = {}
     for name in disk.names(directory):
         path = directory / name
@@ -107,21 +107,21 @@ def tree(disk: Disk, directory: PurePath) -> dict[str, object]:
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS, st.booleans())
-def test_without_a_crash_it_is_like_the_real_disk(steps: list[Step], crash: bool) -> None:
+def test_without_a_crash_it_behaves_like_the_real_disk(steps: list[Step], crash: bool) -> None:
     cruel, root = LossyDisk(random.Random(0)), PurePath("/")
     with tempfile.TemporaryDirectory() as real_root:
         for step in steps:
             seen = outcome(step, cruel, root)
             assert seen == outcome(step, OsDisk(), Path(real_root)), step
             if crash:
-                # A dead process leaves all it wrote.
+                # A crashed process leaves all it wrote.
                 cruel.process_crash()
         assert tree(cruel, root) == tree(OsDisk(), Path(real_root))
 
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS, st.integers(0, 2**32))
-def test_what_was_synced_survives_a_power_cut(steps: list[Step], seed: int) -> None:
+def test_synced_data_survives_a_power_cut(steps: list[Step], seed: int) -> None:
     disk, root = LossyDisk(random.Random(seed)), PurePath("/")
     for step in steps:
         outcome(step, disk, root)
@@ -133,7 +133,7 @@ def test_what_was_synced_survives_a_power_cut(steps: list[Step], seed: int) -> N
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS, st.integers(0, 2**32))
-def test_a_power_cut_depends_on_the_seed_only(steps: list[Step], seed: int) -> None:
+def test_power_cut_depends_only_on_the_seed(steps: list[Step], seed: int) -> None:
     disk, root = LossyDisk(random.Random(0)), PurePath("/")
     for step in steps:
         outcome(step, disk, root)
@@ -162,7 +162,7 @@ def sync_all(disk: Disk, directory: PurePath) -> None:
     st.lists(st.integers(1, 6000), max_size=8),
     st.integers(0, 2**32),
 )
-def test_appends_behind_a_sync_never_touch_what_was_synced(
+def test_appends_after_a_sync_never_touch_synced_data(
     synced: list[int], unsynced: list[int], seed: int
 ) -> None:
     disk, path = LossyDisk(random.Random(seed)), PurePath("/log")

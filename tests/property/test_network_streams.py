@@ -1,4 +1,4 @@
-"""However a stream is cut into pieces and however requests are answered, the outcome is one."""
+"""The result does not depend on how a stream is split or in which order requests complete."""
 
 import random
 
@@ -20,7 +20,7 @@ sizes = st.one_of(
 
 @st.composite
 def streams(draw: st.DrawFn) -> tuple[list[bytes], list[bytes]]:
-    """Frames, and their stream in pieces."""
+    """Return frames, and their stream in pieces."""
     frames = [
         bytes([number % 251]) * size
         for number, size in enumerate(draw(st.lists(sizes, max_size=12)))
@@ -45,7 +45,7 @@ def test_any_split_of_a_stream_gives_the_same_frames(
 
 
 @given(st.lists(st.binary(max_size=12), max_size=12), st.integers(0, 30))
-def test_any_bytes_are_frames_or_a_protocol_error_and_the_buffer_stays_small(
+def test_arbitrary_bytes_are_frames_or_a_protocol_error_and_the_buffer_stays_small(
     pieces: list[bytes], limit_bytes: int
 ) -> None:
     buffer = ReceiveBuffer(limit_bytes)
@@ -66,7 +66,7 @@ def test_any_bytes_are_frames_or_a_protocol_error_and_the_buffer_stays_small(
 
 
 @given(streams(), st.data())
-def test_frames_that_were_kept_stay_as_they_were_whatever_comes_after_them(
+def test_kept_frames_are_not_overwritten(
     case: tuple[list[bytes], list[bytes]], data: st.DataObject
 ) -> None:
     frames, pieces = case
@@ -83,13 +83,13 @@ def test_frames_that_were_kept_stay_as_they_were_whatever_comes_after_them(
             while (frame := buffer.next_frame()) is not None:
                 is_kept = data.draw(st.booleans()) and buffer.leave_behind(frame)
                 kept.append((frame if is_kept else bytes(frame), frames[len(kept)]))
-                # Whoever keeps a frame keeps at most twice its size.
+                # A kept frame holds at most twice its size.
                 assert not is_kept or buffer.capacity_bytes <= 2 * len(frame)
     assert [bytes(frame) for frame, _ in kept] == [whole for _, whole in kept] == frames
 
 
 @given(st.integers(0, 2**32))
-def test_answers_leave_in_order_whole_and_once_whatever_the_order_of_completion(seed: int) -> None:
+def test_responses_are_sent_in_order_whatever_the_order_of_completion(seed: int) -> None:
     rng = random.Random(seed)
     limits = NetworkSettings(
         headwater_connection_unsent_bytes_max=rng.randrange(60),
@@ -124,7 +124,7 @@ def test_answers_leave_in_order_whole_and_once_whatever_the_order_of_completion(
 
 
 class Storm:
-    """Random peers, answers, holds, mutes, sweeps and, if wanted, ends of all kinds."""
+    """Random peers, responses, holds, mutes, idle checks and, if enabled, disconnects."""
 
     def __init__(self, seed: int) -> None:
         self.rng = rng = random.Random(seed)
@@ -194,7 +194,7 @@ class Storm:
 
 @settings(deadline=None)
 @given(st.integers(0, 2**32))
-def test_whatever_happens_every_account_balances_in_the_end(seed: int) -> None:
+def test_all_accounts_balance_in_the_end(seed: int) -> None:
     storm = Storm(seed)
     for _ in range(60):
         storm.blow(with_ends=True)
@@ -215,8 +215,8 @@ def test_whatever_happens_every_account_balances_in_the_end(seed: int) -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(st.integers(0, 2**32))
-def test_no_request_is_forgotten_once_the_storm_is_over(seed: int) -> None:
-    """However connections were paused, they go on when nothing pauses them any longer."""
+def test_no_request_is_lost_after_pauses(seed: int) -> None:
+    """Paused connections continue when nothing pauses them any longer."""
     storm = Storm(seed)
     for _ in range(60):
         storm.blow(with_ends=False)

@@ -1,4 +1,4 @@
-"""OAUTHBEARER for any input: messages survive the way, and strangers never trip the broker."""
+"""OAUTHBEARER for any input: messages survive a round trip, and invalid ones are rejected."""
 
 import string
 
@@ -33,7 +33,7 @@ CLAIMS = st.dictionaries(st.sampled_from(["sub", "exp", "iat", "nbf", "aud", "is
 
 
 @given(token=TOKENS, user=USERS, extensions=st.dictionaries(NAMES, VALUES, max_size=3))
-def test_a_first_message_survives_the_way(
+def test_first_message_survives_a_round_trip(
     token: str, user: str, extensions: dict[str, str]
 ) -> None:
     said = OAuthBearerClientInitialResponse(
@@ -47,7 +47,7 @@ def test_a_first_message_survives_the_way(
         st.binary() | TOKENS.map(lambda t: OAuthBearerClientInitialResponse(token=t).encode())
     )
 )
-def test_any_messages_are_answered_or_refused_and_no_stranger_gets_in(
+def test_arbitrary_messages_are_answered_or_rejected_and_never_authenticate(
     messages: list[bytes],
 ) -> None:
     keys = known_keys()
@@ -61,7 +61,7 @@ def test_any_messages_are_answered_or_refused_and_no_stranger_gets_in(
 
 
 @given(claims=CLAIMS, now_ms=st.integers(0, 2**50))
-def test_any_claims_are_believed_or_refused(claims: dict[str, object], now_ms: int) -> None:
+def test_arbitrary_claims_are_accepted_or_rejected(claims: dict[str, object], now_ms: int) -> None:
     rules = OAuthTokenValidator(audiences=("a",), issuer="b")
     try:
         found = rules.judge(claims, now_ms)
@@ -73,13 +73,13 @@ def test_any_claims_are_believed_or_refused(claims: dict[str, object], now_ms: i
 
 
 @given(token=st.text())
-def test_any_text_is_a_token_or_refused(token: str) -> None:
+def test_arbitrary_text_is_a_token_or_rejected(token: str) -> None:
     with pytest.raises(SaslRefused):
         known_keys().verified(token)
 
 
 @given(document=st.binary() | JSON.map(lambda value: repr(value).encode()))
-def test_a_header_of_any_bytes_is_read_or_refused(document: bytes) -> None:
+def test_arbitrary_header_is_parsed_or_rejected(document: bytes) -> None:
     try:
         token_header(document.decode("latin-1") + ".a.b")
     except SaslRefused:

@@ -1,4 +1,4 @@
-"""Mapping rules, for any text."""
+"""SslPrincipalMapper rules, for any text."""
 
 import re
 
@@ -17,7 +17,7 @@ def escaped(side: str) -> str:
 
 
 @given(st.text(alphabet="RULE:DFAT/$1(.*)\\, LU", max_size=40))
-def test_any_text_is_rules_or_is_refused(text: str) -> None:
+def test_arbitrary_text_is_parsed_as_rules_or_rejected(text: str) -> None:
     try:
         rules = parse_rules(text)
     except InvalidSetting:
@@ -26,8 +26,8 @@ def test_any_text_is_rules_or_is_refused(text: str) -> None:
 
 
 @given(st.lists(st.tuples(SIDES, SIDES, st.sampled_from(["", "L", "U"])), min_size=1, max_size=4))
-def test_rules_are_found_whatever_stands_in_them(sides: list[tuple[str, str, str]]) -> None:
-    """A rule for exactly one name gives exactly its replacement, be there commas or slashes."""
+def test_rule_for_one_name_gives_its_replacement(sides: list[tuple[str, str, str]]) -> None:
+    """Whatever the name contains, commas or slashes."""
     texts = [
         f"RULE:{re.escape(name).replace('/', chr(92) + '/')}/{escaped(new)}/{flag}"
         for name, new, flag in sides
@@ -40,7 +40,7 @@ def test_rules_are_found_whatever_stands_in_them(sides: list[tuple[str, str, str
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_have_a_name_or_are_refused(certificate: bytes) -> None:
+def test_arbitrary_bytes_have_a_name_or_are_rejected(certificate: bytes) -> None:
     try:
         assert isinstance(subject_of(certificate), str)
     except ProtocolError:

@@ -1,4 +1,4 @@
-"""A log's producers, replayed from the few headers that the kernel picks, and from all of them."""
+"""Producer state replayed from the headers that the kernel picks, and from all of them."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,10 +23,10 @@ BATCHES = st.lists(
 
 @settings(max_examples=300)
 @given(BATCHES)
-def test_the_headers_that_are_left_out_change_nothing(
+def test_omitted_headers_do_not_change_the_state(
     batches: list[tuple[int, int, bool]],
 ) -> None:
-    """IDP-2: five batches of a producer are remembered, whatever came before them."""
+    """IDP-2: five batches of a producer are remembered, whatever came before."""
     log = b"".join(
         build_batch(
             [Record(timestamp=number)],
@@ -51,7 +51,7 @@ def test_the_headers_that_are_left_out_change_nothing(
         assert picked.find_duplicate(header) == complete.find_duplicate(header)
 
 
-def test_one_producer_costs_as_little_as_five_batches_however_many_it_wrote() -> None:
+def test_one_producer_yields_five_headers_however_many_batches_it_wrote() -> None:
     batch = build_batch([Record()], producer_id=7, producer_epoch=0, base_sequence=0)
     assert len(producer_headers(batch * 1_000, 0)[0]) == 5
 

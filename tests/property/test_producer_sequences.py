@@ -1,7 +1,7 @@
-"""Sequences of an idempotent producer against a broker that judges them, under random faults.
+"""Sequences of an idempotent producer against a model broker under random faults.
 
-The broker is Kafka's rule for one partition; the network loses requests and answers. Whatever
-happens, confirmed records are there once and in order, and the partition never gets stuck.
+The broker is Kafka's rule for one partition; the network loses requests and responses. Acknowledged
+records are stored once and in order, and the partition never gets stuck.
 """
 
 import threading
@@ -34,7 +34,7 @@ def batch(number: int) -> ProducerBatch:
 
 @dataclass
 class Lab:
-    """A producer of one partition, its network and its broker."""
+    """Producer of one partition, its network and its broker."""
 
     waiting: deque[ProducerBatch]
     sequences: PartitionSequences = field(default_factory=PartitionSequences)
@@ -55,7 +55,7 @@ class Lab:
     def answer(self, fate: str) -> None:
         sent = self.wire.popleft()
         if fate == "given up":
-            # It expires, or the broker refuses it for good.
+            # It expires, or the broker rejects it finally.
             self.sequences.given_up(sent)
             self.failed.append(sent)
         elif fate == "request lost":
@@ -73,7 +73,7 @@ class Lab:
                 self.confirmed.append(sent)
 
     def back(self, sent: ProducerBatch) -> None:
-        """Into the queue, at the place of its number."""
+        """Put it back into the queue, by its sequence."""
         order = list(self.sequences.incomplete)
         again = sorted([*(b for b in self.waiting if b in order), sent], key=order.index)
         self.waiting = deque([*again, *(b for b in self.waiting if b not in order)])
@@ -89,7 +89,7 @@ class Lab:
 @example(3, ["fine", "answer lost", "answer lost", "given up"])
 @example(2, ["request lost"])
 @given(st.integers(1, 25), st.lists(FATES, max_size=60))
-def test_whatever_is_lost_confirmed_batches_are_there_once_and_in_order(
+def test_acknowledged_batches_are_stored_once_and_in_order_whatever_is_lost(
     count: int, fates: list[str]
 ) -> None:
     """IDP-1, IDP-2, IDP-4; KIP-360."""
@@ -107,7 +107,7 @@ def test_whatever_is_lost_confirmed_batches_are_there_once_and_in_order(
     assert len(lab.confirmed) + len(lab.failed) == count
     stored = [record.value for record in lab.log.records]
     numbers = [int(value or b"") for value in stored]
-    # A batch that was given up may be stored all the same: its answer was lost before.
+    # An expired batch may be stored all the same, if its response was lost.
     unknown = {batches.index(each) for each in lab.failed}
     expected = [
         number

@@ -1,7 +1,7 @@
-"""Producer state against a reference that only remembers the whole history.
+"""ProducerStateManager, compared with a reference that remembers the whole history.
 
-The reference answers every question by walking over all events from the start, in the words of
-the rules; the shipped state answers from what little it keeps.
+The reference answers every query by walking over all events from the start; the shipped state
+answers from the little that it keeps.
 """
 
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ PRODUCERS = st.integers(0, 3)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Data:
-    """A data batch as it lies in the log."""
+    """Data batch in the log."""
 
     header: BatchHeader
     offset: int
@@ -39,7 +39,7 @@ class Data:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """A commit or abort marker as it lies in the log."""
+    """COMMIT or ABORT marker in the log."""
 
     producer_id: int
     epoch: int
@@ -54,7 +54,7 @@ Event = Data | Marker
 
 @dataclass(slots=True)
 class History:
-    """Everything that was ever written, and the answers that follow from it."""
+    """All events ever written, and the results derived from them."""
 
     events: list[Event] = field(default_factory=list)
 
@@ -105,7 +105,7 @@ class History:
             default=None,
         )
 
-    def verdict(self, header: BatchHeader) -> type[HeadwaterError] | None:
+    def expected_error(self, header: BatchHeader) -> type[HeadwaterError] | None:
         epoch = self.epoch(header.producer_id)
         if epoch is None:
             return None
@@ -152,7 +152,7 @@ def by_producer(entries: list[ProducerEntry]) -> dict[int, ProducerEntry]:
 
 
 class ProducerStatesMachine(RuleBasedStateMachine):
-    """Writes, markers, a moving watermark and crashes, in any order."""
+    """Writes, markers, a moving high watermark and crashes, in any order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -161,7 +161,7 @@ class ProducerStatesMachine(RuleBasedStateMachine):
         self.end_offset = 0
         self.high_watermark = 0
         self.coordinator_epoch = 0
-        # How many events the snapshot covers that the state was last loaded from.
+        # Number of events covered by the last loaded snapshot.
         self.covered = 0
         self.loaded_offset = 0
         # (end offset, events so far, file content)
@@ -191,9 +191,9 @@ class ProducerStatesMachine(RuleBasedStateMachine):
         assert (duplicate and duplicate[:4]) == self._expected_duplicate(header)
         if duplicate is not None:
             return
-        verdict = self.history.verdict(header)
-        if verdict is not None:
-            with pytest.raises(verdict):
+        expected_error = self.history.expected_error(header)
+        if expected_error is not None:
+            with pytest.raises(expected_error):
                 self.states.check(header, AppendOrigin.CLIENT)
             return
         self.states.check(header, AppendOrigin.CLIENT)
@@ -226,7 +226,7 @@ class ProducerStatesMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.history.events)
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
-        """RC-4: the newest snapshot at or below the cut, then the rest of the log again."""
+        """RC-4: load the newest snapshot up to there, then replay the log."""
         keep = data.draw(st.integers(0, len(self.history.events)))
         dropped = self.history.events[keep:]
         self.end_offset = dropped[0].offset if dropped else self.end_offset
@@ -245,7 +245,7 @@ class ProducerStatesMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_stable_offset_is_the_brute_force_one(self) -> None:
-        """LSO-1, where a snapshot takes the transactions that ended before it for replicated."""
+        """LSO-1; with a snapshot, transactions that ended before it count as replicated."""
         replicated = max(self.high_watermark, self.loaded_offset)
         unstable = self.history.first_unstable_offset(replicated)
         assert self.states.first_unstable_offset(self.high_watermark) == unstable
@@ -301,7 +301,7 @@ class ProducerStatesMachine(RuleBasedStateMachine):
         return None
 
     def _remembered(self, producer_id: int) -> list[Data]:
-        """The last five batches, save that a snapshot knew only the last one before it."""
+        """Return the last five batches, except that a snapshot has only the last one before it."""
         in_snapshot = History(self.history.events[: self.covered]).batches(producer_id)
         forgotten = in_snapshot[:-1]
         batches = self.history.batches(producer_id)

@@ -1,4 +1,4 @@
-"""Quotas under any traffic: nobody gets more than the quota, and nobody is forgotten too soon."""
+"""Quotas under any traffic: no client exceeds its quota, and usage is not forgotten too soon."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +24,7 @@ ENTITIES = (
 
 
 @given(WINDOWS, STEPS)
-def test_a_rate_counts_what_the_window_has_and_little_more(
+def test_rate_counts_the_window_and_little_more(
     window: SampleWindow, steps: list[tuple[int, int]]
 ) -> None:
     rate, now_ms = SampledRate(window), 0
@@ -34,7 +34,7 @@ def test_a_rate_counts_what_the_window_has_and_little_more(
         rate.record(amount, now_ms)
         recorded.append((now_ms, amount))
         inside = sum(each for at, each in recorded if now_ms - at < window.length_ms)
-        # A sample is kept while any of it lies in the window.
+        # A sample is kept while any of it is in the window.
         nearly = window.length_ms + window.sample_ms
         around = sum(each for at, each in recorded if now_ms - at < nearly)
         assert inside <= rate.total(now_ms) <= around
@@ -42,7 +42,7 @@ def test_a_rate_counts_what_the_window_has_and_little_more(
 
 
 def sent_and_passed(steps: list[tuple[int, int]]) -> tuple[int, int]:
-    """What a producer with a quota of 1000 bytes a second sends, and in how many milliseconds."""
+    """Return the bytes that a producer with a quota of 1000 bytes/s sends, and the milliseconds."""
     quotas = ClientQuotaManager(
         window=SampleWindow(11, 1_000), mutation_window=SampleWindow(11, 1_000), most=10
     )
@@ -56,25 +56,25 @@ def sent_and_passed(steps: list[tuple[int, int]]) -> tuple[int, int]:
 
 
 @given(st.lists(st.integers(0, 2_000), max_size=200))
-def test_a_steady_producer_that_waits_as_it_is_told_stays_within_its_quota(
+def test_steady_producer_that_obeys_throttling_stays_within_its_quota(
     amounts: list[int],
 ) -> None:
-    """QU-2. What a window allows is had at once, and what was sent first is forgotten first."""
+    """QU-2. A window's quota can be used at once, and the oldest usage expires first."""
     sent, now_ms = sent_and_passed([(0, amount) for amount in amounts])
     assert sent <= 1.1 * now_ms + 12_000
 
 
 @given(STEPS)
-def test_whatever_a_producer_does_it_gets_no_more_than_twice_its_quota(
+def test_no_producer_gets_more_than_twice_its_quota(
     steps: list[tuple[int, int]],
 ) -> None:
-    """Whoever sends in bursts and waits until they are forgotten, does. Kafka does this (3.9)."""
+    """A producer that sends bursts and waits until they expire does. As in Kafka 3.9."""
     sent, now_ms = sent_and_passed(steps)
     assert sent <= 2 * now_ms + 22_000
 
 
 @given(WINDOWS, st.lists(st.tuples(st.integers(0, 9_000), st.integers(1, 500)), max_size=60))
-def test_tokens_are_never_more_than_a_window_full_and_waiting_makes_good(
+def test_tokens_never_exceed_a_window_and_are_regained_by_waiting(
     window: SampleWindow, steps: list[tuple[int, int]]
 ) -> None:
     bucket, now_ms, bound = TokenBucket(window), 0, 7.0
@@ -89,7 +89,7 @@ def test_tokens_are_never_more_than_a_window_full_and_waiting_makes_good(
 
 
 @given(st.lists(st.tuples(st.integers(0, 2_000), st.integers(0, 20)), max_size=80))
-def test_those_who_are_remembered_are_the_latest_ones(uses: list[tuple[int, int]]) -> None:
+def test_most_recent_entities_are_tracked(uses: list[tuple[int, int]]) -> None:
     remembered: RecentClients[int, object] = RecentClients(object, most=5, idle_ms=3_000)
     now_ms, last = 0, dict[int, int]()
     for pause_ms, key in uses:
@@ -103,7 +103,7 @@ def test_those_who_are_remembered_are_the_latest_ones(uses: list[tuple[int, int]
 
 
 @given(ENTITIES)
-def test_an_entity_has_one_place_among_the_configs_and_is_read_from_there(
+def test_entity_has_one_config_path_and_is_parsed_from_it(
     entity: QuotaEntity,
 ) -> None:
     resource = resource_of(entity)
@@ -112,7 +112,7 @@ def test_an_entity_has_one_place_among_the_configs_and_is_read_from_there(
 
 
 @given(NAMES)
-def test_a_quoted_name_is_made_of_letters_that_any_node_may_have(name: str) -> None:
+def test_quoted_name_has_only_characters_allowed_in_znodes(name: str) -> None:
     assert all(
         letter.isascii() and (letter.isalnum() or letter in "-_.%") for letter in sanitized(name)
     )

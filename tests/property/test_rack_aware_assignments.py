@@ -1,4 +1,4 @@
-"""Assignors that heed racks (KIP-881): even first, then near, then as it was."""
+"""Rack-aware assignors (KIP-881): balanced first, then same rack, then sticky."""
 
 from dataclasses import replace
 
@@ -49,13 +49,13 @@ def dealt_near(assignor: Assignor, group: Given) -> Assignment:
 @heeding
 @quick
 @given(group=groups())
-def test_every_partition_goes_to_one_member_as_evenly_as_without_racks(
+def test_every_partition_has_one_owner_as_balanced_as_without_racks(
     assignor: Assignor, group: Given
 ) -> None:
     _, counts, racks = group
     dealt = dealt_near(assignor, group)
     assert sorted(place for share in dealt.values() for place in share) == sorted(racks)
-    # Range is even within each topic, the sticky ones over all of them.
+    # Range is balanced within each topic, sticky assignors over all of them.
     for topics in [[each] for each in counts] if assignor is RANGE else [list(counts)]:
         shares = [sum(place.topic in topics for place in share) for share in dealt.values()]
         assert max(shares) - min(shares) <= 1
@@ -63,8 +63,8 @@ def test_every_partition_goes_to_one_member_as_evenly_as_without_racks(
 
 @quick
 @given(group=groups())
-def test_what_is_settled_stays_settled(group: Given) -> None:
-    """Or a cooperative group, which rebalances after each move, would never come to rest."""
+def test_assignment_is_stable(group: Given) -> None:
+    """Otherwise a cooperative group, which rebalances after each move, would never be stable."""
     members, counts, racks = group
     for assignor in (STICKY, COOPERATIVE_STICKY):
         owned = dealt_near(assignor, group)
@@ -80,7 +80,7 @@ def test_what_is_settled_stays_settled(group: Given) -> None:
 
 @quick
 @given(group=groups())
-def test_no_partition_of_a_sticky_group_is_far_from_its_owner_while_somebody_near_has_room(
+def test_no_partition_of_a_sticky_group_is_in_another_rack_while_a_near_member_has_capacity(
     group: Given,
 ) -> None:
     members, _, racks = group
@@ -90,7 +90,7 @@ def test_no_partition_of_a_sticky_group_is_far_from_its_owner_while_somebody_nea
         for place in dealt[owner.member_id]:
             if owner.rack_id and not is_near(owner, place, racks):
                 near = [each for each in members if each.rack_id and is_near(each, place, racks)]
-                # Full is who has what everybody has, unless the owner has more than that.
+                # A member is full with the common share, unless the owner has more.
                 assert all(
                     len(dealt[each.member_id]) >= max(least, len(dealt[owner.member_id]) - 1)
                     for each in near

@@ -1,4 +1,4 @@
-"""Whatever the bytes: a batch is read, or refused with a batch error."""
+"""Arbitrary bytes: a batch is read, or rejected with a batch error."""
 
 from contextlib import suppress
 
@@ -36,7 +36,9 @@ RECORDS = st.lists(
 
 
 @given(RECORDS, CODECS, st.integers(0, 2**50))
-def test_built_batches_read_back(records: list[Record], codec: Codec, base_offset: int) -> None:
+def test_built_batches_survive_a_round_trip(
+    records: list[Record], codec: Codec, base_offset: int
+) -> None:
     batch = build_batch(records, codec=codec, base_offset=base_offset)
     header = read_header(batch)
     found = list(read_records(batch, header))
@@ -47,7 +49,9 @@ def test_built_batches_read_back(records: list[Record], codec: Codec, base_offse
 
 
 @given(RECORDS, CODECS, st.integers(62, 600))
-def test_columns_lose_nothing(records: list[Record], codec: Codec, batch_bytes: int) -> None:
+def test_columns_survive_a_round_trip(
+    records: list[Record], codec: Codec, batch_bytes: int
+) -> None:
     decoded = decode_batches(build_batch(records))
     decoded.validate(full=True)
     log = bytearray()
@@ -59,7 +63,7 @@ def test_columns_lose_nothing(records: list[Record], codec: Codec, batch_bytes: 
 
 
 @given(RECORDS, st.integers(0, 30), st.integers(0, 30), st.integers(62, 400))
-def test_a_slice_encodes_as_its_rows(
+def test_slice_is_encoded_like_its_rows(
     records: list[Record], start: int, length: int, batch_bytes: int
 ) -> None:
     sliced = decode_batches(build_batch(records)).slice(start, length)
@@ -102,10 +106,10 @@ def test_recompressed_records_stay_the_same(
 
 @settings(max_examples=300)
 @given(RECORDS, CODECS, st.data())
-def test_a_damaged_batch_is_read_or_refused(
+def test_corrupt_batch_is_read_or_rejected(
     records: list[Record], codec: Codec, data: st.DataObject
 ) -> None:
-    """With its CRC made good, so that the damage reaches codecs and kernel."""
+    """With a valid CRC, so that the corruption reaches codecs and kernel."""
     batch = bytearray(build_batch(records, codec=codec))
     for _ in range(data.draw(st.integers(1, 4))):
         position = data.draw(st.integers(0, len(batch) - 1))
@@ -132,7 +136,7 @@ def test_a_damaged_batch_is_read_or_refused(
 
 @settings(max_examples=300)
 @given(CODECS, st.binary(max_size=300), st.integers(0, 300))
-def test_noise_unpacks_within_the_limit_or_is_refused(
+def test_random_bytes_decompress_within_the_limit_or_are_rejected(
     codec: Codec, noise: bytes, limit_bytes: int
 ) -> None:
     with suppress(BatchError):
@@ -141,7 +145,7 @@ def test_noise_unpacks_within_the_limit_or_is_refused(
 
 @settings(max_examples=300)
 @given(CODECS, st.binary(max_size=2000), st.data())
-def test_damaged_streams_unpack_within_the_limit_or_are_refused(
+def test_corrupt_streams_decompress_within_the_limit_or_are_rejected(
     codec: Codec, plain: bytes, data: st.DataObject
 ) -> None:
     packed = bytearray(compress(codec, plain))

@@ -1,4 +1,4 @@
-"""A segment that a crash left, judged in runs and batch by batch: the same verdict."""
+"""Recovery of a segment in runs and batch by batch gives the same result."""
 
 import random
 from pathlib import PurePath
@@ -25,7 +25,7 @@ NO_EPOCH_THAT_ANY_BATCH_HAS = -2
 
 
 class OneByOne(RecoveryChecker):
-    """Wants to see each batch itself, because it is of another epoch."""
+    """Checks each batch itself, by reporting another leader epoch."""
 
     @property
     def leader_epoch(self) -> int:
@@ -34,7 +34,7 @@ class OneByOne(RecoveryChecker):
 
 @st.composite
 def contents(draw: st.DrawFn) -> bytes:
-    """Batches as a log has them, perhaps with a few bits that changed, perhaps torn."""
+    """Return batches as in a log, perhaps with a few bits changed, perhaps torn."""
     log, offset, epoch = bytearray(), BASE_OFFSET, 0
     for _ in range(draw(st.integers(1, 12))):
         epoch += draw(st.sampled_from([0, 0, 0, 0, 1, -1]))
@@ -59,13 +59,17 @@ def contents(draw: st.DrawFn) -> bytes:
 
 @settings(max_examples=400)
 @given(contents(), st.sampled_from([0, 100, 500]))
-def test_runs_and_single_batches_are_judged_alike(content: bytes, interval: int) -> None:
+def test_runs_and_single_batches_give_the_same_result(content: bytes, interval: int) -> None:
     """RC-1"""
-    assert verdict(content, RecoveryChecker, interval) == verdict(content, OneByOne, interval)
+    assert recovery_result(content, RecoveryChecker, interval) == recovery_result(
+        content, OneByOne, interval
+    )
 
 
-def verdict(content: bytes, kind: type[RecoveryChecker], interval: int) -> tuple[object, ...]:
-    """All that a recovery decides, and all that it writes."""
+def recovery_result(
+    content: bytes, kind: type[RecoveryChecker], interval: int
+) -> tuple[object, ...]:
+    """Return everything that a recovery decides and writes."""
     disk = LossyDisk(random.Random(1))
     disk.make_directory(FOLDER)
     path = segment_files.path_of(FOLDER, BASE_OFFSET, segment_files.LOG)

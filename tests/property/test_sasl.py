@@ -1,4 +1,4 @@
-"""SASL with any names, passwords and bytes: what is not a login is refused by name."""
+"""SASL with any names, passwords and bytes: invalid input is rejected with a SASL error."""
 
 import random
 from contextlib import suppress
@@ -28,7 +28,7 @@ def rng(seed: int) -> SeededRandom:
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
 MECHANISMS = st.sampled_from(list(ScramMechanism))
-# What looks like SCRAM for a while finds more than bytes do.
+# Input that looks like SCRAM for a while finds more than random bytes.
 ALMOST = st.lists(
     st.sampled_from(
         [
@@ -54,7 +54,7 @@ TOKENS = st.binary(max_size=100) | ALMOST
 
 @given(mechanism=MECHANISMS, user=NAMES, password=NAMES, wrong=NAMES, seed=st.integers(0, 99))
 @settings(max_examples=40)
-def test_only_the_right_password_logs_in(
+def test_only_the_right_password_authenticates_with_scram(
     mechanism: ScramMechanism, user: str, password: str, wrong: str, seed: int
 ) -> None:
     salt = rng(seed).bytes(20)
@@ -72,7 +72,9 @@ def test_only_the_right_password_logs_in(
 
 
 @given(user=NAMES, password=NAMES, wrong=NAMES)
-def test_plain_takes_the_right_password_only(user: str, password: str, wrong: str) -> None:
+def test_only_the_right_password_authenticates_with_plain(
+    user: str, password: str, wrong: str
+) -> None:
     verify = passwords({user: password})
     for tried in (password, wrong):
         server = PlainServer(verify)
@@ -84,7 +86,7 @@ def test_plain_takes_the_right_password_only(user: str, password: str, wrong: st
 
 
 @given(tokens=st.lists(TOKENS, max_size=3), mechanism=MECHANISMS)
-def test_any_tokens_are_refused_by_name_and_log_nobody_in(
+def test_arbitrary_tokens_are_rejected_and_never_authenticate(
     tokens: list[bytes], mechanism: ScramMechanism
 ) -> None:
     kept = ScramCredential(salt=b"s", stored_key=b"k" * 64, server_key=b"k", iterations=4096)
@@ -98,7 +100,7 @@ def test_any_tokens_are_refused_by_name_and_log_nobody_in(
 
 
 @given(tokens=st.lists(TOKENS, max_size=3), mechanism=MECHANISMS)
-def test_any_challenges_are_refused_by_name(tokens: list[bytes], mechanism: ScramMechanism) -> None:
+def test_arbitrary_challenges_are_rejected(tokens: list[bytes], mechanism: ScramMechanism) -> None:
     client = ScramClient(mechanism, "alice", "secret", rng(1))
     for token in tokens:
         with suppress(SaslRefused):
@@ -107,7 +109,7 @@ def test_any_challenges_are_refused_by_name(tokens: list[bytes], mechanism: Scra
 
 
 @given(name=st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1))
-def test_a_name_survives_its_escaping(name: str) -> None:
+def test_name_survives_its_escaping(name: str) -> None:
     said = messages.client_first(name, "abc")
     read = messages.read_client_first((said.header + said.bare).encode())
     assert read.user == name
@@ -115,13 +117,13 @@ def test_a_name_survives_its_escaping(name: str) -> None:
 
 
 @given(st.text())
-def test_any_text_is_a_credential_or_refused(text: str) -> None:
+def test_arbitrary_text_is_a_credential_or_rejected(text: str) -> None:
     with suppress(InvalidSetting):
         read_credential(text)
 
 
 @given(st.text(), st.text(max_size=20))
-def test_any_text_is_a_login_or_refused(text: str, password: str) -> None:
+def test_arbitrary_text_is_a_jaas_config_or_rejected(text: str, password: str) -> None:
     with suppress(InvalidSetting):
         read_jaas(text)
     escaped = password.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,4 +1,4 @@
-"""Whatever is sent to a listener with SASL, nobody is let in who has not shown a password."""
+"""No client is admitted to a SASL listener without a password, whatever it sends."""
 
 import struct
 from contextlib import suppress
@@ -32,7 +32,7 @@ MESSAGES: st.SearchStrategy[tuple[Message, int]] = st.one_of(
     st.just((ApiVersionsRequest(), 0)),
     st.just((MetadataRequest(topics=None), 9)),
 )
-# Any bytes, and bytes that begin as requests do.
+# Random bytes, and bytes that begin like requests.
 FRAMES = st.binary(max_size=60) | st.tuples(
     st.sampled_from([0, 3, 17, 18, 36]), st.integers(-1, 5), st.binary(max_size=30)
 ).map(lambda parts: struct.pack(">hhih", parts[0], parts[1], 1, -1) + parts[2])
@@ -40,12 +40,12 @@ FRAMES = st.binary(max_size=60) | st.tuples(
 
 @given(steps=st.lists(MESSAGES | FRAMES, max_size=8), delay_ms=st.sampled_from([0, DELAY_MS]))
 @settings(max_examples=150, deadline=None)
-def test_nobody_is_let_in_without_a_password(
+def test_no_client_is_admitted_without_a_password(
     steps: list[tuple[Message, int] | bytes], delay_ms: int
 ) -> None:
     lab = SaslAuthenticatorLab(delay_ms=delay_ms, lab=LAB)
     for step in steps:
-        # A connection that breaks the rules ends, by name; another failure would be ours.
+        # A protocol violation closes the connection; any other failure is a bug.
         with suppress(ProtocolError, ConnectionLost):
             if isinstance(step, bytes):
                 lab.raw(step)

@@ -1,11 +1,12 @@
-"""A folder whose files come, go and change their times, read batch after batch."""
+"""A directory whose files appear, disappear and change their times, read batch by batch."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.connect.seen_files import FolderFile, SeenFiles
 
-# A file comes at a time, or the one with that index goes or gets another time, or all is read on.
+# A file appears at a time, or the one with that index disappears or gets another time, or all is
+# read.
 COME, GO, TOUCH, READ = range(4)
 STEPS = st.lists(
     st.tuples(st.sampled_from((COME, COME, GO, TOUCH, READ)), st.integers(0, 30)), max_size=60
@@ -13,7 +14,7 @@ STEPS = st.lists(
 
 
 class Folder:
-    """As a source looks at it."""
+    """Directory as a source sees it."""
 
     def __init__(self, marks_max: int, limit: int) -> None:
         self.marks_max, self.limit = marks_max, limit
@@ -72,7 +73,7 @@ def test_every_file_is_read_once_whatever_the_clock_does(
 
 
 @given(STEPS, st.integers(1, 5), st.integers(1, 5))
-def test_of_more_files_than_there_are_marks_every_one_is_read_once_while_the_clock_goes_on(
+def test_every_file_is_read_once_even_if_there_are_more_than_tracked(
     steps: list[tuple[int, int]], limit: int, marks_max: int
 ) -> None:
     folder = Folder(marks_max=marks_max, limit=limit)

@@ -1,4 +1,4 @@
-"""Codecs of the small files: what is written is read, and any bytes are read or named corrupt."""
+"""Codecs of the small files: round trips, and arbitrary bytes are decoded or corrupt."""
 
 import random
 from collections.abc import Callable
@@ -63,7 +63,7 @@ DECODERS: list[Callable[[bytes], object]] = [
     content=st.binary(max_size=80)
     | st.text("012 \n-=:\\uversionid.topc_#A", max_size=80).map(str.encode)
 )
-def test_any_bytes_are_read_or_named_corrupt(
+def test_arbitrary_bytes_are_decoded_or_corrupt(
     decode: Callable[[bytes], object], content: bytes
 ) -> None:
     try:
@@ -73,12 +73,12 @@ def test_any_bytes_are_read_or_named_corrupt(
 
 
 @given(st.dictionaries(PARTITIONS, OFFSETS, max_size=8))
-def test_offset_checkpoints_are_read_as_written(offsets: dict[TopicPartition, int]) -> None:
+def test_offset_checkpoints_survive_a_round_trip(offsets: dict[TopicPartition, int]) -> None:
     assert checkpoints.decode_offsets(checkpoints.encode_offsets(offsets)) == offsets
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 99)), max_size=12))
-def test_epochs_rise_in_both_columns_and_are_read_as_written(
+def test_epochs_rise_in_both_columns_and_survive_a_round_trip(
     assigned: list[tuple[int, int]],
 ) -> None:
     """EP-2"""
@@ -97,7 +97,7 @@ def test_epochs_rise_in_both_columns_and_are_read_as_written(
     st.integers(0, 99),
     st.integers(0, 99),
 )
-def test_cutting_epochs_leaves_the_epoch_of_every_offset_between(
+def test_truncation_keeps_the_epoch_of_every_offset_between(
     assigned: list[tuple[int, int]], start_offset: int, end_offset: int
 ) -> None:
     """EP-2"""
@@ -113,7 +113,7 @@ def test_cutting_epochs_leaves_the_epoch_of_every_offset_between(
 
 
 @given(st.lists(st.builds(EpochEntry, st.integers(0, 9), st.integers(0, 99)), max_size=8))
-def test_the_end_of_an_epoch_is_the_first_offset_of_a_later_one(
+def test_epoch_end_is_the_first_offset_of_a_later_epoch(
     assigned: list[EpochEntry],
 ) -> None:
     """EP-3, by walking over all offsets"""
@@ -126,12 +126,12 @@ def test_the_end_of_an_epoch_is_the_first_offset_of_a_later_one(
 
 
 @given(st.lists(ENTRIES, max_size=5))
-def test_snapshots_are_read_as_written(entries: list[ProducerEntry]) -> None:
+def test_snapshots_survive_a_round_trip(entries: list[ProducerEntry]) -> None:
     assert producer_snapshot.decode(producer_snapshot.encode(entries)) == entries
 
 
 @given(st.integers(0, 2**31 - 1), TEXTS, st.none() | TOPIC_IDS.map(str))
-def test_meta_properties_are_read_as_written(
+def test_meta_properties_survive_a_round_trip(
     node_id: int, cluster_id: str, directory_id: str | None
 ) -> None:
     meta = MetaProperties(node_id=node_id, cluster_id=cluster_id, directory_id=directory_id)
@@ -139,17 +139,17 @@ def test_meta_properties_are_read_as_written(
 
 
 @given(st.dictionaries(TEXTS, TEXTS, max_size=5))
-def test_properties_are_read_as_written(values: dict[str, str]) -> None:
+def test_properties_survive_a_round_trip(values: dict[str, str]) -> None:
     assert parse_properties(format_properties(values)) == values
 
 
 @given(TOPIC_IDS)
-def test_partition_metadata_is_read_as_written(topic_id: TopicId) -> None:
+def test_partition_metadata_survives_a_round_trip(topic_id: TopicId) -> None:
     assert partition_metadata_file.decode(partition_metadata_file.encode(topic_id)) == topic_id
 
 
 @given(PARTITIONS, st.binary(min_size=16, max_size=16))
-def test_folder_names_are_read_as_written(partition: TopicPartition, unique: bytes) -> None:
+def test_directory_names_survive_a_round_trip(partition: TopicPartition, unique: bytes) -> None:
     assert parse_directory_name(live_name(partition)) == PartitionDirectory(
         partition, DirectoryKind.LIVE
     )
@@ -162,7 +162,7 @@ def test_folder_names_are_read_as_written(partition: TopicPartition, unique: byt
     st.integers(0, 60),
     st.integers(1, 30),
 )
-def test_an_index_finds_what_a_look_at_every_entry_finds(
+def test_transaction_index_lookup_equals_a_scan(
     steps: list[tuple[int, int]], fetch_offset: int, count: int
 ) -> None:
     """LSO-2"""

@@ -1,4 +1,4 @@
-"""Any bytes on a connection that should speak TLS: they end it, or more is waited for."""
+"""Arbitrary bytes on a TLS connection end it, or more are awaited."""
 
 import socket
 
@@ -24,7 +24,7 @@ CLIENT = client_context(SslSettings(ssl_truststore_certificates=Password(AUTHORI
 SCRATCH = memoryview(bytearray(SCRATCH_BYTES))
 ROOM = memoryview(bytearray(4_096))
 
-# Some begin as records of TLS do: handshake, alert, data.
+# Some begin like TLS records: handshake, alert, data.
 NOISE = st.one_of(
     st.binary(max_size=300),
     st.builds(
@@ -36,7 +36,7 @@ NOISE = st.one_of(
 
 
 @given(st.lists(NOISE, min_size=1, max_size=4))
-def test_noise_instead_of_a_handshake_is_refused_or_waited_on(noise: list[bytes]) -> None:
+def test_random_bytes_instead_of_a_handshake_are_rejected_or_incomplete(noise: list[bytes]) -> None:
     ours, theirs = socket.socketpair()
     channel = TlsTransportLayer(ours, LISTENER, SCRATCH)
     try:
@@ -51,7 +51,9 @@ def test_noise_instead_of_a_handshake_is_refused_or_waited_on(noise: list[bytes]
 
 
 @given(st.lists(NOISE, min_size=1, max_size=4))
-def test_noise_after_a_handshake_ends_the_connection_or_is_waited_on(noise: list[bytes]) -> None:
+def test_random_bytes_after_a_handshake_end_the_connection_or_are_incomplete(
+    noise: list[bytes],
+) -> None:
     ours, theirs = socket.socketpair()
     channel = TlsTransportLayer(ours, LISTENER, SCRATCH)
     client = TlsTransportLayer(theirs, CLIENT, SCRATCH, server_name="localhost")
@@ -62,7 +64,7 @@ def test_noise_after_a_handshake_ends_the_connection_or_is_waited_on(noise: list
         assert channel.receive_into(ROOM) == len(b"before")
         for piece in noise:
             theirs.send(piece)
-            # Nobody can make such bytes up without the key.
+            # Such bytes cannot be forged without the key.
             assert not channel.receive_into(ROOM)
     except ConnectionLost:
         pass
@@ -72,7 +74,7 @@ def test_noise_after_a_handshake_ends_the_connection_or_is_waited_on(noise: list
 
 
 @given(st.lists(st.binary(max_size=40_000), max_size=6), st.integers(1, 5_000))
-def test_whatever_one_end_sends_the_other_receives(pieces: list[bytes], room_bytes: int) -> None:
+def test_data_survives_the_connection(pieces: list[bytes], room_bytes: int) -> None:
     ours, theirs = socket.socketpair()
     channel = TlsTransportLayer(ours, LISTENER, SCRATCH)
     client = TlsTransportLayer(theirs, CLIENT, SCRATCH, server_name="localhost")

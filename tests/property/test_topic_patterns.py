@@ -1,4 +1,4 @@
-"""Our expressions against Python's own, where both mean the same."""
+"""Topic patterns compared with Python's regular expressions, where both mean the same."""
 
 import re
 
@@ -28,7 +28,7 @@ def expressions() -> st.SearchStrategy[str]:
 
 @settings(max_examples=300)
 @given(expressions(), st.lists(st.text("ab1-._", max_size=6), min_size=1, max_size=8))
-def test_names_match_as_they_do_in_python(regex: str, names: list[str]) -> None:
+def test_names_match_as_in_python(regex: str, names: list[str]) -> None:
     pattern, judge = TopicPattern(regex), re.compile(regex, re.ASCII)
     for name in names:
         # Python's \b is wrong about the empty text before 3.14.
@@ -38,7 +38,7 @@ def test_names_match_as_they_do_in_python(regex: str, names: list[str]) -> None:
 
 @settings(max_examples=300)
 @given(st.text("ab(|)[]{}^$*+?\\.,-12:?PQEpdx<>imsU", max_size=12))
-def test_any_text_is_an_expression_or_is_refused(regex: str) -> None:
+def test_arbitrary_text_is_a_pattern_or_rejected(regex: str) -> None:
     try:
         TopicPattern(regex).matches("ab-1")
     except InvalidPattern:

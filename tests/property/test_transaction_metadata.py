@@ -1,4 +1,4 @@
-"""Any transaction survives its record, whatever moves led to it."""
+"""Transaction metadata survives its record after any transitions."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from headwater.coordinator.transaction.transaction_metadata import (
     TransactionMetadata,
     metadata_of,
 )
-from headwater.coordinator.transaction.transaction_states import MAY_FOLLOW, TransactionState
+from headwater.coordinator.transaction.transaction_states import TRANSITIONS, TransactionState
 
 STATES = TransactionState
 NOW = st.integers(0, 2**40)
@@ -23,7 +23,7 @@ PARTITIONS = st.lists(
 
 @st.composite
 def moved(draw: st.DrawFn) -> TransactionMetadata:
-    """A transactional id after some legal moves."""
+    """Return a transactional id after some legal transitions."""
     state = TransactionMetadata(
         transactional_id=draw(st.text(min_size=1, max_size=20)),
         producer_id=ProducerId(draw(st.integers(0, 2**62))),
@@ -33,7 +33,7 @@ def moved(draw: st.DrawFn) -> TransactionMetadata:
         last_update_ms=draw(NOW),
     )
     for _ in range(draw(st.integers(0, 12))):
-        following = [each for each in MAY_FOLLOW[state.state] if each is not STATES.DEAD]
+        following = [each for each in TRANSITIONS[state.state] if each is not STATES.DEAD]
         state = _move(draw, state, draw(st.sampled_from(following)))
     return state
 
@@ -57,7 +57,7 @@ def _move(draw: st.DrawFn, state: TransactionMetadata, to: TransactionState) -> 
 
 
 @given(moved())
-def test_a_record_says_everything_but_the_last_epoch(state: TransactionMetadata) -> None:
+def test_record_has_everything_except_the_last_epoch(state: TransactionMetadata) -> None:
     """TX-1."""
     read = TRANSACTION_RECORDS.decode(*TRANSACTION_RECORDS.encode(state.record()))
     assert isinstance(read, TransactionLogRecord)

@@ -1,11 +1,11 @@
 """Run simulators from one integer.
 
-    python -m tests.simulation --seed 7                   all of them
-    python -m tests.simulation groups --seed 7            those with `groups` in their name
+    python -m tests.simulation --seed 7                    all of them
+    python -m tests.simulation groups --seed 7             those with `groups` in their name
     python -m tests.simulation offsets --seed 1 --seeds 50
-    python -m tests.simulation offsets --seed 7 --trace   every step
+    python -m tests.simulation offsets --seed 7 --trace    every step
 
-The same seed gives the same run, whatever the hash seed: a failing one is a bug report.
+The same seed gives the same run, whatever the hash seed: a failing seed is a bug report.
 """
 
 import argparse
@@ -56,6 +56,6 @@ def lived(name: str, simulator: Simulator, seed: int, *, shows_trace: bool) -> b
 
 
 if __name__ == "__main__":
-    # What brokers say of disks and appends that fail is not news here.
+    # Brokers log failing disks and appends all the time here.
     logging.getLogger("headwater").setLevel(logging.CRITICAL)
     sys.exit(main())

@@ -1,7 +1,6 @@
 """All simulators by name, each a function of one seed.
 
-A new one belongs here: `make sim`, `make sim-night` and whoever wants to run all of them look
-nowhere else.
+Add a new simulator here: `make sim` and `make sim-night` use this list.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +21,7 @@ from tests.simulation.simulators import (
 
 
 class Outcome(Protocol):
-    """How a run ended; `failure` is None when every check held."""
+    """How a run ended; `failure` is None if every check held."""
 
     @property
     def trace(self) -> list[str]: ...
@@ -49,7 +48,7 @@ SIMULATORS: Final[Mapping[str, Simulator]] = {
 
 
 def named(part: str) -> dict[str, Simulator]:
-    """Those whose name contains a text; all, if it is empty."""
+    """Return simulators whose name contains a text; all if it is empty."""
     return {name: simulator for name, simulator in SIMULATORS.items() if part in name}
 
 

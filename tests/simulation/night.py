@@ -1,9 +1,9 @@
-"""As many seeds as some minutes hold, over all simulators, in a few processes.
+"""Run as many seeds as fit into some minutes, over all simulators, in a few processes.
 
     python -m tests.simulation.night --minutes 30
 
-Every night begins at other seeds, so that what one night did not find another may. Simulators get
-equal time, whatever a seed of each takes. Failures are told as commands that replay them.
+Every night starts at other seeds. Simulators get equal time, whatever a seed of each takes.
+Failures are printed as commands that replay them.
 """
 
 import argparse
@@ -23,7 +23,7 @@ _MOST_FAILURES = 5
 
 @dataclass(slots=True)
 class Shift:
-    """What one process has done of a night."""
+    """Results of one process."""
 
     seeds: Counter[str] = field(default_factory=Counter)
     spent_us: Counter[str] = field(default_factory=Counter)
@@ -31,7 +31,7 @@ class Shift:
 
 
 def work(part: str, first_seed: int, stride: int, deadline_s: float) -> Shift:
-    """Live seed after seed until the time is over, or too much has failed."""
+    """Run seed after seed until the time is over, or too much has failed."""
     logging.getLogger("headwater").setLevel(logging.CRITICAL)
     simulators = named(part)
     shift = Shift()
@@ -42,7 +42,7 @@ def work(part: str, first_seed: int, stride: int, deadline_s: float) -> Shift:
         next_seed[name] += stride
         began_s = time.monotonic()
         outcome = simulators[name](seed)
-        # Never nothing, or one simulator would be chosen for ever.
+        # Never 0, or one simulator would be chosen forever.
         shift.spent_us[name] += max(1, round(1_000_000 * (time.monotonic() - began_s)))
         shift.seeds[name] += 1
         if outcome.failure is not None:

@@ -1,4 +1,4 @@
-"""Classic groups through many random storms, each from one seed.
+"""Classic groups under faults, from many seeds.
 
 A failure names its seed: `python -m tests.simulation.simulators.classic_groups --seed N --trace`
 shows every step.
@@ -22,19 +22,19 @@ def live(first_seed: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("first_seed", range(1, 101, CHUNK))
-def test_every_promise_holds_over_storms(first_seed: int) -> None:
+def test_classic_groups_keep_their_invariants_under_faults(first_seed: int) -> None:
     """GR-1 to GR-17."""
     live(first_seed, CHUNK)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first_seed", range(1000, 1500, 50))
-def test_every_promise_holds_over_many_storms(first_seed: int) -> None:
+def test_classic_groups_keep_their_invariants_over_many_seeds(first_seed: int) -> None:
     live(first_seed, 50)
 
 
-def test_a_storm_is_a_storm() -> None:
-    """Members sync, are fenced, and lose their coordinator, or nothing would be shown."""
+def test_the_simulator_reaches_syncs_fencing_and_coordinator_failures() -> None:
+    """Otherwise it would show nothing."""
     outcome = run(4)
     assert outcome.syncs > 20
     assert outcome.fences > 3

@@ -1,7 +1,7 @@
-"""Bugs of the kind that people make, each in one place of the shipped code: the storms find them.
+"""Typical bugs, each planted in one place of the shipped code: the simulator finds them.
 
-What a reader would get wrong: a mutation need not fail in every story. It must in one of the first
-few, and by a check, not by an exception of the mutant's own.
+Note: a mutation need not fail in every run. It must in one of the first few, and by a check, not by
+an exception of its own.
 """
 
 from collections.abc import Callable, Mapping
@@ -76,8 +76,8 @@ def deleted_folders_stay(patch: pytest.MonkeyPatch) -> None:
 
 
 def namesakes_folders_are_taken(patch: pytest.MonkeyPatch) -> None:
-    nobody: list[LogDirectory] = []
-    patch.setattr(ReplicaManager, "_strays", lambda *_: nobody)
+    none: list[LogDirectory] = []
+    patch.setattr(ReplicaManager, "_strays", lambda *_: none)
 
 
 def coordinator_answers_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def coordinator_answers_before_it_is_committed(patch: pytest.MonkeyPatch) -> Non
 
 
 def everybody_owns_everything(patch: pytest.MonkeyPatch) -> None:
-    """In two places: what others have is not given away, whatever the assignor wants."""
+    """In two places, since the assignor alone cannot assign owned partitions twice."""
 
     def generous(
         members: Mapping[str, MemberSpec], topics: tuple[TopicId, ...], counts: PartitionCounts
@@ -115,13 +115,11 @@ def everybody_owns_everything(patch: pytest.MonkeyPatch) -> None:
         everybody_owns_everything,
     ],
 )
-def test_a_bug_in_the_shipped_code_is_found(
-    mutate: Mutate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_planted_bug_is_found(mutate: Mutate, monkeypatch: pytest.MonkeyPatch) -> None:
     mutate(monkeypatch)
     for seed in range(1, _MOST_STORIES + 1):
         failure = run(seed).failure
         if failure is not None and "CheckFailed" in failure:
             print(f"seed {seed}: {failure.strip().splitlines()[-1]}")
             return
-    pytest.fail("nobody noticed")
+    pytest.fail("not noticed")

@@ -1,4 +1,4 @@
-"""Whole clusters in storms; and that each check notices its fault."""
+"""Whole clusters under faults; and that each check notices its fault."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ SEEDS = range(1, 17)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_cluster_keeps_its_promises(seed: int) -> None:
+def test_a_cluster_keeps_its_guarantees(seed: int) -> None:
     outcome = run(seed)
     assert outcome.failure is None, f"{outcome.failure}\nseed {seed}"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first_seed", range(1_000, 9_000, 1_000))
-def test_a_cluster_keeps_its_promises_over_many_lives(first_seed: int) -> None:
+def test_a_cluster_keeps_its_guarantees_over_many_seeds(first_seed: int) -> None:
     for seed in range(first_seed, first_seed + 25):
         outcome = run(seed, steps=300)
         assert outcome.failure is None, f"{outcome.failure}\nseed {seed}"
 
 
-def test_one_seed_is_one_story_whatever_the_hash_seed() -> None:
+def test_a_seed_gives_the_same_run_whatever_the_hash_seed() -> None:
     stories = [
         subprocess.run(
             [sys.executable, "-m", "tests.simulation", "cluster", "--seed", "5", "--trace"],
@@ -69,11 +69,11 @@ def test_one_seed_is_one_story_whatever_the_hash_seed() -> None:
     assert len(stories[0].splitlines()) > 20
 
 
-# Each check, and a fault that is planted into a cluster in fair weather for it to notice.
+# Each check, and a fault that is planted into a healthy cluster for it to notice.
 
 
 def noticed(plant: Callable[[ClusterLife], None]) -> str:
-    """What the checks say of a cluster after something was done to it."""
+    """What the checks report after something was done to a cluster."""
     life = ClusterLife(2, is_changed=False)
     life.lab.time.weather = CALM
     life.pass_time(3_000)
@@ -93,7 +93,7 @@ def look_until_the_end(life: ClusterLife) -> None:
 
 @pytest.fixture(scope="module")
 def rested() -> ClusterLife:
-    """A cluster that nothing has befallen, after a while, at rest."""
+    """A cluster without faults, after a while, idle."""
     life = ClusterLife(2)
     life.lab.time.weather = CALM
     life.pass_time(6_000)
@@ -101,7 +101,7 @@ def rested() -> ClusterLife:
     return life
 
 
-def test_nothing_is_noticed_where_nothing_is_wrong(rested: ClusterLife) -> None:
+def test_nothing_is_reported_without_a_fault(rested: ClusterLife) -> None:
     """A simulator in which nothing happens finds nothing."""
     told = rested.told
     assert len(told.places) > 20
@@ -118,11 +118,11 @@ def test_nothing_is_noticed_where_nothing_is_wrong(rested: ClusterLife) -> None:
 
 def other_owner(told: Told) -> None:
     (group, epoch, number), _ = next(iter(told.owners.items()))
-    told.own(group, epoch, [number], "somebody else")
+    told.own(group, epoch, [number], "another member")
 
 
 def lost_commit(told: Told) -> None:
-    told.committed["a group that nobody has written down"] = 7
+    told.committed["a group without commits"] = 7
 
 
 def lost_commit_of_a_member(told: Told) -> None:
@@ -182,7 +182,7 @@ def vanished_from_a_namesake(told: Told) -> None:
         (vanished_from_a_namesake, "acknowledged b'acknowledged' in incarnation"),
     ],
 )
-def test_what_is_not_as_it_was_told_is_noticed_at_rest(
+def test_wrong_content_is_noticed_when_idle(
     rested: ClusterLife, plant: Callable[[Told], None], complaint: str
 ) -> None:
     told = copy.deepcopy(rested.told)
@@ -198,7 +198,7 @@ def test_what_is_not_as_it_was_told_is_noticed_at_rest(
     assert complaint in str(caught.value)
 
 
-def test_a_folder_that_is_nobodys_is_noticed_at_rest(rested: ClusterLife) -> None:
+def test_a_stray_folder_is_noticed_when_idle(rested: ClusterLife) -> None:
     disk, folder = rested.lab.nodes[0].disk, DIRECTORIES[0] / "gone-0"
     disk.make_directory(folder)
     with pytest.raises(CheckFailed, match="has folders of"):
@@ -226,7 +226,7 @@ def test_two_leaders_in_one_epoch_are_noticed() -> None:
     assert " lead " in noticed(plant)
 
 
-def test_a_watermark_that_goes_back_is_noticed() -> None:
+def test_a_decreasing_high_watermark_is_noticed() -> None:
     def plant(life: ClusterLife) -> None:
         _, hosted = hosted_by(life, leads=True)
         life.lab.network.isolate(hosted.state.leader)
@@ -235,7 +235,7 @@ def test_a_watermark_that_goes_back_is_noticed() -> None:
     assert "the watermark of" in noticed(plant)
 
 
-def test_replicas_that_differ_below_the_watermark_are_noticed() -> None:
+def test_replicas_that_differ_below_the_high_watermark_are_noticed() -> None:
     def plant(life: ClusterLife) -> None:
         node, hosted = hosted_by(life, leads=False)
         first = log_of(hosted)[0]
@@ -248,7 +248,7 @@ def test_replicas_that_differ_below_the_watermark_are_noticed() -> None:
     assert "differ below" in noticed(plant)
 
 
-def test_an_in_sync_replica_that_lacks_something_is_noticed() -> None:
+def test_an_isr_member_with_missing_records_is_noticed() -> None:
     def plant(life: ClusterLife) -> None:
         node, hosted = hosted_by(life, leads=False)
         life.lab.network.isolate(node.node_id)
@@ -258,10 +258,10 @@ def test_an_in_sync_replica_that_lacks_something_is_noticed() -> None:
 
 
 def lose_everything(life: ClusterLife, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The script of the storms would spare one of the replicas."""
+    """The fault limits would spare one of the replicas."""
     for client in life.clients:
         if isinstance(client, Member):
-            # Else it would be the first to notice.
+            # Otherwise it would be the first to notice.
             monkeypatch.setattr(client, "turn", lambda: None)
     for node in life.lab.nodes:
         node.crash(loses_power=True)
@@ -271,20 +271,20 @@ def lose_everything(life: ClusterLife, monkeypatch: pytest.MonkeyPatch) -> None:
     life.pass_time(2_000)
 
 
-def test_what_was_acknowledged_and_then_lost_with_all_replicas_is_noticed(
+def test_acknowledged_records_lost_with_all_replicas_are_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert noticed(lambda life: lose_everything(life, monkeypatch)).startswith("acknowledged")
 
 
-def test_what_consumers_saw_and_what_then_vanished_is_noticed(
+def test_records_that_consumers_saw_and_that_vanished_are_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def plant(life: ClusterLife) -> None:
         for client in life.clients:
             if not isinstance(client, Consumer):
                 monkeypatch.setattr(client, "turn", lambda: None)
-        # Until nothing is under way that would still be acknowledged.
+        # Until nothing is in flight that would still be acknowledged.
         life.pass_time(1_000)
         life.told.places.clear()
         lose_everything(life, monkeypatch)
@@ -292,13 +292,13 @@ def test_what_consumers_saw_and_what_then_vanished_is_noticed(
     assert noticed(plant).startswith("seen")
 
 
-def test_a_record_that_is_there_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_duplicate_record_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def plant(life: ClusterLife) -> None:
         (producer, *_) = (each for each in life.clients if isinstance(each, Producer))
         answered = producer.answered
 
         def forget(response: Message) -> None:
-            """What it was told, but not that it has used the sequence number."""
+            """Drop what it was told, but not that it has used the sequence number."""
             values = list(producer.values)
             answered(response)
             if not producer.values:
@@ -318,10 +318,10 @@ def test_a_record_that_is_there_twice_is_noticed(monkeypatch: pytest.MonkeyPatch
         ((ApiKey.FETCH,), "are in sync in"),
     ],
 )
-def test_a_cluster_that_does_not_come_to_rest_is_noticed(
+def test_a_cluster_that_does_not_become_idle_is_noticed(
     deaf_to: tuple[ApiKey, ...], complaint: str
 ) -> None:
-    """A broker does not hear its controller, or a leader does not hear one of its followers."""
+    """A broker gets no requests of its controller, or a leader none of a follower."""
 
     def plant(life: ClusterLife) -> None:
         node, hosted = hosted_by(life, leads=True)
@@ -341,8 +341,8 @@ def test_a_cluster_that_does_not_come_to_rest_is_noticed(
     assert complaint in noticed(plant)
 
 
-def test_a_marker_that_was_acknowledged_and_not_written_is_noticed() -> None:
-    """TX-6: the coordinator takes the transaction for ended, and its records stay hidden."""
+def test_a_marker_acknowledged_and_not_written_is_noticed() -> None:
+    """TX-6: the coordinator completes the transaction, and its records stay hidden."""
 
     def lie(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         return WriteTxnMarkersResponse(
@@ -383,14 +383,14 @@ def test_a_marker_that_was_acknowledged_and_not_written_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("seed", range(1, 7))
-def test_a_cluster_on_zookeeper_keeps_its_promises(seed: int) -> None:
+def test_a_cluster_on_zookeeper_keeps_its_guarantees(seed: int) -> None:
     outcome = run_on_zookeeper(seed)
     assert outcome.failure is None, f"{outcome.failure}\nseed {seed}"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first_seed", range(1_000, 5_000, 1_000))
-def test_a_cluster_on_zookeeper_keeps_its_promises_over_many_lives(first_seed: int) -> None:
+def test_a_cluster_on_zookeeper_keeps_its_guarantees_over_many_seeds(first_seed: int) -> None:
     for seed in range(first_seed, first_seed + 25):
         outcome = run_on_zookeeper(seed, steps=300)
         assert outcome.failure is None, f"{outcome.failure}\nseed {seed}"

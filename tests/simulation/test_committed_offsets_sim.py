@@ -1,4 +1,4 @@
-"""Committed offsets through many random lives, each from one seed."""
+"""Committed offsets under random faults, from many seeds."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Consumer groups through many random lives, each from one seed. A failure names its seed."""
+"""Consumer groups under random faults, from many seeds. A failure names its seed."""
 
 import os
 import subprocess
@@ -19,18 +19,18 @@ def live(first_seed: int, count: int, steps: int) -> None:
 
 
 @pytest.mark.parametrize("first_seed", range(1, 401, CHUNK))
-def test_no_partition_has_two_readers_and_all_comes_to_rest(first_seed: int) -> None:
+def test_no_partition_has_two_readers_and_the_group_becomes_stable(first_seed: int) -> None:
     """NG-3, NG-4, NG-6, NG-7."""
     live(first_seed, CHUNK, steps=200)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first_seed", range(1000, 2000, 100))
-def test_no_partition_has_two_readers_in_long_lives(first_seed: int) -> None:
+def test_no_partition_has_two_readers_in_long_runs(first_seed: int) -> None:
     live(first_seed, 100, steps=500)
 
 
-def test_a_seed_gives_the_same_life_whatever_the_hash_seed() -> None:
+def test_a_seed_gives_the_same_run_whatever_the_hash_seed() -> None:
     program = (
         "from tests.simulation.simulators.consumer_groups import World\n"
         "world = World(7)\nworld.run(150)\nprint(*world.trace, world.lab.records, sep='\\n')"

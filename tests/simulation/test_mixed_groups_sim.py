@@ -1,4 +1,4 @@
-"""Groups between both protocols through many random lives, each from one seed."""
+"""Groups with both protocols under random faults, from many seeds."""
 
 import pytest
 
@@ -22,11 +22,11 @@ def test_no_partition_has_two_owners_while_a_group_changes_its_type(first_seed: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first_seed", range(1000, 2000, 100))
-def test_no_partition_has_two_owners_in_a_thousand_lives(first_seed: int) -> None:
+def test_no_partition_has_two_owners_over_a_thousand_seeds(first_seed: int) -> None:
     live(first_seed, 100)
 
 
-def test_lives_come_to_upgrades_and_downgrades() -> None:
+def test_runs_reach_upgrades_and_downgrades() -> None:
     """A simulator in which nothing happens finds nothing."""
     outcomes = [run(seed) for seed in range(1, 11)]
     assert sum(outcome.upgrades for outcome in outcomes) > 5

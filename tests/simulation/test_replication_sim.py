@@ -1,4 +1,4 @@
-"""One partition over three to five brokers, in storms; and that each check notices its fault."""
+"""Partitions on three to five brokers under faults; and that each check notices its fault."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ SEEDS = range(1, 17)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_replicas_keep_their_promises(seed: int) -> None:
+def test_replicas_keep_their_guarantees(seed: int) -> None:
     outcome = run(seed)
     assert outcome.failure is None, f"{outcome.failure}\nseed {seed}"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first_seed", [1_000, 2_000, 3_000, 4_000])
-def test_replicas_keep_their_promises_over_many_lives(first_seed: int) -> None:
+def test_replicas_keep_their_guarantees_over_many_seeds(first_seed: int) -> None:
     for seed in range(first_seed, first_seed + 100):
         outcome = run(seed, steps=600)
         assert outcome.failure is None, f"{outcome.failure}\nseed {seed}"
 
 
-def test_one_seed_is_one_story_whatever_the_hash_seed() -> None:
+def test_a_seed_gives_the_same_run_whatever_the_hash_seed() -> None:
     stories = [
         subprocess.run(
             [
@@ -59,15 +59,15 @@ def test_one_seed_is_one_story_whatever_the_hash_seed() -> None:
 
 
 def first_failure(*, steps: int = 400) -> str:
-    """What the checks say of a broken broker, in one of the stories."""
+    """What the checks report of a broken broker, in one of the runs."""
     for seed in range(1, 40):
         failure = run(seed, steps=steps).failure
         if failure is not None and "CheckFailed" in failure:
             return failure.strip().splitlines()[-1]
-    pytest.fail("nobody noticed")
+    pytest.fail("not noticed")
 
 
-def test_a_leader_that_waits_for_nobody_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_that_ignores_its_followers_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def everything(_: LeaderState, end_offset: int, *, min_in_sync: int, now_ms: int) -> int:  # noqa: ARG001
         return end_offset
 
@@ -76,7 +76,7 @@ def test_a_leader_that_waits_for_nobody_is_noticed(monkeypatch: pytest.MonkeyPat
     assert "lacks what" in failure or "differ below" in failure or " at " in failure
 
 
-def test_a_follower_that_cuts_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_follower_that_never_truncates_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(_: LeaderEpochFileCache, end_offset: int, leader: EpochEnd) -> int:  # noqa: ARG001
         return end_offset
 
@@ -85,11 +85,11 @@ def test_a_follower_that_cuts_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch
     assert "differ" in failure or "lacks what" in failure or " at " in failure
 
 
-def test_a_watermark_that_goes_back_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decreasing_high_watermark_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     fetched = Partition.fetched
 
     def forgetful(self: Partition, fetch: FollowerFetch) -> bool:
-        """Whoever fetched last is all that counts."""
+        """Only the last fetch counts."""
         heard = fetched(self, fetch)
         if self.log is not None:
             self.log.high_watermark = min(self.log.high_watermark, fetch.offset)
@@ -111,10 +111,10 @@ def test_two_leaders_in_one_epoch_are_noticed(monkeypatch: pytest.MonkeyPatch) -
     assert "lead in epoch" in first_failure()
 
 
-def test_counting_who_shall_join_only_when_it_is_granted_is_noticed(
+def test_ignoring_a_pending_isr_addition_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """ISR-4: the controller may have granted it, and its answer may be lost."""
+    """ISR-4: the controller may have committed it and its response may be lost."""
     propose = IsrState._propose
 
     def joining(self: IsrState, node_id: NodeId) -> object:
@@ -122,7 +122,7 @@ def test_counting_who_shall_join_only_when_it_is_granted_is_noticed(
             return None
         return propose(self, (*self.committed, node_id))
 
-    monkeypatch.setattr(IsrState, "propose_joining", joining)
+    monkeypatch.setattr(IsrState, "propose_expand", joining)
     monkeypatch.setattr(LeaderRules, "is_eligible", lambda *_: True)
     monkeypatch.setattr(LeaderState, "_is_about_to_join", lambda *_: False)
     failure = first_failure()

@@ -1,4 +1,4 @@
-"""The storage engine through many random lives, each from one seed.
+"""The storage engine under random crashes, from many seeds.
 
 A failure names its seed: `python -m tests.simulation.simulators.storage --seed N --trace` shows
 every step.
@@ -22,13 +22,13 @@ def live(first_seed: int, count: int, steps: int) -> None:
 
 
 @pytest.mark.parametrize("first_seed", range(1, 161, CHUNK))
-def test_every_promise_holds_over_crashes(first_seed: int) -> None:
+def test_logs_keep_their_guarantees_over_crashes(first_seed: int) -> None:
     live(first_seed, CHUNK, steps=150)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first_seed", range(1000, 3000, 100))
-def test_every_promise_holds_over_long_lives(first_seed: int) -> None:
+def test_logs_keep_their_guarantees_over_long_runs(first_seed: int) -> None:
     live(first_seed, 100, steps=300)
 
 

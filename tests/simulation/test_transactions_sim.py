@@ -1,4 +1,4 @@
-"""Transactions through many random lives, each from one seed.
+"""Transactions under random faults, from many seeds.
 
 A failure names its seed: `python -m tests.simulation.simulators.transactions --seed N --trace`
 shows every step.
@@ -29,11 +29,11 @@ def test_every_transaction_is_whole_or_absent_over_crashes_and_zombies(first_see
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first_seed", range(1000, 2000, 100))
-def test_every_transaction_is_whole_or_absent_in_a_thousand_runs(first_seed: int) -> None:
+def test_every_transaction_is_whole_or_absent_over_a_thousand_seeds(first_seed: int) -> None:
     live(first_seed, 100)
 
 
-def test_runs_come_to_commits_aborts_and_fenced_producers() -> None:
+def test_runs_reach_commits_aborts_and_fenced_producers() -> None:
     """A simulator in which nothing happens finds nothing."""
     told = [attempt.told for seed in range(1, 6) for attempt in run(seed).knowledge.attempts]
     assert min(told.count(outcome) for outcome in (True, False, None)) > 10

@@ -1,4 +1,4 @@
-"""Transactions on brokers that die: whole or absent, from many seeds."""
+"""Transactions on brokers that are killed: whole or absent, from many seeds."""
 
 import pytest
 

@@ -111,7 +111,7 @@ def _spec(broker: EmbeddedBroker, file: Path, checkpoint: Path, restarts: Restar
         grammar=None,
         topics=None,
     )
-    return replace(spec, checkpoint=checkpoint, restarts=restarts)
+    return replace(spec, checkpoint=str(checkpoint), restarts=restarts)
 
 
 def _supervisor(spark: "SparkSession", spec: PipelineSpec) -> Supervisor:

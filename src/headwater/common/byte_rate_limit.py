@@ -1,4 +1,4 @@
-"""A limit of bytes per second, held against what has passed of late."""
+"""Limit bytes per second, measured over the last seconds."""
 
 from collections import deque
 from typing import Final
@@ -10,24 +10,24 @@ _SAMPLE_MS: Final = 1_000
 
 
 class ByteRateLimit:
-    """What passed in the last seconds, held against a limit.
+    """Measures bytes over the last seconds against a limit.
 
-    As in Kafka, time that has not passed yet counts as if nothing had passed in it, so that the
-    first burst is not taken for the rate.
+    As in Kafka, the part of the window that has not elapsed yet counts as idle, so that the first
+    burst does not count as the rate.
     """
 
     __slots__ = ("_samples", "_total_bytes", "limit")
 
     def __init__(self, limit: int = LONG_MAX) -> None:
         self.limit = limit
-        # When each second began, and what passed in it.
+        # Start of each second, and its bytes.
         self._samples: deque[tuple[int, int]] = deque()
         self._total_bytes = 0
 
     def note(self, size_bytes: int, now_ms: int) -> None:
         if self.limit == LONG_MAX:
             return
-        self._forget(now_ms)
+        self._drop_old_samples(now_ms)
         if self._samples and now_ms - self._samples[-1][0] < _SAMPLE_MS:
             began_ms, noted_bytes = self._samples.pop()
             self._samples.append((began_ms, noted_bytes + size_bytes))
@@ -38,12 +38,12 @@ class ByteRateLimit:
     def is_exceeded(self, now_ms: int) -> bool:
         if self.limit == LONG_MAX:
             return False
-        self._forget(now_ms)
+        self._drop_old_samples(now_ms)
         if not self._samples:
             return False
         span_ms = max(now_ms - self._samples[0][0], (_SAMPLES - 1) * _SAMPLE_MS)
         return self._total_bytes * 1_000 > self.limit * span_ms
 
-    def _forget(self, now_ms: int) -> None:
+    def _drop_old_samples(self, now_ms: int) -> None:
         while self._samples and now_ms - self._samples[0][0] >= _SAMPLES * _SAMPLE_MS:
             self._total_bytes -= self._samples.popleft()[1]

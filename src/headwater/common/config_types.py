@@ -1,16 +1,16 @@
-"""The words of the config APIs: what a config belongs to, where its value comes from, its type.
+"""Types of the config APIs: resource types, config sources, value types and operations.
 
-`ConfigSource` is ordered by precedence for a reader of the numbers only by chance: a topic's or a
-group's own value wins over everything, then the lower number wins.
+Note: the numbers of `ConfigSource` are not its precedence. A topic's or group's own value wins over
+everything; among the others the lower number wins.
 """
 
 from enum import IntEnum
 
 
 class ResourceType(IntEnum):
-    """What a config belongs to. The broker resource without a name is all brokers' default.
+    """Resource that a config belongs to. BROKER without a name is the cluster-wide default.
 
-    The last three have APIs of their own, and numbers that no request for configs can name.
+    The last three have APIs of their own; no config request can name them.
     """
 
     TOPIC = 2
@@ -28,7 +28,7 @@ class ResourceType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where an effective value was found."""
+    """Source of an effective value."""
 
     TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
@@ -40,7 +40,7 @@ class ConfigSource(IntEnum):
 
 
 class ConfigType(IntEnum):
-    """The type that a client may show or check a value by."""
+    """Type of a value, for clients that display or check it."""
 
     BOOLEAN = 1
     STRING = 2
@@ -53,7 +53,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigOperation(IntEnum):
-    """What IncrementalAlterConfigs does with one value."""
+    """Operation of IncrementalAlterConfigs."""
 
     SET = 0
     DELETE = 1

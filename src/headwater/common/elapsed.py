@@ -1,10 +1,10 @@
-"""Whether it is time again for something that comes round by the wall clock.
+"""Check whether an interval has passed on the wall clock.
 
-What a reader would get wrong: that clock may be set back, by a day even, and what was due in a
-second would then be due in a day. So whatever lies in the future has passed.
+Note: that clock may be set back, even by a day, and what was due in a second would then be due in a
+day. So a time in the future counts as passed.
 """
 
 
 def has_passed(since_ms: int | None, interval_ms: int, now_ms: int) -> bool:
-    """Whether so much time has gone by since then; None is never, and long ago."""
+    """Return whether the interval has passed since `since_ms`; None means never done before."""
     return since_ms is None or not since_ms <= now_ms < since_ms + interval_ms

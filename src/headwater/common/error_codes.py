@@ -1,14 +1,14 @@
 """Kafka's error codes, as of 4.1.
 
-Whether a client may retry, and whether it should refresh its metadata first, belongs to
-the code and never to the caller: ask `ErrorCode.is_retriable` and `needs_refresh`.
+Whether a client may retry, and whether it should refresh its metadata first, depends only on the
+code: use `ErrorCode.is_retriable` and `needs_refresh`.
 """
 
 from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """One code of the wire protocol, named as Kafka names it."""
+    """Error code of the wire protocol, under Kafka's name."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0

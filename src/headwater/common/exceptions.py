@@ -1,8 +1,8 @@
-"""The exceptions of Headwater: their fault, the world's fault, never ours.
+"""Exceptions of Headwater.
 
-A broken invariant of our own is an `assert`, and an ordinary refusal is a value; only what
-cannot be answered in place is raised. Each exception that a client may hear of carries the
-`ErrorCode` that tells it.
+A broken invariant is an `assert`, and an ordinary refusal is a returned value; exceptions are for
+failures that cannot be handled in place. An exception that can reach a client has the `ErrorCode`
+that it is answered with.
 """
 
 from typing import ClassVar
@@ -11,55 +11,55 @@ from headwater.common.error_codes import ErrorCode
 
 
 class HeadwaterError(Exception):
-    """Anything that Headwater raises on purpose."""
+    """Base class of all exceptions that Headwater raises deliberately."""
 
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 class ProtocolError(HeadwaterError):
-    """The peer sent bytes that cannot be read; its connection is closed."""
+    """The peer sent malformed bytes; its connection is closed."""
 
 
 class UnsupportedInVersion(HeadwaterError):
-    """A message says something that the version it shall be written in has no field for."""
+    """A message has a value that the requested version has no field for."""
 
     code = ErrorCode.UNSUPPORTED_VERSION
 
 
 class ConnectionLost(HeadwaterError):
-    """A connection broke, or never came about; what was under way on it has no answer."""
+    """A connection failed or could not be opened; its requests in flight have no response."""
 
     code = ErrorCode.NETWORK_EXCEPTION
 
 
 class RequestTimedOut(ConnectionLost):
-    """The peer did not answer in time, and its connection was given up."""
+    """The peer did not respond in time, and its connection was closed."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
 
 
 class PeerRefused(ConnectionLost):
-    """Nobody listens at the address any more, or not yet: the host itself says so."""
+    """Connection refused: no process listens at the address."""
 
 
 class TlsRefused(ConnectionLost):
-    """One end does not trust the other, or they share no way to speak; trying again is in vain."""
+    """The TLS handshake failed, for lack of trust or a common protocol; do not retry."""
 
 
 class LoginRefused(ConnectionLost):
-    """The peer does not believe who we are; trying again would not help."""
+    """Authentication failed; do not retry."""
 
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 class MechanismRefused(ConnectionLost):
-    """The peer wants another way of logging in."""
+    """The peer does not support the SASL mechanism."""
 
     code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
 
 
 class SaslRefused(HeadwaterError):
-    """Somebody could not prove who they are. The text is for logs; `told` is for the peer."""
+    """A client failed to authenticate. The message is for logs; `told` is sent to the client."""
 
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
 
@@ -69,7 +69,7 @@ class SaslRefused(HeadwaterError):
 
 
 class NotFetched(HeadwaterError):
-    """A document of another server did not come. `may_pass` says whether asking again may help."""
+    """A document could not be fetched from another server. `may_pass` says whether to retry."""
 
     def __init__(self, reason: str, *, may_pass: bool) -> None:
         super().__init__(reason)
@@ -77,15 +77,15 @@ class NotFetched(HeadwaterError):
 
 
 class CannotListen(HeadwaterError):
-    """A listener's address is taken, unknown or not ours."""
+    """A listener's address is in use, unknown or not local."""
 
 
 class BrokerDidNotStart(HeadwaterError):
-    """The broker that a test asked for could not be started; its log says why."""
+    """A test's broker could not be started; its log says why."""
 
 
 class ServerUnavailable(HeadwaterError):
-    """A program of others that was asked for cannot be run here, or has ended."""
+    """An external program cannot be run, or has exited."""
 
 
 class InvalidSetting(HeadwaterError):
@@ -95,126 +95,126 @@ class InvalidSetting(HeadwaterError):
 
 
 class UnknownSetting(InvalidSetting):
-    """Nobody knows a setting of that name, or it cannot be obeyed here."""
+    """A setting is unknown or not supported here."""
 
 
 class StorageError(HeadwaterError):
-    """The disk failed us; the log directory it belongs to is fenced."""
+    """The disk failed; its log directory goes offline."""
 
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 class CorruptFile(StorageError):
-    """A file beside the log cannot be read as what it should be.
+    """A file beside the log is corrupt.
 
-    Whoever can rebuild the file catches this and does so; to everyone else it is a failed disk.
+    Code that can rebuild the file catches this; otherwise it counts as a disk failure.
     """
 
 
 class WrongLogDirectory(StorageError):
-    """A log directory that belongs to another node or another cluster."""
+    """A log directory belongs to another node or another cluster."""
 
 
 class DirectoryInUse(StorageError):
-    """Another process, or this one a second time, has locked the log directory."""
+    """Another process, or this one already, has locked the log directory."""
 
 
 class ControllerFenced(HeadwaterError):
-    """A change was decided by a former controller, or on an image that is no longer the newest."""
+    """A change was decided by a former controller, or on an outdated image."""
 
     code = ErrorCode.NOT_CONTROLLER
 
 
 class WriteContradicted(ControllerFenced):
-    """A write of the current controller does not fit what the store has."""
+    """A write of the current controller conflicts with the store."""
 
 
 class StoreUnreachable(HeadwaterError):
-    """The home of the cluster's facts does not answer; what was asked for may come about or not."""
+    """The metadata store does not respond; the write may or may not have happened."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
 
 
 class SessionExpired(StoreUnreachable):
-    """The session with ZooKeeper has expired; the request may be repeated in the next one."""
+    """The ZooKeeper session has expired; the request may be repeated in the next one."""
 
 
 class BrokerIdTaken(HeadwaterError):
-    """Another process is up under the same broker id."""
+    """Another process is registered under the same broker id."""
 
     code = ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
 class TooManyOpenFiles(HeadwaterError):
-    """The process has no descriptor left. The disk is well, and the request may be sent again."""
+    """The process has no file descriptor left. The disk is fine, and the request may be retried."""
 
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 class TooMuchWork(HeadwaterError):
-    """The queue of blocking work is full; the caller may try again later."""
+    """The executor's queue is full; retry later."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
 
 
 class UnreadableLog(HeadwaterError):
-    """One partition's files make no sense; the rest of its directory serves."""
+    """The files of one partition are corrupt; the rest of its log directory serves."""
 
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 class UnreadableRecord(HeadwaterError):
-    """A record of an internal topic is damaged, or newer than this broker; it is not loaded."""
+    """A record of an internal topic is corrupt or of a newer version, and is not loaded."""
 
     code = ErrorCode.NOT_COORDINATOR
 
 
 class BatchError(HeadwaterError):
-    """A record batch was refused. The subclasses name the reason."""
+    """A record batch was rejected. The subclasses name the reason."""
 
     code = ErrorCode.CORRUPT_MESSAGE
 
 
 class CorruptBatch(BatchError):
-    """Bytes that are no record batch: a bad length, a wrong CRC, a record that overruns."""
+    """Not a valid record batch: bad length, wrong CRC, or a record beyond its end."""
 
 
 class TruncatedBatch(CorruptBatch):
     """The buffer ends before the batch does.
 
-    To Kafka a request with half a batch has none, which is one too few (PV-1).
+    For Kafka, a request with an incomplete batch has no batch, which is an error (PV-1).
     """
 
     code = ErrorCode.INVALID_RECORD
 
 
 class UnsupportedMagic(BatchError):
-    """A message format older than magic 2, which Kafka 4 no longer takes, or a newer one (PV-1)."""
+    """The message format is not magic 2, the only one that Kafka 4 accepts (PV-1)."""
 
     code = ErrorCode.INVALID_RECORD
 
 
 class UnknownCodec(BatchError):
-    """The attributes name a compression codec that does not exist."""
+    """The attributes have an unknown compression codec."""
 
     code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
 class DecompressionBomb(BatchError):
-    """The records would unpack to more than the limit."""
+    """The records would decompress to more than the limit."""
 
     code = ErrorCode.MESSAGE_TOO_LARGE
 
 
 class ValidationDeferred(HeadwaterError):
-    """Validating the batch would hold the loop for too long; nothing was appended.
+    """Validating the batch would block the event loop for too long; nothing was appended.
 
-    No client sees this: the broker prepares the batch on a thread and appends it then.
+    Clients never see this: the broker prepares the batch on a thread and then appends it.
     """
 
 
 class RecordsRefused(BatchError):
-    """A batch was refused for records in it; names those, unless there are too many to look at."""
+    """A batch was rejected because of some records, which are named if few."""
 
     def __init__(self, message: str, record_indexes: tuple[int, ...] = ()) -> None:
         super().__init__(message)
@@ -228,7 +228,7 @@ class InvalidRecord(RecordsRefused):
 
 
 class InvalidTimestamp(RecordsRefused):
-    """A timestamp outside the window that the topic allows, or of the wrong type."""
+    """A timestamp is outside the range that the topic allows, or of the wrong type."""
 
     code = ErrorCode.INVALID_TIMESTAMP
 
@@ -246,19 +246,19 @@ class BatchListTooLarge(BatchError):
 
 
 class OffsetOutOfRange(HeadwaterError):
-    """The offset lies below the log's start or above its end."""
+    """The offset is below the log start or above the log end."""
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 class SequenceRefused(HeadwaterError):
-    """An idempotent producer's batch does not follow its last one."""
+    """An idempotent producer's batch is out of sequence."""
 
     code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 class ProducerEpochRefused(HeadwaterError):
-    """A producer with a newer epoch has taken over."""
+    """A producer with a newer epoch has fenced this one."""
 
     code = ErrorCode.INVALID_PRODUCER_EPOCH
 
@@ -270,18 +270,18 @@ class TransactionStateRefused(HeadwaterError):
 
 
 class ProducerMappingRefused(HeadwaterError):
-    """A producer id is not the one that its transactional id has."""
+    """The producer id does not belong to its transactional id."""
 
     code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 class CoordinatorFenced(HeadwaterError):
-    """A transaction marker came from a coordinator that has been replaced."""
+    """A transaction marker came from a fenced coordinator."""
 
     code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
 class InvalidPattern(HeadwaterError):
-    """Not a regular expression, or not one that topics can be subscribed to by."""
+    """Not a valid regular expression for a subscription."""
 
     code = ErrorCode.INVALID_REGULAR_EXPRESSION

@@ -1,7 +1,7 @@
-"""Names of things: partitions, topics, producers, nodes.
+"""Identifiers of partitions, topics, producers and nodes.
 
-A topic is written in two ways, by name and by id; an id travels as 16 bytes and is shown as
-22 characters of URL-safe base64, never as a dashed UUID.
+A topic is identified by name or by id; an id is 16 bytes on the wire and is displayed as 22
+characters of URL-safe base64, never as a UUID with dashes.
 """
 
 import base64
@@ -22,7 +22,7 @@ _ID_BYTES = 16
 
 
 class TopicPartition(NamedTuple):
-    """One partition of one topic, by name. Shown as Kafka shows it: `topic-0`."""
+    """Partition of a topic, by name. Displayed as in Kafka: `topic-0`."""
 
     topic: str
     partition: int
@@ -32,7 +32,7 @@ class TopicPartition(NamedTuple):
 
 
 class TopicId(bytes):
-    """Sixteen bytes that outlive a topic's name: a recreated topic gets a new one."""
+    """Topic id of 16 bytes; a re-created topic gets a new one."""
 
     __slots__ = ()
 

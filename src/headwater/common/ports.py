@@ -1,13 +1,13 @@
-"""The world as parameters: what pure code may not reach for, it is given.
+"""Clock and Random ports, passed to pure code as parameters.
 
-The disk has ports of its own, in `headwater.storage.io.disk`, because only that room has one.
+The disk port is `headwater.storage.io.disk`, because only storage has a disk.
 """
 
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time for timestamps, and a steady time that never steps back for waits."""
+    """Wall clock for timestamps, and a monotonic clock for waits."""
 
     def now_ms(self) -> int: ...
 
@@ -15,7 +15,7 @@ class Clock(Protocol):
 
 
 class Random(Protocol):
-    """All randomness of a process; the simulator's dice are loaded with the seed."""
+    """Random source of a process; the simulator seeds its own."""
 
     def below(self, limit: int) -> int: ...
 

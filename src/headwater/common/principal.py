@@ -1,15 +1,15 @@
-"""Who asks: a principal, and the host that it asks from.
+"""KafkaPrincipal: the principal of a request and the host that it comes from.
 
-Whoever says nothing of themselves is `User:ANONYMOUS`, as in Kafka. What a reader would get wrong:
-a connection's requester may be another one after a login, so it is asked for with each request and
-not remembered.
+Unauthenticated clients are `User:ANONYMOUS`, as in Kafka.
+
+Note: the principal of a connection can change by reauthentication, so look it up for each request.
 """
 
 from typing import Final, NamedTuple
 
 
 class Principal(NamedTuple):
-    """Who somebody is, as `User:alice`."""
+    """Principal, displayed as `User:alice`."""
 
     kind: str
     name: str
@@ -22,11 +22,11 @@ ANONYMOUS: Final = Principal("User", "ANONYMOUS")
 
 
 OURSELVES: Final = Principal("Headwater", "broker")
-"""A broker that asks itself. Nobody can log in as it: all who do are a `User`."""
+"""Principal of a broker's requests to itself. No client can authenticate as it: all are `User`."""
 
 
 class Requester(NamedTuple):
-    """A principal, and the address it asks from as text."""
+    """Principal and the address of its client as text."""
 
     principal: Principal
     host: str

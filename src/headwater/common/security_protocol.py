@@ -1,10 +1,10 @@
-"""What a listener speaks: with or without TLS, with or without SASL."""
+"""Security protocol of a listener: with or without TLS, with or without SASL."""
 
 from enum import StrEnum
 
 
 class SecurityProtocol(StrEnum):
-    """Kafka's four, under its names and in the order of its numbers."""
+    """Kafka's four security protocols, in the order of their numbers."""
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"

@@ -1,6 +1,6 @@
-"""What a topic may be called (TO-1). Brokers hold to it, and clients refuse before they ask.
+"""Check topic names (TO-1), in brokers and in clients before they send a request.
 
-Names end up as folder names and as parts of metric names, hence the few characters.
+Names become directory names and parts of metric names, hence the few allowed characters.
 """
 
 import re
@@ -12,11 +12,11 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def why_invalid(name: str) -> str | None:
-    """What is wrong with a name, or None."""
+    """Return why a name is invalid, or None."""
     if not name:
         return "a topic name must not be empty"
     if name in (".", ".."):
-        return "a topic cannot be called '.' or '..'"
+        return "a topic name must not be '.' or '..'"
     if len(name) > LONGEST_NAME:
         return f"a topic name has at most {LONGEST_NAME} characters, this one {len(name)}"
     if not _LEGAL.fullmatch(name):

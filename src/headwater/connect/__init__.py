@@ -1,9 +1,9 @@
-"""Connectors: data outside of Kafka as rows for topics, and topics as rows.
+"""Connectors: import rows from external systems into topics, and export topics as rows.
 
     from headwater.connect import Sink, Source
 
-Start with `connector`. A connector reads and writes Arrow batches and reports its position; it
-knows nothing of topics and Spark. `import_export` connects it to a topic.
+Start with `connector`. A connector reads and writes Arrow batches and reports its position; it is
+independent of topics and Spark. `import_export` connects it to a topic.
 """
 
 from headwater.connect.connector import Part, Position, Sink, Source, Split

@@ -1,4 +1,4 @@
-"""One query of Spark's from its start to its end, as a command runs it."""
+"""Run one Spark query from start to end, as a command does."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,8 @@ from headwater.network.system_clock import SystemClock
 from headwater.pipelines.run.failure_reason import reason_of, without_class
 from headwater.process.stop_signals import StopSignals, aside
 from headwater.spark.graceful_stop import stop_gracefully
-from headwater.spark.spark_session import LOG_LEVEL, session
+from headwater.spark.java_process import LOG_LEVEL
+from headwater.spark.spark_session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,38 +21,38 @@ if TYPE_CHECKING:
 
 Start = Callable[["SparkSession"], "StreamingQuery"]
 
-_NO_OBJECT: Final = "MALFORMED_RECORD_IN_PARSING"
+_MALFORMED_RECORD: Final = "MALFORMED_RECORD_IN_PARSING"
 _CLOCK: Final = SystemClock()
-# No hundred batches, which Spark remembers, end within this time.
-_LOOK_EVERY_S: Final = 1
+# Fewer than the 100 batches whose progress Spark keeps complete within this time.
+_PROGRESS_INTERVAL_S: Final = 1
 
 
 class JobFailed(HeadwaterError):
-    """A query has ended with an error."""
+    """The query has ended with an error."""
 
 
 def run_job(start: Start, master: str | None) -> int:
-    """Run a query until it has ended, or somebody has had enough; how many rows it has moved."""
+    """Run a query until it ends or a stop signal arrives; return the number of rows."""
     with StopSignals() as signals:
         return aside(lambda: _run(start, master, signals))
 
 
 def _run(start: Start, master: str | None, signals: StopSignals) -> int:
-    # Why it failed is told in one line, and not in pages of Java's as well.
+    # Failures are reported in one line, without Java's stack traces.
     spark = session(master, {LOG_LEVEL: "FATAL"}, app_name="headwater connect")
     moved = MovedRows()
     try:
         if signals.is_asked:
             return 0
         query = start(spark)
-        while not query.awaitTermination(_LOOK_EVERY_S):
+        while not query.awaitTermination(_PROGRESS_INTERVAL_S):
             moved.count(query.recentProgress)
             if signals.is_asked:
                 stop_gracefully([query], steady_ms=_CLOCK.steady_ms)
         moved.count(query.recentProgress)
     except PySparkException as error:
-        if _NO_OBJECT in str(error):
-            reason = "a record's value is no JSON object with the columns of the schema"
+        if _MALFORMED_RECORD in str(error):
+            reason = "a record's value is not a JSON object with the columns of the schema"
             raise JobFailed(reason) from error
         raise JobFailed(without_class(reason_of(error))) from error
     finally:
@@ -61,14 +62,15 @@ def _run(start: Start, master: str | None, signals: StopSignals) -> int:
 
 @dataclass(slots=True)
 class MovedRows:
-    """How many rows all batches had. Spark remembers only the last ones."""
+    """Count the rows of all batches, of which Spark only keeps the recent ones."""
 
     rows: int = 0
     batch_id: int = -1
 
     def count(self, recent: "Iterable[Mapping[str, Any]]") -> None:
-        """Those which were not counted before. A trigger without rows is told of with the number
-        of the batch that is still to come.
+        """Count batches that were not counted before.
+
+        Note: Spark reports a trigger without rows under the id of the next batch.
         """
         for each in recent:
             rows, batch_id = int(each["numInputRows"]), int(each["batchId"])

@@ -1,11 +1,10 @@
-"""What a connector is: a `Source` that reads Arrow batches, a `Sink` that writes them, or both.
+"""Connector interfaces: a `Source` reads Arrow batches, a `Sink` writes them.
 
-What a reader would get wrong: both are asked again. A batch that failed is read once more between
-the same two positions, and must then bring the same rows; a part of a batch is written once more,
-and must then be there once. Everything that is exact about a pipeline rests on these two promises,
-and `headwater.testing.connector_checks` holds a connector to them.
+Invariant: both must tolerate repetition. A failed batch is read again between the same two
+positions and must return the same rows; a part of a batch is written again and must then exist
+once. Exactly-once pipelines rely on both, and `headwater.testing.connector_checks` tests them.
 
-Both are made anew, from their options, wherever they are needed: in the driver and in every task.
+Connectors are created from their options wherever they are needed: in the driver and in every task.
 """
 
 import difflib
@@ -19,43 +18,43 @@ from headwater.spark.exceptions import InvalidOption
 from headwater.spark.sink.exactly_once import BatchIdentity
 
 Position = dict[str, Any]
-"""How far a source was read, as JSON has it. Empty is the beginning."""
+"""How far a source was read, as JSON. Empty is the beginning."""
 
 Split = dict[str, Any]
-"""Rows that one task reads, as JSON has it."""
+"""Rows that one task reads, as JSON."""
 
 Part = BatchIdentity
-"""Which part of which batch of which query is written: the same again when it is repeated."""
+"""The part of a batch of a query that is written; the same when it is repeated."""
 
 
 class Source(ABC):
-    """Rows that come from outside."""
+    """Rows from an external system."""
 
     option_names: ClassVar[tuple[str, ...]]
-    """All options that there are; others are refused."""
+    """All supported options; others are rejected."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = ConnectorOptions(options, self.option_names)
 
     @abstractmethod
     def schema(self) -> pa.Schema:
-        """The columns of the rows."""
+        """Columns of the rows."""
 
     @abstractmethod
     def latest(self, start: Position) -> Position:
-        """How far one can read from a position on, at once; the same if there is nothing new."""
+        """The position up to which the next batch reads; `start` if there is nothing new."""
 
     @abstractmethod
     def splits(self, start: Position, end: Position) -> Sequence[Split]:
-        """What is after one position, up to another: in parts that can be read for themselves."""
+        """Split what is between two positions into parts that can be read independently."""
 
     @abstractmethod
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        """The rows of a part, with the columns of the schema."""
+        """Read the rows of a split, with the columns of the schema."""
 
 
 class Sink(ABC):
-    """Rows that go outside."""
+    """Rows to an external system."""
 
     option_names: ClassVar[tuple[str, ...]]
 
@@ -64,19 +63,18 @@ class Sink(ABC):
 
     @abstractmethod
     def prepare(self, schema: pa.Schema) -> None:
-        """Once, before rows with these columns are written. Raises what is wrong with them."""
+        """Called once before rows with these columns are written. Raises if they are unsuitable."""
 
     @abstractmethod
     def write(self, part: Part, batches: Iterator[pa.RecordBatch]) -> int:
-        """Write all, or nothing; the answer is how many. What was written before is not again."""
+        """Write all batches or none, unless the part is already written; return the row count."""
 
 
-# Options of a connector: texts under names, of which none may be unknown.
 class ConnectorOptions:
-    """Reads values; whatever is wrong is an `InvalidOption` of one line."""
+    """Options of a connector. Invalid and unknown options raise `InvalidOption`."""
 
     def __init__(self, given: Mapping[str, str], names: Sequence[str]) -> None:
-        # Spark knows no capitals in options.
+        # Spark converts option names to lower case.
         known = {name.lower(): name for name in names}
         self.given = {known.get(name.lower(), name): value for name, value in given.items()}
         for name in self.given:
@@ -95,7 +93,7 @@ class ConnectorOptions:
         return value
 
     def names(self, name: str) -> tuple[str, ...]:
-        """Names, parted by commas."""
+        """Parse a comma-separated list of names."""
         text = self.get(name) or ""
         return tuple(each.strip() for each in text.split(",") if each.strip())
 
@@ -104,11 +102,11 @@ class ConnectorOptions:
         if text is None:
             return default
         if not text.isdecimal() or int(text) < 1:
-            raise InvalidOption(f"{name} must be a whole number above 0, not {text}")
+            raise InvalidOption(f"{name} must be a positive integer, not {text}")
         return int(text)
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
-        """One of these; the first if nothing is said."""
+        """One of several values; the first one by default."""
         text = self.get(name) or choices[0]
         if text not in choices:
             raise InvalidOption(f"{name} must be one of {', '.join(choices)}, not {text}")

@@ -1,6 +1,6 @@
-"""Finding connectors by name: those that come along, and those of other packages.
+"""Find connectors by name: built-in ones and those of other packages.
 
-A package says in its `pyproject.toml` that it has one:
+A package registers a connector in its `pyproject.toml`:
 
     [project.entry-points."headwater.sources"]
     weather = "my_package.weather:WeatherSource"
@@ -18,28 +18,28 @@ SINKS: Final = "headwater.sinks"
 
 
 def known(group: str) -> dict[str, EntryPoint]:
-    """The connectors of a kind, by name."""
+    """Installed connectors of a kind, by name."""
     return {each.name: each for each in sorted(entry_points(group=group))}
 
 
 def open_source(name: str, options: Mapping[str, str]) -> Source:
-    made = _load(SOURCES, name)(options)
-    if not isinstance(made, Source):
-        raise InvalidOption(f"the connector {name} is no Source")
-    return made
+    connector = _load(SOURCES, name)(options)
+    if not isinstance(connector, Source):
+        raise InvalidOption(f"the connector {name} is not a Source")
+    return connector
 
 
 def open_sink(name: str, options: Mapping[str, str]) -> Sink:
-    made = _load(SINKS, name)(options)
-    if not isinstance(made, Sink):
-        raise InvalidOption(f"the connector {name} is no Sink")
-    return made
+    connector = _load(SINKS, name)(options)
+    if not isinstance(connector, Sink):
+        raise InvalidOption(f"the connector {name} is not a Sink")
+    return connector
 
 
 def _load(group: str, name: str) -> Callable[[Mapping[str, str]], object]:
-    there = known(group)
-    if name not in there:
-        names = ", ".join(there) or "none"
-        raise InvalidOption(f"no connector is called {name}; there are: {names}")
-    found: Callable[[Mapping[str, str]], object] = there[name].load()
+    installed = known(group)
+    if name not in installed:
+        names = ", ".join(installed) or "none"
+        raise InvalidOption(f"unknown connector {name}; installed: {names}")
+    found: Callable[[Mapping[str, str]], object] = installed[name].load()
     return found

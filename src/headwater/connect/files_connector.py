@@ -1,9 +1,10 @@
-"""Files in a folder: Parquet, CSV, or JSON with an object in each line.
+"""Files in a directory: Parquet, CSV, or JSON with one object per line.
 
-Read as they come, each once, in the order in which they came. What a reader would get wrong: a file
-must be whole when it appears. Write it under a name that begins with a dot or an underscore, which
-is not looked at, and rename it; the sink does the same. The order is that of the changes of name,
-so a file that took long to write is not taken for an old one.
+Each file is read once, in the order in which the files appeared.
+
+Note: a file must be complete when it appears. Write it under a name that starts with a dot or an
+underscore, which is ignored, and rename it; the sink does the same. Files are ordered by the time
+of the rename (ctime), so a file that took long to write does not count as old.
 """
 
 import json
@@ -32,27 +33,27 @@ _FILES_AT_ONCE: Final = 1_000
 
 
 class FilesSource(Source):
-    """Rows of the files that a folder has, and will have."""
+    """Rows of the present and future files of a directory."""
 
     option_names: ClassVar[tuple[str, ...]] = ("path", "format", "maxFilesPerTrigger")
 
     def schema(self) -> pa.Schema:
-        """That of the first file with rows: a folder holds files of one kind."""
+        """Columns of the first file with rows: all files must have the same."""
         found = [
             file.name for file in self._files() if file.size_bytes or self._kind() == "parquet"
         ]
         if not found:
             raise InvalidOption(
-                f"there is no file with rows in {self._folder()}, so its columns are unknown"
+                f"no file with rows in {self._folder()}, so the columns are unknown"
             )
         return self._opened(found[0], None).schema
 
     def latest(self, start: Position) -> Position:
         limit = self.options.number("maxFilesPerTrigger", _FILES_AT_ONCE)
         seen = SeenFiles.of(start)
-        there = self._files()
-        new = [file for file in there if not seen.has(file)][:limit]
-        return seen.with_more(new, there).position() if new else start
+        files = self._files()
+        new = [file for file in files if not seen.has(file)][:limit]
+        return seen.with_more(new, files).position() if new else start
 
     def splits(self, start: Position, end: Position) -> Sequence[Split]:
         before, after = SeenFiles.of(start), SeenFiles.of(end)
@@ -67,23 +68,23 @@ class FilesSource(Source):
         if self._kind() != "parquet" and not path.stat().st_size:
             return
         opened = self._opened(split["name"], self.schema())
-        with _telling(path, self._kind()):
+        with _readable(path, self._kind()):
             for batch in opened.to_batches():
                 if batch.num_rows:
                     yield batch
 
     def _files(self) -> list[FolderFile]:
-        """In the order in which they came."""
+        """Files in the order in which they appeared."""
         try:
             entries = list(os.scandir(self._folder()))
         except OSError as error:
-            raise InvalidOption(f"{self._folder()} cannot be read: {error.strerror}") from error
+            raise InvalidOption(f"cannot read {self._folder()}: {error.strerror}") from error
         found = [_file(each) for each in entries if not each.name.startswith((".", "_"))]
         return sorted(filter(None, found), key=lambda file: file.stamp)
 
     def _opened(self, name: str, schema: pa.Schema | None) -> ds.Dataset:
         path = self._folder() / name
-        with _telling(path, self._kind()):
+        with _readable(path, self._kind()):
             return ds.dataset(str(path), schema=schema, format=_KINDS[self._kind()]())
 
     def _kind(self) -> str:
@@ -94,18 +95,18 @@ class FilesSource(Source):
 
 
 @contextmanager
-def _telling(path: Path, kind: str) -> Iterator[None]:
+def _readable(path: Path, kind: str) -> Iterator[None]:
     try:
         yield
     except pa.ArrowInvalid as error:
-        # Arrow says what it was about to do before it says what is wrong.
-        told = str(error).splitlines()[0]
-        reason = told.partition(f"source '{path}': ")[2].removeprefix("Invalid: ") or told
-        raise UnreadableFile(f"{path} is no {kind} file: {reason}") from error
+        # Arrow's message starts with what it was doing; the reason follows.
+        message = str(error).splitlines()[0]
+        reason = message.partition(f"source '{path}': ")[2].removeprefix("Invalid: ") or message
+        raise UnreadableFile(f"{path} is not a {kind} file: {reason}") from error
 
 
 def _file(entry: os.DirEntry[str]) -> FolderFile | None:
-    """None for what is no file, or has just been taken away."""
+    """None if it is not a file or was just removed."""
     try:
         if not entry.is_file():
             return None
@@ -121,7 +122,7 @@ def _file(entry: os.DirEntry[str]) -> FolderFile | None:
 
 
 class FilesSink(Sink):
-    """A file for each part of a batch. Its name says which, so that a repetition replaces it."""
+    """Write one file per part of a batch. Its name identifies the part, so a retry replaces it."""
 
     option_names: ClassVar[tuple[str, ...]] = ("path", "format")
 
@@ -159,11 +160,11 @@ def _write(table: pa.Table, path: Path, kind: str) -> None:
 
 def _json_lines(batch: pa.RecordBatch) -> Iterator[str]:
     for row in batch.to_pylist():
-        yield json.dumps(row, default=_told, separators=(",", ":")) + "\n"
+        yield json.dumps(row, default=_json_default, separators=(",", ":")) + "\n"
 
 
-def _told(value: object) -> str:
-    """What JSON has no form for, as text: times as ISO 8601 has them, bytes in hexadecimal."""
+def _json_default(value: object) -> str:
+    """Values without a JSON form as strings: times in ISO 8601, bytes in hexadecimal."""
     if isinstance(value, bytes):
         return value.hex()
     isoformat = getattr(value, "isoformat", None)

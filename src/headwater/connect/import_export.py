@@ -1,10 +1,10 @@
-"""Rows into topics, and topics into rows: JSON objects or Avro as values, a column as key.
+"""Import rows into topics, and export topics as rows: values are JSON or Avro, a column is the key.
 
     import_rows(spark, "postgresql", {...}, topic="orders", key="id", ...)
     export_rows(spark, "files", {...}, topic="orders", schema="id bigint, name string", ...)
 
-What a reader would get wrong: a record without a value is a deletion, of the row with that key. A
-sink that has a key and the column for it gets such rows with `__deleted`; others do not get them.
+Note: a tombstone deletes the row with its key. With a key column, sinks receive such rows with
+`__deleted` set; without one, tombstones are skipped.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,23 +29,23 @@ class Running:
     """How a connector's query runs."""
 
     checkpoint: str
-    # Ends when all is done that is there now; else every so often, as Spark says it.
+    # Process what is there and stop; otherwise run at this interval, in Spark's notation.
     once: bool = True
     every: str = "5 seconds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroValues:
-    """Values are Avro, with their schemas in a registry; else they are JSON."""
+    """Values are Avro with schemas in a registry; otherwise they are JSON."""
 
     registry: str
-    # That of the topic, if it is not given.
+    # Default: the topic's subject.
     subject: str | None = None
-    # The text of a schema: to read with, or to write with.
+    # Schema to read or write with.
     schema: str | None = None
 
     def options(self) -> dict[str, str]:
-        """Of the source, or of the sink."""
+        """Options of the Spark source or sink."""
         given = {"valueSubject": self.subject, "valueSchema": self.schema}
         return {
             "valueFormat": "avro",
@@ -66,9 +66,9 @@ def import_rows(
     avro: AvroValues | None = None,
     settings_file: Path | str | None = None,
 ) -> "StreamingQuery":
-    """Rows of a connector into a topic, exactly once.
+    """Start a query that writes a connector's rows to a topic, exactly once.
 
-    `settings_file` has settings of clients, of brokers and of a registry, such as those of a login.
+    `settings_file` has client settings for brokers and registry, such as credentials.
     """
     from pyspark.sql import functions
 
@@ -86,7 +86,7 @@ def import_rows(
         "kafka.bootstrap.servers": bootstrap_servers,
         "topic": topic,
         "delivery": "exactly-once",
-        **_named(settings_file),
+        **_settings_option(settings_file),
         **({} if avro is None else avro.options()),
     }
     chosen = with_targets(records.schema, read_sink_options(sink, is_streaming=True))
@@ -107,20 +107,20 @@ def export_rows(
     avro: AvroValues | None = None,
     settings_file: Path | str | None = None,
 ) -> "StreamingQuery":
-    """Records of a topic into a connector.
+    """Start a query that writes a topic's records to a connector.
 
-    JSON needs a `schema`, which has the columns as Spark's DDL says them. Avro has the columns that
-    the registry says. `settings_file` has settings of clients, such as those of a login.
+    JSON needs a `schema` with the columns in Spark's DDL. Avro takes the columns from the registry.
+    `settings_file` has client settings, such as credentials.
     """
     if (schema is None) == (avro is None):
-        raise InvalidOption("JSON needs a schema with the columns, and Avro a registry: which one?")
+        raise InvalidOption("set either a schema (for JSON) or a registry (for Avro)")
     records = (
         spark.readStream.format("headwater")
         .option("kafka.bootstrap.servers", bootstrap_servers)
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
         .option("kafka.isolation.level", "read_committed")
-        .options(**_named(settings_file))
+        .options(**_settings_option(settings_file))
         .options(**({} if avro is None else avro.options()))
         .load()
     )
@@ -129,54 +129,56 @@ def export_rows(
     return _start(_with(writer, connector, options), running)
 
 
-def _named(settings_file: Path | str | None) -> dict[str, str]:
+def _settings_option(settings_file: Path | str | None) -> dict[str, str]:
     return {} if settings_file is None else {SETTINGS_FILE: str(Path(settings_file).resolve())}
 
 
 def expect_key(key: str | None, columns: Sequence[str]) -> None:
-    """Refuse a key that there is not."""
+    """Raise if the key column does not exist."""
     if key is not None and key not in columns:
         raise InvalidOption(f"the key column {key} is not among {', '.join(columns)}")
 
 
 def rows_of(records: "DataFrame", schema: str, key: str | None) -> "DataFrame":
-    """The objects in the values of records; one that does not parse stops the query."""
+    """Parse JSON values into columns; a value that does not parse stops the query."""
     from pyspark.sql import functions
     from pyspark.sql.types import StructType
 
-    kinds = StructType.fromDDL(schema)
-    if not isinstance(kinds, StructType):
-        raise InvalidOption(f"schema has columns, as in: id bigint, name string; not {schema}")
-    parsed = functions.from_json(functions.col("value").cast("string"), kinds, {"mode": "FAILFAST"})
-    return _columns(records, parsed, kinds, key)
+    types = StructType.fromDDL(schema)
+    if not isinstance(types, StructType):
+        raise InvalidOption(
+            f"schema must list columns, such as: id bigint, name string; not {schema}"
+        )
+    parsed = functions.from_json(functions.col("value").cast("string"), types, {"mode": "FAILFAST"})
+    return _columns(records, parsed, types, key)
 
 
 def avro_rows(records: "DataFrame", key: str | None) -> "DataFrame":
-    """The records of Avro in the values of records, which the source has read already."""
+    """Turn Avro values, which the source has decoded, into columns."""
     from pyspark.sql import functions
     from pyspark.sql.types import StructType
 
-    kinds = records.schema["value"].dataType
-    if not isinstance(kinds, StructType):
+    types = records.schema["value"].dataType
+    if not isinstance(types, StructType):
         raise InvalidOption(
-            f"only records of Avro become rows, and the schema has {kinds.simpleString()}"
+            f"only Avro records can become rows, the schema is {types.simpleString()}"
         )
-    return _columns(records, functions.col("value"), kinds, key)
+    return _columns(records, functions.col("value"), types, key)
 
 
 def _columns(
-    records: "DataFrame", parsed: "Column", kinds: "StructType", key: str | None
+    records: "DataFrame", parsed: "Column", types: "StructType", key: str | None
 ) -> "DataFrame":
     from pyspark.sql import functions
 
-    expect_key(key, kinds.names)
+    expect_key(key, types.names)
     columns = [
         functions.coalesce(
-            parsed[name], functions.col("key").cast("string").cast(kinds[name].dataType)
+            parsed[name], functions.col("key").cast("string").cast(types[name].dataType)
         ).alias(name)
         if name == key
         else parsed[name].alias(name)
-        for name in kinds.names
+        for name in types.names
     ]
     if key is None:
         return records.where("value is not null").select(*columns)

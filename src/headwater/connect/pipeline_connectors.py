@@ -1,8 +1,8 @@
-"""Installed connectors as sources and sinks of pipelines, behind the port that pipelines have.
+"""Installed connectors as sources and sinks of pipelines.
 
-What a reader would get wrong: a pipeline writes through `foreachBatch`, where a connector's rows
-are those of a batch query. So the batch is named to the connector, or a batch that Spark repeats
-would be written twice.
+Note: a pipeline writes with `foreachBatch`, which runs a batch query per streaming batch. So the
+query and batch id are passed to the connector; otherwise a batch that Spark repeats would be
+written twice.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _FORMAT = "headwater-connect"
 
 
 class InstalledConnectors:
-    """`headwater.pipelines.check.connector_port.Connectors`, by entry points."""
+    """`headwater.pipelines.check.connector_port.Connectors`, found by entry points."""
 
     def source_names(self) -> list[str]:
         return list(known(SOURCES))
@@ -69,9 +69,9 @@ class _InstalledSink:
 
 
 def _problems(open_it: Callable[[], object]) -> list[str]:
-    """A connector names one thing at a time; the next one is named by the next check."""
+    """Problems with a connector's options. Connectors report one at a time."""
     try:
         open_it()
-    except InvalidOption as refusal:
-        return [str(refusal)]
+    except InvalidOption as error:
+        return [str(error)]
     return []

@@ -1,7 +1,7 @@
-"""PostgreSQL through ADBC: connections, names and types.
+"""Access PostgreSQL through ADBC: connections, identifiers and types.
 
-ADBC gives and takes Arrow, so that no row becomes a Python object; its driver comes as a wheel, and
-needs no Java and no jar.
+ADBC reads and writes Arrow data, so no row becomes a Python object. Its driver is a Python wheel
+and needs no Java.
 """
 
 import importlib
@@ -15,7 +15,7 @@ from headwater.spark.exceptions import InvalidOption, WrongColumns
 
 
 class DatabaseAway(HeadwaterError):
-    """The database cannot be reached, or lets nobody in."""
+    """The database is unreachable or rejects the connection."""
 
 
 class PostgresqlConnection(Protocol):
@@ -40,49 +40,49 @@ _SCHEMES: Final = ("postgresql://", "postgres://")
 
 
 def connect(uri: str) -> PostgresqlConnection:
-    """A connection whose changes are one transaction until they are committed."""
+    """Connect. Changes form one transaction until they are committed."""
     if not uri.startswith(_SCHEMES):
-        raise InvalidOption(f"uri begins with {_SCHEMES[0]}, and not as in {uri.partition(':')[0]}")
+        raise InvalidOption(f"uri must start with {_SCHEMES[0]}, not {uri.partition(':')[0]}")
     try:
-        # It has no types.
+        # The package has no type hints.
         dbapi: Any = importlib.import_module("adbc_driver_postgresql.dbapi")
     except ImportError as error:
         raise InvalidOption(
             "adbc-driver-postgresql is not installed: pip install headwater[connect]"
         ) from error
     try:
-        made: PostgresqlConnection = dbapi.connect(uri)
+        connection: PostgresqlConnection = dbapi.connect(uri)
     except dbapi.Error as error:
-        # The address may have a password in it, and is not told.
+        # Do not repeat the URI, which may contain a password.
         raise DatabaseAway(str(error).splitlines()[0]) from error
-    return made
+    return connection
 
 
 def type_of(field: "pa.Field[Any]") -> str:
-    """The type of a column that holds such values."""
+    """SQL type for an Arrow field."""
     kind = field.type
     if isinstance(kind, pa.TimestampType):
         return "TIMESTAMP" if kind.tz is None else "TIMESTAMPTZ"
-    for is_such, name in _TYPES:
-        if is_such(kind):
+    for matches, name in _TYPES:
+        if matches(kind):
             return name
-    raise WrongColumns(f"the column {field.name} of type {kind} has no form in a table")
+    raise WrongColumns(f"column {field.name} has type {kind}, which has no SQL type")
 
 
 def identifier(name: str) -> str:
-    """A name in a statement, whatever it is; `schema.table` has two."""
+    """Quote a name for a statement; `schema.table` is quoted in two parts."""
     if "\0" in name or not name:
-        raise InvalidOption("a name is empty, or has a zero byte")
+        raise InvalidOption("a name is empty or contains a NUL character")
     return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Types that everybody knows: what a database calls its own comes as text."""
+    """Replace database-specific types by their storage types, such as text."""
     return pa.schema([pa.field(each.name, _plain(each.type)) for each in schema])
 
 
 def batches_of(found: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """What a cursor brings, with plain types."""
+    """Batches of a cursor, converted to plain types."""
     for batch in found:
         arrays = [
             _storage(array).cast(each.type)

@@ -1,13 +1,13 @@
-"""Tables of PostgreSQL.
+"""Read and write PostgreSQL tables.
 
-The source reads what is new by one or two columns that only rise: a number, a time, or a time and a
-number. The sink writes rows with or without a key, and notes in the same transaction which part of
-which batch it has written.
+The source reads new rows by one or two increasing columns: a number, a timestamp, or a timestamp
+and a number. The sink writes rows with or without a key, and records in the same transaction which
+part of which batch it has written.
 
-What a reader would get wrong: a column that rises does not rise in the order of commits. A row
-whose transaction takes longer than that of a later row would be missed, so rows may be left alone
-until they are `delayMs` old; that needs a column of time. And Spark may run two attempts at one
-part at the same time, so whether it is written cannot just be looked up before.
+Note: an increasing column does not increase in the order of commits. A row whose transaction takes
+longer than that of a later row would be missed, so `delayMs` ignores rows until they have that age;
+that needs a timestamp column. And Spark may run two attempts at one part at the same time, so
+checking in advance whether a part is written is not enough.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,14 +29,14 @@ from headwater.connect.postgresql_client import (
 from headwater.spark.exceptions import InvalidOption, WrongColumns
 
 _ROWS_AT_ONCE: Final = 100_000
-_NOTES: Final = "headwater_batches"
+_WRITTEN_PARTS: Final = "headwater_batches"
 _STAGE: Final = "headwater_stage"
-# Rows with this column, where it is true, are deleted by their key.
+# Rows in which this column is true are deleted by their key.
 DELETED: Final = "__deleted"
 
 
 class PostgresqlSource(Source):
-    """A table, and what is added to it."""
+    """Rows of a table, and rows that are added to it."""
 
     option_names: ClassVar[tuple[str, ...]] = (
         "uri",
@@ -67,8 +67,8 @@ class PostgresqlSource(Source):
         with closing(self._connect()) as connection, closing(connection.cursor()) as cursor:
             kinds = self._kinds(connection)
             conditions, values = self._after(kinds, split["start"], 1)
-            marks = self._marks(len(values) + 1)
-            conditions.append(f"{self._rising()} <= {marks}")
+            placeholders = self._placeholders(len(values) + 1)
+            conditions.append(f"{self._increasing()} <= {placeholders}")
             values += _values(kinds, split["end"])
             cursor.execute(
                 f"SELECT {self._columns()} FROM {self._table()} "
@@ -80,7 +80,7 @@ class PostgresqlSource(Source):
     def _at(
         self, connection: PostgresqlConnection, kinds: pa.Schema, start: Position, which: str
     ) -> Position | None:
-        """The position of one of the rows after a position."""
+        """The position of one of the rows after `start`."""
         conditions, values = self._after(kinds, start, 1)
         if self.options.get("delayMs") is not None:
             age = f"interval '{self.options.number('delayMs', 1)} milliseconds'"
@@ -99,14 +99,14 @@ class PostgresqlSource(Source):
         texts = [rows.column(number)[0] for number in range(rows.num_columns)]
         if any(not each.is_valid for each in texts):
             raise InvalidOption(f"{self._quoted()} must not be null in any row")
-        return {name: _told(each) for name, each in zip(self._names(), texts, strict=True)}
+        return {name: _as_json(each) for name, each in zip(self._names(), texts, strict=True)}
 
     def _after(
         self, kinds: pa.Schema, start: Position, first_mark: int
     ) -> "tuple[list[str], list[pa.Scalar[Any]]]":
         if not start:
             return [], []
-        return [f"{self._rising()} > {self._marks(first_mark)}"], _values(kinds, start)
+        return [f"{self._increasing()} > {self._placeholders(first_mark)}"], _values(kinds, start)
 
     def _kinds(self, connection: PostgresqlConnection) -> pa.Schema:
         with closing(connection.cursor()) as cursor:
@@ -116,21 +116,23 @@ class PostgresqlSource(Source):
     def _names(self) -> tuple[str, ...]:
         names = self.options.names("incrementing")
         if not 1 <= len(names) <= 2:
-            raise InvalidOption("incrementing names one or two columns that only rise")
+            raise InvalidOption(
+                "incrementing must name one or two columns whose values only increase"
+            )
         return names
 
     def _quoted(self) -> str:
         return ", ".join(map(identifier, self._names()))
 
-    def _rising(self) -> str:
+    def _increasing(self) -> str:
         return f"({self._quoted()})"
 
     def _order(self, direction: str) -> str:
         return ", ".join(f"{identifier(name)} {direction}" for name in self._names())
 
-    def _marks(self, first: int) -> str:
-        marks = [f"${first + number}" for number in range(len(self._names()))]
-        return f"({', '.join(marks)})"
+    def _placeholders(self, first: int) -> str:
+        placeholders = [f"${first + number}" for number in range(len(self._names()))]
+        return f"({', '.join(placeholders)})"
 
     def _columns(self) -> str:
         names = self.options.names("columns")
@@ -144,7 +146,7 @@ class PostgresqlSource(Source):
 
 
 class PostgresqlSink(Sink):
-    """Rows into a table, which is made if it is not there."""
+    """Write rows to a table, which is created if it does not exist."""
 
     option_names: ClassVar[tuple[str, ...]] = ("uri", "table", "key")
 
@@ -154,23 +156,23 @@ class PostgresqlSink(Sink):
         if missing:
             raise WrongColumns(f"the key column {missing[0]} is not among {columns.names}")
         if DELETED in schema.names and not key:
-            raise WrongColumns("rows can only be deleted by a key, and the option key is not given")
+            raise WrongColumns("deleting rows needs the option key")
         parts = [f"{identifier(each.name)} {type_of(each)}" for each in columns]
         if key:
             parts.append(f"PRIMARY KEY ({_listed(key)})")
         with closing(self._connect()) as connection, closing(connection.cursor()) as cursor:
             cursor.execute(f"CREATE TABLE IF NOT EXISTS {self._table()} ({', '.join(parts)})")
             cursor.execute(
-                f"CREATE TABLE IF NOT EXISTS {_NOTES} (query_id TEXT, part BIGINT, "
+                f"CREATE TABLE IF NOT EXISTS {_WRITTEN_PARTS} (query_id TEXT, part BIGINT, "
                 "batch_id BIGINT NOT NULL, PRIMARY KEY (query_id, part))"
             )
             connection.commit()
 
     def write(self, part: Part, batches: Iterator[pa.RecordBatch]) -> int:
         with closing(self._connect()) as connection, closing(connection.cursor()) as cursor:
-            self._be_missed(cursor)
+            self._set_keepalives(cursor)
             if not self._claims(cursor, part):
-                # Spark takes a task that does not read its input for a broken one.
+                # Spark fails a task that does not read its input.
                 for _ in batches:
                     pass
                 return 0
@@ -182,18 +184,18 @@ class PostgresqlSink(Sink):
         key = self.options.names("key")
         rows = last_of_each_key(pa.Table.from_batches([batch]), key)
         if DELETED in rows.schema.names:
-            # A null is a no: what is not said to be deleted is kept.
-            is_gone = pa.array([bool(each) for each in rows.column(DELETED).to_pylist()])
-            gone = rows.filter(is_gone).select(list(key))
-            rows = rows.filter(pc.invert(is_gone)).drop_columns([DELETED])
-            if gone.num_rows:
-                self._staged(cursor, gone, self._deletion(key))
+            # Null counts as not deleted.
+            is_deleted = pa.array([bool(each) for each in rows.column(DELETED).to_pylist()])
+            deleted = rows.filter(is_deleted).select(list(key))
+            rows = rows.filter(pc.invert(is_deleted)).drop_columns([DELETED])
+            if deleted.num_rows:
+                self._staged(cursor, deleted, self._deletion(key))
         if rows.num_rows:
             self._staged(cursor, rows, self._insertion(rows.schema.names, key))
         return batch.num_rows
 
     def _staged(self, cursor: Any, rows: pa.Table, statement: str) -> None:
-        """Rows go into a table of this session, and from there in one statement."""
+        """Load rows into a temporary table, then apply one statement."""
         cursor.execute(f"DROP TABLE IF EXISTS {_STAGE}")
         cursor.adbc_ingest(_STAGE, rows, mode="create", temporary=True)
         cursor.execute(statement)
@@ -214,21 +216,24 @@ class PostgresqlSink(Sink):
         )
         return f"DELETE FROM {self._table()} WHERE EXISTS (SELECT 1 FROM {_STAGE} WHERE {matches})"
 
-    def _be_missed(self, cursor: Any) -> None:
-        """Have the server notice within a minute that this machine is gone, and not after hours:
-        so long another attempt would wait for what it has claimed.
+    def _set_keepalives(self, cursor: Any) -> None:
+        """Set TCP keepalives, so that the server notices a dead client within a minute.
+
+        Until then, another attempt would wait for the part that this client has claimed.
         """
         for setting, value in (("idle", 30), ("interval", 10), ("count", 3)):
             cursor.execute(f"SET tcp_keepalives_{setting} = {value}")
 
     def _claims(self, cursor: Any, part: Part) -> bool:
-        """Whether the part is still to be written. The note comes before the rows: another attempt
-        at the same part then waits for the end of this transaction, and sees what became of it.
+        """Claim a part; False if it is already written.
+
+        The claim is written before the rows, so that a concurrent attempt at the same part waits
+        for the end of this transaction and then sees its outcome.
         """
         cursor.execute(
-            f"INSERT INTO {_NOTES} (query_id, part, batch_id) VALUES ($1, $2, $3) "
+            f"INSERT INTO {_WRITTEN_PARTS} (query_id, part, batch_id) VALUES ($1, $2, $3) "
             "ON CONFLICT (query_id, part) DO UPDATE SET batch_id = excluded.batch_id "
-            f"WHERE {_NOTES}.batch_id < excluded.batch_id RETURNING batch_id",
+            f"WHERE {_WRITTEN_PARTS}.batch_id < excluded.batch_id RETURNING batch_id",
             (part.query_id, part.partition, part.batch_id),
         )
         return cursor.fetchone() is not None
@@ -241,7 +246,7 @@ class PostgresqlSink(Sink):
 
 
 def last_of_each_key(rows: pa.Table, key: Sequence[str]) -> pa.Table:
-    """Of rows with the same key the last one: a statement can change a row only once."""
+    """Keep the last row of each key: a statement can change a row only once."""
     if not key:
         return rows
     numbered = rows.select(list(key)).append_column("__row", pa.array(range(rows.num_rows)))
@@ -257,8 +262,8 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(identifier, names))
 
 
-def _told(value: "pa.Scalar[Any]") -> Any:
-    """A value as JSON has it; times as text, exact to the last digit."""
+def _as_json(value: "pa.Scalar[Any]") -> Any:
+    """A value as JSON; timestamps as exact integers in text."""
     if pa.types.is_temporal(value.type):
         return str(value.cast(pa.int64()).as_py())
     return value.as_py()

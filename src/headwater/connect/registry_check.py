@@ -1,4 +1,4 @@
-"""Looks at the registry before an import or export with Avro starts Spark."""
+"""Check the registry before an import or export with Avro starts Spark."""
 
 from headwater.pipelines.check.avro_check import ReachedRegistries, reader_in_reach, why_unwritable
 from headwater.schemas.errors import UnsupportedSchema
@@ -6,7 +6,7 @@ from headwater.spark.formats.avro.avro_options import AvroOptions
 
 
 def expect_registry(options: AvroOptions, topic: str, *, is_import: bool) -> None:
-    """`HeadwaterError` with what is wrong, if something is."""
+    """Raise `HeadwaterError` if the schema is missing or unsuitable."""
     if not is_import:
         reader_in_reach(options, topic, ReachedRegistries())
         return

@@ -1,9 +1,10 @@
-"""Which files of a folder were read already, as far as a position says.
+"""Positions of the files source: which files of a directory were already read.
 
-The files that were read and are still there are marked, each with eight bytes. What a reader would
-get wrong: no clock is asked. A file that comes later need not have a later time, since clocks are
-set back, and the time of a file that was read may change, since somebody changes its rights. Only
-of more than `MARKS_MAX` files in one folder the oldest are known by their time alone.
+A position has an eight-byte hash of each file that was read and still exists.
+
+Note: times are not compared. A later file need not have a later time, since clocks are set back,
+and a file's ctime changes with its permissions. Only beyond `MARKS_MAX` files in one directory, the
+oldest ones are identified by their time alone.
 """
 
 import base64
@@ -15,28 +16,30 @@ from typing import Final
 from headwater.connect.connector import Position
 
 Stamp = tuple[int, str]
-"""When a file got its name, in nanoseconds, and the name."""
+"""A file's ctime in nanoseconds, and its name."""
 
 MARKS_MAX: Final = 10_000
-"""A position is written for each batch, and this makes it 107 kB long."""
+"""A position is written for each batch; this limits it to 107 kB."""
 
 _MARK_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderFile:
-    """A file as its folder has it. One that was written anew is another one."""
+    """A file of the directory. A rewritten file counts as a new one."""
 
     name: str
     size_bytes: int
     written_ns: int
-    # The time of its last change of name, of rights, or of links to it.
+    # ctime: the last change of name, permissions or links.
     changed_ns: int
     mark: bytes = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        told = f"{self.size_bytes} {self.written_ns} {self.name}".encode(errors="surrogateescape")
-        mark = hashlib.blake2b(told, digest_size=_MARK_BYTES).digest()
+        content = f"{self.size_bytes} {self.written_ns} {self.name}".encode(
+            errors="surrogateescape"
+        )
+        mark = hashlib.blake2b(content, digest_size=_MARK_BYTES).digest()
         object.__setattr__(self, "mark", mark)
 
     @property
@@ -46,11 +49,11 @@ class FolderFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenFiles:
-    """The files that a position stands for: those with a mark, and all up to a stamp."""
+    """The files that a position covers: those with a mark, and all up to a stamp."""
 
     marks: frozenset[bytes] = frozenset()
     up_to: Stamp = (-1, "")
-    # Positions of former versions have names with times for the last minute.
+    # Positions of earlier versions: names and times of the last minute's files.
     named: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -63,7 +66,7 @@ class SeenFiles:
         return cls(marks=marks, up_to=up_to, named=position.get("seen", {}))
 
     def position(self) -> Position:
-        assert not self.named, "only what was read has names"
+        assert not self.named, "only positions of earlier versions have names"
         marks = base64.b64encode(b"".join(sorted(self.marks))).decode()
         return {"changed_ns": self.up_to[0], "name": self.up_to[1], "marks": marks}
 
@@ -81,10 +84,11 @@ class SeenFiles:
         *,
         marks_max: int = MARKS_MAX,
     ) -> "SeenFiles":
-        """After some new files were read, the oldest first, of those that are there.
+        """Add new files that were read, oldest first; `there` are all files of the directory.
 
-        What is gone from the folder is forgotten. No stamp is passed that an unread file may have:
-        there are never more marks than `marks_max`, so no more are given up than files are new.
+        Deleted files are dropped. `up_to` never passes a stamp that an unread file may have: there
+        are never more marks than `marks_max`, so no more files lose their mark than new ones are
+        added.
         """
         marks = {file.mark for file in new}
         read = sorted(

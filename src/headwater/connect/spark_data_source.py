@@ -1,10 +1,9 @@
-"""`format("headwater-connect")`: every connector as a source or a sink of Spark's queries.
+"""`format("headwater-connect")`: every connector as a Spark source or sink.
 
     spark.readStream.format("headwater-connect").option("connector", "files").option("path", ...)
 
-What a reader would get wrong: Spark makes one of these in a Python process of its own for each
-question, and pickles readers and writers to its workers. So they hold names and options, and open
-the connector where they are.
+Note: Spark creates data sources in separate Python processes, and pickles readers and writers to
+its workers. So they hold names and options, and open the connector where they run.
 """
 
 import json
@@ -42,7 +41,7 @@ from headwater.spark.sink.exactly_once import BatchIdentity
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-# Of Spark's own, and of ours for all sinks; the rest is the connector's.
+# Options of Spark and of this data source; all others belong to the connector.
 _COMMON: Final = frozenset({"connector", "checkpointlocation", "queryname", "queryid", "batchid"})
 _BATCH_ID: Final = "streaming.sql.batchId"
 _QUERY_ID: Final = "sql.streaming.queryId"
@@ -50,7 +49,7 @@ _QUERY_ID: Final = "sql.streaming.queryId"
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A connector by its name, with its options."""
+    """A connector's name and options."""
 
     name: str
     options: Mapping[str, str]
@@ -63,8 +62,6 @@ class Chosen:
 
 
 class ConnectSource(DataSource):
-    """What is outside, as tables."""
-
     @classmethod
     def name(cls) -> str:
         return "headwater-connect"
@@ -95,13 +92,13 @@ class ConnectSource(DataSource):
     def _chosen(self) -> Chosen:
         name = self.options.get("connector")
         if name is None:
-            raise InvalidOption("the option connector is missing: which one?")
+            raise InvalidOption("the option connector is missing")
         rest = {key: text for key, text in self.options.items() if key not in _COMMON}
         return Chosen(name, rest)
 
 
 class SplitPartition(InputPartition):
-    """One task."""
+    """The split of one task."""
 
     def __init__(self, split: Split) -> None:
         super().__init__(split)
@@ -109,7 +106,7 @@ class SplitPartition(InputPartition):
 
 
 class ConnectReader(DataSourceReader):
-    """A batch query: all that is there."""
+    """Reader of a batch query: everything that is there."""
 
     def __init__(self, chosen: Chosen, schema: pa.Schema) -> None:
         self._chosen = chosen
@@ -130,7 +127,7 @@ class ConnectReader(DataSourceReader):
 
 
 class ConnectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream: batch after batch."""
+    """Reader of a stream, batch after batch."""
 
     def __init__(self, chosen: Chosen, schema: pa.Schema) -> None:
         self._chosen = chosen
@@ -144,29 +141,29 @@ class ConnectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802, ARG002
-        return _ordered(self._here().latest(start))
+        return _ordered(self._open_source().latest(start))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """How far one could read at most, no connector needs to know."""
+        """Not supported by connectors."""
         return None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Sources are bounded by what is there; one that grows meanwhile is read on."""
+        """Nothing to do: sources report what is there, and rows added meanwhile are read too."""
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return [SplitPartition(each) for each in self._here().splits(start, end)]
+        return [SplitPartition(each) for each in self._open_source().splits(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SplitPartition)
         return _rows(self._chosen.source().read(partition.split), self._schema)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Positions are Spark's to keep."""
+        """Spark stores the positions."""
 
     def stop(self) -> None:
         self._source = None
 
-    def _here(self) -> Source:
+    def _open_source(self) -> Source:
         if self._source is None:
             self._source = self._chosen.source()
         return self._source
@@ -177,21 +174,21 @@ class ConnectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 @dataclass
 class RowsWritten(WriterCommitMessage):
-    """What a task did."""
+    """Result of a task."""
 
     partition: int
     rows: int
 
 
 class ConnectWriter(DataSourceArrowWriter):
-    """A batch query's rows."""
+    """Writer of a batch query."""
 
     def __init__(self, chosen: Chosen, query_id: str, batch_id: int) -> None:
         self._chosen = chosen
         self._query_id = query_id
         self._batch_id = batch_id
 
-    # PySpark's own class of Arrow writers takes other rows than its base, too.
+    # PySpark's own Arrow writer classes also narrow the type of their base.
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
         partition = _context().partitionId()
         part = BatchIdentity(query_id=self._query_id, batch_id=self._batch_id, partition=partition)
@@ -199,12 +196,12 @@ class ConnectWriter(DataSourceArrowWriter):
 
 
 class ConnectStreamWriter(DataSourceStreamArrowWriter):
-    """A stream's rows."""
+    """Writer of a stream."""
 
     def __init__(self, chosen: Chosen) -> None:
         self._chosen = chosen
 
-    # PySpark's own class of Arrow writers takes other rows than its base, too.
+    # PySpark's own Arrow writer classes also narrow the type of their base.
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
         context = _context()
         query_id, batch_id = (
@@ -212,33 +209,33 @@ class ConnectStreamWriter(DataSourceStreamArrowWriter):
             context.getLocalProperty(_BATCH_ID),
         )
         if query_id is None or batch_id is None:
-            raise InvalidOption("Spark does not tell which batch of which query this is")
+            raise InvalidOption("Spark does not provide the query and batch id")
         part = BatchIdentity(
             query_id=query_id, batch_id=int(batch_id), partition=context.partitionId()
         )
         return RowsWritten(part.partition, self._chosen.sink().write(part, iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Tasks have committed their own rows."""
+        """Tasks have committed their rows themselves."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """What tasks have committed is recognised when the batch is repeated."""
+        """Parts that tasks have committed are recognized when the batch is repeated."""
 
 
 def _context() -> TaskContext:
     context = TaskContext.get()
-    assert context is not None, "a task runs in a worker of Spark"
+    assert context is not None, "only called in Spark workers"
     return context
 
 
 def _ordered(position: Position) -> Position:
-    """Spark compares positions as texts, so their order must be the same always."""
+    """Sort keys: Spark compares positions as text."""
     found: Position = json.loads(json.dumps(position, sort_keys=True))
     return found
 
 
 def _rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Exactly the columns and types that Spark was told of: only the first batch is checked."""
+    """Convert to exactly the declared columns and types: Spark checks only the first batch."""
     for batch in batches:
         columns = [batch.column(each.name).cast(each.type) for each in schema]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,5 +1,5 @@
-"""The web console: a cluster in a browser and as JSON.
+"""The web console: pages for browsers, and the same data as JSON under `/api`.
 
-Start with `routes` (every path) and `server`; `views` collect data, `pages` make HTML of it,
-`actions` change the cluster.
+Start with `routes` (all paths) and `server`. `page_data` and `views` collect data, `pages` render
+it as HTML, `actions` change the cluster.
 """

@@ -1,7 +1,7 @@
-"""What may be done from the console: one function a form, which says what was done.
+"""Changes that users can make from the console, one function per form.
 
-What a reader would get wrong: none of these asks whether changes are allowed at all, nor where the
-request came from. The door has done that before (`headwater.console.server`).
+Note: these functions do not check whether changes are allowed or where the request came from.
+`headwater.console.server` has done that before.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from headwater.console.views.transactions import abort
 
 PRODUCE_FORMATS: Final = ("text", "json", "hex", "avro", "json-schema", "null")
 REGISTERED_FORMATS: Final = ("avro", "json-schema")
-"""Those that need a registry: they take JSON, and the newest schema of the topic."""
+"""Formats that need a registry: JSON input, serialized with the topic's latest schema."""
 
 _HIGH_WATERMARK: Final = -1
 
@@ -31,19 +31,19 @@ DONE: Final = {
     "topic-deleted": "The topic was deleted.",
     "partitions-added": "The partitions were added.",
     "config-set": "The config was set.",
-    "config-reset": "The config is back at its default.",
-    "record-sent": "The record was written.",
+    "config-reset": "The config was reset to its default.",
+    "record-sent": "The record was produced.",
     "records-deleted": "The records were deleted.",
     "offsets-reset": "The offsets were reset.",
     "group-deleted": "The group was deleted.",
     "transaction-aborted": "The transaction was aborted.",
 }
-"""What pages say after a change. A fixed list: no link can make a page say anything else."""
+"""Messages after a change. A fixed list, so that no link can inject text into a page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What was done, and the page that shows it."""
+    """Result of a change, and the page that shows it."""
 
     done: str
     where: str
@@ -65,7 +65,7 @@ async def create_topic(call: ConsoleRequest) -> Done:
 
 async def delete_topic(call: ConsoleRequest) -> Done:
     name = call.parts[0]
-    call.expect_confirmation(name, "the topic and all of its records shall be deleted")
+    call.expect_confirmation(name, "the topic and all its records are to be deleted")
     await call.admin.delete_topics([name])
     call.console.survey.forget()
     return Done(done="topic-deleted", where=link_to("topics"))
@@ -80,7 +80,7 @@ async def add_partitions(call: ConsoleRequest) -> Done:
 
 
 async def change_config(call: ConsoleRequest) -> Done:
-    """Set a config of a topic, or with `reset` go back to what holds without it."""
+    """Set a topic config, or remove it with `reset`."""
     name, config = call.parts[0], call.field("name")
     is_reset = bool(call.fields.get("reset"))
     value = None if is_reset else call.fields.get("value", "")
@@ -90,7 +90,7 @@ async def change_config(call: ConsoleRequest) -> Done:
 
 
 async def produce(call: ConsoleRequest) -> Done:
-    """One record. No key is the key null; a value is null only if its format says so."""
+    """Produce one record. An empty key is null; a value is null only with the format null."""
     topic = call.parts[0]
     partition = await _partition(call, topic)
     key_format = call.fields.get("key_format", "") or "text"
@@ -116,9 +116,9 @@ async def produce(call: ConsoleRequest) -> Done:
 
 
 async def delete_records(call: ConsoleRequest) -> Done:
-    """All that are there now; or those of one partition, or those before an offset."""
+    """Delete all records, or those of one partition, or those before an offset."""
     name = call.parts[0]
-    call.expect_confirmation(name, "these records shall be deleted")
+    call.expect_confirmation(name, "these records are to be deleted")
     known = known_topic(await call.survey(topic=name), name)
     partition = await _partition(call, name)
     numbers = [each.partition for each in known.partitions] if partition is None else [partition]
@@ -130,7 +130,7 @@ async def delete_records(call: ConsoleRequest) -> Done:
 
 
 async def reset_offsets(call: ConsoleRequest) -> Done:
-    """Carry out a plan that was shown, offset by offset."""
+    """Apply a reset plan that the user has seen, offset by offset."""
     group = call.parts[0]
     plan = read_plan(call.field("plan"))
     await call.admin.alter_group_offsets(group, dict(plan))
@@ -139,7 +139,7 @@ async def reset_offsets(call: ConsoleRequest) -> Done:
 
 async def delete_group(call: ConsoleRequest) -> Done:
     group = call.parts[0]
-    call.expect_confirmation(group, "the group and its offsets shall be deleted")
+    call.expect_confirmation(group, "the group and its offsets are to be deleted")
     await call.admin.delete_groups([group])
     return Done(done="group-deleted", where=link_to("groups"))
 
@@ -148,26 +148,25 @@ async def abort_transaction(call: ConsoleRequest) -> Done:
     topic = call.field("topic")
     number = whole(call.field("partition"), "partition")
     await _expect_partition(call, topic, number)
-    place = TopicPartition(topic, number)
+    partition_id = TopicPartition(topic, number)
     producer_id = whole(call.field("producer_id"), "producer_id")
-    call.expect_confirmation(str(producer_id), "its transaction shall be aborted")
-    await abort(call.admin, place, producer_id)
+    call.expect_confirmation(str(producer_id), "its transaction is to be aborted")
+    await abort(call.admin, partition_id, producer_id)
     return Done(done="transaction-aborted", where=link_to("transactions"))
 
 
 def _count(call: ConsoleRequest, name: str) -> int:
-    """A number, or -1: the broker chooses."""
+    """A positive number; -1 (the broker's default) if it is empty."""
     number = whole_int32(call.fields.get(name, ""), name, -1)
     if number == 0 or number < -1:
-        raise bad_request(f"'{name}' is 1 or more, or empty for what the brokers have as default.")
+        raise bad_request(f"'{name}' must be at least 1, or empty for the broker's default.")
     return number
 
 
 async def _partition(call: ConsoleRequest, topic: str) -> int | None:
-    """Where a record shall go; None: by its key.
+    """Partition of a record; None to partition by key.
 
-    Looked up first: a producer would make a topic that is not there, and wait for a partition
-    that may yet be added.
+    Checked first: a producer would create a missing topic, and wait for a missing partition.
     """
     given = call.fields.get("partition", "").strip()
     number = whole(given, "partition") if given else None
@@ -194,22 +193,24 @@ async def _bytes(call: ConsoleRequest, text: str, given_as: str, *, is_key: bool
             try:
                 return bytes.fromhex(text)
             except ValueError as error:
-                raise bad_request(f"This is no hex: {error}.") from None
+                raise bad_request(f"Invalid hex: {error}.") from None
         case "avro" | "json-schema":
             return await _registered(call, _json(text), given_as, is_key=is_key)
         case _:
-            raise bad_request(f"'{given_as}' is none of {', '.join(PRODUCE_FORMATS)}.")
+            raise bad_request(
+                f"Unknown format '{given_as}'. Formats: {', '.join(PRODUCE_FORMATS)}."
+            )
 
 
 def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise bad_request(f"This is no JSON: {error}.") from None
+        raise bad_request(f"Invalid JSON: {error}.") from None
 
 
 async def _registered(call: ConsoleRequest, value: Any, given_as: str, *, is_key: bool) -> bytes:
-    """With the latest schema that the registry has for this topic."""
+    """Serialize with the latest schema that the registry has for this topic."""
     from headwater.client.avro import AvroSerializer
     from headwater.client.json_schema import JsonSerializer
 

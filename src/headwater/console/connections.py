@@ -1,7 +1,7 @@
-"""The console's clients of one cluster, and its client of a registry.
+"""The console's Kafka clients and schema registry client.
 
-What a reader would get wrong: nothing is connected when this is made. A console starts without a
-cluster and says so on its pages, because that is when somebody looks at them.
+Note: nothing is connected at creation. The console starts without a cluster and reports it on its
+pages, because users look at the console precisely when the cluster is down.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ API_TIMEOUT_MS: Final = 8_000
 REGISTRY_TIMEOUT_S: Final = 5.0
 FETCH_BYTES_MAX: Final = 4 * 1024 * 1024
 UNKNOWN_SCHEMAS_MAX: Final = 5
-"""Schemas that a page asks for in vain."""
+"""Number of unknown schema ids after which a page stops asking the registry."""
 
 _CLIENT_ID: Final = "headwater-console"
 
 
 class Connections:
-    """Made inside a running loop, and used on it."""
+    """Create and use it on one running event loop."""
 
     def __init__(
         self,
@@ -44,13 +44,13 @@ class Connections:
     ) -> None:
         """`options` are client settings under Kafka's names, such as those of TLS.
 
-        `registry_settings` are such of the registry's client, under Confluent's names.
+        `registry_settings` are settings of the registry client, under Confluent's names.
 
-        Raises `InvalidSetting`, also where a registry is given and fastavro is not installed.
+        Raises `InvalidSetting`, also if a registry is given and fastavro is not installed.
         """
         self.bootstrap = bootstrap
-        # For pages: whoever reads them need not know the password.
-        self.registry_url = None if registry_url is None else _without_logins(registry_url)
+        # Shown on pages, so without credentials.
+        self.registry_url = None if registry_url is None else _without_credentials(registry_url)
         self._settings: dict[str, object] = {
             "client.id": _CLIENT_ID,
             **options,
@@ -67,10 +67,10 @@ class Connections:
             self._deserializer = _AnyDeserializer(self.registry)
 
     def consumer(self, *, committed_only: bool = False, max_wait_ms: int = 500) -> Consumer:
-        """One in no group, which is closed by whoever asked for it.
+        """Create a consumer without a group; the caller closes it.
 
-        `max_wait_ms` is how long brokers hold a fetch back that finds nothing. Who reads here and
-        there in many partitions waits for no such fetch gladly.
+        `max_wait_ms` is `fetch.max.wait.ms`. Searches over many partitions use a small one, because
+        they often fetch at a partition's end.
         """
         return Consumer(
             {
@@ -99,8 +99,8 @@ class Connections:
         return self._producer
 
     def registered(self) -> ReadRegistered | None:
-        """What reads values with schemas, for one page; it blocks. None without a registry."""
-        return None if self._deserializer is None else _Reading(self._deserializer)
+        """Deserializer for the records of one page; it blocks. None without a registry."""
+        return None if self._deserializer is None else _PageDeserializer(self._deserializer)
 
     async def close(self) -> None:
         await self.admin.close()
@@ -110,7 +110,7 @@ class Connections:
             await asyncio.to_thread(self.registry.close)
 
 
-def _without_logins(urls: str) -> str:
+def _without_credentials(urls: str) -> str:
     shown = []
     for each in urls.split(","):
         scheme, mark, rest = each.strip().rpartition("://")
@@ -119,7 +119,7 @@ def _without_logins(urls: str) -> str:
 
 
 class _AnyDeserializer(RegisteredDeserializer[str]):
-    """Reads a value by the type of its schema. What is JSON is left to whoever shows it."""
+    """Deserialize by the schema's type. JSON values are left to the caller."""
 
     def __init__(self, registry: SchemaRegistry) -> None:
         from headwater.client.avro import AvroDeserializer
@@ -135,10 +135,10 @@ class _AnyDeserializer(RegisteredDeserializer[str]):
         return schema.schema_type
 
 
-class _Reading:
-    """Asks a registry in vain a few times for a page, and not for each of its records.
+class _PageDeserializer:
+    """Limit the number of unknown schema ids that one page looks up in the registry.
 
-    Bytes that begin with a zero often have no schema, and each of them would name one of its own.
+    Binary data that starts with a zero byte looks like a schema id, a different one in each record.
     """
 
     def __init__(self, deserializer: ReadRegistered) -> None:
@@ -160,5 +160,5 @@ class _Reading:
             if isinstance(error.__cause__, SchemaNotFound):
                 self._unknown[prefix] = str(error)
                 if len(self._unknown) >= UNKNOWN_SCHEMAS_MAX:
-                    self._failure = "the registry has none of the schemas that were tried"
+                    self._failure = "the registry has none of the schema ids that were looked up"
             raise

@@ -1,4 +1,4 @@
-"""Why the console does not do what it was asked for: an HTTP status, and one line for a person."""
+"""Errors of the console: an HTTP status and one line for the user."""
 
 from headwater.client.errors import (
     BrokerNotAvailable,
@@ -18,9 +18,9 @@ from headwater.client.errors import (
 from headwater.client.network.retries import said_before
 from headwater.client.schema_registry import RegistryUnreachable, SchemaNotFound
 from headwater.common.exceptions import HeadwaterError
-from headwater.http_server.request_guard import Forbidden
+from headwater.http_server.http_errors import HttpError
 
-_GONE = (UnknownTopicOrPartition, GroupIdNotFound, SchemaNotFound)
+_NOT_FOUND = (UnknownTopicOrPartition, GroupIdNotFound, SchemaNotFound)
 _FORBIDDEN = (
     ClusterAuthorizationFailed,
     GroupAuthorizationFailed,
@@ -31,13 +31,11 @@ _FORBIDDEN = (
 _UNREACHABLE = (KafkaTimeout, BrokerNotAvailable, NetworkException)
 
 
-class ConsoleError(HeadwaterError):
-    """Nothing was done. `is_unreachable` if that is because the cluster does not answer."""
+class ConsoleError(HttpError):
+    """The request failed. `is_unreachable` if no broker answers."""
 
     def __init__(self, status: int, message: str, *, is_unreachable: bool = False) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
+        super().__init__(status, message)
         self.is_unreachable = is_unreachable
 
 
@@ -50,14 +48,14 @@ def not_found(what: str) -> ConsoleError:
 
 
 def error_for(error: HeadwaterError) -> ConsoleError:
-    """What a client raised, as an answer over HTTP."""
+    """Map an exception to an HTTP error."""
     if isinstance(error, ConsoleError):
         return error
-    if isinstance(error, Forbidden):
-        return ConsoleError(403, str(error))
+    if isinstance(error, HttpError):
+        return ConsoleError(error.status, error.message)
     if isinstance(error, SomeFailed):
         return error_for(next(iter(error.errors.values())))
-    if isinstance(error, _GONE):
+    if isinstance(error, _NOT_FOUND):
         return ConsoleError(404, str(error))
     if isinstance(error, _FORBIDDEN):
         return ConsoleError(403, str(error))

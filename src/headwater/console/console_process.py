@@ -1,4 +1,4 @@
-"""A console as a process: its clients, its HTTP port, and a clean end."""
+"""Run a console: its clients, its HTTP port, and a clean shutdown."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -23,12 +23,12 @@ from headwater.network.system_clock import SystemClock, SystemRandom
 
 _CONNECTIONS_MAX: Final = 4 * (REQUESTS_MAX + TAILS_MAX)
 _TOKEN_BYTES: Final = 32
-_STRANGERS: Final = b'{"error": "This console wants user and password."}'
+_UNAUTHORIZED: Final = b'{"error": "User and password are required."}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleOptions:
-    """What a console is told at its start."""
+    """Options of the command line."""
 
     bootstrap: str
     door: HttpAddress
@@ -36,13 +36,13 @@ class ConsoleOptions:
     registry_settings: Mapping[str, object] = field(default_factory=dict)
     metrics: Sequence[str] = ()
     allows_changes: bool | None = None
-    """None: as long as only this machine reaches it."""
+    """None: only if the console listens on a loopback address."""
     client_settings: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """Where a console is, and whether it only reads."""
+    """URL of the running console, and whether it is read-only."""
 
     url: str
     is_read_only: bool
@@ -51,10 +51,10 @@ class Ready:
 async def serve(
     options: ConsoleOptions, *, ready: Callable[[Ready], object], ended: asyncio.Event
 ) -> None:
-    """Serve until `ended` is set. Raises `CannotListen`, or `InvalidSetting`."""
+    """Serve until `ended` is set. Raises `CannotListen` or `InvalidSetting`."""
     clock = SystemClock()
     watch = MetricsWatch(options.metrics, clock)
-    with HttpPort(options.door, refusal=_STRANGERS, kind="application/json") as port:
+    with HttpPort(options.door, refusal=_UNAUTHORIZED, kind="application/json") as port:
         connections = Connections(
             options.bootstrap,
             options.client_settings,

@@ -1,4 +1,4 @@
-"""What all requests share, and what one of them asks."""
+"""The console's shared state, and one request."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,11 +13,12 @@ from headwater.console.views.live_tail import Tails
 from headwater.console.views.paging import PAGE_SIZE
 from headwater.console.views.record_search import RecordSearches
 from headwater.console.views.throughput import MetricsWatch
+from headwater.http_server.http_requests import HttpRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Console:
-    """One console: a cluster, and what may be done to it."""
+    """State that all requests share."""
 
     connections: Connections
     survey: CachedView[ClusterView]
@@ -31,22 +32,20 @@ class Console:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsoleRequest:
-    """One request: the names in its path, its query, and the fields of its form or JSON."""
+class ConsoleRequest(HttpRequest):
+    """A request with the fields of its form or JSON body."""
 
     console: Console
-    parts: Sequence[str]
-    query: Mapping[str, str]
     fields: Mapping[str, str]
     objects: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Those fields of JSON that are objects themselves."""
+    """Fields of the JSON body that are objects."""
 
     @property
     def admin(self) -> Admin:
         return self.console.connections.admin
 
     async def survey(self, *, topic: str | None = None) -> ClusterView:
-        """What exists. A topic that is not in what is remembered may have just been made."""
+        """The cluster's topics and brokers. Refreshed if the topic is missing: it may be new."""
         found = await self.console.survey.get()
         if topic is not None and topic not in found.topics:
             self.console.survey.forget()
@@ -63,29 +62,29 @@ class ConsoleRequest:
         return whole(self.query.get(name, ""), name, default)
 
     def choice(self, name: str, allowed: Sequence[str]) -> str:
-        """One of several words; the first, if none is given."""
+        """One of several values; the first one by default."""
         given = self.query.get(name) or allowed[0]
         if given not in allowed:
-            raise bad_request(f"'{given}' is none of {', '.join(allowed)} ({name}).")
+            raise bad_request(f"'{name}' must be one of {', '.join(allowed)}, not '{given}'.")
         return given
 
     def is_set(self, name: str) -> bool:
         return self.query.get(name, "") in ("1", "true", "on", "yes")
 
     def field(self, name: str) -> str:
-        """A field that must be there."""
+        """A required field."""
         given = self.fields.get(name, "").strip()
         if not given:
             raise bad_request(f"'{name}' is missing.")
         return given
 
     def named(self, name: str) -> dict[str, str]:
-        """Names and values: an object of JSON as it is; of a form, `name=value` a line each."""
+        """Names and values: a JSON object, or a form field with one `name=value` per line."""
         if name in self.objects:
             return dict(self.objects[name])
         return named_lines(self.fields.get(name, ""), name)
 
     def expect_confirmation(self, name: str, what: str) -> None:
-        """Whoever destroys something types its name."""
+        """Require the user to type the name of what a change destroys."""
         if self.fields.get("confirm", "") != name:
-            raise bad_request(f"Nothing was done: type '{name}' to confirm that {what}.")
+            raise bad_request(f"Nothing was changed: type '{name}' to confirm that {what}.")

@@ -1,7 +1,7 @@
-"""What people type into fields: whole numbers, and names with values. Pure.
+"""Parse form fields: integers, and lines of `name=value`. Pure.
 
-What a reader would get wrong: a number is looked at before it is made one. Python refuses to read
-thousands of digits, and Kafka has four bytes for a partition.
+Note: a number's length is checked before it is converted. Python limits the digits that `int`
+accepts, and Kafka's partition numbers are 32-bit.
 """
 
 from typing import Final
@@ -13,32 +13,32 @@ _INT32_MAX: Final = 2**31 - 1
 
 
 def whole(text: str, name: str, default: int | None = None) -> int:
-    """A whole number, as people type it; the default for nothing."""
+    """Parse an integer; the default if the field is empty."""
     given = text.strip()
     if not given and default is not None:
         return default
     digits = given.removeprefix("-")
     if not digits.isascii() or not digits.isdecimal() or len(digits) > _NUMBER_CHARS_MAX:
-        raise bad_request(f"'{name}' is a whole number, and not '{given[:40]}'.")
+        raise bad_request(f"'{name}' must be an integer, not '{given[:40]}'.")
     return int(given)
 
 
 def whole_int32(text: str, name: str, default: int | None = None) -> int:
-    """A number that Kafka has four bytes for, such as that of a partition."""
+    """Parse a 32-bit integer, such as a partition number."""
     number = whole(text, name, default)
     if abs(number) > _INT32_MAX:
-        raise bad_request(f"'{name}' is at most {_INT32_MAX}, and not {number}.")
+        raise bad_request(f"'{name}' must be at most {_INT32_MAX}, not {number}.")
     return number
 
 
 def named_lines(text: str, what: str) -> dict[str, str]:
-    """`name=value`, a line each."""
+    """Parse lines of `name=value`."""
     found: dict[str, str] = {}
     for line in text.splitlines():
         if not line.strip():
             continue
         name, is_pair, value = line.partition("=")
         if not is_pair or not name.strip():
-            raise bad_request(f"'{what}' has a name=value on each line, and not '{line[:60]}'.")
+            raise bad_request(f"'{what}' must have name=value on each line, not '{line[:60]}'.")
         found[name.strip()] = value.strip()
     return found

@@ -1,9 +1,9 @@
-"""HTML that cannot be forged: every text is escaped, unless it was made here.
+"""Build HTML with all text escaped.
 
     tag("p", "1 < 2", class_="note")    gives    <p class="note">1 &lt; 2</p>
 
-What a reader would get wrong: `Html` is a promise, and `tag` is the only one to make it. Records,
-group ids and client ids are written by strangers, so nothing else may call a text `Html`.
+Invariant: only this module creates `Html` values. Records, group ids and client ids are untrusted
+text, so no other module may mark text as `Html`.
 """
 
 import re
@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 
 class Html(str):
-    """A text that is HTML already."""
+    """Text that is already HTML."""
 
     __slots__ = ()
 
@@ -23,25 +23,25 @@ Child = str | int | None | Iterable["Child"]
 Attribute = str | int | bool | None
 
 _VOID: Final = frozenset({"br", "hr", "img", "input", "link", "meta"})
-_UNSEEN: Final = re.compile(
-    # Controls but for tab and line feed; what has no width; what turns the direction of writing;
-    # halves of surrogate pairs, which are no UTF-8.
+_INVISIBLE: Final = re.compile(
+    # Control characters except tab and line feed, zero-width characters, characters that change the
+    # direction of text, and unpaired surrogates, which UTF-8 cannot encode.
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ud800-\udfff]"
 )
 
 
 def tag(name: str, /, *children: Child, **attributes: Attribute) -> Html:
-    """An element. `class_` is `class`, `aria_label` is `aria-label`; None and False leave out."""
+    """An element. `class_` is `class`, `aria_label` is `aria-label`; None and False omit it."""
     opening = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in _VOID:
-        assert not children, f"{name} holds nothing"
+        assert not children, f"{name} cannot have children"
         return Html(f"<{name}{opening}>")
     return Html(f"<{name}{opening}>{joined(children)}</{name}>")
 
 
 def joined(children: Child) -> Html:
-    """Texts, numbers and elements, one after the other; None is nothing."""
+    """Concatenate texts, numbers and elements; None is nothing."""
     if children is None:
         return Html("")
     if isinstance(children, Html):
@@ -58,12 +58,12 @@ def document(*children: Child) -> Html:
 
 
 def visible(text: str) -> str:
-    """A text whose unseen characters are written out, so that it cannot pass for another one."""
-    return _UNSEEN.sub(lambda found: _written_out(found[0]), text)
+    """Escape invisible characters, so that a text cannot look like a different one."""
+    return _INVISIBLE.sub(lambda found: _escaped_character(found[0]), text)
 
 
 def link_to(*parts: str | int, query: Mapping[str, str | int | None] | None = None) -> str:
-    """A path of the console. Names may hold slashes and anything else."""
+    """A path of the console. Parts may contain slashes and any other character."""
     path = "/" + "/".join(quote(str(part), safe="") for part in parts)
     chosen = {key: value for key, value in (query or {}).items() if value not in (None, "")}
     return f"{path}?{urlencode(chosen)}" if chosen else path
@@ -76,6 +76,6 @@ def _attribute(key: str, value: Attribute) -> str:
     return f" {name}" if value is True else f' {name}="{escape(str(value))}"'
 
 
-def _written_out(character: str) -> str:
+def _escaped_character(character: str) -> str:
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -1,7 +1,7 @@
-"""Where a group would go on after a reset: pure. Nothing is changed before somebody has seen it.
+"""Compute an offset reset without applying it. Pure.
 
-What a reader would get wrong: what is carried out is the plan that was shown, offset by offset, and
-not the wish it was made from. "The end" is another offset a second later.
+Note: what is applied later is the plan that the user saw, offset by offset, not the request it was
+computed from: "latest" is a different offset a second later.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ PLAN_ROWS_MAX: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetRow:
-    """A partition, where the group is, and where it would be."""
+    """A partition with the group's current and new offset."""
 
     topic: str
     partition: int
@@ -35,7 +35,7 @@ class ResetRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetPlan:
-    """What a reset would do."""
+    """The offsets that a reset would commit."""
 
     group: str
     topic: str
@@ -43,12 +43,12 @@ class ResetPlan:
     value: str
     rows: tuple[ResetRow, ...]
     is_empty: bool
-    """Whether the group has no members; while it has, brokers refuse."""
+    """Whether the group has no members; otherwise brokers reject the reset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """A partition as a reset sees it. `at_time` is -1 if nothing is as new."""
+    """Offsets of a partition. `at_time` is -1 if no record is as recent."""
 
     place: TopicPartition
     start: int
@@ -58,18 +58,18 @@ class Log:
 
 
 def planned_rows(logs: Sequence[Log], way: str, number: int) -> tuple[ResetRow, ...]:
-    """New offsets, never outside of the log: the next poll would only be reset again."""
+    """New offsets, limited to the log: consumers would reset an offset outside of it again."""
     rows = []
     for log in logs:
-        wanted = _wanted(log, way, number)
-        if wanted is None:
+        requested = _requested(log, way, number)
+        if requested is None:
             continue
-        after = min(max(wanted, log.start), log.end)
+        after = min(max(requested, log.start), log.end)
         note = None
-        if wanted < after:
-            note = f"begins at {after}"
-        elif wanted > after:
-            note = f"ends at {after}"
+        if requested < after:
+            note = f"log start is {after}"
+        elif requested > after:
+            note = f"log end is {after}"
         rows.append(
             ResetRow(
                 topic=log.place.topic,
@@ -84,7 +84,7 @@ def planned_rows(logs: Sequence[Log], way: str, number: int) -> tuple[ResetRow, 
     return tuple(rows)
 
 
-def _wanted(log: Log, way: str, number: int) -> int | None:
+def _requested(log: Log, way: str, number: int) -> int | None:
     match way:
         case "earliest":
             return log.start
@@ -95,12 +95,12 @@ def _wanted(log: Log, way: str, number: int) -> int | None:
         case "time":
             return log.at_time if log.at_time >= 0 else log.end
         case _:
-            # What has no offset cannot be moved from where it is.
+            # Without a committed offset there is nothing to shift.
             return None if log.before is None else log.before + number
 
 
 def write_plan(rows: Sequence[ResetRow]) -> str:
-    """The plan as a form carries it, a partition a line."""
+    """Serialize the plan for a form field, one partition per line."""
     return "\n".join(f"{row.topic} {row.partition} {row.after}" for row in rows)
 
 
@@ -108,17 +108,17 @@ def read_plan(text: str) -> dict[TopicPartition, int]:
     found = {}
     lines = text.split("\n")
     if len(lines) > PLAN_ROWS_MAX:
-        raise bad_request(f"A reset has at most {PLAN_ROWS_MAX} partitions.")
+        raise bad_request(f"A reset can have at most {PLAN_ROWS_MAX} partitions.")
     for line in lines:
         words = line.split()
         if not words:
             continue
         if len(words) != 3 or any(each.startswith("-") for each in words[1:]):
-            raise bad_request("This is no plan: a line is 'topic partition offset'.")
+            raise bad_request("Invalid plan: each line must be 'topic partition offset'.")
         place = TopicPartition(words[0], whole_int32(words[1], "partition"))
         found[place] = whole(words[2], "offset")
     if not found:
-        raise bad_request("The plan is empty: it names no partition.")
+        raise bad_request("The plan is empty.")
     return found
 
 

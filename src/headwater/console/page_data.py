@@ -1,6 +1,6 @@
-"""What may be asked of the console: one function a page, which gives its facts.
+"""Collect the data of each page, one function per page.
 
-A page and its JSON are made of the same facts.
+The same data is rendered as HTML and returned as JSON.
 """
 
 from typing import Final
@@ -91,7 +91,7 @@ async def read_broker(call: ConsoleRequest) -> BrokerDetail:
     survey = await call.survey()
     found = {str(each.id): each for each in broker_rows(survey)}.get(call.parts[0])
     if found is None:
-        raise not_found(f"There is no broker {call.parts[0]} now.")
+        raise not_found(f"Broker {call.parts[0]} is not running.")
     resource = ConfigResource.broker(found.id)
     configs = (await call.admin.describe_configs([resource]))[resource]
     return BrokerDetail(
@@ -117,19 +117,19 @@ async def read_topic(call: ConsoleRequest) -> TopicDetail:
 
 
 async def read_records(call: ConsoleRequest) -> RecordList:
-    topic, wish = call.parts[0], record_wish(call)
+    topic, query = call.parts[0], record_query(call)
     known = known_topic(await call.survey(topic=topic), topic)
     numbers = chosen_partitions(call, len(known.partitions))
     views = [each for each in known.partitions if each.partition in numbers]
     found_edges = await edges(call.admin, topic, views)
-    search = await _search(call, wish, found_edges)
+    search = await _search(call, query, found_edges)
     found = await call.console.searches.find(search)
     older, newer = older_and_newer(found.page, found.edges)
     rows = await record_rows(
         call.console.connections,
         found.page.records,
-        key_format=wish.key_format,
-        value_format=wish.value_format,
+        key_format=query.key_format,
+        value_format=query.value_format,
     )
     return RecordList(
         topic=topic,
@@ -140,15 +140,15 @@ async def read_records(call: ConsoleRequest) -> RecordList:
         looked_at=found.looked_at,
         ended_early=found.ended_early,
         offline=tuple(each.partition for each in views if is_offline(each)),
-        wish=wish,
+        wish=query,
     )
 
 
-def record_wish(call: ConsoleRequest) -> RecordQuery:
+def record_query(call: ConsoleRequest) -> RecordQuery:
     partition = call.query.get("partition", "").strip()
     limit = call.number("limit", 50)
     if not 1 <= limit <= RECORDS_MAX:
-        raise bad_request(f"'limit' is from 1 to {RECORDS_MAX}.")
+        raise bad_request(f"'limit' must be 1 to {RECORDS_MAX}.")
     return RecordQuery(
         start=call.choice("start", STARTS),
         at=call.query.get("at", "").strip(),
@@ -163,35 +163,35 @@ def record_wish(call: ConsoleRequest) -> RecordQuery:
 
 
 async def _search(
-    call: ConsoleRequest, wish: RecordQuery, found_edges: dict[int, tuple[int, int]]
+    call: ConsoleRequest, query: RecordQuery, found_edges: dict[int, tuple[int, int]]
 ) -> Search:
-    """Where to begin: where an earlier page ended, or where the wish says."""
+    """Start where an earlier page ended, or where the query says."""
     after: dict[int, int] | None = None
     before: dict[int, int] | None = None
     if call.query.get("after"):
         after = read_cursor(call.query["after"])
     elif call.query.get("before"):
         before = read_cursor(call.query["before"])
-    elif wish.start == "newest":
+    elif query.start == "newest":
         before = {}
-    elif wish.start == "oldest":
+    elif query.start == "oldest":
         after = {}
-    elif wish.start == "offset":
-        after = dict.fromkeys(found_edges, max(whole(wish.at, "at"), 0))
+    elif query.start == "offset":
+        after = dict.fromkeys(found_edges, max(whole(query.at, "at"), 0))
     else:
-        after = await _offsets_at(call, read_time(wish.at), found_edges)
+        after = await _offsets_at(call, read_time(query.at), found_edges)
     return Search(
         topic=call.parts[0],
         edges=found_edges,
-        limit=wish.limit,
+        limit=query.limit,
         word=filter_of(
             call.console.connections,
-            wish.filter,
-            place=wish.within,
-            key_format=wish.key_format,
-            value_format=wish.value_format,
+            query.filter,
+            place=query.within,
+            key_format=query.key_format,
+            value_format=query.value_format,
         ),
-        committed_only=wish.committed_only,
+        committed_only=query.committed_only,
         after=after,
         before=before,
     )
@@ -203,13 +203,13 @@ async def _offsets_at(
     places = {TopicPartition(call.parts[0], number): timestamp_ms for number in found_edges}
     found = await call.admin.list_offsets(places) if places else {}
     return {
-        place.partition: told.offset if told.offset >= 0 else found_edges[place.partition][1]
-        for place, told in found.items()
+        place.partition: listed.offset if listed.offset >= 0 else found_edges[place.partition][1]
+        for place, listed in found.items()
     }
 
 
 def chosen_partitions(call: ConsoleRequest, count: int) -> tuple[int, ...]:
-    wanted = record_wish(call).partition
+    wanted = record_query(call).partition
     if wanted is None:
         return tuple(range(count))
     if not 0 <= wanted < count:
@@ -218,13 +218,13 @@ def chosen_partitions(call: ConsoleRequest, count: int) -> tuple[int, ...]:
 
 
 async def read_record(call: ConsoleRequest) -> RecordDetail:
-    topic, wish = call.parts[0], record_wish(call)
+    topic, query = call.parts[0], record_query(call)
     record, (start, end) = await _found_record(call)
     rows = await record_rows(
         call.console.connections,
         [record],
-        key_format=wish.key_format,
-        value_format=wish.value_format,
+        key_format=query.key_format,
+        value_format=query.value_format,
         chars_max=WHOLE_CHARS_MAX,
     )
     return RecordDetail(
@@ -232,8 +232,8 @@ async def read_record(call: ConsoleRequest) -> RecordDetail:
         record=rows[0],
         previous=record.offset - 1 if record.offset > start else None,
         next=record.offset + 1 if record.offset + 1 < end else None,
-        key_format=wish.key_format,
-        value_format=wish.value_format,
+        key_format=query.key_format,
+        value_format=query.value_format,
     )
 
 
@@ -250,12 +250,12 @@ async def read_raw_value(call: ConsoleRequest) -> RawBytes:
 def _raw(call: ConsoleRequest, what: str, content: bytes | None) -> RawBytes:
     if content is None:
         raise not_found(f"The {what} of this record is null.")
-    # What Kafka allows in the name of a topic is fine in that of a file.
+    # Topic names are valid file names.
     return RawBytes(content=content, file_name=f"{'-'.join(call.parts)}.{what}")
 
 
 async def _found_record(call: ConsoleRequest) -> tuple[ConsumerRecord, tuple[int, int]]:
-    """A record, and where its partition begins and ends."""
+    """A record, and the first and end offset of its partition."""
     topic, partition, offset = call.parts
     known = known_topic(await call.survey(topic=topic), topic)
     number, wanted = whole(partition, "partition"), whole(offset, "offset")
@@ -266,28 +266,28 @@ async def _found_record(call: ConsoleRequest) -> tuple[ConsumerRecord, tuple[int
     if start == end:
         raise not_found(f"{topic}-{number} has no records.")
     if not start <= wanted < end:
-        raise not_found(f"{topic}-{number} has offsets {start} to {end - 1}, and so no {wanted}.")
+        raise not_found(f"{topic}-{number} has offsets {start} to {end - 1}, not {wanted}.")
     place = TopicPartition(topic, number)
     return await one_record(call.console.connections, place, wanted), (start, end)
 
 
 async def read_tail(call: ConsoleRequest) -> TailRequest:
-    topic, wish = call.parts[0], record_wish(call)
+    topic, query = call.parts[0], record_query(call)
     known = known_topic(await call.survey(topic=topic), topic)
     numbers = chosen_partitions(call, len(known.partitions))
     return TailRequest(
         topic=topic,
-        # One without a leader would hold up all others.
+        # A partition without a leader would block the others.
         partitions=tuple(
             each.partition
             for each in known.partitions
             if each.partition in numbers and not is_offline(each)
         ),
-        filter=wish.filter,
-        within=wish.within,
-        key_format=wish.key_format,
-        value_format=wish.value_format,
-        committed_only=wish.committed_only,
+        filter=query.filter,
+        within=query.within,
+        key_format=query.key_format,
+        value_format=query.value_format,
+        committed_only=query.committed_only,
     )
 
 
@@ -314,7 +314,7 @@ async def read_group(call: ConsoleRequest) -> GroupDetail:
 
 
 async def read_reset(call: ConsoleRequest) -> ResetPlan:
-    """A dry run: what a reset would do. Nothing is changed."""
+    """Preview a reset. Nothing is changed."""
     group, topic, way = call.parts[0], call.query.get("topic", ""), call.choice("to", WAYS)
     survey = await call.survey(topic=topic or None)
     value = call.query.get("value", "").strip()
@@ -327,13 +327,13 @@ async def read_reset(call: ConsoleRequest) -> ResetPlan:
     }
     places = _reset_places(survey, topic, before)
     number = whole(value, "value") if way in ("offset", "shift") else 0
-    asked_ms = read_time(value) if way == "time" else None
+    time_ms = read_time(value) if way == "time" else None
     logs = merged_logs(
         places,
         starts=await _offsets(call, places, _START),
         ends=await _offsets(call, places, _END),
         before=before,
-        at_time={} if asked_ms is None else await _offsets(call, places, asked_ms),
+        at_time={} if time_ms is None else await _offsets(call, places, time_ms),
     )
     return ResetPlan(
         group=group,
@@ -348,7 +348,7 @@ async def read_reset(call: ConsoleRequest) -> ResetPlan:
 def _reset_places(
     survey: ClusterView, topic: str, before: dict[TopicPartition, int]
 ) -> list[TopicPartition]:
-    """All partitions of a topic; or, of no topic by name, those the group has offsets in."""
+    """All partitions of the topic; without a topic, those with committed offsets."""
     if topic:
         known = known_topic(survey, topic)
         places = [TopicPartition(topic, each.partition) for each in known.partitions]
@@ -361,7 +361,7 @@ async def _offsets(
     call: ConsoleRequest, places: list[TopicPartition], timestamp: int
 ) -> dict[TopicPartition, int]:
     found = await call.admin.list_offsets(dict.fromkeys(places, timestamp)) if places else {}
-    return {place: told.offset for place, told in found.items()}
+    return {place: listed.offset for place, listed in found.items()}
 
 
 async def read_transactions(call: ConsoleRequest) -> TransactionsView:

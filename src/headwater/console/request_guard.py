@@ -1,4 +1,4 @@
-"""The token that the console's own forms carry, beside the checks of every HTTP port."""
+"""Check the token of the console's own forms (CSRF protection)."""
 
 import hmac
 from typing import Final
@@ -12,6 +12,5 @@ def check_token(given: str, token: str) -> None:
     if not hmac.compare_digest(given.encode(), token.encode()):
         raise ConsoleError(
             403,
-            "This form is from before the console was restarted. Load the page again, and then do "
-            "it.",
+            "This form was loaded before the console restarted. Reload the page and try again.",
         )

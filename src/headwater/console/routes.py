@@ -1,4 +1,4 @@
-"""Every path of the console, with what it reads, how that looks, and what it changes."""
+"""All paths of the console, with their data, page and change."""
 
 from typing import Final
 
@@ -15,25 +15,25 @@ from headwater.console.server import ConsoleRoute
 PATHS: Final = (
     ConsoleRoute(
         parts=("",),
-        about="Where pages begin; its JSON is /api/overview.",
+        about="Start page; its JSON is /api/overview.",
         read=page_data.read_overview,
         view=overview_page,
     ),
     ConsoleRoute(
         parts=("overview",),
-        about="The cluster at a glance.",
+        about="Overview of the cluster.",
         read=page_data.read_overview,
         view=overview_page,
     ),
     ConsoleRoute(
         parts=("brokers", None),
-        about="A broker: disks and configs.",
+        about="A broker: log directories and configs.",
         read=page_data.read_broker,
         view=broker_page,
     ),
     ConsoleRoute(
         parts=("topics",),
-        about="A page of the topics; or make one.",
+        about="List topics; or create one.",
         read=page_data.read_topics,
         view=topics_page,
         change=actions.create_topic,
@@ -65,7 +65,7 @@ PATHS: Final = (
     ),
     ConsoleRoute(
         parts=("topics", None, "records"),
-        about="A page of records; or write one.",
+        about="List records; or produce one.",
         read=page_data.read_records,
         view=records_page,
         change=actions.produce,
@@ -73,18 +73,18 @@ PATHS: Final = (
     ),
     ConsoleRoute(
         parts=("topics", None, "records", None, None),
-        about="The record of a partition and an offset.",
+        about="The record at an offset of a partition.",
         read=page_data.read_record,
         view=record_page,
     ),
     ConsoleRoute(
         parts=("topics", None, "records", None, None, "key"),
-        about="The key of a record, as it is stored.",
+        about="The key of a record, as stored.",
         read=page_data.read_raw_key,
     ),
     ConsoleRoute(
         parts=("topics", None, "records", None, None, "value"),
-        about="The value of a record, as it is stored.",
+        about="The value of a record, as stored.",
         read=page_data.read_raw_value,
     ),
     ConsoleRoute(
@@ -94,19 +94,19 @@ PATHS: Final = (
     ),
     ConsoleRoute(
         parts=("topics", None, "tail"),
-        about="Records from now on, as server-sent events.",
+        about="New records, as server-sent events.",
         read=page_data.read_tail,
         view=tail_page,
     ),
     ConsoleRoute(
         parts=("topics", None, "groups"),
-        about="The groups that read a topic.",
+        about="The groups that consume a topic.",
         read=page_data.read_topic_groups,
         view=topic_groups_page,
     ),
     ConsoleRoute(
         parts=("groups",),
-        about="A page of the groups.",
+        about="List groups.",
         read=page_data.read_groups,
         view=groups_page,
     ),
@@ -118,7 +118,7 @@ PATHS: Final = (
     ),
     ConsoleRoute(
         parts=("groups", None, "reset"),
-        about="What a reset of offsets would do; or carry a plan out.",
+        about="Preview an offset reset; or apply a plan.",
         read=page_data.read_reset,
         view=reset_page,
         change=actions.reset_offsets,
@@ -130,24 +130,24 @@ PATHS: Final = (
     ),
     ConsoleRoute(
         parts=("transactions",),
-        about="Transactional ids, and what partitions wait for.",
+        about="Transactional ids, and open transactions of partitions.",
         read=page_data.read_transactions,
         view=transactions_page,
     ),
     ConsoleRoute(
         parts=("transactions", "abort"),
-        about="Abort a transaction that hangs.",
+        about="Abort a hanging transaction.",
         change=actions.abort_transaction,
     ),
     ConsoleRoute(
         parts=("schemas",),
-        about="A page of the registry's subjects.",
+        about="List the registry's subjects.",
         read=page_data.read_subjects,
         view=subjects_page,
     ),
     ConsoleRoute(
         parts=("schemas", None),
-        about="A schema; the newest, or version=N.",
+        about="A schema; the latest, or version=N.",
         read=page_data.read_schema,
         view=schema_page,
     ),

@@ -1,10 +1,9 @@
-"""The console over HTTP: finds the path, checks who asks, and answers with a page or with JSON.
+"""Serve the console over HTTP: match the path, check the request, answer with HTML or JSON.
 
-Every page has its facts as JSON under the same path behind `/api`. A form is answered with where to
-look next; the same change as JSON is answered with what was done.
+Every page's data is available as JSON under the same path with the prefix `/api`. A form is
+answered with a redirect; the same change as JSON is answered with its result.
 
-What a reader would get wrong: checks come first and in one place. A handler that is reached may
-read, and one that changes something may do so.
+Invariant: all access checks happen here, before a handler runs. Handlers check nothing.
 """
 
 import asyncio
@@ -31,11 +30,11 @@ from headwater.console.pages.frame import Frame, failure_page
 from headwater.console.views.live_tail import TailRequest
 from headwater.console.views.records import RawBytes
 from headwater.http_server.http_requests import (
-    BodyBrokeOff,
-    BodyTooLarge,
-    BodyTooSlow,
     EveryPath,
-    match_path,
+    HttpRoute,
+    RequestLimit,
+    content_type,
+    parse_json,
     path_parts,
     read_body,
 )
@@ -57,7 +56,7 @@ log = logging.getLogger(__name__)
 API: Final = "api"
 _FORM: Final = "application/x-www-form-urlencoded"
 _JSON: Final = "application/json"
-_NO_FILE_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
+_UNSAFE_IN_FILE_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 Read = Callable[[ConsoleRequest], Awaitable[Any]]
 Change = Callable[[ConsoleRequest], Awaitable[Done]]
@@ -65,25 +64,24 @@ View = Callable[[Any, Frame], Html]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsoleRoute:
-    """A path of the console: what it reads, how that looks, and what a form there changes."""
+class ConsoleRoute(HttpRoute):
+    """A path: its data, its page, and the change that a POST makes."""
 
-    parts: tuple[str | None, ...]
     about: str
     read: Read | None = None
     view: View | None = None
     change: Change | None = None
     shows_forms: bool = False
-    """Whether the form of the change is on this very page, and shown again if it is refused."""
+    """Whether the page contains the change's form, and shows it again if the change fails."""
 
 
 def application(console: Console, paths: Sequence[ConsoleRoute], assets: "Assets") -> Starlette:
-    """An ASGI application."""
-    door = _Server(console, paths, assets)
+    """Build the ASGI application."""
+    server = _Server(console, paths, assets)
     return Starlette(
-        routes=[EveryPath(door.answer)],
-        # Starlette raises the failure again afterwards, so that the log has it.
-        exception_handlers={Exception: door.answer_to_a_failure},
+        routes=[EveryPath(server.answer)],
+        # Starlette re-raises the exception afterwards, so that it is logged.
+        exception_handlers={Exception: server.answer_exception},
     )
 
 
@@ -93,7 +91,7 @@ class _Server:
         self._paths = paths
         self._assets = assets
         self._guard = Guard(service="console", hosts=console.hosts)
-        self._under_way = 0
+        self._limit = RequestLimit(REQUESTS_MAX)
 
     async def answer(self, request: Request) -> Response:
         given = path_parts(request)
@@ -107,39 +105,33 @@ class _Server:
             self._guard.check_reader(request.headers)
             response = await self._within_bounds(request, given[1:] if is_api else given, is_api)
         except HeadwaterError as error:
-            response = self._refused(error_for(error), is_api=is_api)
+            response = self._error_response(error_for(error), is_api=is_api)
         response.headers.update({**HEADERS, "Cache-Control": "no-store"})
         return response
 
-    async def answer_to_a_failure(self, request: Request, _: Exception) -> Response:
-        """What no handler has foreseen is a fault of the console's; it says no more than that."""
-        refusal = ConsoleError(500, "The console has failed at this. Its log says how.")
-        response = self._refused(refusal, is_api=path_parts(request)[0] == API)
+    async def answer_exception(self, request: Request, _: Exception) -> Response:
+        """Answer unexpected exceptions with status 500, without details."""
+        error = ConsoleError(500, "Internal error. See the console's log.")
+        response = self._error_response(error, is_api=path_parts(request)[0] == API)
         response.headers.update({**HEADERS, "Cache-Control": "no-store"})
         return response
 
     async def _within_bounds(self, request: Request, given: list[str], is_api: bool) -> Response:
-        if self._under_way >= REQUESTS_MAX:
-            raise ConsoleError(503, "Too many requests are under way. Try again soon.")
-        self._under_way += 1
         try:
-            async with asyncio.timeout(ANSWER_S_MAX):
-                return await self._answered(request, given, is_api)
+            with self._limit.slot():
+                async with asyncio.timeout(ANSWER_S_MAX):
+                    return await self._answered(request, given, is_api)
         except KafkaError:
-            # Among them is `KafkaTimeout`, which is a `TimeoutError` as well, and says more.
+            # Includes `KafkaTimeout`, which is also a `TimeoutError` but has a better message.
             raise
         except TimeoutError:
-            raise ConsoleError(
-                504, "The cluster takes too long to answer this. Try again."
-            ) from None
-        finally:
-            self._under_way -= 1
+            raise ConsoleError(504, "The cluster did not answer in time. Try again.") from None
 
     async def _answered(self, request: Request, given: list[str], is_api: bool) -> Response:
         if is_api and not given:
             return _json_response(self._index())
         for path in self._paths:
-            parts = match_path(path.parts, given)
+            parts = path.match(given)
             if parts is None:
                 continue
             if request.method in ("GET", "HEAD") and path.read is not None:
@@ -147,8 +139,8 @@ class _Server:
                 return await self._read(call, path, is_api)
             if request.method == "POST" and path.change is not None:
                 return await self._change(request, parts, path, is_api)
-            raise ConsoleError(405, f"{request.method} is not served here.")
-        raise ConsoleError(404, "There is no such page.")
+            raise ConsoleError(405, f"Method {request.method} is not allowed here.")
+        raise ConsoleError(404, "No such page.")
 
     def _index(self) -> list[dict[str, str]]:
         rows = []
@@ -169,7 +161,7 @@ class _Server:
         if is_api:
             return _json_response(asdict(page_data))
         if path.view is None:
-            raise ConsoleError(404, "There is no such page, only JSON of it under /api.")
+            raise ConsoleError(404, "This path has no page, only JSON under /api.")
         return _page(path.view(page_data, self._frame(call.query)), 200)
 
     async def _change(
@@ -179,29 +171,29 @@ class _Server:
         self._guard.check_origin(request.headers)
         if self._console.is_read_only:
             raise ConsoleError(
-                403, "This console only reads. Start it with --changes to change things."
+                403, "This console is read-only. Start it with --changes to allow changes."
             )
         call = await self._filled_call(request, parts, is_api=is_api)
         try:
             done = await path.change(call)
-        except HeadwaterError as error:
+        except HeadwaterError as failure:
             if is_api or not path.shows_forms:
                 raise
-            return await self._form_again(call, path, error_for(error))
+            return await self._form_again(call, path, error_for(failure))
         _log_change(request, done)
         if is_api:
             return _json_response(asdict(done))
         return Response(status_code=303, headers={"Location": f"{done.where}?done={done.done}"})
 
     async def _form_again(
-        self, call: ConsoleRequest, path: ConsoleRoute, refusal: ConsoleError
+        self, call: ConsoleRequest, path: ConsoleRoute, error: ConsoleError
     ) -> Response:
-        """The page with what was typed: whoever wrote a long value shall not write it twice."""
+        """Show the page again with the typed values, so that the user need not repeat them."""
         assert path.read is not None
         assert path.view is not None
         page_data = await path.read(replace(call, query={}))
-        frame = replace(self._frame(), refusal=refusal.message, given=call.fields)
-        return _page(path.view(page_data, frame), refusal.status)
+        frame = replace(self._frame(), problem=error.message, given=call.fields)
+        return _page(path.view(page_data, frame), error.status)
 
     async def _filled_call(
         self, request: Request, parts: list[str], *, is_api: bool
@@ -232,48 +224,40 @@ class _Server:
             version=self._assets.version,
         )
 
-    def _refused(self, refusal: ConsoleError, *, is_api: bool) -> Response:
+    def _error_response(self, error: ConsoleError, *, is_api: bool) -> Response:
         if is_api:
-            return _json_response({"error": refusal.message}, refusal.status)
-        return _page(failure_page(refusal, self._frame()), refusal.status)
+            return _json_response({"error": error.message}, error.status)
+        return _page(failure_page(error, self._frame()), error.status)
 
 
 class _TailResponse(StreamingResponse):
-    """Has a place among the tails for as long as somebody listens."""
+    """Occupies one of the live tails while the client is connected."""
 
-    def __init__(self, console: Console, wish: TailRequest) -> None:
-        console.tails.take_place()
+    def __init__(self, console: Console, request: TailRequest) -> None:
+        console.tails.acquire()
         self._tails = console.tails
-        super().__init__(console.tails.events(wish), media_type="text/event-stream")
+        super().__init__(console.tails.events(request), media_type="text/event-stream")
 
     async def __call__(self, *given: Any) -> None:
         try:
             await super().__call__(*given)
         finally:
-            self._tails.give_place_back()
+            self._tails.release()
 
 
 async def _body(request: Request, *, is_api: bool) -> bytes:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     wanted = _JSON if is_api else _FORM
-    if kind != wanted:
-        # Also what keeps forms of elsewhere from the JSON interface: they cannot say this.
-        raise ConsoleError(415, f"This is sent as {wanted}.")
-    try:
-        return await read_body(request, bytes_max=BODY_BYTES_MAX)
-    except BodyTooLarge as error:
-        raise ConsoleError(413, f"{error}.") from None
-    except BodyTooSlow as error:
-        raise ConsoleError(408, f"{error}.") from None
-    except BodyBrokeOff as error:
-        raise ConsoleError(400, f"{error}.") from None
+    if content_type(request) != wanted:
+        # Also CSRF protection: forms of other sites cannot send JSON's content type.
+        raise ConsoleError(415, f"The Content-Type must be {wanted}.")
+    return await read_body(request, bytes_max=BODY_BYTES_MAX)
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
     try:
         return parse_qsl(text, keep_blank_values=True, max_num_fields=FIELDS_MAX)
     except ValueError:
-        raise bad_request(f"At most {FIELDS_MAX} fields are read.") from None
+        raise bad_request(f"At most {FIELDS_MAX} fields are allowed.") from None
 
 
 class _Given(TypedDict):
@@ -282,13 +266,10 @@ class _Given(TypedDict):
 
 
 def _from_json(raw: bytes) -> _Given:
-    """The fields of a JSON object, whose numbers are texts here, as those of a form are."""
-    try:
-        given = json.loads(raw)
-    except (ValueError, RecursionError):
-        raise bad_request("The body is no JSON.") from None
+    """Fields of a JSON object as strings, like those of a form."""
+    given = parse_json(raw)
     if not isinstance(given, dict):
-        raise bad_request("The body is a JSON object.")
+        raise bad_request("The request body must be a JSON object.")
     fields = {str(name): _text(value) for name, value in given.items() if value is not None}
     objects = {
         str(name): {key: _text(each) for key, each in value.items()}
@@ -298,8 +279,8 @@ def _from_json(raw: bytes) -> _Given:
     try:
         json.dumps(given, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        # JSON can write halves of surrogate pairs, which nothing else takes.
-        raise bad_request("The body has characters that are none.") from None
+        # JSON can contain unpaired surrogates, which UTF-8 cannot encode.
+        raise bad_request("The request body has invalid characters.") from None
     return {"fields": fields, "objects": objects}
 
 
@@ -316,10 +297,10 @@ def _text(value: object) -> str:
 
 
 def _log_change(request: Request, done: Done) -> None:
-    """Who did what. The path is as it was sent, and so has no character that a log would obey."""
-    who = request.client.host if request.client else "somebody"
-    what = "/".join(path_parts(request))
-    log.info("%s: %s by POST /%s", who, done.done, what)
+    """Log a change. The path is percent-encoded, so it cannot inject control characters."""
+    host = request.client.host if request.client else "unknown"
+    path = "/".join(path_parts(request))
+    log.info("Change: %s host=%s path=/%s", done.done, host, path)
 
 
 def _page(page: Html, status: int) -> Response:
@@ -327,8 +308,8 @@ def _page(page: Html, status: int) -> Response:
 
 
 def _download(raw: RawBytes) -> Response:
-    """To be kept and not shown: what strangers wrote is no page, whatever it looks like."""
-    quoted = _NO_FILE_NAME.sub("_", raw.file_name)
+    """Send as attachment: untrusted bytes must not be rendered as a page."""
+    quoted = _UNSAFE_IN_FILE_NAMES.sub("_", raw.file_name)
     disposition = f'attachment; filename="{quoted}"'
     return Response(
         raw.content,
@@ -338,5 +319,5 @@ def _download(raw: RawBytes) -> Response:
 
 
 def _json_response(answer: "DataclassInstance | object", status: int = 200) -> Response:
-    # ASCII only: names that are no UTF-8 have halves of surrogate pairs, which are escaped so.
+    # ASCII only: names that are not valid UTF-8 contain unpaired surrogates, which this escapes.
     return Response(json.dumps(answer), status, media_type=_JSON)

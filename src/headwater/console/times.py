@@ -1,4 +1,4 @@
-"""Times as people type them, and as pages show them."""
+"""Parse times that users type, and format times for pages."""
 
 from datetime import UTC, datetime
 
@@ -6,7 +6,7 @@ from headwater.console.console_errors import bad_request
 
 
 def read_time(text: str) -> int:
-    """Milliseconds since 1970, from these or from ISO 8601. A time without a zone is UTC."""
+    """Parse milliseconds since the epoch, or ISO 8601. A time without a zone is UTC."""
     given = text.strip()
     if given.isascii() and given.isdecimal() and len(given) < 16:
         return int(given)
@@ -14,16 +14,16 @@ def read_time(text: str) -> int:
         moment = datetime.fromisoformat(given)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
-        # Numbers below zero are Kafka's words for the end and the beginning, and no times.
+        # Negative timestamps have special meanings in ListOffsets (latest, earliest).
         return max(int(moment.timestamp() * 1000), 0)
     except (ValueError, OverflowError):
         raise bad_request(
-            f"'{given[:40]}' is no time such as 2026-01-31T12:00 (UTC), nor milliseconds."
+            f"'{given[:40]}' is not a time. Use 2026-01-31T12:00 (UTC) or milliseconds."
         ) from None
 
 
 def time_text(timestamp_ms: int) -> str:
-    """UTC, to the millisecond; a number that no calendar has is shown as it is."""
+    """Format as UTC with milliseconds; a number outside the calendar is shown as it is."""
     try:
         moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
     except (ValueError, OverflowError, OSError):
@@ -32,7 +32,7 @@ def time_text(timestamp_ms: int) -> str:
 
 
 def age_text(age_ms: int) -> str:
-    """How long ago, in the unit that says enough."""
+    """Format an age in its largest suitable unit."""
     seconds = age_ms // 1000
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * length:

@@ -1,5 +1,5 @@
 """The elected controller, as pure code: elections, ISR changes, reassignment, topic changes.
 
-Start with `controller` and `partition_change_builder` (elects leaders and shrinks ISRs).
-`deferred_event_queue` orders the decisions, `controller_channel` sends them to brokers.
+Start with `controller` and `leader_election` (elects leaders and shrinks ISRs).
+`deferred_event_queue` orders the decisions, `controller_channel_manager` sends them to brokers.
 """

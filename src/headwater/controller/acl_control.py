@@ -1,8 +1,7 @@
-"""Rules that come and go: what CreateAcls and DeleteAcls do. Pure.
+"""Decide CreateAcls and DeleteAcls. Pure.
 
-What a reader would get wrong: a rule that is there already may be created again, and a filter that
-finds nothing is no error. Each rule of a request is judged for itself, as is each filter; two
-filters that mean the same rule both tell of it.
+Note: creating an existing ACL is no error, nor is a filter that matches nothing. Each binding and
+each filter is decided on its own; if two filters match the same ACL, both report it.
 """
 
 import json
@@ -24,14 +23,14 @@ from headwater.security.authorization.acl_bindings import (
 from headwater.security.authorization.acl_filters import AclFilter
 from headwater.security.authorization.authorizer import CLUSTER, Operation, ResourceKind
 
-CHANGES_MOST: Final = 10_000
-"""Rules that one request may create or remove: Kafka has this limit (4.1)."""
+MAX_CHANGES: Final = 10_000
+"""Maximum of ACLs that one request may create or delete, as in Kafka 4.1."""
 
-PATTERN_BYTES_MOST: Final = 800_000
-"""What all rules of a pattern may take in ZooKeeper, which keeps them in one node."""
+MAX_PATTERN_BYTES: Final = 800_000
+"""Maximum size of all ACLs of a pattern in ZooKeeper, which stores them in one znode."""
 
 _OTHER_BYTES: Final = 80
-"""What a rule takes besides its principal and its host."""
+"""Size of a stored ACL without principal and host."""
 
 Removed = tuple[AclBinding, ...]
 
@@ -39,14 +38,14 @@ Removed = tuple[AclBinding, ...]
 def create_acls(
     image: ClusterImage, bindings: Sequence[AclBinding]
 ) -> ControllerResult[tuple[ApiError, ...]]:
-    """The answer has an outcome for each rule, in the same order."""
+    """Return one result per binding, in order."""
     additions = _Additions(image)
     outcomes = []
     for binding in bindings:
-        refusal = check_binding(binding) or _refuse_name(image, binding.pattern)
-        outcomes.append(refusal or additions.add(binding))
-    if additions.count > CHANGES_MOST:
-        reason = f"more than {CHANGES_MOST} rules cannot be created at once"
+        error = check_binding(binding) or _check_name(image, binding.pattern)
+        outcomes.append(error or additions.add(binding))
+    if additions.count > MAX_CHANGES:
+        reason = f"a request may create at most {MAX_CHANGES} ACLs"
         too_many = ApiError(ErrorCode.POLICY_VIOLATION, reason)
         return ControllerResult((), tuple(too_many for _ in bindings))
     return ControllerResult(additions.changes(), tuple(outcomes))
@@ -55,16 +54,16 @@ def create_acls(
 def delete_acls(
     image: ClusterImage, filters: Sequence[AclFilter]
 ) -> ControllerResult[tuple[Removed | ApiError, ...]]:
-    """The answer has for each filter the rules that it meant, in the same order."""
+    """Return the deleted ACLs per filter, in order."""
     outcomes: list[Removed | ApiError] = []
     removed: dict[AclBinding, None] = {}
     for each in filters:
-        refusal = check_filter(each)
-        found = () if refusal is not None else tuple(acls_of(image, each))
+        error = check_filter(each)
+        found = () if error is not None else tuple(acls_of(image, each))
         removed.update(dict.fromkeys(found))
-        outcomes.append(found if refusal is None else refusal)
-    if len(removed) > CHANGES_MOST:
-        reason = f"more than {CHANGES_MOST} rules cannot be removed at once"
+        outcomes.append(found if error is None else error)
+    if len(removed) > MAX_CHANGES:
+        reason = f"a request may delete at most {MAX_CHANGES} ACLs"
         too_many = ApiError(ErrorCode.INVALID_REQUEST, reason)
         return ControllerResult((), tuple(too_many for _ in filters))
     patterns = dict.fromkeys(binding.pattern for binding in removed)
@@ -84,7 +83,7 @@ def delete_acls(
 
 
 def acls_of(image: ClusterImage, wanted: AclFilter) -> Iterable[AclBinding]:
-    """The rules that a filter means, those of one pattern together."""
+    """Yield the ACLs that match a filter, grouped by pattern."""
     for pattern, found in image.acls.items():
         if wanted.takes_pattern(pattern):
             for entry in found.entries:
@@ -93,40 +92,44 @@ def acls_of(image: ClusterImage, wanted: AclFilter) -> Iterable[AclBinding]:
 
 
 def check_binding(binding: AclBinding) -> ApiError | None:
-    """Why this can be no rule."""
+    """Return why a binding is invalid, or None."""
     pattern, entry = binding
     if pattern.kind in (ResourceKind.UNKNOWN, ResourceKind.ANY):
-        return _wrong(f"a rule is about one kind of resource, and not about {pattern.kind.name}")
+        return _invalid(f"an ACL needs one resource type, not {pattern.kind.name}")
     if pattern.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
-        return _wrong(f"a rule's pattern is LITERAL or PREFIXED, not {pattern.pattern_type.name}")
+        return _invalid(
+            f"the pattern type of an ACL is LITERAL or PREFIXED, not {pattern.pattern_type.name}"
+        )
     if entry.operation in (Operation.UNKNOWN, Operation.ANY):
-        return _wrong(f"a rule is about one operation, or ALL, not about {entry.operation.name}")
+        return _invalid(f"an ACL needs one operation or ALL, not {entry.operation.name}")
     if entry.permission not in (Permission.ALLOW, Permission.DENY):
-        return _wrong(f"a rule says ALLOW or DENY, and not {entry.permission.name}")
+        return _invalid(
+            f"the permission type of an ACL is ALLOW or DENY, not {entry.permission.name}"
+        )
     if not pattern.name:
-        return _wrong("a rule names its resource; * means all")
+        return _invalid("an ACL needs a resource name; * matches all")
     if pattern.kind is ResourceKind.CLUSTER and pattern.name != CLUSTER.name:
-        return _wrong(f"the only name of the cluster as a resource is {CLUSTER.name}")
+        return _invalid(f"the only resource name of type CLUSTER is {CLUSTER.name}")
     if ":" not in entry.principal:
-        return _wrong(f"{entry.principal!r} is no principal, which looks like User:alice")
+        return _invalid(f"invalid principal {entry.principal!r}, expected a form like User:alice")
     return None
 
 
 def check_filter(wanted: AclFilter) -> ApiError | None:
-    """Why this can mean no rules."""
+    """Return why a filter is invalid, or None."""
     if wanted.kind is ResourceKind.UNKNOWN or wanted.pattern_type is PatternType.UNKNOWN:
-        return _wrong("this kind of resource or of pattern is not known here")
+        return _invalid("unknown resource type or pattern type")
     if wanted.operation is Operation.UNKNOWN or wanted.permission is Permission.UNKNOWN:
-        return _wrong("this operation or permission is not known here")
+        return _invalid("unknown operation or permission type")
     return None
 
 
-def _refuse_name(image: ClusterImage, pattern: ResourcePattern) -> ApiError | None:
-    """ZooKeeper keeps a pattern as a node of its name, which some names cannot be."""
+def _check_name(image: ClusterImage, pattern: ResourcePattern) -> ApiError | None:
+    """ZooKeeper stores a pattern in a znode of its name, which excludes some names."""
     if image.is_standalone:
         return None
     if pattern.name in (".", "..") or not all(map(_is_plain, pattern.name)):
-        return _wrong(f"ZooKeeper cannot keep rules for a resource with the name {pattern.name!r}")
+        return _invalid(f"ZooKeeper cannot store ACLs of a resource named {pattern.name!r}")
     return None
 
 
@@ -135,7 +138,7 @@ def _is_plain(letter: str) -> bool:
 
 
 class _Additions:
-    """The rules of those patterns that get further ones."""
+    """The ACLs of patterns that get new ones."""
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image
@@ -144,7 +147,7 @@ class _Additions:
         self.count = 0
 
     def add(self, binding: AclBinding) -> ApiError:
-        """`DONE`, or why there is no room for it."""
+        """Return `DONE`, or the error if there are too many."""
         pattern, entry = binding
         if pattern not in self._entries:
             known = _entries(self._image, pattern)
@@ -153,8 +156,8 @@ class _Additions:
         if entry in self._entries[pattern]:
             return DONE
         taken = self._bytes[pattern] + _written_bytes(entry)
-        if taken > PATTERN_BYTES_MOST and not self._image.is_standalone:
-            return _wrong(f"{pattern} has too many rules; a prefix or User:* would take fewer")
+        if taken > MAX_PATTERN_BYTES and not self._image.is_standalone:
+            return _invalid(f"{pattern} has too many ACLs; use a prefixed pattern or User:*")
         self._entries[pattern][entry] = None
         self._bytes[pattern] = taken
         self.count += 1
@@ -184,5 +187,5 @@ def _replaced(
     return AclsReplaced(pattern, AclSet(entries, 0 if known is None else known.version + 1))
 
 
-def _wrong(reason: str) -> ApiError:
+def _invalid(reason: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REQUEST, reason)

@@ -1,8 +1,7 @@
-"""In-sync replicas, as leaders ask for them: AlterPartition (ISR-6).
+"""Decide ISR changes that leaders propose with AlterPartition (ISR-6).
 
-What a reader would get wrong: the order of the checks is part of the answer. A leader that is
-behind must hear first that it leads no more, and only then that its version is old, since it does
-different things then.
+Note: the order of the checks matters. A leader that is behind must learn first that it was deposed
+and only then that its partition epoch is old, since it reacts differently.
 """
 
 from collections.abc import Sequence
@@ -29,7 +28,7 @@ from headwater.protocol.messages.alter_partition import (
 def alter_partition(
     image: ClusterImage, request: AlterPartitionRequest
 ) -> ControllerResult[AlterPartitionResponse]:
-    """Every partition stands for itself, if the leader's registration is the present one."""
+    """Decide each partition on its own, if the leader's broker epoch is current."""
     broker = image.brokers.get(NodeId(request.broker_id))
     if broker is None or broker.epoch != request.broker_epoch:
         error = ErrorCode.STALE_BROKER_EPOCH
@@ -41,68 +40,68 @@ def alter_partition(
 
 def _altered(
     image: ClusterImage,
-    asker: NodeId,
-    asked: TopicData,
+    leader_id: NodeId,
+    request: TopicData,
     changes: dict[TopicPartition, MetadataChange],
 ) -> TopicResult:
-    topic = image.topic_by_id(asked.topic_id)
+    topic = image.topic_by_id(request.topic_id)
     results = []
-    for data in asked.partitions:
+    for data in request.partitions:
         if topic is None or topic.is_deleting:
-            results.append(_refused(data, ErrorCode.UNKNOWN_TOPIC_ID))
+            results.append(_error_result(data, ErrorCode.UNKNOWN_TOPIC_ID))
             continue
         name = TopicPartition(topic.name, data.partition_index)
         if not 0 <= name.partition < len(topic.partitions) or name in changes:
-            results.append(_refused(data, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            results.append(_error_result(data, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             continue
         before = topic.partitions[name.partition]
-        error = _why_not(image, asker, name, before, data)
+        error = _check(image, leader_id, name, before, data)
         if error is not None:
-            results.append(_refused(data, error))
+            results.append(_error_result(data, error))
             continue
         after = _with_isr(before, data.new_isr_with_epochs)
         if after is not before:
             changes[name] = PartitionChanged(topic.name, name.partition, after)
-        results.append(_granted(before, after, data))
-    return TopicResult(topic_id=asked.topic_id, partitions=tuple(results))
+        results.append(_result(before, after, data))
+    return TopicResult(topic_id=request.topic_id, partitions=tuple(results))
 
 
-def _why_not(
+def _check(
     image: ClusterImage,
-    asker: NodeId,
+    leader_id: NodeId,
     name: TopicPartition,
     partition: PartitionRegistration,
-    asked: PartitionData,
+    request: PartitionData,
 ) -> ErrorCode | None:
-    isr = [NodeId(each.broker_id) for each in asked.new_isr_with_epochs]
+    isr = [NodeId(each.broker_id) for each in request.new_isr_with_epochs]
     if (
-        asked.leader_epoch > partition.leader_epoch
-        or asked.partition_epoch > partition.partition_epoch
+        request.leader_epoch > partition.leader_epoch
+        or request.partition_epoch > partition.partition_epoch
     ):
-        # Another controller has decided more than this one knows.
+        # A newer controller has made changes that this one does not know.
         return ErrorCode.NOT_CONTROLLER
-    if asked.leader_epoch < partition.leader_epoch:
+    if request.leader_epoch < partition.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
-    if asker != partition.leader:
+    if leader_id != partition.leader:
         return ErrorCode.INVALID_REQUEST
-    if asked.partition_epoch < partition.partition_epoch:
+    if request.partition_epoch < partition.partition_epoch:
         return ErrorCode.INVALID_UPDATE_VERSION
-    if len(set(isr)) < len(isr) or asker not in isr:
+    if len(set(isr)) < len(isr) or leader_id not in isr:
         return ErrorCode.INVALID_REQUEST
     if not set(isr) <= set(partition.replicas):
         return ErrorCode.INVALID_REQUEST
-    if not all(_is_eligible(image, asker, name, each) for each in asked.new_isr_with_epochs):
+    if not all(_is_eligible(image, leader_id, name, each) for each in request.new_isr_with_epochs):
         return ErrorCode.INELIGIBLE_REPLICA
     return None
 
 
 def _is_eligible(
-    image: ClusterImage, asker: NodeId, name: TopicPartition, member: BrokerState
+    image: ClusterImage, leader_id: NodeId, name: TopicPartition, member: BrokerState
 ) -> bool:
-    """Whether a broker can be counted on, under the registration that the leader means."""
+    """Return whether a broker may be in the ISR under the broker epoch that the leader names."""
     node_id = NodeId(member.broker_id)
-    if node_id == asker:
-        # A leader that is about to stop stays where nobody else can lead.
+    if node_id == leader_id:
+        # A leader in controlled shutdown stays if no other replica can lead.
         return True
     if eligibility(image, node_id, name) is not ReplicaEligibility.SOUND:
         return False
@@ -112,7 +111,7 @@ def _is_eligible(
 def _with_isr(
     partition: PartitionRegistration, members: Sequence[BrokerState]
 ) -> PartitionRegistration:
-    """The partition with other in-sync replicas; a move that waited for them is done with it."""
+    """Return the partition with the new ISR; completes a reassignment that waited for it."""
     isr = tuple(NodeId(each.broker_id) for each in members)
     if isr == partition.isr:
         return partition
@@ -123,14 +122,14 @@ def _with_isr(
     return after if moved is None else replace(moved, partition_epoch=after.partition_epoch)
 
 
-def _granted(
-    before: PartitionRegistration, after: PartitionRegistration, asked: PartitionData
+def _result(
+    before: PartitionRegistration, after: PartitionRegistration, request: PartitionData
 ) -> PartitionResult:
     if after.leader_epoch != before.leader_epoch:
-        # The move that this has ended made it another's, or a new term of the same leader.
-        return _refused(asked, ErrorCode.NEW_LEADER_ELECTED)
+        # The completed reassignment elected a leader or raised the leader epoch.
+        return _error_result(request, ErrorCode.NEW_LEADER_ELECTED)
     return PartitionResult(
-        partition_index=asked.partition_index,
+        partition_index=request.partition_index,
         leader_id=after.leader,
         leader_epoch=after.leader_epoch,
         isr=after.isr,
@@ -138,5 +137,5 @@ def _granted(
     )
 
 
-def _refused(asked: PartitionData, error: ErrorCode) -> PartitionResult:
-    return PartitionResult(partition_index=asked.partition_index, error_code=error)
+def _error_result(request: PartitionData, error: ErrorCode) -> PartitionResult:
+    return PartitionResult(partition_index=request.partition_index, error_code=error)

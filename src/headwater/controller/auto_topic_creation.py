@@ -1,8 +1,8 @@
-"""Topics that the cluster makes by itself: those of the coordinators, and any on first use (TO-6).
+"""Create internal topics and, on first use, other topics (TO-6).
 
-A cluster that waits for its brokers must not make its internal topics with fewer replicas than it
-was told to, because nothing adds them later. A standalone broker has nobody to wait for and makes
-one replica.
+Note: a cluster must not create its internal topics with fewer replicas than configured while
+brokers are still starting, because nothing adds replicas later. A standalone broker creates them
+with one replica.
 """
 
 from collections.abc import Iterable
@@ -24,10 +24,9 @@ from headwater.protocol.messages.create_topics import (
 def create_on_first_use(
     image: ClusterImage, names: Iterable[str], static: StaticConfig, rng: Random
 ) -> ControllerResult[Results]:
-    """Topics with the broker's defaults, or with their own settings where they are internal.
+    """Create missing topics with default settings, internal ones with their own.
 
-    The caller has asked whether topics may be made this way: `auto.create.topics.enable` is about
-    clients' topics, the coordinators' own are made in any case. Topics that exist are left alone.
+    The caller checks `auto.create.topics.enable`, which applies to clients' topics only.
     """
     missing = [name for name in dict.fromkeys(names) if name not in image.topics]
     wanted = (creatable(name, static.settings, image) for name in missing)
@@ -35,7 +34,7 @@ def create_on_first_use(
 
 
 def creatable(name: str, settings: BrokerSettings, image: ClusterImage) -> CreatableTopic:
-    """How a topic is asked for that nobody described."""
+    """Return the CreateTopics entry of a topic that is created automatically."""
     if name == CONSUMER_OFFSETS:
         factor = settings.offsets_topic_replication_factor
         return CreatableTopic(

@@ -1,8 +1,10 @@
-"""Client quotas: what may be set, and what is told of them (KIP-546).
+"""Decide AlterClientQuotas and answer DescribeClientQuotas (KIP-546).
 
-Quotas are configs of users, clients and addresses, whose other configs are left alone: a user's
-credentials stand beside his quotas. What a reader would get wrong: a filter that names no type asks
-for everything, and a strict one that names no type for nothing.
+Quotas are stored in the configs of users, client ids and IP addresses. Other configs of these
+entities, such as SCRAM credentials, stay as they are.
+
+Note: a filter without components matches everything; a strict one without components matches
+nothing.
 """
 
 import math
@@ -33,33 +35,31 @@ _DEFAULT: Final = 1
 _ANY: Final = 2
 _SLACK: Final = 1e-6
 
-# Changes.
+# AlterClientQuotas.
 
 
 def alter_client_quotas(
     image: ClusterImage, request: alter.AlterClientQuotasRequest
 ) -> ControllerResult[tuple[alter.EntryResult, ...]]:
-    """Each entity is changed as a whole or not at all."""
-    times = Counter(frozenset(_told_parts(entry.entity)) for entry in request.entries)
+    """Change each entity as a whole or not at all."""
+    times = Counter(frozenset(_parts(entry.entity)) for entry in request.entries)
     changes: list[MetadataChange] = []
     results: list[alter.EntryResult] = []
     for entry in request.entries:
-        if times[frozenset(_told_parts(entry.entity))] > 1:
-            reason = "an entity may stand in a request only once"
+        if times[frozenset(_parts(entry.entity))] > 1:
+            reason = "an entity is in the request more than once"
             outcome: ConfigsReplaced | ApiError = ApiError(ErrorCode.INVALID_REQUEST, reason)
         else:
             outcome = _altered(image, entry)
         if isinstance(outcome, ConfigsReplaced):
             changes.append(outcome)
-        refusal = outcome if isinstance(outcome, ApiError) else DONE
-        results.append(refused(entry, refusal))
+        error = outcome if isinstance(outcome, ApiError) else DONE
+        results.append(refused(entry, error))
     return ControllerResult(() if request.validate_only else changes, tuple(results))
 
 
-def refused(entry: alter.EntryData, refusal: ApiError) -> alter.EntryResult:
-    return alter.EntryResult(
-        error_code=refusal.code, error_message=refusal.reason, entity=entry.entity
-    )
+def refused(entry: alter.EntryData, error: ApiError) -> alter.EntryResult:
+    return alter.EntryResult(error_code=error.code, error_message=error.reason, entity=entry.entity)
 
 
 def _altered(image: ClusterImage, entry: alter.EntryData) -> ConfigsReplaced | ApiError:
@@ -73,41 +73,41 @@ def _altered(image: ClusterImage, entry: alter.EntryData) -> ConfigsReplaced | A
     values = dict(image.configs.get(resource, {}))
     for op in entry.ops:
         if op.remove:
-            # Whatever else stands there is not for this request to take away.
+            # Other configs of the entity are not quotas and stay.
             if op.key in tuple(QuotaKey):
                 values.pop(op.key, None)
             continue
-        reason = _why_not(entity, op.key, op.value)
+        reason = _check(entity, op.key, op.value)
         if reason is not None:
             return _invalid(reason)
         values[op.key] = _text(QuotaKey(op.key), op.value)
     return ConfigsReplaced(resource, values)
 
 
-def _entity(told: Sequence[alter.EntityData]) -> QuotaEntity | ApiError:
+def _entity(entity_data: Sequence[alter.EntityData]) -> QuotaEntity | ApiError:
     parts: dict[EntityType, str] = {}
-    for kind, name in _told_parts(told):
+    for kind, name in _parts(entity_data):
         if kind not in tuple(EntityType):
             return _invalid(f"there are no quotas of the entity type {kind!r}")
         if EntityType(kind) in parts:
-            return _invalid(f"{kind} is named twice in one entity")
+            return _invalid(f"entity type {kind} is given twice in one entity")
         if name == "":
-            return _invalid(f"a {kind} is not empty; the default has no name at all")
+            return _invalid(f"the name of a {kind} must not be empty; null means the default")
         parts[EntityType(kind)] = DEFAULT if name is None else name
     entity = QuotaEntity(*(parts.get(kind) for kind in EntityType))
     if not parts:
-        return _invalid("an entity names a user, a client-id or an ip")
+        return _invalid("an entity needs a user, a client-id or an ip")
     if entity.ip is not None and len(parts) > 1:
-        return _invalid("an ip is limited for itself, and not together with a user or client-id")
+        return _invalid("an ip cannot be combined with a user or client-id")
     if entity.ip and not _is_address(entity.ip):
-        return _invalid(f"{entity.ip!r} is no address; names of hosts are not looked up")
+        return _invalid(f"{entity.ip!r} is not an IP address; host names are not resolved")
     return entity
 
 
-def _why_not(entity: QuotaEntity, key: str, value: float) -> str | None:
+def _check(entity: QuotaEntity, key: str, value: float) -> str | None:
     allowed = CLIENT_KEYS if entity.ip is None else (QuotaKey.CONNECTION_CREATION_RATE,)
     if key not in allowed:
-        return f"there is no quota {key!r} here; there are {', '.join(allowed)}"
+        return f"unknown quota {key!r}, expected one of {', '.join(allowed)}"
     if not math.isfinite(value) or value <= 0:
         return f"{key} must be greater than 0"
     largest = LARGEST_WHOLE.get(QuotaKey(key))
@@ -120,17 +120,17 @@ def _why_not(entity: QuotaEntity, key: str, value: float) -> str | None:
 
 
 def _text(key: QuotaKey, value: float) -> str:
-    """As Kafka writes it down (3.9)."""
+    """Format as Kafka stores it (3.9)."""
     return str(int(value)) if key in LARGEST_WHOLE else str(float(value))
 
 
-# Questions.
+# DescribeClientQuotas.
 
 
 def describe_client_quotas(
     image: ClusterImage, request: describe.DescribeClientQuotasRequest
 ) -> tuple[describe.EntryData, ...] | ApiError:
-    """All entities that pass the filter, in order."""
+    """Return all entities that match the filter, sorted."""
     wanted = _wanted(request.components)
     if isinstance(wanted, ApiError):
         return wanted
@@ -145,26 +145,26 @@ def describe_client_quotas(
 def _wanted(
     components: Sequence[describe.ComponentData],
 ) -> dict[EntityType, str | None] | ApiError:
-    """What each part must be; None where any name will do."""
+    """Return the required name of each entity type; None if any name matches."""
     wanted: dict[EntityType, str | None] = {}
     for each in components:
         if not each.entity_type:
-            return _invalid("an entity type is not empty")
+            return _invalid("the entity type must not be empty")
         if each.entity_type not in tuple(EntityType):
             reason = f"there are no quotas of the entity type {each.entity_type!r}"
             return ApiError(ErrorCode.UNSUPPORTED_VERSION, reason)
         kind = EntityType(each.entity_type)
         if kind in wanted:
-            return _invalid(f"{kind} stands in the filter twice")
+            return _invalid(f"entity type {kind} is in the filter twice")
         if each.match_type not in (_EXACT, _DEFAULT, _ANY):
-            return _invalid(f"there is no match type {each.match_type}")
+            return _invalid(f"unknown match type {each.match_type}")
         if (each.match is None) is (each.match_type == _EXACT):
-            return _invalid("a name is given to be matched exactly, and only then")
-        # An empty name is nobody's, and must not be taken for the default.
+            return _invalid("a name is required for match type EXACT and forbidden for others")
+        # An empty name matches nothing; it must not be taken for the default.
         exact = each.match or "\0"
         wanted[kind] = {_EXACT: exact, _DEFAULT: DEFAULT, _ANY: None}[each.match_type]
     if EntityType.IP in wanted and len(wanted) > 1:
-        return _invalid("an ip is asked for by itself, and not with a user or client-id")
+        return _invalid("a filter cannot combine an ip with a user or client-id")
     return wanted
 
 
@@ -193,11 +193,11 @@ def _order(found: tuple[QuotaEntity, Quotas]) -> list[tuple[str, str]]:
     return [(str(kind), name) for kind, name in found[0].parts.items()]
 
 
-# Small things.
+# Helpers.
 
 
-def _told_parts(told: Sequence[alter.EntityData]) -> list[tuple[str, str | None]]:
-    return [(each.entity_type, each.entity_name) for each in told]
+def _parts(entity_data: Sequence[alter.EntityData]) -> list[tuple[str, str | None]]:
+    return [(each.entity_type, each.entity_name) for each in entity_data]
 
 
 def _invalid(reason: str) -> ApiError:

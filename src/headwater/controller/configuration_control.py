@@ -1,8 +1,8 @@
-"""Changing configs while brokers run (CF-1): AlterConfigs and IncrementalAlterConfigs.
+"""Decide AlterConfigs and IncrementalAlterConfigs (CF-1).
 
-The first replaces a resource's whole set, the second changes single values of it. Either way the
-set that would result is judged as a whole. A change of a broker's settings must also leave its
-topics with defaults that make sense together.
+AlterConfigs replaces all configs of a resource, IncrementalAlterConfigs changes single ones. The
+resulting set is validated as a whole. A change of broker settings must also leave valid topic
+defaults.
 """
 
 from collections import Counter
@@ -26,6 +26,7 @@ from headwater.metadata.effective_configs import (
     StaticConfig,
     broker_settings_for,
     topic_defaults_for,
+    unknown_configs,
 )
 from headwater.protocol.messages import alter_configs as whole
 from headwater.protocol.messages import incremental_alter_configs as incremental
@@ -38,7 +39,7 @@ Values = dict[str, str]
 def alter_configs(
     image: ClusterImage, request: whole.AlterConfigsRequest, static: StaticConfig
 ) -> ControllerResult[tuple[whole.AlterConfigsResourceResponse, ...]]:
-    """Each resource gets exactly the configs that are given for it."""
+    """Replace the configs of each resource."""
     outcomes = _decide_each(
         [(each.resource_type, each.resource_name) for each in request.resources],
         lambda index, _: _replaced(request.resources[index].configs),
@@ -49,10 +50,12 @@ def alter_configs(
         whole.AlterConfigsResourceResponse(
             error_code=code,
             error_message=reason,
-            resource_type=asked.resource_type,
-            resource_name=asked.resource_name,
+            resource_type=requested.resource_type,
+            resource_name=requested.resource_name,
         )
-        for asked, (code, reason) in zip(request.resources, map(_told, outcomes), strict=True)
+        for requested, (code, reason) in zip(
+            request.resources, map(_error_of, outcomes), strict=True
+        )
     )
     return ControllerResult(_changes(outcomes, validate_only=request.validate_only), results)
 
@@ -62,7 +65,7 @@ def incremental_alter_configs(
     request: incremental.IncrementalAlterConfigsRequest,
     static: StaticConfig,
 ) -> ControllerResult[tuple[incremental.AlterConfigsResourceResponse, ...]]:
-    """Each resource gets the changes that are given for it, in one step."""
+    """Apply the changes of each resource in one step."""
     outcomes = _decide_each(
         [(each.resource_type, each.resource_name) for each in request.resources],
         lambda index, resource: _changed(image, resource, request.resources[index].configs, static),
@@ -73,42 +76,43 @@ def incremental_alter_configs(
         incremental.AlterConfigsResourceResponse(
             error_code=code,
             error_message=reason,
-            resource_type=asked.resource_type,
-            resource_name=asked.resource_name,
+            resource_type=requested.resource_type,
+            resource_name=requested.resource_name,
         )
-        for asked, (code, reason) in zip(request.resources, map(_told, outcomes), strict=True)
+        for requested, (code, reason) in zip(
+            request.resources, map(_error_of, outcomes), strict=True
+        )
     )
     return ControllerResult(_changes(outcomes, validate_only=request.validate_only), results)
 
 
-def _told(outcome: ConfigsReplaced | ApiError) -> tuple[ErrorCode, str | None]:
-    """What a client hears of an outcome."""
+def _error_of(outcome: ConfigsReplaced | ApiError) -> tuple[ErrorCode, str | None]:
     if isinstance(outcome, ApiError):
         return outcome.code, outcome.reason
     return ErrorCode.NONE, None
 
 
 def _decide_each(
-    asked: Sequence[tuple[int, str]],
+    requested: Sequence[tuple[int, str]],
     new_values: Callable[[int, ConfigResource], Values | ApiError],
     image: ClusterImage,
     static: StaticConfig,
 ) -> list[ConfigsReplaced | ApiError]:
-    times = Counter(asked)
+    times = Counter(requested)
     outcomes: list[ConfigsReplaced | ApiError] = []
-    for index, (resource_type, name) in enumerate(asked):
+    for index, (resource_type, name) in enumerate(requested):
         if times[resource_type, name] > 1:
-            reason = "a resource may stand in a request only once"
+            reason = "a resource is in the request more than once"
             outcomes.append(ApiError(ErrorCode.INVALID_REQUEST, reason))
             continue
-        refusal = _refuse_resource(image, resource_type, name)
-        if refusal:
-            outcomes.append(refusal)
+        error = _check_resource(image, resource_type, name)
+        if error:
+            outcomes.append(error)
             continue
         resource = ConfigResource(ResourceType(resource_type), name)
         values = new_values(index, resource)
         outcomes.append(
-            values if isinstance(values, ApiError) else _judged(image, resource, values, static)
+            values if isinstance(values, ApiError) else _validated(image, resource, values, static)
         )
     return outcomes
 
@@ -121,36 +125,38 @@ def _changes(
     return [each for each in outcomes if isinstance(each, ConfigsReplaced)]
 
 
-def _refuse_resource(image: ClusterImage, resource_type: int, name: str) -> ApiError | None:
+def _check_resource(image: ClusterImage, resource_type: int, name: str) -> ApiError | None:
     if resource_type not in _SUPPORTED:
-        reason = f"resource type {resource_type} has no configs here"
+        reason = f"resource type {resource_type} has no configs"
         return ApiError(ErrorCode.INVALID_REQUEST, reason)
     if resource_type == ResourceType.TOPIC:
         if not name:
-            return ApiError(ErrorCode.INVALID_REQUEST, "there are no default configs of all topics")
+            return ApiError(
+                ErrorCode.INVALID_REQUEST, "topics have no default entity; a topic name is required"
+            )
         illegal = why_invalid(name)
         if illegal:
             return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
         if name not in image.topics:
-            return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+            return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} does not exist")
         return None
     if resource_type == ResourceType.GROUP:
-        # It need not be there yet.
-        return None if name else ApiError(ErrorCode.INVALID_REQUEST, "a group has a name")
+        # The group need not exist.
+        return None if name else ApiError(ErrorCode.INVALID_REQUEST, "a group name is required")
     if name == ALL_BROKERS:
         return None
     if not (name.isascii() and name.isdecimal()):
-        return ApiError(ErrorCode.INVALID_REQUEST, f"a broker's id is a number, and not {name!r}")
+        return ApiError(ErrorCode.INVALID_REQUEST, f"a broker id must be a number, not {name!r}")
     if NodeId(int(name)) not in image.brokers:
-        return ApiError(ErrorCode.INVALID_REQUEST, f"there is no broker {name}")
+        return ApiError(ErrorCode.INVALID_REQUEST, f"broker {name} does not exist")
     return None
 
 
 def _replaced(configs: Sequence[whole.AlterableConfig]) -> Values | ApiError:
-    refusal = _refuse_twice([config.name for config in configs])
+    error = _check_duplicates([config.name for config in configs])
     nulls = [config.name for config in configs if config.value is None]
-    if refusal or nulls:
-        return refusal or ApiError(ErrorCode.INVALID_REQUEST, f"no value for {', '.join(nulls)}")
+    if error or nulls:
+        return error or ApiError(ErrorCode.INVALID_REQUEST, f"no value for {', '.join(nulls)}")
     return {config.name: config.value for config in configs if config.value is not None}
 
 
@@ -160,9 +166,9 @@ def _changed(
     configs: Sequence[incremental.AlterableConfig],
     static: StaticConfig,
 ) -> Values | ApiError:
-    refusal = _refuse_twice([config.name for config in configs])
-    if refusal:
-        return refusal
+    error = _check_duplicates([config.name for config in configs])
+    if error:
+        return error
     values = dict(image.configs_of(*resource))
     for config in configs:
         name, value = config.name, config.value
@@ -176,7 +182,7 @@ def _changed(
                 values[name] = value
             case ConfigOperation.APPEND | ConfigOperation.SUBTRACT:
                 if _type_of(resource, name) is not ConfigType.LIST:
-                    reason = f"{name} is no list, so nothing can be added or taken away"
+                    reason = f"{name} is not a list, so it does not support APPEND and SUBTRACT"
                     return ApiError(ErrorCode.INVALID_CONFIG, reason)
                 before = values.get(name)
                 if before is None:
@@ -184,12 +190,12 @@ def _changed(
                 is_append = config.config_operation == ConfigOperation.APPEND
                 values[name] = (_appended if is_append else _subtracted)(before, value)
             case other:
-                reason = f"there is no config operation {other}"
+                reason = f"unknown config operation {other}"
                 return ApiError(ErrorCode.INVALID_REQUEST, reason)
     return values
 
 
-def _refuse_twice(names: Sequence[str]) -> ApiError | None:
+def _check_duplicates(names: Sequence[str]) -> ApiError | None:
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if not twice:
         return None
@@ -208,7 +214,7 @@ def _type_of(resource: ConfigResource, name: str) -> ConfigType | None:
 def _inherited(
     image: ClusterImage, resource: ConfigResource, name: str, static: StaticConfig
 ) -> str:
-    """The list that is in force when the resource has none of its own."""
+    """Return the list that applies if the resource has none of its own."""
     if resource.resource_type is ResourceType.TOPIC:
         defaults = topic_defaults_for(image, static)
         return format_value(getattr(defaults, name.replace(".", "_"))) or ""
@@ -227,27 +233,31 @@ def _subtracted(before: str, taken: str) -> str:
     return ",".join(item for item in split_list(before) if item not in gone)
 
 
-def _judged(
+def _validated(
     image: ClusterImage, resource: ConfigResource, values: Values, static: StaticConfig
 ) -> ConfigsReplaced | ApiError:
-    """Whether the whole set can be in force."""
+    """Validate the whole set of configs."""
     change = ConfigsReplaced(resource, values)
+    old = image.configs_of(*resource)
+    # Unknown configs that Kafka left behind stay, and must not keep known ones from being set.
+    left = {name for name in unknown_configs(resource, old) if values.get(name) == old[name]}
+    new = {name: value for name, value in values.items() if name not in left}
     try:
         if resource.resource_type is ResourceType.TOPIC:
-            topic_defaults_for(image, static).with_overrides(values)
+            topic_defaults_for(image, static).with_overrides(new)
         elif resource.resource_type is ResourceType.GROUP:
             GroupSettings.of(static.settings).with_overrides(values).check(static.settings)
         else:
-            _check_broker_values(resource, values, image.configs_of(*resource))
+            _check_broker_values(resource, new, old)
             changed = apply(image, [change], image.version)
             topic_defaults_for(changed, static)
             if resource.name in (ALL_BROKERS, str(static.node_id)):
-                # What another broker would say to it, only that one knows.
+                # Only a broker itself can validate its other settings.
                 broker_settings_for(changed, static)
     except UnknownSetting as error:
         return ApiError(error.code, str(error))
     except InvalidSetting as error:
-        # Kafka (4.1) calls a bad value of a broker a bad request.
+        # Kafka 4.1 answers INVALID_REQUEST for an invalid broker config.
         is_broker = resource.resource_type is ResourceType.BROKER
         code = ErrorCode.INVALID_REQUEST if is_broker else error.code
         return ApiError(code, str(error))
@@ -258,9 +268,9 @@ def _check_broker_values(resource: ConfigResource, values: Values, old: Mapping[
     for name, value in values.items():
         parse_broker_value(name, value)
         known = known_setting(name)
-        assert known is not None, "its value has been read"
+        assert known is not None, "the value has been parsed"
         reach = known.reach
         if reach is UpdateMode.READ_ONLY and old.get(name) != value:
-            raise InvalidSetting(f"{name} cannot change while a broker runs")
+            raise InvalidSetting(f"{name} is read-only and cannot be changed dynamically")
         if reach is UpdateMode.PER_BROKER and resource.name == ALL_BROKERS:
-            raise InvalidSetting(f"{name} can only be set for one broker at a time")
+            raise InvalidSetting(f"{name} can only be set per broker, not as a cluster default")

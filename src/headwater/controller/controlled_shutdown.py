@@ -1,8 +1,8 @@
-"""A broker asks to be relieved before it stops (CS-1).
+"""Decide controlled shutdown: move leaders off a broker that is stopping (CS-1).
 
-The controller first notes that the broker is about to stop, and then `partition_change_builder`
-does the rest, as for any broker that can no longer be counted on. What remains are partitions that
-nobody else can lead; the broker asks again for those, a few times, and then stops all the same.
+The controller marks the broker as stopping, then `leader_election` elects other leaders as for any
+broker that goes offline. What remains are partitions that no other replica can lead; the broker
+retries for these a few times and then stops anyway.
 """
 
 from headwater.common.error_codes import ErrorCode
@@ -19,11 +19,11 @@ from headwater.protocol.messages.controlled_shutdown import (
 def check_shutdown(
     image: ClusterImage, request: ControlledShutdownRequest
 ) -> ControlledShutdownResponse | None:
-    """Why the request is not for the broker that is registered now, or None."""
+    """Return an error response if the request does not match the current registration."""
     broker = image.brokers.get(NodeId(request.broker_id))
     if broker is None:
         return ControlledShutdownResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED)
-    # Versions before 2 did not tell the epoch.
+    # Versions before 2 have no broker epoch.
     if request.broker_epoch not in (-1, broker.epoch):
         return ControlledShutdownResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     return None
@@ -32,7 +32,7 @@ def check_shutdown(
 def remaining(
     image: ClusterImage, node_id: NodeId, held: list[TopicPartition]
 ) -> ControlledShutdownResponse:
-    """What the broker still leads, though others hold it too."""
+    """Return the partitions with other replicas that the broker still leads."""
     left = [
         RemainingPartition(topic_name=name.topic, partition_index=name.partition)
         for name in held
@@ -47,7 +47,7 @@ def remaining(
 def followed(
     image: ClusterImage, node_id: NodeId, held: list[TopicPartition]
 ) -> dict[TopicPartition, ReplicaStop]:
-    """Replicas that need not follow any more: if they went on, they would become in sync again."""
+    """Return the replicas to stop on the broker; if they fetched on, they would rejoin the ISR."""
     return {
         name: ReplicaStop(partition.leader_epoch, is_deleted=False)
         for name in held

@@ -1,16 +1,18 @@
-"""The life of an elected controller, from the image it takes over until it resigns or is fenced.
+"""The elected controller, from taking over the image until it resigns or is fenced.
 
-All that happens goes the same way: it is brought into the image, a decision follows from it, the
-store agrees, and the brokers are told. The decisions are elsewhere (`partition_change_builder`,
-`alter_partition`, `topic_deletion`, `leader_rebalance`, and what clients ask for); this is what
-calls them.
+Every event takes the same path: it is applied to the image, a decision follows, the store writes
+the changes, and the brokers are updated. The decisions are in other modules (`leader_election`,
+`alter_partition`, `topic_deletion`, `leader_rebalance`, and client requests); this class calls
+them.
 
-What a reader would get wrong: a broker hears nothing before it has been admitted. Otherwise one
-that came again unseen would be told to lead as before, though it may have lost what its followers
-have. And a write that fails ends this controller: what the store has is unknown then, so it is read
-anew by whoever is elected next, who may be the same broker under a new epoch.
+Note: a broker gets no requests before it has been admitted. Otherwise a broker that restarted
+unnoticed would continue as leader, although it may have lost records that its followers have.
+
+Note: a failed write ends this controller, since the store's content is then unknown. The next
+elected controller reads it again; that may be the same broker under a new epoch.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
@@ -24,12 +26,13 @@ from headwater.controller.controlled_shutdown import check_shutdown, followed, r
 from headwater.controller.controller_channel_manager import (
     ControllerChannel,
     ControllerChannelManager,
+    ControlRequest,
     Later,
-    Order,
 )
 from headwater.controller.deferred_event_queue import DeferredEventQueue
 from headwater.controller.leader_election import elect_and_shrink
 from headwater.controller.leader_rebalance import balance_leaders
+from headwater.controller.partition_state_machine import invalid_transitions
 from headwater.controller.replicas_by_broker import ReplicasByBroker
 from headwater.controller.topic_deletion import TopicDeletions, finish_deletion
 from headwater.metadata.changes import (
@@ -65,17 +68,19 @@ from headwater.protocol.messages.stop_replica import StopReplicaResponse
 from headwater.protocol.older_versions import Message
 from headwater.security.authorization.acl_bindings import NO_ACLS
 
+_log = logging.getLogger(__name__)
+
 R = TypeVar("R")
 
-SETTLED_AT_ONCE: Final = 1_000
-"""Partitions that one write may set right: stores have limits to what they take in one piece."""
+PARTITIONS_PER_WRITE: Final = 1_000
+"""Partitions per write: stores limit the size of one write."""
 
 _UNCLEAN: Final = "unclean.leader.election.enable"
 _SECOND_MS: Final = 1_000
 
 
 class Controller:
-    """Made when this broker was elected, with what the store had then."""
+    """Created when this broker is elected, with the image that the store had then."""
 
     def __init__(
         self,
@@ -91,22 +96,27 @@ class Controller:
     ) -> None:
         """`image` has this controller's epoch.
 
-        `ended` hears whose process has ended, `resigned` once why this one cannot go on.
+        `ended` is called with the registration of a broker whose process has ended, `resigned` once
+        with the reason why this controller cannot continue.
         """
         self.controller = DeferredEventQueue(
-            store, image, self._told, foreseen=self._foreseen, failed=self._resign
+            store,
+            image,
+            self._handle_written,
+            on_proposed=self._handle_proposed,
+            on_failure=self._resign,
         )
         self._static = static
         self._later = later
         self._liveness = liveness
-        self._kept: dict[NodeId, LivenessWatch] = {}
+        self._liveness_watches: dict[NodeId, LivenessWatch] = {}
         self._ended = ended
         self._resigned = resigned
         self._replicas_by_broker = ReplicasByBroker(image)
         self._deletions = TopicDeletions()
         self._defaults: tuple[object, TopicSettings] | None = None
-        # What the brokers are told of is the way from here to the controller's image.
-        self._heard_image = image
+        # The image up to which brokers have been sent changes.
+        self._sent_image = image
         self._is_over = False
         self._controller_channels = ControllerChannelManager(
             node_id=static.node_id,
@@ -115,8 +125,8 @@ class Controller:
             timeout_ms=static.settings.controller_socket_timeout_ms,
             image=lambda: self.controller.image,
             held_by=lambda node_id: self._replicas_by_broker.of(node_id, self.controller.image),
-            heard=self._heard,
-            deposed=self._deposed,
+            on_response=self._handle_response,
+            on_deposed=self._deposed,
         )
 
     @property
@@ -125,13 +135,13 @@ class Controller:
 
     @property
     def is_idle(self) -> bool:
-        """Whether every broker has heard everything."""
+        """Whether every broker has answered all requests."""
         return self._controller_channels.are_idle
 
-    # Its life.
+    # Start and stop.
 
     def start(self) -> None:
-        """Look at everything, set right what is not, and tell all brokers all there is."""
+        """Elect leaders where necessary and send every broker its full state."""
         image = self.controller.image
         for topic in image.topics.values():
             if topic.is_deleting:
@@ -141,23 +151,23 @@ class Controller:
             for topic in image.topics.values()
             for number in range(len(topic.partitions))
         ]
-        self._settle(names, admit=list(image.brokers))
+        self._elect_and_admit(names, admit=list(image.brokers))
         if self._static.settings.auto_leader_rebalance_enable:
             self._balance_later()
 
     def stop(self) -> None:
-        """Another one decides from now on; nothing is said or heard any more."""
+        """Stop deciding: another controller took over, or the broker is stopping."""
         self._is_over = True
-        for node_id in list(self._kept):
-            self._kept.pop(node_id).end()
+        for node_id in list(self._liveness_watches):
+            self._liveness_watches.pop(node_id).end()
         self._controller_channels.close_all()
         self.controller.abandon(ControllerFenced("this broker is no longer the controller"))
 
     def store_changed(self, changes: Sequence[MetadataChange]) -> None:
-        """What the store tells its listener. Of what this controller wrote it knows already.
+        """Handle changes that the store reports; the controller's own writes are known already.
 
-        Brokers that come and go together are dealt with together: none of those that have gone
-        shall be taken for the last one in sync, or for a leader, on behalf of another one.
+        Brokers that come and go together are handled together: no broker that is gone may be
+        elected or kept as the last ISR member while another one is handled.
         """
         if self._is_over:
             return
@@ -165,7 +175,7 @@ class Controller:
         for change in changes:
             match change:
                 case LogDirectoryFailed(node_id):
-                    self._look_for_trouble(node_id)
+                    self._request_replica_states(node_id)
                 case TopicDeletionBegun(name):
                     self._decide(partial(_begin_deletion, name=name))
                 case ConfigsReplaced(resource, values):
@@ -182,7 +192,7 @@ class Controller:
         then: Callable[[ControlledShutdownResponse], None],
         otherwise: Failed,
     ) -> None:
-        """Relieve a broker that is about to stop (CS-1)."""
+        """Move leaders off a broker that is about to stop (CS-1)."""
         refused = check_shutdown(self.controller.proposed, request)
         if refused is not None:
             then(refused)
@@ -196,59 +206,59 @@ class Controller:
             )
         self.controller.submit(
             lambda image: ControllerResult((), remaining(image, node_id, held)),
-            then=partial(self._relieved, node_id, held, then),
+            then=partial(self._stop_followers, node_id, held, then),
             otherwise=otherwise,
         )
 
     def _take_configs(self, resource: ConfigResource, values: Mapping[str, str]) -> None:
-        """Somebody may have configured something past this controller, as Kafka's tools do.
+        """Apply configs that were written past this controller, as Kafka's tools do.
 
-        While its own changes are under way it cannot tell theirs from its own, which come back too.
+        While writes are in flight, its own changes that come back cannot be told from others.
         """
         controller = self.controller
-        is_quiet = controller.proposed is controller.image
-        if is_quiet and controller.image.configs.get(resource, {}) != values:
+        has_no_writes = controller.proposed is controller.image
+        if has_no_writes and controller.image.configs.get(resource, {}) != values:
             controller.observe([ConfigsReplaced(resource, values)])
 
     def _take_acls(self, change: AclsReplaced) -> None:
-        """The same of rules. While changes are under way, a newer version is not its own."""
+        """The same for ACLs; a newer version than this controller proposed is not its own."""
         controller = self.controller
         known = controller.proposed.acls.get(change.pattern, NO_ACLS)
-        is_quiet = controller.proposed is controller.image
-        if change.acls != known and (is_quiet or change.acls.version > known.version):
+        has_no_writes = controller.proposed is controller.image
+        if change.acls != known and (has_no_writes or change.acls.version > known.version):
             controller.observe([change])
 
     # Brokers.
 
     def _brokers_changed(self, changes: Sequence[MetadataChange]) -> None:
         epochs = {key: each.epoch for key, each in self.controller.proposed.brokers.items()}
-        news: list[MetadataChange] = []
-        concerned: dict[NodeId, None] = {}
+        relevant: list[MetadataChange] = []
+        node_ids: dict[NodeId, None] = {}
         for change in changes:
             match change:
                 case BrokerRegistered(broker) if broker.epoch > epochs.get(broker.node_id, -1):
-                    # The former registration may have ended unnoticed.
+                    # Its earlier registration may have ended unnoticed.
                     epochs[broker.node_id] = broker.epoch
-                    concerned[broker.node_id] = None
-                    news.append(change)
+                    node_ids[broker.node_id] = None
+                    relevant.append(change)
                 case BrokerGone(node_id) if node_id in epochs:
                     del epochs[node_id]
-                    concerned[node_id] = None
-                    news.append(change)
+                    node_ids[node_id] = None
+                    relevant.append(change)
                 case _:
                     pass
-        if not news:
+        if not relevant:
             return
-        for node_id in concerned:
+        for node_id in node_ids:
             self._forget(node_id)
-        self.controller.observe(news)
-        held = {name: None for node_id in concerned for name in self._held_by(node_id)}
-        came = [node_id for node_id in concerned if node_id in epochs]
-        self._settle(list(held), admit=came)
+        self.controller.observe(relevant)
+        held = {name: None for node_id in node_ids for name in self._held_by(node_id)}
+        registered = [node_id for node_id in node_ids if node_id in epochs]
+        self._elect_and_admit(list(held), admit=registered)
 
     def _forget(self, node_id: NodeId) -> None:
-        """Whatever was on its way to a registration of a broker, or expected from it."""
-        liveness_watch = self._kept.pop(node_id, None)
+        """Drop requests to, and expectations of, an earlier registration of a broker."""
+        liveness_watch = self._liveness_watches.pop(node_id, None)
         if liveness_watch is not None:
             liveness_watch.end()
         self._controller_channels.close(node_id)
@@ -256,34 +266,36 @@ class Controller:
 
     def _watch(self, broker: BrokerRegistration) -> None:
         if broker.node_id != self._static.node_id:
-            self._kept[broker.node_id] = self._liveness.keep(
+            self._liveness_watches[broker.node_id] = self._liveness.keep(
                 broker.node_id, LivenessRole.REGISTRATION, refused=partial(self._ended, broker)
             )
 
-    def _relieved(
+    def _stop_followers(
         self,
         node_id: NodeId,
         held: list[TopicPartition],
         then: Callable[[ControlledShutdownResponse], None],
         response: ControlledShutdownResponse,
     ) -> None:
-        controller_channel = self._controller_channels.get(node_id)
-        if controller_channel is not None and not self._is_over:
-            controller_channel.stop(followed(self.controller.image, node_id, held))
+        channel = self._controller_channels.get(node_id)
+        if channel is not None and not self._is_over:
+            channel.stop(followed(self.controller.image, node_id, held))
         then(response)
 
-    def _look_for_trouble(self, node_id: NodeId) -> None:
-        controller_channel = self._controller_channels.get(node_id)
-        if controller_channel is not None:
-            controller_channel.tell_roles()
+    def _request_replica_states(self, node_id: NodeId) -> None:
+        channel = self._controller_channels.get(node_id)
+        if channel is not None:
+            channel.tell_roles()
 
     def _held_by(self, node_id: NodeId) -> list[TopicPartition]:
         return self._replicas_by_broker.of(node_id, self.controller.proposed)
 
-    # Decisions that nobody has asked for.
+    # Decisions without a client request.
 
-    def _settle(self, names: Sequence[TopicPartition], *, admit: Sequence[NodeId] = ()) -> None:
-        """Set partitions right, then admit brokers, and tell those all there is."""
+    def _elect_and_admit(
+        self, names: Sequence[TopicPartition], *, admit: Sequence[NodeId] = ()
+    ) -> None:
+        """Elect and shrink for partitions, then admit brokers and send them the full state."""
         chunks = _chunks(names)
         for chunk in chunks[:-1]:
             self._decide(
@@ -297,19 +309,19 @@ class Controller:
         )
 
     def _open_controller_channels(self, admitted: Sequence[NodeId], turn: int) -> None:
-        """One at a time: with many partitions, to write all there is takes a while each time."""
+        """Open one channel at a time: building the full state takes long with many partitions."""
         if turn == len(admitted) or self._is_over:
             return
         image = self.controller.image
         broker = image.brokers.get(admitted[turn])
-        # One that went meanwhile, or came again, is the affair of another decision.
+        # A broker that left or registered again meanwhile is handled by another decision.
         if (
             broker is not None
             and broker not in self._controller_channels
             and _is_admitted(image, broker)
         ):
-            controller_channel = self._controller_channels.open(broker)
-            controller_channel.stop(self._deletions.broker_came(broker.node_id))
+            channel = self._controller_channels.open(broker)
+            channel.stop(self._deletions.broker_came(broker.node_id))
             self._watch(broker)
         self._later(0, partial(self._open_controller_channels, admitted, turn + 1))
 
@@ -322,7 +334,7 @@ class Controller:
             if then is not None and not self._is_over:
                 then(answer)
 
-        # A failure ends this controller, of which `_resign` hears.
+        # A failed write ends this controller through `_resign`.
         self.controller.submit(decide, then=agreed, otherwise=_ignore)
 
     def _balance_later(self) -> None:
@@ -342,15 +354,22 @@ class Controller:
             self._defaults = (image.configs, topic_defaults_for(image, self._static))
         return settings_for(image, topic, self._defaults[1]).unclean_leader_election_enable
 
-    # What follows from what was agreed on.
+    # After a change was written.
 
-    def _foreseen(self, _: ClusterImage, changes: Sequence[MetadataChange]) -> None:
+    def _handle_proposed(self, _: ClusterImage, changes: Sequence[MetadataChange]) -> None:
         self._replicas_by_broker.changed(changes)
 
-    def _told(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
-        before, self._heard_image = self._heard_image, image
+    def _handle_written(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
+        before, self._sent_image = self._sent_image, image
         if self._is_over:
             return
+        for partition, source, target in invalid_transitions(before, image, changes):
+            _log.error(
+                "Invalid partition state transition: partition=%s from=%s to=%s",
+                partition,
+                source.name,
+                target.name,
+            )
         self._controller_channels.tell(control_request_batch(before, image, changes))
         for change in changes:
             match change:
@@ -359,7 +378,7 @@ class Controller:
                 case TopicDeleted(name):
                     self._deletions.finished(name)
                 case ConfigsReplaced(resource, _):
-                    self._reconsider(resource)
+                    self._elect_unclean_if_enabled(resource)
                 case _:
                     pass
 
@@ -369,12 +388,12 @@ class Controller:
             return
         up = [each for each in self.controller.image.brokers if self._controller_channels.get(each)]
         for node_id, stops in self._deletions.begin(topic, up).items():
-            controller_channel = self._controller_channels.get(node_id)
-            assert controller_channel is not None
-            controller_channel.stop(stops)
+            channel = self._controller_channels.get(node_id)
+            assert channel is not None
+            channel.stop(stops)
 
-    def _reconsider(self, resource: ConfigResource) -> None:
-        """Partitions without a leader may get one, if an unclean one is allowed now."""
+    def _elect_unclean_if_enabled(self, resource: ConfigResource) -> None:
+        """Elect leaders for offline partitions if unclean election has been enabled."""
         image = self.controller.proposed
         values = image.configs.get(resource, {})
         if values.get(_UNCLEAN) != "true":
@@ -388,15 +407,15 @@ class Controller:
             if partition.leader == NO_LEADER
         ]
         if names:
-            self._settle(names)
+            self._elect_and_admit(names)
 
-    def _heard(
-        self, controller_channel: ControllerChannel, request: Order, response: Message
+    def _handle_response(
+        self, channel: ControllerChannel, request: ControlRequest, response: Message
     ) -> None:
-        node_id = controller_channel.broker.node_id
+        node_id = channel.broker.node_id
         if isinstance(response, LeaderAndIsrResponse):
             assert isinstance(request, LeaderAndIsrRequest)
-            self._heard_of_roles(controller_channel, request, response)
+            self._handle_leader_and_isr(channel, request, response)
         elif isinstance(response, StopReplicaResponse):
             for each in response.partition_errors:
                 name = TopicPartition(each.topic_name, each.partition_index)
@@ -404,9 +423,9 @@ class Controller:
                 if topic_id is not None:
                     self._decide(partial(finish_deletion, topic_name=name.topic, topic_id=topic_id))
 
-    def _heard_of_roles(
+    def _handle_leader_and_isr(
         self,
-        controller_channel: ControllerChannel,
+        channel: ControllerChannel,
         request: LeaderAndIsrRequest,
         response: LeaderAndIsrResponse,
     ) -> None:
@@ -417,17 +436,17 @@ class Controller:
                 if each.error_code is ErrorCode.KAFKA_STORAGE_ERROR:
                     failed.append(TopicPartition(names[topic.topic_id], each.partition_index))
                 elif each.error_code and request.type == INCREMENTAL:
-                    # It does not know what it should; to be told everything helps against that.
-                    controller_channel.tell_everything()
-        broker = self.controller.proposed.brokers.get(controller_channel.broker.node_id)
+                    # The broker's state is incomplete; a full update repairs it.
+                    channel.tell_everything()
+        broker = self.controller.proposed.brokers.get(channel.broker.node_id)
         if broker is not None and not broker.offline_replicas.issuperset(failed):
             self.controller.observe([ReplicasOffline(broker.node_id, frozenset(failed))])
-            self._settle(failed)
+            self._elect_and_admit(failed)
 
-    # Its end.
+    # Resignation.
 
     def _deposed(self) -> None:
-        self._resign(ControllerFenced("a broker knows a later controller"))
+        self._resign(ControllerFenced("a broker has seen a later controller epoch"))
 
     def _resign(self, error: HeadwaterError) -> None:
         if not self._is_over:
@@ -441,15 +460,15 @@ def _is_admitted(image: ClusterImage, broker: BrokerRegistration) -> bool:
 
 def _begin_deletion(image: ClusterImage, name: str) -> ControllerResult[None]:
     topic = image.topics.get(name)
-    is_news = topic is not None and not topic.is_deleting
-    return ControllerResult([TopicDeletionBegun(name)] if is_news else [], None)
+    is_first = topic is not None and not topic.is_deleting
+    return ControllerResult([TopicDeletionBegun(name)] if is_first else [], None)
 
 
 def _chunks(names: Sequence[TopicPartition]) -> list[Sequence[TopicPartition]]:
-    """In pieces that one write can take; one at least, be it empty."""
-    starts = range(0, max(len(names), 1), SETTLED_AT_ONCE)
-    return [names[start : start + SETTLED_AT_ONCE] for start in starts]
+    """Split into pieces for one write each; at least one, even if empty."""
+    starts = range(0, max(len(names), 1), PARTITIONS_PER_WRITE)
+    return [names[start : start + PARTITIONS_PER_WRITE] for start in starts]
 
 
 def _ignore(_: HeadwaterError) -> None:
-    """Whoever must know of a failed write hears of it in another way."""
+    """A failed write ends the controller, which reports it."""

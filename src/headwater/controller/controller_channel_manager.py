@@ -1,15 +1,14 @@
 """Send LeaderAndIsr, UpdateMetadata and StopReplica to brokers: Kafka's ControllerChannelManager.
 
-Each broker has a channel, for one registration. A channel sends in rounds: a round is built at one
-moment from one image, UpdateMetadata first, then LeaderAndIsr, then StopReplica, each only if
-needed. What changes meanwhile belongs to the next round. A round that fails is dropped and built
-again.
+Each registered broker has a channel. A channel sends in rounds: a round is built at one moment from
+one image, UpdateMetadata first, then LeaderAndIsr, then StopReplica, each only if needed. Later
+changes go into the next round. A round that fails is dropped and built again.
 
 Requests are numbered: one that timed out may still arrive by another connection, after later ones,
 and the broker then rejects it.
 
-Note: a channel is no queue of requests. A newer state of a partition replaces an older one, so a
-broker that cannot be reached costs no more than one mark per partition.
+Note: a channel is no queue of requests. A newer state of a partition replaces an older one, so an
+unreachable broker costs no more than one entry per partition.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -43,20 +42,20 @@ from headwater.protocol.messages.update_metadata import (
 from headwater.protocol.older_versions import Message
 
 RETRY_MS: Final = 100
-"""How long a broker that could not be told is left alone."""
+"""Delay before a failed round is sent again."""
 
 LARGEST_BACKLOG: Final = 10_000
-"""Partitions that may be named one by one; instead of more, everything is told."""
+"""Maximum of partitions to send incrementally; with more, the full state is sent."""
 
 Later = Callable[[int, Callable[[], None]], object]
-"""Runs something once, after so many milliseconds."""
+"""Calls a function once, after a number of milliseconds."""
 
 Names = Mapping[TopicPartition, None]
-Order = UpdateMetadataRequest | LeaderAndIsrRequest | StopReplicaRequest
+ControlRequest = UpdateMetadataRequest | LeaderAndIsrRequest | StopReplicaRequest
 
 
 class ChannelOwner(Protocol):
-    """What outboxes share: whose words they carry, and who hears the answers."""
+    """What channels share: the sender of requests and the handler of responses."""
 
     node_id: NodeId
     inter_broker_client: InterBrokerClient
@@ -65,30 +64,30 @@ class ChannelOwner(Protocol):
 
     @property
     def image(self) -> ClusterImage:
-        """What the cluster has agreed on."""
+        """The committed cluster image."""
 
     def held_by(self, node_id: NodeId) -> Iterable[TopicPartition]: ...
 
-    def heard(
-        self, controller_channel: "ControllerChannel", request: Order, response: Message
+    def on_response(
+        self, channel: "ControllerChannel", request: ControlRequest, response: Message
     ) -> None:
-        """A broker has taken a request, as a whole."""
+        """A broker accepted a request as a whole."""
 
-    def deposed(self) -> None:
-        """A broker knows a later controller."""
+    def on_deposed(self) -> None:
+        """A broker has seen a later controller epoch."""
 
 
 @dataclass(slots=True)
 class PendingUpdates:
-    """News that has come together for one broker.
+    """Changes that wait to be sent to one broker.
 
-    Metadata is kept as it came, since all brokers share it.
+    Partition names stay in the lists they came in, since all brokers share these.
     """
 
     is_everything: bool = False
     has_brokers: bool = False
     metadata: list[Names] = field(default_factory=list)
-    gone: dict[str, TopicImage] = field(default_factory=dict)
+    deleted: dict[str, TopicImage] = field(default_factory=dict)
     roles: dict[TopicPartition, bool] = field(default_factory=dict)
     stops: dict[TopicPartition, ReplicaStop] = field(default_factory=dict)
 
@@ -97,22 +96,22 @@ class PendingUpdates:
             self.is_everything
             or self.has_brokers
             or self.metadata
-            or self.gone
+            or self.deleted
             or self.roles
             or self.stops
         )
 
-    def add(self, news: ControlRequestBatch, node_id: NodeId) -> None:
-        self.has_brokers = self.has_brokers or news.has_brokers
-        self.gone.update(news.gone)
-        for name, is_new in news.roles.get(node_id, {}).items():
+    def add(self, changes: ControlRequestBatch, node_id: NodeId) -> None:
+        self.has_brokers = self.has_brokers or changes.has_brokers
+        self.deleted.update(changes.deleted)
+        for name, is_new in changes.roles.get(node_id, {}).items():
             self.stops.pop(name, None)
             self.roles[name] = is_new or self.roles.get(name, False)
-        for name, stop in news.stops.get(node_id, {}).items():
+        for name, stop in changes.stops.get(node_id, {}).items():
             self.roles.pop(name, None)
             self.stops[name] = stop
-        if news.metadata and not self.is_everything:
-            self.metadata.append(news.metadata)
+        if changes.metadata and not self.is_everything:
+            self.metadata.append(changes.metadata)
             if len(self.metadata) > 1 and sum(map(len, self.metadata)) > LARGEST_BACKLOG:
                 self.add_everything()
 
@@ -121,9 +120,9 @@ class PendingUpdates:
         self.metadata.clear()
 
     def add_failed(self, failed: "PendingUpdates") -> None:
-        """Say again what was not heard, unless something newer is to be said."""
+        """Add a failed round again, without replacing newer changes."""
         self.has_brokers = self.has_brokers or failed.has_brokers
-        self.gone = {**failed.gone, **self.gone}
+        self.deleted = {**failed.deleted, **self.deleted}
         for name, is_new in failed.roles.items():
             if name not in self.stops:
                 self.roles[name] = is_new or self.roles.get(name, False)
@@ -136,14 +135,14 @@ class PendingUpdates:
             self.metadata[:0] = failed.metadata
 
     def names(self) -> Names:
-        """The partitions of which everybody hears; the same object for all brokers, if it can."""
+        """Return the partitions to send to every broker; the same object for all, if possible."""
         if len(self.metadata) == 1:
             return self.metadata[0]
         return {name: None for each in self.metadata for name in each}
 
 
 class MetadataStates:
-    """The greater part of UpdateMetadata, which is the same for all brokers: kept for the next."""
+    """Cache of the topic states in UpdateMetadata, which are the same for all brokers."""
 
     def __init__(self) -> None:
         self._image: ClusterImage | None = None
@@ -151,28 +150,28 @@ class MetadataStates:
         self._states: tuple[UpdateMetadataTopicState, ...] = ()
 
     def of(
-        self, image: ClusterImage, untold: PendingUpdates
+        self, image: ClusterImage, pending: PendingUpdates
     ) -> tuple[UpdateMetadataTopicState, ...]:
-        names = None if untold.is_everything else untold.names()
+        names = None if pending.is_everything else pending.names()
         if self._image is not image or self._names is not names:
             self._image, self._names = image, names
             self._states = (
                 all_metadata_states(image) if names is None else metadata_states(image, names, ())
             )
-        if untold.is_everything:
+        if pending.is_everything:
             return self._states
-        # The end of a topic is not told beside its namesake's beginning, from which it follows.
-        gone = [each for each in untold.gone.values() if _is_gone(image, each.name)]
-        return metadata_states(image, (), gone) + self._states
+        # A deleted topic is not sent if a new topic of that name exists: that one replaces it.
+        deleted = [each for each in pending.deleted.values() if _is_deleted(image, each.name)]
+        return metadata_states(image, (), deleted) + self._states
 
 
-def _is_gone(image: ClusterImage, name: str) -> bool:
+def _is_deleted(image: ClusterImage, name: str) -> bool:
     topic = image.topics.get(name)
     return topic is None or topic.is_deleting
 
 
 class ControllerChannel:
-    """Tells one broker, under one registration of it, until `close`."""
+    """Sends requests to one registration of a broker until `close`."""
 
     def __init__(
         self, broker: BrokerRegistration, sender: ChannelOwner, states: MetadataStates
@@ -180,97 +179,97 @@ class ControllerChannel:
         self.broker = broker
         self._sender = sender
         self._states = states
-        self._untold = PendingUpdates()
-        # The round under way, and what of it has not been sent yet.
+        self._pending = PendingUpdates()
+        # The round in flight, and its requests that have not been sent yet.
         self._round: PendingUpdates | None = None
-        self._requests: list[Order] = []
+        self._requests: list[ControlRequest] = []
         self._order = 0
         self._is_waiting = False
         self._is_closed = False
 
     @property
     def is_idle(self) -> bool:
-        """Whether the broker has heard everything."""
-        return not self._untold and self._round is None
+        """Whether the broker has answered everything."""
+        return not self._pending and self._round is None
 
-    def tell(self, news: ControlRequestBatch) -> None:
-        self._untold.add(news, self.broker.node_id)
-        self._begin()
+    def tell(self, changes: ControlRequestBatch) -> None:
+        self._pending.add(changes, self.broker.node_id)
+        self._start_round()
 
     def tell_everything(self) -> None:
-        self._untold.add_everything()
-        self._begin()
+        self._pending.add_everything()
+        self._start_round()
 
     def tell_roles(self) -> None:
-        """What the broker is to each of its partitions, so that it says which it cannot serve."""
+        """Send LeaderAndIsr for all partitions of the broker; its response names offline ones."""
         for name in self._sender.held_by(self.broker.node_id):
-            self._untold.roles.setdefault(name, False)
-        self._begin()
+            self._pending.roles.setdefault(name, False)
+        self._start_round()
 
     def stop(self, stops: Mapping[TopicPartition, ReplicaStop]) -> None:
-        """Have replicas stopped, of which there is no other news."""
-        self._untold.add(
+        """Send StopReplica for replicas that have no other changes."""
+        self._pending.add(
             ControlRequestBatch(stops={self.broker.node_id: dict(stops)}), self.broker.node_id
         )
-        self._begin()
+        self._start_round()
 
     def close(self) -> None:
-        """The broker is gone, or another controller speaks to it."""
+        """Stop sending: the broker is deleted, or another controller took over."""
         self._is_closed = True
 
-    def _begin(self) -> None:
-        if self._round is not None or self._is_waiting or self._is_closed or not self._untold:
+    def _start_round(self) -> None:
+        if self._round is not None or self._is_waiting or self._is_closed or not self._pending:
             return
-        self._round, self._untold = self._untold, PendingUpdates()
-        self._requests = self._written(self._round)
-        self._go_on()
+        self._round, self._pending = self._pending, PendingUpdates()
+        self._requests = self._build_requests(self._round)
+        self._send_next()
 
-    def _written(self, untold: PendingUpdates) -> list[Order]:
+    def _build_requests(self, pending: PendingUpdates) -> list[ControlRequest]:
         image, node_id = self._sender.image, self.broker.node_id
-        requests: list[Order] = []
-        if untold.is_everything or untold.has_brokers or untold.metadata or untold.gone:
+        requests: list[ControlRequest] = []
+        if pending.is_everything or pending.has_brokers or pending.metadata or pending.deleted:
             requests.append(
                 UpdateMetadataRequest(
                     controller_id=self._sender.node_id,
                     controller_epoch=image.version.controller_epoch,
                     broker_epoch=self.broker.epoch,
-                    type=FULL if untold.is_everything else INCREMENTAL,
-                    topic_states=self._states.of(image, untold),
+                    type=FULL if pending.is_everything else INCREMENTAL,
+                    topic_states=self._states.of(image, pending),
                     live_brokers=live_brokers(image.brokers),
                 )
             )
-        roles: Mapping[TopicPartition, bool] = untold.roles
-        if untold.is_everything:
+        roles: Mapping[TopicPartition, bool] = pending.roles
+        if pending.is_everything:
             held = self._sender.held_by(node_id)
-            roles = {name: untold.roles.get(name, False) for name in held}
+            roles = {name: pending.roles.get(name, False) for name in held}
         states = role_states(image, node_id, roles)
-        if states or untold.is_everything:
+        if states or pending.is_everything:
             requests.append(
                 LeaderAndIsrRequest(
                     controller_id=self._sender.node_id,
                     controller_epoch=image.version.controller_epoch,
                     broker_epoch=self.broker.epoch,
-                    type=FULL if untold.is_everything else INCREMENTAL,
+                    type=FULL if pending.is_everything else INCREMENTAL,
                     topic_states=states,
                 )
             )
-        if untold.stops:
+        if pending.stops:
             requests.append(
                 StopReplicaRequest(
                     controller_id=self._sender.node_id,
                     controller_epoch=image.version.controller_epoch,
                     broker_epoch=self.broker.epoch,
-                    topic_states=stop_states(untold.stops),
+                    topic_states=stop_states(pending.stops),
                 )
             )
         return requests
 
-    def _go_on(self) -> None:
+    def _send_next(self) -> None:
         if self._is_closed:
             return
         if not self._requests:
             self._round = None
-            self._begin()
+            self._start_round()
             return
         self._order += 1
         request = replace(self._requests.pop(0), order=self._order)
@@ -279,11 +278,11 @@ class ControllerChannel:
             request,
             purpose=Purpose.CONTROL,
             timeout_ms=self._sender.timeout_ms,
-            then=partial(self._answered, request),
-            otherwise=self._failed,
+            then=partial(self._handle_response, request),
+            otherwise=self._handle_failure,
         )
 
-    def _answered(self, request: Order, response: Message) -> None:
+    def _handle_response(self, request: ControlRequest, response: Message) -> None:
         if self._is_closed:
             return
         assert isinstance(
@@ -291,35 +290,35 @@ class ControllerChannel:
         )
         match response.error_code:
             case ErrorCode.NONE:
-                self._sender.heard(self, request, response)
-                self._go_on()
+                self._sender.on_response(self, request, response)
+                self._send_next()
             case ErrorCode.STALE_BROKER_EPOCH:
-                # It has come again, of which the store will tell; then another outbox is opened.
+                # The broker registered again; the store reports that, and a new channel is opened.
                 self.close()
             case ErrorCode.STALE_CONTROLLER_EPOCH:
                 self.close()
-                self._sender.deposed()
+                self._sender.on_deposed()
             case _:
                 self._retry()
 
-    def _failed(self, _: HeadwaterError) -> None:
+    def _handle_failure(self, _: HeadwaterError) -> None:
         if not self._is_closed:
             self._retry()
 
     def _retry(self) -> None:
         assert self._round is not None
-        self._untold.add_failed(self._round)
+        self._pending.add_failed(self._round)
         self._round = None
         self._is_waiting = True
         self._sender.later(RETRY_MS, self._wake)
 
     def _wake(self) -> None:
         self._is_waiting = False
-        self._begin()
+        self._start_round()
 
 
 class ControllerChannelManager:
-    """Whom the controller tells; a `Sender`."""
+    """The channels of all live brokers; implements `ChannelOwner`."""
 
     def __init__(
         self,
@@ -330,16 +329,16 @@ class ControllerChannelManager:
         timeout_ms: int,
         image: Callable[[], ClusterImage],
         held_by: Callable[[NodeId], Iterable[TopicPartition]],
-        heard: Callable[[ControllerChannel, Order, Message], None],
-        deposed: Callable[[], None],
+        on_response: Callable[[ControllerChannel, ControlRequest, Message], None],
+        on_deposed: Callable[[], None],
     ) -> None:
         self.node_id = node_id
         self.inter_broker_client = inter_broker_client
         self.later = later
         self.timeout_ms = timeout_ms
         self.held_by = held_by
-        self.heard = heard
-        self.deposed = deposed
+        self.on_response = on_response
+        self.on_deposed = on_deposed
         self._image = image
         self._states = MetadataStates()
         self._by_node: dict[NodeId, ControllerChannel] = {}
@@ -350,35 +349,41 @@ class ControllerChannelManager:
 
     @property
     def are_idle(self) -> bool:
-        """Whether every broker has heard everything."""
+        """Whether every broker has answered everything."""
         return all(each.is_idle for each in self._by_node.values())
 
     def __contains__(self, broker: BrokerRegistration) -> bool:
-        """Whether this registration of a broker is being told."""
-        controller_channel = self._by_node.get(broker.node_id)
-        return controller_channel is not None and controller_channel.broker.epoch == broker.epoch
+        """Return whether there is a channel to this registration."""
+        channel = self._by_node.get(broker.node_id)
+        return channel is not None and channel.broker.epoch == broker.epoch
 
     def get(self, node_id: NodeId) -> ControllerChannel | None:
         return self._by_node.get(node_id)
 
     def open(self, broker: BrokerRegistration) -> ControllerChannel:
-        """Tell a broker everything, and from now on whatever changes."""
-        assert broker.node_id not in self._by_node, "a former registration is still told"
-        controller_channel = self._by_node[broker.node_id] = ControllerChannel(
-            broker, self, self._states
+        """Open a channel and send the full state, then every change."""
+        assert broker.node_id not in self._by_node, (
+            "the channel to the former registration is still open"
         )
-        controller_channel.tell_everything()
-        return controller_channel
+        channel = self._by_node[broker.node_id] = ControllerChannel(broker, self, self._states)
+        channel.tell_everything()
+        return channel
 
-    def tell(self, news: ControlRequestBatch) -> None:
-        if news.has_brokers or news.metadata or news.gone or news.roles or news.stops:
-            for controller_channel in self._by_node.values():
-                controller_channel.tell(news)
+    def tell(self, changes: ControlRequestBatch) -> None:
+        if (
+            changes.has_brokers
+            or changes.metadata
+            or changes.deleted
+            or changes.roles
+            or changes.stops
+        ):
+            for channel in self._by_node.values():
+                channel.tell(changes)
 
     def close(self, node_id: NodeId) -> None:
-        controller_channel = self._by_node.pop(node_id, None)
-        if controller_channel is not None:
-            controller_channel.close()
+        channel = self._by_node.pop(node_id, None)
+        if channel is not None:
+            channel.close()
 
     def close_all(self) -> None:
         for node_id in list(self._by_node):

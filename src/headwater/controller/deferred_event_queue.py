@@ -1,12 +1,12 @@
-"""The shell around the decisions: one after the other, each on what the one before it proposed.
+"""Order the controller's decisions and defer responses until they are written.
 
-There are two images. `image` is what has been agreed on and what everybody reads. `proposed` also
-has the facts that are on their way to the store; decisions are made on it, so that two requests for
-one topic cannot both be granted. Answers wait until all facts that they rest on are agreed on. When
-a write fails, all that was proposed after it is forgotten with it.
+There are two images. `image` is what the store has confirmed and what everything else reads.
+`proposed` also contains the changes in flight; decisions are made on it, so that two requests
+cannot both create one topic. A response waits until all changes that it rests on are written. When
+a write fails, all later proposals fail with it.
 
-In a cluster, things also happen without being decided: brokers come and go. `observe` brings those
-into both images, and into all that are between them.
+In a cluster some changes happen without a decision: brokers come and go. `observe` applies these to
+both images and to all images in between.
 """
 
 from collections import deque
@@ -23,8 +23,8 @@ from headwater.metadata.ports.metadata_store import ChangeWriter, Failed
 
 R = TypeVar("R")
 
-MOST_AWAITED: Final = 1_000
-"""Answers that may wait for more than the store; beyond that they leave as soon as it agrees."""
+MAX_AWAITED: Final = 1_000
+"""Maximum of responses that wait for a condition; beyond it, they are sent when written."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,12 +33,12 @@ class _Proposal:
     image: ClusterImage
     then: list[Callable[[], None]]
     otherwise: list[Failed]
-    is_void: bool = False
+    is_done: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Awaited:
-    """An answer that waits for more than the store."""
+    """A response that waits for a condition on the image (`ControllerResult.until`)."""
 
     until: Callable[[ClusterImage], bool]
     answer: Callable[[], None]
@@ -46,34 +46,35 @@ class _Awaited:
 
 
 class DeferredEventQueue:
-    """Decides for the cluster while the store takes this process for its controller."""
+    """Decides for the cluster while this process is its controller."""
 
     def __init__(
         self,
         store: ChangeWriter,
         image: ClusterImage,
-        told: ImageListener,
+        on_written: ImageListener,
         *,
-        foreseen: ImageListener | None = None,
-        failed: Failed | None = None,
+        on_proposed: ImageListener | None = None,
+        on_failure: Failed | None = None,
     ) -> None:
-        """`image` is what the store has; `told` hears of every change before its answer leaves.
+        """`image` is what the store has.
 
-        `foreseen` hears of a change as soon as it is proposed. `failed` hears of a failed write
-        once, after those who waited for it: what the store has is unknown then.
+        `on_written` is called with every change before its responses are sent, `on_proposed` as
+        soon as it is proposed. `on_failure` is called once after a failed write, after its
+        requests have failed: the store's content is then unknown.
         """
         self.image = image
         self.proposed = image
         self._store = store
-        self._told = told
-        self._foreseen = foreseen
-        self._write_failed = failed
+        self._on_written = on_written
+        self._on_proposed = on_proposed
+        self._on_failure = on_failure
         self._proposals: deque[_Proposal] = deque()
         self._awaited: list[_Awaited] = []
 
     def take_over(self, image: ClusterImage) -> None:
-        """The store takes this process for its controller now, and this is what it has."""
-        assert not self._proposals, "nothing is decided before the store has agreed"
+        """The store confirmed this process as its controller; `image` is what it has."""
+        assert not self._proposals, "no decisions before the store confirmed the controller"
         self.image = self.proposed = image
 
     def submit(
@@ -83,7 +84,7 @@ class DeferredEventQueue:
         then: Callable[[R], None],
         otherwise: Failed,
     ) -> None:
-        """Decide now, answer when it is agreed on; that may be before this returns."""
+        """Decide now and respond when it is written, maybe before this returns."""
         decision = decide(self.proposed)
         answer = partial(then, decision.answer)
         if decision.until is not None:
@@ -91,25 +92,25 @@ class DeferredEventQueue:
         if decision.changes:
             self._propose(decision.changes, answer, otherwise)
         elif self._proposals:
-            # The answer may speak of what the last proposal says.
+            # The response may depend on the last proposal.
             self._proposals[-1].then.append(answer)
             self._proposals[-1].otherwise.append(otherwise)
         else:
             answer()
 
     def observe(self, changes: Sequence[MetadataChange]) -> None:
-        """Things that have happened, and that no store needs to agree on."""
+        """Apply changes that happened without a decision and need no write."""
         for each in self._proposals:
             each.image = apply(each.image, changes, each.image.version)
-        is_ahead = bool(self._proposals)
+        has_proposals = bool(self._proposals)
         self.image = apply(self.image, changes, self.image.version)
-        self.proposed = self._proposals[-1].image if is_ahead else self.image
-        if self._foreseen is not None:
-            self._foreseen(self.proposed, changes)
-        self._told(self.image, changes)
+        self.proposed = self._proposals[-1].image if has_proposals else self.image
+        if self._on_proposed is not None:
+            self._on_proposed(self.proposed, changes)
+        self._on_written(self.image, changes)
 
     def abandon(self, error: HeadwaterError) -> None:
-        """Another one decides from now on: whoever waits for more than a write hears so."""
+        """Fail the responses that wait for a condition: another controller took over."""
         awaited, self._awaited = self._awaited, []
         for each in awaited:
             each.otherwise(error)
@@ -122,50 +123,54 @@ class DeferredEventQueue:
         self.proposed = apply(self.proposed, changes, version)
         proposal = _Proposal(changes, self.proposed, [answer], [otherwise])
         self._proposals.append(proposal)
-        if self._foreseen is not None:
-            self._foreseen(self.proposed, changes)
+        if self._on_proposed is not None:
+            self._on_proposed(self.proposed, changes)
         self._store.write(
             changes,
             fence=before,
-            then=partial(self._agreed, proposal),
-            otherwise=partial(self._failed, proposal),
+            then=partial(self._handle_written, proposal),
+            otherwise=partial(self._handle_failure, proposal),
         )
 
-    def _agreed(self, proposal: _Proposal, version: Version) -> None:
+    def _handle_written(self, proposal: _Proposal, version: Version) -> None:
+        if proposal.is_done:
+            # It was reported as failed together with an earlier write.
+            return
         oldest = self._proposals.popleft()
-        assert oldest is proposal, "writes end in the order in which they were made"
+        oldest.is_done = True
+        assert oldest is proposal, "writes must complete in the order they were submitted"
         assert proposal.image.version == version
         self.image = proposal.image
-        self._told(proposal.image, proposal.changes)
+        self._on_written(proposal.image, proposal.changes)
         for answer in proposal.then:
             answer()
         if self._awaited:
-            self._look()
+            self._check_awaited()
 
     def _await(self, awaited: _Awaited) -> None:
-        # Those who wait in vain for a broker that never comes back must not pile up.
-        if awaited.until(self.image) or len(self._awaited) >= MOST_AWAITED:
+        # Bounded: some may wait for a broker that never returns.
+        if awaited.until(self.image) or len(self._awaited) >= MAX_AWAITED:
             awaited.answer()
         else:
             self._awaited.append(awaited)
 
-    def _look(self) -> None:
-        """Answer those who have waited for what is so now."""
+    def _check_awaited(self) -> None:
+        """Send the responses whose condition is met."""
         awaited, self._awaited = self._awaited, []
         for each in awaited:
             self._await(each)
 
-    def _failed(self, proposal: _Proposal, error: HeadwaterError) -> None:
-        if proposal.is_void:
+    def _handle_failure(self, proposal: _Proposal, error: HeadwaterError) -> None:
+        if proposal.is_done:
             return
-        # Whoever is told may submit again at once, so nothing of this may be left over by then.
+        # A callback may submit again at once, so remove all void proposals first.
         void: deque[_Proposal] = deque()
-        while not proposal.is_void:
+        while not proposal.is_done:
             void.appendleft(self._proposals.pop())
-            void[0].is_void = True
+            void[0].is_done = True
         self.proposed = self._proposals[-1].image if self._proposals else self.image
         for each in void:
             for otherwise in each.otherwise:
                 otherwise(error)
-        if self._write_failed is not None:
-            self._write_failed(error)
+        if self._on_failure is not None:
+            self._on_failure(error)

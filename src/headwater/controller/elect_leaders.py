@@ -1,4 +1,4 @@
-"""Who leads a partition: elections that somebody asks for (PL-1)."""
+"""Decide ElectLeaders requests: preferred and unclean elections (PL-1)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -22,36 +22,37 @@ Results = tuple[ReplicaElectionResult, ...]
 
 
 def elect_leaders(image: ClusterImage, request: ElectLeadersRequest) -> ControllerResult[Results]:
-    """Every partition stands for itself.
+    """Decide each partition on its own.
 
-    Who asks for all partitions hears of those where something was to be done, and the names of all
-    topics: Kafka does this (4.1).
+    A request for all partitions gets the results of those where an election was needed, and the
+    names of all topics, as in Kafka 4.1.
     """
     changes: dict[TopicPartition, MetadataChange] = {}
     results = []
-    for topic, numbers in _asked(image, request):
-        answers = []
+    for topic, numbers in _requested(image, request):
+        responses = []
         for number in numbers:
             outcome = _elected(image, topic, number, request.election_type)
-            refusal = outcome if isinstance(outcome, ApiError) else DONE
+            error = outcome if isinstance(outcome, ApiError) else DONE
             if isinstance(outcome, PartitionRegistration):
                 changes[TopicPartition(topic, number)] = PartitionChanged(topic, number, outcome)
-            if request.topic_partitions is None and refusal.code is ErrorCode.ELECTION_NOT_NEEDED:
+            if request.topic_partitions is None and error.code is ErrorCode.ELECTION_NOT_NEEDED:
                 continue
-            answers.append(
+            responses.append(
                 PartitionResult(
-                    partition_id=number, error_code=refusal.code, error_message=refusal.reason
+                    partition_id=number, error_code=error.code, error_message=error.reason
                 )
             )
-        results.append(ReplicaElectionResult(topic=topic, partition_result=tuple(answers)))
+        results.append(ReplicaElectionResult(topic=topic, partition_result=tuple(responses)))
     return ControllerResult(list(changes.values()), tuple(results))
 
 
 def renew_leaderships(image: ClusterImage, node_id: NodeId) -> ControllerResult[None]:
-    """The same leader under a new epoch, after it lost its memory.
+    """Raise the leader epochs of a standalone broker after an unclean shutdown.
 
-    A power cut may have taken the end of its logs. Readers who were further notice the epoch, ask
-    where it begins, and do not take new records at old offsets for what they have read (EP-12).
+    A power cut may have removed the end of its logs. Readers that were ahead notice the new epoch,
+    ask where it starts, and do not take new records at old offsets for those they have read
+    (EP-12).
     """
     return ControllerResult(
         [
@@ -67,7 +68,7 @@ def renew_leaderships(image: ClusterImage, node_id: NodeId) -> ControllerResult[
 def led_by(
     partition: PartitionRegistration, leader: NodeId, isr: tuple[NodeId, ...]
 ) -> PartitionRegistration:
-    """The partition under another leader, or under none."""
+    """Return the partition with another leader (or none) and a new leader epoch."""
     return replace(
         partition,
         leader=leader,
@@ -77,7 +78,7 @@ def led_by(
     )
 
 
-def _asked(
+def _requested(
     image: ClusterImage, request: ElectLeadersRequest
 ) -> Iterator[tuple[str, Sequence[int]]]:
     if request.topic_partitions is None:
@@ -94,13 +95,13 @@ def _elected(
 ) -> PartitionRegistration | ApiError:
     partition = image.partition(topic, number)
     if partition is None or image.topics[topic].is_deleting:
-        reason = f"there is no partition {topic}-{number}"
+        reason = f"partition {topic}-{number} does not exist"
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
     if election_type == PREFERRED:
         return _prefer(image, TopicPartition(topic, number), partition)
     if election_type == UNCLEAN:
         return _elect_unclean(image, TopicPartition(topic, number), partition)
-    return ApiError(ErrorCode.INVALID_REQUEST, f"there is no election type {election_type}")
+    return ApiError(ErrorCode.INVALID_REQUEST, f"unknown election type {election_type}")
 
 
 def _prefer(
@@ -108,9 +109,11 @@ def _prefer(
 ) -> PartitionRegistration | ApiError:
     preferred = partition.replicas[0]
     if partition.leader == preferred:
-        return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "the preferred leader leads already")
+        return ApiError(
+            ErrorCode.ELECTION_NOT_NEEDED, "the preferred replica is the leader already"
+        )
     if not image.has_replica(preferred, name) or preferred not in partition.isr:
-        reason = f"the preferred leader, broker {preferred}, is not up or not in sync"
+        reason = f"the preferred replica, broker {preferred}, is offline or not in the ISR"
         return ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, reason)
     return led_by(partition, preferred, partition.isr)
 
@@ -119,13 +122,13 @@ def _elect_unclean(
     image: ClusterImage, name: TopicPartition, partition: PartitionRegistration
 ) -> PartitionRegistration | ApiError:
     if partition.leader != NO_LEADER and partition.leader in image.brokers:
-        return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "the partition has a leader")
+        return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "the partition has a live leader")
     alive = [node_id for node_id in partition.replicas if image.has_replica(node_id, name)]
     if not alive:
-        reason = "no replica of the partition is up"
+        reason = "all replicas of the partition are offline"
         return ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, reason)
     in_sync = next((node_id for node_id in alive if node_id in partition.isr), None)
     if in_sync is not None:
         return led_by(partition, in_sync, partition.isr)
-    # Whatever only the others had is lost, so they are no longer in sync with anything.
+    # Records that only other replicas had are lost, so the ISR is the new leader alone.
     return led_by(partition, alive[0], (alive[0],))

@@ -1,4 +1,4 @@
-"""Raising and lowering the features of a cluster: all that is asked for, or nothing of it."""
+"""Decide UpdateFeatures: all updates of a request or none."""
 
 from typing import Final
 
@@ -22,25 +22,27 @@ def update_features(
 ) -> ControllerResult[ApiError]:
     changes: list[MetadataChange] = []
     for update in request.feature_updates:
-        reason = _why_not(image, update)
+        reason = _check(image, update)
         if reason is not None:
-            text = f"{update.feature} cannot go to level {update.max_version_level}: {reason}"
+            text = (
+                f"cannot set feature {update.feature} to level {update.max_version_level}: {reason}"
+            )
             return ControllerResult((), ApiError(ErrorCode.INVALID_UPDATE_VERSION, text))
         changes.append(FeatureFinalized(update.feature, update.max_version_level))
     return ControllerResult(() if request.validate_only else changes, DONE)
 
 
-def _why_not(image: ClusterImage, update: FeatureUpdateKey) -> str | None:
+def _check(image: ClusterImage, update: FeatureUpdateKey) -> str | None:
     if update.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
-        return f"there is no upgrade type {update.upgrade_type}"
+        return f"unknown upgrade type {update.upgrade_type}"
     supported, level = SUPPORTED.get(update.feature), update.max_version_level
     if supported is None:
-        return "there is no such feature here"
+        return "the feature is not supported"
     if not supported.lowest <= level <= supported.highest:
-        return f"this broker can do {supported.lowest} to {supported.highest}"
+        return f"this broker supports levels {supported.lowest} to {supported.highest}"
     current, raises = level_of(image, update.feature), update.upgrade_type == UPGRADE
     if level < current and raises:
-        return f"it is at level {current}, and an upgrade lowers nothing"
+        return f"an upgrade cannot lower the current level {current}"
     if level > current and not raises:
-        return f"it is at level {current}, and a downgrade raises nothing"
+        return f"a downgrade cannot raise the current level {current}"
     return None

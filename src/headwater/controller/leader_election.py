@@ -1,13 +1,12 @@
-"""Who leads and who is in sync, once it is known which brokers can be counted on (PL-2, ISR-7).
+"""Elect leaders and shrink ISRs when the set of live brokers changes (PL-2, ISR-7).
 
-One rule serves all occasions: a broker came, went, came again unseen, is about to stop, lost a log
-directory, or a new controller looks at everything. It makes of a partition what it should be now,
-so to ask twice changes nothing.
+One rule serves all occasions: a broker registers, dies, restarts unnoticed, starts a controlled
+shutdown or loses a log directory, or a new controller checks all partitions. Idempotent.
 
-What a reader would get wrong: to be up is not enough. A broker that has come again may have lost
-what it had acknowledged, because acknowledged records are in page caches. So it counts as returned
-until a controller has admitted its registration, and by then it is in sync nowhere, save where
-nobody else was: the last in-sync replicas stay, dead or alive, and one that returns leads again.
+Note: a broker that re-registers after an unclean shutdown may have lost acknowledged records that
+were only in its page cache. It counts as returned until a controller has admitted its registration,
+and by then it has been removed from every ISR in which other members are left. The last ISR members
+stay, dead or alive, and one of them that returns leads again.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,11 +20,11 @@ from headwater.metadata.cluster_image import NO_LEADER, ClusterImage, PartitionR
 from headwater.metadata.controller_result import ControllerResult
 
 MayBeUnclean = Callable[[str], bool]
-"""Whether a topic takes a leader that was not in sync over none at all."""
+"""Whether a topic allows unclean leader election."""
 
 
 class ReplicaEligibility(IntEnum):
-    """How far a replica can be counted on; more is better."""
+    """How well a replica qualifies for leader and ISR; higher is better."""
 
     DEAD = 0
     RETURNED = 1
@@ -40,10 +39,11 @@ def elect_and_shrink(
     may_be_unclean: MayBeUnclean,
     admit: Sequence[NodeId] = (),
 ) -> ControllerResult[None]:
-    """Set the partitions right that are not, and admit brokers all of whose partitions are named.
+    """Elect leaders and shrink ISRs for these partitions, and admit brokers.
 
-    Brokers are admitted with what follows from it or not at all: otherwise a controller that dies
-    in between would leave its successor with a returned broker that looks sound.
+    All partitions of an admitted broker must be named. Brokers are admitted in the same write as
+    the changes that follow from it: otherwise a controller that dies in between would leave its
+    successor a returned broker that looks sound.
     """
     changes: list[MetadataChange] = []
     for name in names:
@@ -67,16 +67,16 @@ def elected_and_shrunk(
     partition: PartitionRegistration,
     may_be_unclean: MayBeUnclean,
 ) -> PartitionRegistration:
-    """The partition as it should be; the same object where it is so."""
+    """Return the partition after election and shrink; the same object if nothing changes."""
     moved = completed(partition) if partition.adding or partition.removing else None
     if moved is not None:
-        after = _settled(image, name, moved, may_be_unclean)
-        # One change, however much is in it.
+        after = _elected(image, name, moved, may_be_unclean)
+        # One write, one increment of the partition epoch.
         return replace(after, partition_epoch=partition.partition_epoch + 1)
-    return _settled(image, name, partition, may_be_unclean)
+    return _elected(image, name, partition, may_be_unclean)
 
 
-def _settled(
+def _elected(
     image: ClusterImage,
     name: TopicPartition,
     partition: PartitionRegistration,
@@ -88,10 +88,11 @@ def _settled(
         return _led_by_one_of(partition, isr, eligibilities)
     alive = [each for each in partition.replicas if eligibilities[each] > ReplicaEligibility.DEAD]
     if alive and may_be_unclean(name.topic):
-        # Whatever only the others had is lost, so they are no longer in sync with anything.
+        # An unclean leader: records that only other replicas had are lost, so the ISR is the
+        # leader.
         leader = max(alive, key=lambda each: eligibilities[each])
-        return _changed(partition, leader, (leader,), is_new_term=True)
-    return _changed(partition, NO_LEADER, partition.isr, is_new_term=partition.leader != NO_LEADER)
+        return _changed(partition, leader, (leader,), is_new_epoch=True)
+    return _changed(partition, NO_LEADER, partition.isr, is_new_epoch=partition.leader != NO_LEADER)
 
 
 def eligibility(image: ClusterImage, node_id: NodeId, name: TopicPartition) -> ReplicaEligibility:
@@ -106,14 +107,14 @@ def eligibility(image: ClusterImage, node_id: NodeId, name: TopicPartition) -> R
 def _in_sync(
     partition: PartitionRegistration, eligibilities: dict[NodeId, ReplicaEligibility]
 ) -> tuple[NodeId, ...]:
-    """The best of those that were in sync; nobody, where all of them are dead."""
+    """Return the best-qualified ISR members; empty if all are dead."""
     best = max((eligibilities[each] for each in partition.isr), default=ReplicaEligibility.DEAD)
     if best is ReplicaEligibility.DEAD:
         return ()
     found = tuple([each for each in partition.isr if eligibilities[each] is best])
     if best is not ReplicaEligibility.RETURNED:
         return found
-    # Each may have lost something else, so only one of them can be the measure.
+    # Each may have lost other records, so only one of them stays in the ISR.
     return (_first(partition, found),)
 
 
@@ -123,27 +124,29 @@ def _led_by_one_of(
     eligibilities: dict[NodeId, ReplicaEligibility],
 ) -> PartitionRegistration:
     leader = _first(partition, isr)
-    # A leader that has lost its memory leads under a new epoch, so that readers notice (EP-12).
-    is_new_term = leader != partition.leader or eligibilities[leader] is ReplicaEligibility.RETURNED
-    return _changed(partition, leader, isr, is_new_term=is_new_term)
+    # A returned leader gets a new leader epoch, so that readers detect lost records (EP-12).
+    is_new_epoch = (
+        leader != partition.leader or eligibilities[leader] is ReplicaEligibility.RETURNED
+    )
+    return _changed(partition, leader, isr, is_new_epoch=is_new_epoch)
 
 
 def _first(partition: PartitionRegistration, candidates: Sequence[NodeId]) -> NodeId:
-    """The present leader, or else the first in the order of replicas."""
+    """Return the current leader if it is a candidate, else the first replica that is."""
     if partition.leader in candidates:
         return partition.leader
     return next(each for each in partition.replicas if each in candidates)
 
 
 def _changed(
-    partition: PartitionRegistration, leader: NodeId, isr: tuple[NodeId, ...], *, is_new_term: bool
+    partition: PartitionRegistration, leader: NodeId, isr: tuple[NodeId, ...], *, is_new_epoch: bool
 ) -> PartitionRegistration:
-    if not is_new_term and isr == partition.isr:
+    if not is_new_epoch and isr == partition.isr:
         return partition
     return replace(
         partition,
         leader=leader,
         isr=isr,
-        leader_epoch=partition.leader_epoch + is_new_term,
+        leader_epoch=partition.leader_epoch + is_new_epoch,
         partition_epoch=partition.partition_epoch + 1,
     )

@@ -1,8 +1,8 @@
-"""Leadership goes back to preferred leaders, once too much of it has gone astray.
+"""Move leadership back to preferred replicas (auto.leader.rebalance.enable).
 
-A broker that restarts leads nothing until somebody gives its partitions back. The controller looks
-every `leader.imbalance.check.interval.seconds`, and acts for those brokers of whose partitions more
-than `leader.imbalance.per.broker.percentage` are led by others.
+A restarted broker leads nothing until its partitions are moved back. The controller checks every
+`leader.imbalance.check.interval.seconds` and acts for brokers where more than
+`leader.imbalance.per.broker.percentage` of the partitions that prefer them have another leader.
 """
 
 from headwater.common.ids import NodeId, TopicPartition
@@ -14,9 +14,9 @@ from headwater.metadata.controller_result import ControllerResult
 
 
 def balance_leaders(image: ClusterImage, *, percentage: int) -> ControllerResult[None]:
-    """Preferred elections where they are due and possible."""
+    """Elect preferred leaders where the imbalance exceeds `percentage`."""
     preferred: dict[NodeId, int] = {}
-    astray: dict[NodeId, dict[TopicPartition, PartitionRegistration]] = {}
+    imbalanced: dict[NodeId, dict[TopicPartition, PartitionRegistration]] = {}
     for topic in image.topics.values():
         if topic.is_deleting:
             continue
@@ -25,10 +25,10 @@ def balance_leaders(image: ClusterImage, *, percentage: int) -> ControllerResult
             preferred[node_id] = preferred.get(node_id, 0) + 1
             if partition.leader != node_id:
                 name = TopicPartition(topic.name, number)
-                astray.setdefault(node_id, {})[name] = partition
+                imbalanced.setdefault(node_id, {})[name] = partition
     changes: list[MetadataChange] = [
         PartitionChanged(*name, led_by(partition, node_id, partition.isr))
-        for node_id, found in astray.items()
+        for node_id, found in imbalanced.items()
         if 100 * len(found) > percentage * preferred[node_id]
         for name, partition in found.items()
         if _may_lead(image, node_id, name, partition)
@@ -39,7 +39,7 @@ def balance_leaders(image: ClusterImage, *, percentage: int) -> ControllerResult
 def _may_lead(
     image: ClusterImage, node_id: NodeId, name: TopicPartition, partition: PartitionRegistration
 ) -> bool:
-    """While a partition moves, its first replica is not settled yet. Kafka does this (3.9)."""
+    """Not during a reassignment, when the first replica is not final, as in Kafka 3.9."""
     is_moving = bool(partition.adding or partition.removing)
     is_sound = eligibility(image, node_id, name) is ReplicaEligibility.SOUND
     return node_id in partition.isr and is_sound and not is_moving

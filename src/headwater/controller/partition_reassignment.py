@@ -1,8 +1,8 @@
-"""Moving partitions to other brokers (RA-1).
+"""Start, change and cancel partition reassignments (RA-1).
 
-A move first adds the new replicas to the old ones; it ends when all targets are in sync, and then
-the old ones go. Here moves are begun, turned and cancelled. A move whose targets are in sync from
-the start is done at once: on one broker there is no other kind.
+A reassignment first adds the new replicas. When all of them are in the ISR, it removes the old
+ones. If they are in the ISR from the start, it completes at once; on a standalone broker this is
+the only case.
 """
 
 from collections.abc import Sequence
@@ -30,22 +30,22 @@ from headwater.protocol.messages.list_partition_reassignments import (
 def alter_reassignments(
     image: ClusterImage, request: AlterPartitionReassignmentsRequest
 ) -> ControllerResult[tuple[ReassignableTopicResponse, ...]]:
-    """Every partition stands for itself."""
+    """Decide each partition on its own."""
     changes: list[MetadataChange] = []
     results = []
     for topic in request.topics:
         responses = []
-        for asked in topic.partitions:
-            before = _lasting(image, topic.name, asked.partition_index)
+        for requested in topic.partitions:
+            before = _existing(image, topic.name, requested.partition_index)
             outcome = _reassigned(
-                image, before, asked, may_resize=request.allow_replication_factor_change
+                image, before, requested, may_resize=request.allow_replication_factor_change
             )
             refusal = outcome if isinstance(outcome, ApiError) else DONE
             if isinstance(outcome, PartitionRegistration) and outcome != before:
-                changes.append(PartitionChanged(topic.name, asked.partition_index, outcome))
+                changes.append(PartitionChanged(topic.name, requested.partition_index, outcome))
             responses.append(
                 ReassignablePartitionResponse(
-                    partition_index=asked.partition_index,
+                    partition_index=requested.partition_index,
                     error_code=refusal.code,
                     error_message=refusal.reason,
                 )
@@ -57,10 +57,10 @@ def alter_reassignments(
 def list_reassignments(
     image: ClusterImage, request: ListPartitionReassignmentsRequest
 ) -> tuple[OngoingTopicReassignment, ...]:
-    """The moves under way, of all partitions or of those that are asked for."""
+    """Return ongoing reassignments, of all partitions or of those requested."""
     if request.topics is None:
-        asked = {name: range(len(topic.partitions)) for name, topic in image.topics.items()}
-        wanted: dict[str, Sequence[int]] = dict(sorted(asked.items()))
+        requested = {name: range(len(topic.partitions)) for name, topic in image.topics.items()}
+        wanted: dict[str, Sequence[int]] = dict(sorted(requested.items()))
     else:
         wanted = {topic.name: topic.partition_indexes for topic in request.topics}
     moving = {
@@ -85,18 +85,18 @@ def list_reassignments(
 
 
 def completed(partition: PartitionRegistration) -> PartitionRegistration | None:
-    """The partition after its move, or None while a target is not in sync yet."""
+    """Return the partition after its reassignment, or None while a target is not in the ISR."""
     target = _target(partition)
     if not set(target) <= set(partition.isr):
         return None
-    # Where all in-sync replicas are dead nobody leads, and none of them can be told to.
+    # If all ISR members are dead there is no leader, and none can be elected.
     keeps_leader = partition.leader in (*target, NO_LEADER)
     return replace(
         partition,
         replicas=target,
         isr=tuple(node_id for node_id in partition.isr if node_id in target),
         leader=partition.leader if keeps_leader else target[0],
-        # Also when the leader stays: a removed replica must not pass for a follower.
+        # Also if the leader stays: a removed replica must not continue as a follower.
         leader_epoch=partition.leader_epoch + bool(partition.removing or not keeps_leader),
         partition_epoch=partition.partition_epoch + 1,
         adding=(),
@@ -104,8 +104,8 @@ def completed(partition: PartitionRegistration) -> PartitionRegistration | None:
     )
 
 
-def _lasting(image: ClusterImage, topic_name: str, number: int) -> PartitionRegistration | None:
-    """The partition, unless its topic is being deleted."""
+def _existing(image: ClusterImage, topic_name: str, number: int) -> PartitionRegistration | None:
+    """Return the partition unless its topic is being deleted."""
     topic = image.topics.get(topic_name)
     return None if topic is None or topic.is_deleting else image.partition(topic_name, number)
 
@@ -113,30 +113,33 @@ def _lasting(image: ClusterImage, topic_name: str, number: int) -> PartitionRegi
 def _reassigned(
     image: ClusterImage,
     partition: PartitionRegistration | None,
-    asked: ReassignablePartition,
+    requested: ReassignablePartition,
     *,
     may_resize: bool,
 ) -> PartitionRegistration | ApiError:
     if partition is None:
-        reason = f"there is no partition {asked.partition_index}"
+        reason = f"partition {requested.partition_index} does not exist"
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
-    if asked.replicas is None:
+    if requested.replicas is None:
         return _cancelled(partition)
-    bad = why_bad_assignment(asked.replicas, image.brokers, len(asked.replicas))
+    bad = why_bad_assignment(requested.replicas, image.brokers, len(requested.replicas))
     if bad:
         return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, bad)
     origin = _origin(partition)
-    if not may_resize and len(asked.replicas) != len(origin):
-        reason = f"{len(origin)} replicas cannot become {len(asked.replicas)} in this request"
+    if not may_resize and len(requested.replicas) != len(origin):
+        reason = (
+            f"the request may not change the replication factor from {len(origin)} "
+            f"to {len(requested.replicas)}"
+        )
         return ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
-    target = tuple(NodeId(node_id) for node_id in asked.replicas)
+    target = tuple(NodeId(node_id) for node_id in requested.replicas)
     if target == partition.replicas and not partition.adding and not partition.removing:
         return partition
     moving = _moving(partition, origin, target)
     if isinstance(moving, ApiError):
         return moving
     moved = completed(moving)
-    # One change, however much is in it: the partition epoch is the version of one node.
+    # One write, one increment of the partition epoch, which is the version of its znode.
     return moving if moved is None else replace(moved, partition_epoch=moving.partition_epoch)
 
 
@@ -145,10 +148,10 @@ def _moving(
 ) -> PartitionRegistration | ApiError:
     removing = tuple(node_id for node_id in origin if node_id not in target)
     replicas = target + removing
-    # A replica that a former target had added, and this one does not want, goes at once.
+    # A replica that an earlier target added, and this one does not, is removed at once.
     isr = tuple(node_id for node_id in partition.isr if node_id in replicas)
     if not isr:
-        reason = "none of the replicas that it would have is in sync"
+        reason = "no replica of the new assignment is in the ISR"
         return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
     keeps_leader = partition.leader in (*replicas, NO_LEADER)
     return replace(
@@ -169,7 +172,7 @@ def _cancelled(partition: PartitionRegistration) -> PartitionRegistration | ApiE
     origin = _origin(partition)
     isr = tuple(node_id for node_id in partition.isr if node_id in origin)
     if not isr:
-        reason = "none of the replicas that it would go back to is in sync"
+        reason = "no replica of the original assignment is in the ISR"
         return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
     keeps_leader = partition.leader in (*isr, NO_LEADER)
     return replace(

@@ -1,4 +1,7 @@
-"""Producer ids, handed to brokers in blocks; the rest of a stopped broker's block is lost."""
+"""Allocate blocks of producer ids to brokers (AllocateProducerIds).
+
+A broker that stops loses the rest of its block.
+"""
 
 from typing import Final
 
@@ -18,7 +21,7 @@ BLOCK: Final = 1_000
 def allocate_producer_ids(
     image: ClusterImage, request: AllocateProducerIdsRequest
 ) -> ControllerResult[AllocateProducerIdsResponse]:
-    """A block for a broker that is up, under the epoch of its registration."""
+    """Allocate a block to a registered broker with its current epoch."""
     broker = image.brokers.get(NodeId(request.broker_id))
     if broker is None:
         error = ErrorCode.BROKER_ID_NOT_REGISTERED

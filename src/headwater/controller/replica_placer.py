@@ -1,9 +1,8 @@
-"""Which brokers get the replicas of new partitions.
+"""Assign replicas of new partitions to brokers.
 
-Leaders go round all brokers in turn, so they are even to one. Followers begin at a place that
-shifts with every round, so that the partitions of one leader are not all followed by the same
-broker. Replicas of a partition take racks that it has none in as long as there are any; brokers
-without a rack share one.
+Leaders go round all brokers, so their counts differ by at most one. Followers start at a position
+that shifts with every round, so that the partitions of one leader are not all followed by the same
+broker. Replicas of a partition use racks without a replica first; brokers without a rack share one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +19,7 @@ def place(
     replication_factor: int,
     rng: Random,
 ) -> list[tuple[NodeId, ...]]:
-    """The replicas of each partition, the preferred leader first."""
+    """Return the replicas of each partition, the preferred leader first."""
     assert 1 <= replication_factor <= len(brokers)
     ring = _ring(brokers.values())
     if len(ring) == 1:
@@ -35,14 +34,14 @@ def place(
 def why_bad_assignment(
     replicas: Sequence[int], brokers: Mapping[NodeId, BrokerRegistration], replication_factor: int
 ) -> str | None:
-    """What is wrong with replicas that a client chose by hand, or None (TO-2)."""
+    """Return what is wrong with an assignment that a client chose, or None (TO-2)."""
     if not replicas:
         return "the assignment of a partition is empty"
     if len(set(replicas)) < len(replicas):
-        return f"the assignment {list(replicas)} names a broker twice"
-    strangers = [node_id for node_id in replicas if NodeId(node_id) not in brokers]
-    if strangers:
-        return f"the assignment names brokers that are not there: {strangers}"
+        return f"the assignment {list(replicas)} contains a broker twice"
+    unknown = [node_id for node_id in replicas if NodeId(node_id) not in brokers]
+    if unknown:
+        return f"the assignment contains unknown brokers: {unknown}"
     if len(replicas) != replication_factor:
         return (
             f"the assignment {list(replicas)} has {len(replicas)} replicas, "
@@ -52,7 +51,7 @@ def why_bad_assignment(
 
 
 def _ring(brokers: Iterable[BrokerRegistration]) -> list[BrokerRegistration]:
-    """All brokers, with those of one rack as far apart as may be."""
+    """Return all brokers with those of one rack as far apart as possible."""
     racks: dict[str, list[BrokerRegistration]] = {}
     for broker in sorted(brokers, key=lambda each: (each.rack or "", each.node_id)):
         racks.setdefault(broker.rack or "", []).append(broker)
@@ -71,7 +70,7 @@ def _replicas(
     while len(chosen) < wanted:
         broker = next((each for each in waiting if each.rack not in racks), None)
         if broker is None:
-            # Every rack that has a broker left has its replica: begin another round of racks.
+            # Every rack with remaining brokers has a replica: start another round of racks.
             racks.clear()
             continue
         waiting.remove(broker)

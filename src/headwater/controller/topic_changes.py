@@ -1,4 +1,4 @@
-"""Deleting topics (TO-4) and giving them more partitions (TO-5)."""
+"""Decide DeleteTopics (TO-4) and CreatePartitions (TO-5)."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ from headwater.protocol.messages.delete_topics import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicAuthorization:
-    """What whoever asks for deletions may do, by topic name."""
+    """What the client is authorized to do, by topic name."""
 
     may_describe: Callable[[str], bool]
     may_delete: Callable[[str], bool]
@@ -50,25 +50,27 @@ def delete_topics(
     rights: TopicAuthorization,
     spend: Spend = unlimited,
 ) -> ControllerResult[tuple[DeletableTopicResult, ...]]:
-    """By name or by id. A topic that is named twice, in whichever way, is not deleted.
+    """Delete topics by name or id. A topic that the request names twice is not deleted.
 
-    Where there are other brokers, this is the beginning of a deletion, and `topic_deletion` has the
-    rest; the answer waits for it. To ask for what has begun already is no error.
+    In a cluster this starts the deletion, and `topic_deletion` completes it; the response waits for
+    that. Deleting a topic that is already being deleted is no error.
     """
     changes: list[MetadataChange] = []
     results = []
     times = Counter(request.topics)
-    found = {asked: _to_delete(image, asked, times[asked], rights) for asked in times}
+    found = {
+        requested: _to_delete(image, requested, times[requested], rights) for requested in times
+    }
     ways = Counter(each.name for each in found.values() if isinstance(each, TopicImage))
-    for asked, judged in found.items():
+    for requested, judged in found.items():
         outcome = judged
         if isinstance(outcome, TopicImage) and ways[outcome.name] == 1:
-            outcome = found[asked] = _within_quota(outcome, spend)
+            outcome = found[requested] = _within_quota(outcome, spend)
         if isinstance(outcome, ApiError):
             results.append(
                 DeletableTopicResult(
-                    name=asked.name,
-                    topic_id=asked.topic_id,
+                    name=requested.name,
+                    topic_id=requested.topic_id,
                     error_code=outcome.code,
                     error_message=outcome.reason,
                 )
@@ -79,68 +81,70 @@ def delete_topics(
             elif not outcome.is_deleting:
                 changes.append(TopicDeletionBegun(outcome.name))
             results.append(DeletableTopicResult(name=outcome.name, topic_id=outcome.topic_id))
-        elif asked.name is not None:
+        elif requested.name is not None:
             results.append(_named_and_by_id(outcome))
-    going = [each.topic_id for each in found.values() if isinstance(each, TopicImage)]
-    if image.is_standalone or not going:
+    deleting = [each.topic_id for each in found.values() if isinstance(each, TopicImage)]
+    if image.is_standalone or not deleting:
         return ControllerResult(changes, tuple(results))
-    return ControllerResult(changes, tuple(results), until=partial(_are_gone, going))
+    return ControllerResult(changes, tuple(results), until=partial(_are_deleted, deleting))
 
 
 def create_partitions(
     image: ClusterImage, request: CreatePartitionsRequest, rng: Random, spend: Spend = unlimited
 ) -> ControllerResult[tuple[CreatePartitionsTopicResult, ...]]:
-    """Each topic of the request stands for itself, but together they are bounded."""
+    """Decide each topic on its own; the partition limit applies to the whole request."""
     changes: list[MetadataChange] = []
     results = []
     times = Counter(topic.name for topic in request.topics)
     room = LARGEST_REQUEST
-    for asked in {topic.name: topic for topic in request.topics}.values():
+    for requested in {topic.name: topic for topic in request.topics}.values():
         outcome: PartitionsAdded | ApiError
-        if times[asked.name] > 1:
-            reason = f"topic {asked.name} stands more than once in the request"
+        if times[requested.name] > 1:
+            reason = f"topic {requested.name} is in the request more than once"
             outcome = ApiError(ErrorCode.INVALID_REQUEST, reason)
         else:
-            outcome = _more_partitions(image, asked, room, rng)
+            outcome = _more_partitions(image, requested, room, rng)
         if isinstance(outcome, PartitionsAdded) and not request.validate_only:
             outcome = outcome if spend(len(outcome.partitions)) else OVER_QUOTA
         if isinstance(outcome, ApiError):
             results.append(
                 CreatePartitionsTopicResult(
-                    name=asked.name, error_code=outcome.code, error_message=outcome.reason
+                    name=requested.name, error_code=outcome.code, error_message=outcome.reason
                 )
             )
             continue
         room -= len(outcome.partitions)
         changes.append(outcome)
-        results.append(CreatePartitionsTopicResult(name=asked.name))
+        results.append(CreatePartitionsTopicResult(name=requested.name))
     return ControllerResult(() if request.validate_only else changes, tuple(results))
 
 
-def _are_gone(topic_ids: Sequence[TopicId], image: ClusterImage) -> bool:
+def _are_deleted(topic_ids: Sequence[TopicId], image: ClusterImage) -> bool:
     return not any(image.topic_by_id(each) for each in topic_ids)
 
 
 def _to_delete(
-    image: ClusterImage, asked: DeleteTopicState, times: int, rights: TopicAuthorization
+    image: ClusterImage, requested: DeleteTopicState, times: int, rights: TopicAuthorization
 ) -> TopicImage | ApiError:
-    has_id = asked.topic_id != NO_TOPIC_ID
-    if has_id == (asked.name is not None):
-        how = "by both" if has_id else "by neither"
-        reason = f"a topic to delete is given by its name or by its id, and not {how}"
+    has_id = requested.topic_id != NO_TOPIC_ID
+    if has_id == (requested.name is not None):
+        given = "both" if has_id else "neither"
+        reason = f"give either the name or the id of a topic to delete, not {given}"
         return ApiError(ErrorCode.INVALID_REQUEST, reason)
     if times > 1:
-        return ApiError(ErrorCode.INVALID_REQUEST, "the topic stands more than once in the request")
-    if asked.name is None:
-        topic = image.topic_by_id(asked.topic_id)
+        return ApiError(ErrorCode.INVALID_REQUEST, "the topic is in the request more than once")
+    if requested.name is None:
+        topic = image.topic_by_id(requested.topic_id)
         missing = ApiError(
-            ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {asked.topic_id}"
+            ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {requested.topic_id} does not exist"
         )
     else:
-        topic = image.topics.get(asked.name)
-        missing = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {asked.name}")
-        if not rights.may_describe(asked.name):
-            # Nor do they hear whether it is there.
+        topic = image.topics.get(requested.name)
+        missing = ApiError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {requested.name} does not exist"
+        )
+        if not rights.may_describe(requested.name):
+            # The error does not reveal whether the topic exists.
             return ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
     if topic is None:
         return missing
@@ -150,7 +154,7 @@ def _to_delete(
 
 
 def _within_quota(topic: TopicImage, spend: Spend) -> TopicImage | ApiError:
-    """What has begun already is not paid for again."""
+    """A deletion that has already begun is not charged again."""
     return topic if topic.is_deleting or spend(len(topic.partitions)) else OVER_QUOTA
 
 
@@ -159,33 +163,33 @@ def _named_and_by_id(topic: TopicImage) -> DeletableTopicResult:
         name=topic.name,
         topic_id=topic.topic_id,
         error_code=ErrorCode.INVALID_REQUEST,
-        error_message="the topic is given by its name, and also by its id",
+        error_message="the request names the topic both by name and by id",
     )
 
 
 def _more_partitions(
-    image: ClusterImage, asked: CreatePartitionsTopic, room: int, rng: Random
+    image: ClusterImage, requested: CreatePartitionsTopic, room: int, rng: Random
 ) -> PartitionsAdded | ApiError:
-    topic = image.topics.get(asked.name)
+    topic = image.topics.get(requested.name)
     if topic is None or topic.is_deleting:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
-    added = asked.count - len(topic.partitions)
+    added = requested.count - len(topic.partitions)
     if added <= 0:
         reason = (
-            f"topic {asked.name} can only grow: partitions now {len(topic.partitions)}, "
-            f"asked for {asked.count}"
+            f"topic {requested.name} has {len(topic.partitions)} partitions; "
+            f"the new number must be larger, not {requested.count}"
         )
         return ApiError(ErrorCode.INVALID_PARTITIONS, reason)
     if added > room:
-        reason = f"a request may make {LARGEST_REQUEST} partitions, this one asks for more"
+        reason = f"a request may create at most {LARGEST_REQUEST} partitions"
         return ApiError(ErrorCode.POLICY_VIOLATION, reason)
     factor = len(topic.partitions[0].replicas)
-    if asked.assignments is not None:
-        by_hand = [each.broker_ids for each in asked.assignments]
+    if requested.assignments is not None:
+        by_hand = [each.broker_ids for each in requested.assignments]
         return _checked(image, topic, by_hand, added, factor)
     brokers = image.staying_brokers
     if factor > len(brokers):
-        reason = f"replication factor {factor} is not possible, brokers: {len(brokers)}"
+        reason = f"replication factor {factor} exceeds the number of live brokers ({len(brokers)})"
         return ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
     placed = place(brokers, partition_count=added, replication_factor=factor, rng=rng)
     return PartitionsAdded(topic.name, tuple(map(new_partition, placed)))
@@ -199,7 +203,7 @@ def _checked(
     factor: int,
 ) -> PartitionsAdded | ApiError:
     if len(by_hand) != added:
-        reason = f"{added} partitions are added, but {len(by_hand)} are assigned"
+        reason = f"the request adds {added} partitions but assigns {len(by_hand)}"
         return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
     for replicas in by_hand:
         bad = why_bad_assignment(replicas, image.brokers, factor)

@@ -1,6 +1,6 @@
-"""Creating topics (TO-1, TO-2, TO-6): CreateTopics, topics made on first use, internal topics.
+"""Decide CreateTopics, auto-created and internal topics (TO-1, TO-2, TO-6).
 
-Each topic of a request stands for itself: one that is refused does not hold back the others.
+Each topic of a request is decided on its own.
 """
 
 from collections import Counter
@@ -42,9 +42,9 @@ from headwater.protocol.messages.create_topics import (
 )
 
 LARGEST_REQUEST: Final = 10_000
-"""Partitions that one request may make."""
+"""Maximum of partitions that one request may create."""
 
-_UNSAID: Final = -1
+_DEFAULT: Final = -1
 
 Results = tuple[CreatableTopicResult, ...]
 
@@ -56,17 +56,17 @@ def create_topics(
     rng: Random,
     spend: Spend = unlimited,
 ) -> ControllerResult[Results]:
-    """What CreateTopics does and answers. Only validating makes the same checks, and no facts."""
+    """Decide a CreateTopics request; `validate_only` makes the same checks without changes."""
     maker = _TopicMaker(image, static, rng, unlimited if request.validate_only else spend)
-    asked = Counter(topic.name for topic in request.topics)
-    too_many = sum(_partitions_asked(topic, static) for topic in request.topics) > LARGEST_REQUEST
+    requested = Counter(topic.name for topic in request.topics)
+    too_many = sum(_partition_count(topic, static) for topic in request.topics) > LARGEST_REQUEST
     results = []
     for topic in {each.name: each for each in request.topics}.values():
         if too_many:
-            reason = f"a request may make {LARGEST_REQUEST} partitions, this one asks for more"
+            reason = f"a request may create at most {LARGEST_REQUEST} partitions"
             outcome: TopicImage | ApiError = ApiError(ErrorCode.POLICY_VIOLATION, reason)
-        elif asked[topic.name] > 1:
-            reason = f"topic {topic.name} stands more than once in the request"
+        elif requested[topic.name] > 1:
+            reason = f"topic {topic.name} is in the request more than once"
             outcome = ApiError(ErrorCode.INVALID_REQUEST, reason)
         else:
             outcome = maker.make(topic)
@@ -75,22 +75,22 @@ def create_topics(
 
 
 def new_partition(replicas: Sequence[int]) -> PartitionRegistration:
-    """A partition at its birth: all replicas in sync, the first of them leads."""
+    """Return a new partition: all replicas in the ISR, the first one is the leader."""
     nodes = tuple(NodeId(node_id) for node_id in replicas)
     return PartitionRegistration(replicas=nodes, isr=nodes, leader=nodes[0])
 
 
-def _partitions_asked(topic: CreatableTopic, static: StaticConfig) -> int:
+def _partition_count(topic: CreatableTopic, static: StaticConfig) -> int:
     if topic.assignments:
         return len(topic.assignments)
-    if topic.num_partitions == _UNSAID:
+    if topic.num_partitions == _DEFAULT:
         return static.settings.num_partitions
     return max(topic.num_partitions, 0)
 
 
 @dataclass(slots=True)
 class _TopicMaker:
-    """Makes the topics of one request, and remembers those that it has made."""
+    """Creates the topics of one request and checks them against each other."""
 
     image: ClusterImage
     static: StaticConfig
@@ -101,18 +101,20 @@ class _TopicMaker:
     _defaults: TopicSettings | None = None
     _plain_configs: tuple[CreatableTopicConfigs, ...] | None = None
 
-    def make(self, asked: CreatableTopic) -> TopicImage | ApiError:
-        overrides = {config.name: config.value or "" for config in asked.configs}
-        refusal = self._refuse_name(asked.name) or self._refuse_configs(asked, overrides)
+    def make(self, requested: CreatableTopic) -> TopicImage | ApiError:
+        overrides = {config.name: config.value or "" for config in requested.configs}
+        refusal = self._check_name(requested.name) or self._check_configs(requested, overrides)
         if refusal:
             return refusal
-        replicas = _by_hand(asked, self.image) if asked.assignments else self._placed(asked)
+        replicas = (
+            _by_hand(requested, self.image) if requested.assignments else self._placed(requested)
+        )
         if isinstance(replicas, ApiError):
             return replicas
         if not self.spend(len(replicas)):
             return OVER_QUOTA
         topic = TopicImage(
-            name=asked.name,
+            name=requested.name,
             topic_id=fresh_topic_id(self.image.names_by_id, self.rng),
             partitions=tuple(map(new_partition, replicas)),
         )
@@ -125,63 +127,68 @@ class _TopicMaker:
             self._names_by_key[key] = topic.name
         return topic
 
-    def result(self, asked: CreatableTopic, outcome: TopicImage | ApiError) -> CreatableTopicResult:
+    def result(
+        self, requested: CreatableTopic, outcome: TopicImage | ApiError
+    ) -> CreatableTopicResult:
         if isinstance(outcome, ApiError):
             return CreatableTopicResult(
-                name=asked.name, error_code=outcome.code, error_message=outcome.reason
+                name=requested.name, error_code=outcome.code, error_message=outcome.reason
             )
         return CreatableTopicResult(
-            name=asked.name,
+            name=requested.name,
             topic_id=outcome.topic_id,
             num_partitions=len(outcome.partitions),
             replication_factor=len(outcome.partitions[0].replicas),
-            configs=self._configs(asked),
+            configs=self._configs(requested),
         )
 
-    def _refuse_name(self, name: str) -> ApiError | None:
+    def _check_name(self, name: str) -> ApiError | None:
         if name == CLUSTER_METADATA:
-            return ApiError(ErrorCode.INVALID_REQUEST, f"{name} belongs to the controllers")
+            return ApiError(
+                ErrorCode.INVALID_REQUEST, f"topic {name} is reserved for KRaft controllers"
+            )
         illegal = why_invalid(name)
         if illegal:
             return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
         if name in self.image.topics:
-            return ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists already")
+            return ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} already exists")
         key = colliding_key(name)
         if key is None:
             return None
         other = self._names_by_key.get(key) or self.image.names_by_colliding_key.get(key)
         if other is None:
             return None
-        reason = f"topic {name} collides with {other}: dots and underscores count as equal"
+        reason = f"topic {name} collides with {other}: '.' and '_' are equal in metric names"
         return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
 
-    def _refuse_configs(
-        self, asked: CreatableTopic, overrides: Mapping[str, str]
+    def _check_configs(
+        self, requested: CreatableTopic, overrides: Mapping[str, str]
     ) -> ApiError | None:
-        nulls = [config.name for config in asked.configs if config.value is None]
+        nulls = [config.name for config in requested.configs if config.value is None]
         if nulls:
-            return ApiError(ErrorCode.INVALID_CONFIG, f"no value for {', '.join(nulls)}")
+            return ApiError(ErrorCode.INVALID_CONFIG, f"null value for {', '.join(nulls)}")
         try:
             self._settings(overrides)
         except InvalidSetting as error:
             return ApiError(ErrorCode.INVALID_CONFIG, str(error))
         return None
 
-    def _placed(self, asked: CreatableTopic) -> list[tuple[NodeId, ...]] | ApiError:
+    def _placed(self, requested: CreatableTopic) -> list[tuple[NodeId, ...]] | ApiError:
         settings = self.static.settings
-        count, factor = asked.num_partitions, asked.replication_factor
-        count = settings.num_partitions if count == _UNSAID else count
-        factor = settings.default_replication_factor if factor == _UNSAID else factor
+        count, factor = requested.num_partitions, requested.replication_factor
+        count = settings.num_partitions if count == _DEFAULT else count
+        factor = settings.default_replication_factor if factor == _DEFAULT else factor
         brokers = self.image.staying_brokers
         unplaceable = ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"replication factor {factor} is not possible, brokers: {len(brokers)}",
+            f"replication factor {factor} is not between 1 and the number of live brokers "
+            f"({len(brokers)})",
         )
-        # In the order in which Kafka looks (4.1).
+        # The order of Kafka's checks (4.1).
         if factor <= 0:
             return unplaceable
         if count <= 0:
-            reason = f"a topic cannot have {count} partitions"
+            reason = f"number of partitions must be larger than 0, not {count}"
             return ApiError(ErrorCode.INVALID_PARTITIONS, reason)
         if factor > len(brokers):
             return unplaceable
@@ -192,13 +199,13 @@ class _TopicMaker:
             self._defaults = topic_defaults_for(self.image, self.static)
         return self._defaults.with_overrides(overrides) if overrides else self._defaults
 
-    def _configs(self, asked: CreatableTopic) -> tuple[CreatableTopicConfigs, ...]:
-        """Topics without configs of their own share one answer: there may be ten thousand."""
+    def _configs(self, requested: CreatableTopic) -> tuple[CreatableTopicConfigs, ...]:
+        """Topics without configs share one tuple: a request may create ten thousand."""
         if self._plain_configs is None:
             self._plain_configs = self._entries({})
-        if not asked.configs:
+        if not requested.configs:
             return self._plain_configs
-        return self._entries({config.name: config.value or "" for config in asked.configs})
+        return self._entries({config.name: config.value or "" for config in requested.configs})
 
     def _entries(self, overrides: Mapping[str, str]) -> tuple[CreatableTopicConfigs, ...]:
         settings = self._settings(overrides)
@@ -206,7 +213,7 @@ class _TopicMaker:
         return tuple(
             CreatableTopicConfigs(
                 name=entry.name,
-                # As it was given, spaces and all: Kafka does this (4.1).
+                # As it was given, with its spaces, as in Kafka 4.1.
                 value=overrides.get(entry.name, entry.value),
                 read_only=entry.read_only,
                 config_source=entry.config_source,
@@ -216,17 +223,17 @@ class _TopicMaker:
         )
 
 
-def _by_hand(asked: CreatableTopic, image: ClusterImage) -> list[tuple[int, ...]] | ApiError:
-    """The client's own assignment, in the order of the partitions' numbers."""
-    if (asked.num_partitions, asked.replication_factor) != (_UNSAID, _UNSAID):
-        reason = "with an assignment, neither partitions nor replication factor may be given"
+def _by_hand(requested: CreatableTopic, image: ClusterImage) -> list[tuple[int, ...]] | ApiError:
+    """Return the client's assignment in partition order."""
+    if (requested.num_partitions, requested.replication_factor) != (_DEFAULT, _DEFAULT):
+        reason = "an assignment excludes number of partitions and replication factor"
         return ApiError(ErrorCode.INVALID_REQUEST, reason)
-    chosen = {each.partition_index: each.broker_ids for each in asked.assignments}
-    if len(chosen) < len(asked.assignments):
-        reason = "the assignment names a partition twice"
+    chosen = {each.partition_index: each.broker_ids for each in requested.assignments}
+    if len(chosen) < len(requested.assignments):
+        reason = "the assignment contains a partition twice"
         return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
     if sorted(chosen) != list(range(len(chosen))):
-        reason = "partitions of an assignment are numbered from 0 without a gap"
+        reason = "the partitions of an assignment must be numbered from 0 without gaps"
         return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
     replicas = [chosen[number] for number in range(len(chosen))]
     for each in replicas:

@@ -1,8 +1,8 @@
-"""Topics on their way out: each goes when the last of its replicas has gone.
+"""Track topic deletions: a topic is removed when all its replicas are deleted.
 
-Which topics shall go is in the image; how far each replica is, is remembered here only, and a new
-controller begins again, which costs one more order per replica. An order that cannot be carried
-out, because the broker is down or its disk has failed, waits for the broker to come again.
+The image says which topics are being deleted; the progress of each replica is only in memory. A new
+controller starts again, which costs one more StopReplica per replica. A replica whose broker is
+down or whose disk failed waits until the broker registers again.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId, TopicId, TopicPartition
-from headwater.controller.replica_states import REPLICA_MOVES, ReplicaState
+from headwater.controller.replica_state_machine import REPLICA_TRANSITIONS, ReplicaState
 from headwater.metadata.changes import TopicDeleted
 from headwater.metadata.cluster_image import ClusterImage, TopicImage
 from headwater.metadata.control_requests import EPOCH_DURING_DELETE, ReplicaStop
@@ -20,14 +20,14 @@ _STARTED = ReplicaState.DELETION_STARTED
 _SUCCESSFUL = ReplicaState.DELETION_SUCCESSFUL
 _INELIGIBLE = ReplicaState.DELETION_INELIGIBLE
 
-Orders = dict[NodeId, dict[TopicPartition, ReplicaStop]]
+Stops = dict[NodeId, dict[TopicPartition, ReplicaStop]]
 _STOP = ReplicaStop(EPOCH_DURING_DELETE, is_deleted=True)
 
 
 def finish_deletion(
     image: ClusterImage, topic_name: str, topic_id: TopicId
 ) -> ControllerResult[None]:
-    """The topic goes, unless it has gone already."""
+    """Remove the topic unless that has happened already."""
     topic = image.topics.get(topic_name)
     if topic is None or topic.topic_id != topic_id:
         return ControllerResult((), None)
@@ -38,18 +38,20 @@ def finish_deletion(
 class _Deletion:
     topic_id: TopicId
     replicas: dict[tuple[NodeId, int], ReplicaState] = field(default_factory=dict)
-    # Those that are left, so that the last answer is noticed without a search.
+    # Replicas that are left, so that the last response needs no search.
     open_count: int = 0
 
     def move(self, node_id: NodeId, number: int, state: ReplicaState) -> None:
         before = self.replicas[node_id, number]
-        assert state in REPLICA_MOVES[before], f"a replica went from {before} to {state}"
+        assert state in REPLICA_TRANSITIONS[before], (
+            f"invalid replica state transition: {before.name} to {state.name}"
+        )
         self.replicas[node_id, number] = state
         self.open_count -= state is _SUCCESSFUL
 
 
 class TopicDeletions:
-    """How far the deletion of each topic has come."""
+    """Progress of each topic deletion."""
 
     def __init__(self) -> None:
         self._topics: dict[str, _Deletion] = {}
@@ -57,28 +59,28 @@ class TopicDeletions:
     def __len__(self) -> int:
         return len(self._topics)
 
-    def begin(self, topic: TopicImage, up: Iterable[NodeId]) -> Orders:
-        """A topic shall go. Gives the orders for those brokers that are up."""
+    def begin(self, topic: TopicImage, live_brokers: Iterable[NodeId]) -> Stops:
+        """Start to delete a topic; return the StopReplica entries for live brokers."""
         deletion = self._topics[topic.name] = _Deletion(topic.topic_id)
         for number, partition in enumerate(topic.partitions):
             for node_id in partition.replicas:
                 deletion.replicas[node_id, number] = ReplicaState.OFFLINE
                 deletion.open_count += 1
-        orders: Orders = {}
-        alive = dict.fromkeys(up)
+        stops: Stops = {}
+        alive = dict.fromkeys(live_brokers)
         for node_id, number in deletion.replicas:
             if node_id in alive:
                 deletion.move(node_id, number, _STARTED)
-                orders.setdefault(node_id, {})[TopicPartition(topic.name, number)] = _STOP
+                stops.setdefault(node_id, {})[TopicPartition(topic.name, number)] = _STOP
             else:
                 deletion.move(node_id, number, _INELIGIBLE)
-        return orders
+        return stops
 
     def answered(self, node_id: NodeId, name: TopicPartition, error: ErrorCode) -> TopicId | None:
-        """A broker has answered an order; gives the topic's id when that was the last one."""
+        """Handle a StopReplica response; return the topic id after the last replica."""
         deletion = self._topics.get(name.topic)
         if deletion is None or deletion.replicas.get((node_id, name.partition)) is not _STARTED:
-            # An answer to an order of another kind, or to one that was given twice.
+            # The response is not for a deletion, or for one that was sent twice.
             return None
         deletion.move(node_id, name.partition, _INELIGIBLE if error else _SUCCESSFUL)
         return None if deletion.open_count else deletion.topic_id
@@ -90,15 +92,15 @@ class TopicDeletions:
                     deletion.move(holder, number, _INELIGIBLE)
 
     def broker_came(self, node_id: NodeId) -> dict[TopicPartition, ReplicaStop]:
-        """The orders that have waited for a broker."""
-        orders = {}
+        """Return the StopReplica entries that waited for this broker."""
+        stops = {}
         for name, deletion in self._topics.items():
             for (holder, number), state in deletion.replicas.items():
                 if holder == node_id and state is _INELIGIBLE:
                     deletion.move(holder, number, ReplicaState.OFFLINE)
                     deletion.move(holder, number, _STARTED)
-                    orders[TopicPartition(name, number)] = _STOP
-        return orders
+                    stops[TopicPartition(name, number)] = _STOP
+        return stops
 
     def finished(self, topic_name: str) -> None:
         self._topics.pop(topic_name, None)

@@ -1,8 +1,10 @@
-"""Who may enter an HTTP port: users of a file, by basic authentication.
+"""HTTP basic authentication with users from a properties file.
 
-The file is that of Jetty's logins, which Confluent's servers use: `alice: secret,role,role`. What a
-reader would get wrong: a user whom nobody knows costs as much time as a wrong password, so that
-time tells nothing about who is known.
+The file format is that of Jetty's HashLoginService, which Confluent's servers use: `alice:
+secret,role,role`.
+
+Note: an unknown user takes as much time as a wrong password, so that timing does not reveal which
+users exist.
 """
 
 import base64
@@ -25,57 +27,57 @@ if TYPE_CHECKING:
 ANY_ROLE: Final = "*"
 
 _SCHEME: Final = "basic"
-_NOBODY: Final = hashlib.sha256(b"").digest()
-# Jetty's other ways to write a password down: none of them hides it well.
-_NOT_PLAIN: Final = ("OBF:", "MD5:", "CRYPT:")
+_NO_USER_DIGEST: Final = hashlib.sha256(b"").digest()
+# Jetty's other password formats: none of them hides the password well.
+_UNSUPPORTED_FORMATS: Final = ("OBF:", "MD5:", "CRYPT:")
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """Who is known, by the digests of their passwords."""
+    """Users and the digests of their passwords."""
 
     _digests: Mapping[str, bytes] = field(repr=False)
 
     @classmethod
     def read(cls, content: bytes, roles: Collection[str] = (ANY_ROLE,)) -> Self:
-        """Those of a file who have one of the roles. `InvalidSetting` says what is wrong."""
+        """Read the users of a file that have one of the roles, or raise `InvalidSetting`."""
         try:
             lines = parse_properties(content)
         except ValueError as error:
-            raise InvalidSetting(f"the users cannot be read: {error}") from None
+            raise InvalidSetting(f"cannot parse the users file: {error}") from None
         found = {}
-        for user, said in lines.items():
-            password, *own = (each.strip() for each in said.split(","))
+        for user, value in lines.items():
+            password, *own = (each.strip() for each in value.split(","))
             if not password:
-                raise InvalidSetting(f"the user {user} has no password")
-            if password.startswith(_NOT_PLAIN):
+                raise InvalidSetting(f"user {user} has no password")
+            if password.startswith(_UNSUPPORTED_FORMATS):
                 raise InvalidSetting(
-                    f"the password of {user} is written as {password.partition(':')[0]}, which is "
-                    "not read: write it as it is, and let nobody else read the file"
+                    f"the password of {user} has format {password.partition(':')[0]}, which is not "
+                    "supported: use plain text, and restrict access to the file"
                 )
             if ANY_ROLE in roles or set(own) & set(roles):
                 found[user] = _digest(password)
         if not found:
-            raise InvalidSetting("there is no user who may enter")
+            raise InvalidSetting("the users file has no user with an allowed role")
         return cls(found)
 
     def who(self, header: str | None) -> str | None:
-        """The user whom the header `Authorization` proves; None for all others."""
+        """Return the user whose credentials are in the `Authorization` header, else None."""
         user, password = _pair(header)
-        expected = self._digests.get(user, _NOBODY)
+        expected = self._digests.get(user, _NO_USER_DIGEST)
         is_right = hmac.compare_digest(_digest(password), expected)
         return user if is_right and user in self._digests else None
 
 
 class LoginRequired:
-    """An ASGI application that lets nobody pass to another one without a login."""
+    """An ASGI application that requires a login before it calls another one."""
 
     def __init__(
         self, application: "ASGIApp", users: Users, *, realm: str, refusal: bytes, kind: str
     ) -> None:
-        """`refusal` is the body of an answer to strangers, and `kind` its media type."""
+        """`refusal` is the body of a 401 response and `kind` its media type."""
         self._application = application
         self._users = users
         self._challenge = {"WWW-Authenticate": f'Basic realm="{realm}", charset="UTF-8"'}
@@ -90,14 +92,14 @@ class LoginRequired:
             await self._application(scope, receive, send)
             return
         if header:
-            address = (scope.get("client") or ("somebody",))[0]
-            log.warning("%s: a login failed, as %r", address, _pair(header)[0])
-        refused = Response(self._refusal, 401, self._challenge, media_type=self._kind)
-        await refused(scope, receive, send)
+            address = (scope.get("client") or ("unknown",))[0]
+            log.warning("Authentication failed: client=%s user=%r", address, _pair(header)[0])
+        unauthorized = Response(self._refusal, 401, self._challenge, media_type=self._kind)
+        await unauthorized(scope, receive, send)
 
 
 def _pair(header: str | None) -> tuple[str, str]:
-    """User and password; empty ones where there are none."""
+    """Return user and password; empty strings without valid credentials."""
     scheme, _, encoded = (header or "").partition(" ")
     if scheme.lower() != _SCHEME:
         return "", ""

@@ -1,7 +1,7 @@
-"""An HTTP port, with TLS and logins if it has them: bound first, served later, ended when told.
+"""An HTTP port with optional TLS and basic authentication.
 
-What a reader would get wrong: the port is bound when it is made, so that a taken one is told at
-once, but nobody is answered before `serve`.
+Note: the port is bound by the constructor, so that a port in use is reported at once, but requests
+are only answered after `serve`.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ _GRACE_S: Final = 5
 
 
 class HttpPort:
-    """A context: at its end the port is free again. Raises `CannotListen`."""
+    """A context manager that closes the port. Raises `CannotListen`."""
 
-    def __init__(self, door: HttpAddress, *, refusal: bytes, kind: str) -> None:
-        """`refusal` is what strangers are told where a login is asked for; `kind` its type."""
-        self._door = door
+    def __init__(self, address: HttpAddress, *, refusal: bytes, kind: str) -> None:
+        """`refusal` is the body of 401 responses and `kind` its media type."""
+        self._address = address
         self._refusal = refusal
         self._kind = kind
-        endpoint = parse_address(door.listen, name="HTTP")
+        endpoint = parse_address(address.listen, name="HTTP")
         self._listener = listening_socket(endpoint, NetworkSettings(), both_families=True)
         self.endpoint = replace(endpoint, port=self._listener.getsockname()[1])
 
@@ -44,16 +44,20 @@ class HttpPort:
 
     @property
     def url(self) -> str:
-        return f"{self._door.scheme}://{self.endpoint.address}"
+        return f"{self._address.scheme}://{self.endpoint.address}"
 
     async def serve(
         self, application: "ASGIApp", ended: asyncio.Event, *, connections_max: int
     ) -> None:
-        """Answer until `ended` is set, and then those who are waiting, for a few seconds."""
-        door = self._door
-        if door.users is not None:
+        """Serve requests until `ended` is set; then finish open requests, for a few seconds."""
+        address = self._address
+        if address.users is not None:
             application = LoginRequired(
-                application, door.users, realm=door.realm, refusal=self._refusal, kind=self._kind
+                application,
+                address.users,
+                realm=address.realm,
+                refusal=self._refusal,
+                kind=self._kind,
             )
         config = uvicorn.Config(
             application,
@@ -65,9 +69,9 @@ class HttpPort:
             server_header=False,
             ws="none",
         )
-        # Loaded now, because it would make a context of its own, and not of our settings.
+        # Loaded here, since uvicorn would create its own SSL context instead of ours.
         config.load()
-        config.ssl = door.context
+        config.ssl = address.context
         server = _Server(config)
         serving = asyncio.create_task(server.serve(sockets=[self._listener]))
         waiting = asyncio.create_task(ended.wait())
@@ -80,7 +84,7 @@ class HttpPort:
 
 
 class _Server(uvicorn.Server):
-    """Signals are for whoever runs the process."""
+    """Leaves signal handling to the process."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

@@ -1,12 +1,15 @@
-"""What the HTTP faces share when they read a request: its path, and its body.
+"""Requests and routes of the schema registry and the console.
 
-What a reader would get wrong: names in a path may have slashes, which clients send as `%2F`. So a
-path is cut before it is decoded, and Starlette's own routing, which decodes first, is not used.
+Note: names in a path may contain slashes, sent as `%2F`. So a path is split before it is decoded,
+and Starlette's own routing, which decodes first, is not used.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
 from urllib.parse import unquote
 
 from starlette.requests import ClientDisconnect, Request
@@ -14,13 +17,13 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, request_response
 from starlette.types import Receive, Scope, Send
 
-from headwater.common.exceptions import HeadwaterError
+from headwater.http_server.http_errors import HttpError
 
 BODY_S_MAX: Final = 30.0
 
 
 class EveryPath(BaseRoute):
-    """All requests go to one handler. Starlette's own pattern for that stops at a line feed."""
+    """Route all requests to one handler. Starlette's own pattern for that stops at a line feed."""
 
     def __init__(self, answer: Callable[[Request], Awaitable[Response]]) -> None:
         self._app = request_response(answer)
@@ -32,47 +35,85 @@ class EveryPath(BaseRoute):
         await self._app(scope, receive, send)
 
 
-class BodyTooLarge(HeadwaterError):
-    """More bytes than are taken."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpRequest:
+    """A request that matched a route: path parameters and query."""
+
+    parts: Sequence[str]
+    query: Mapping[str, str]
 
 
-class BodyTooSlow(HeadwaterError):
-    """Who sends no end holds one of the places for requests, but not for ever."""
+@dataclass(frozen=True, slots=True)
+class HttpRoute:
+    """A path; `None` is a path parameter."""
+
+    parts: tuple[str | None, ...]
+
+    def match(self, segments: Sequence[str]) -> list[str] | None:
+        """Return the decoded path parameters; None if the path does not match."""
+        if len(segments) != len(self.parts):
+            return None
+        found = []
+        for part, segment in zip(self.parts, segments, strict=True):
+            if part is None:
+                found.append(unquote(segment))
+            elif part != segment:
+                return None
+        return found
 
 
-class BodyBrokeOff(HeadwaterError):
-    """The connection ended within the body."""
+class RequestLimit:
+    """Bound the number of concurrent requests."""
+
+    def __init__(self, requests_max: int) -> None:
+        self._requests_max = requests_max
+        self._in_flight = 0
+
+    @contextmanager
+    def slot(self) -> Iterator[None]:
+        """Hold a slot for one request; `HttpError` 503 if all are taken."""
+        if self._in_flight >= self._requests_max:
+            raise HttpError(503, "Too many concurrent requests. Try again later.")
+        self._in_flight += 1
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
 
 
 def path_parts(request: Request) -> list[str]:
-    """The pieces of a path, not decoded yet."""
+    """Return the segments of a path, not decoded."""
     raw_path: bytes = request.scope.get("raw_path") or request.url.path.encode()
     return raw_path.decode("latin-1").partition("?")[0].strip("/").split("/")
 
 
-def match_path(pattern: Sequence[str | None], given: Sequence[str]) -> list[str] | None:
-    """The names in a path, decoded, where a pattern has None; None if it is another path."""
-    if len(given) != len(pattern):
-        return None
-    found = []
-    for wanted, part in zip(pattern, given, strict=True):
-        if wanted is None:
-            found.append(unquote(part))
-        elif wanted != part:
-            return None
-    return found
+def content_type(request: Request) -> str:
+    """The request's media type in lower case, without parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def read_body(request: Request, *, bytes_max: int) -> bytes:
+    """Read the body; `HttpError` if it is too large, too slow or incomplete.
+
+    A slow client must not hold a request slot forever.
+    """
     raw = bytearray()
     try:
         async with asyncio.timeout(BODY_S_MAX):
             async for chunk in request.stream():
                 raw += chunk
                 if len(raw) > bytes_max:
-                    raise BodyTooLarge(f"A body has at most {bytes_max} bytes")
+                    raise HttpError(413, f"The request body exceeds {bytes_max} bytes.")
     except TimeoutError:
-        raise BodyTooSlow("The body did not come in time") from None
+        raise HttpError(408, "The request body did not arrive in time.") from None
     except ClientDisconnect:
-        raise BodyBrokeOff("The request broke off") from None
+        raise HttpError(400, "The connection was closed within the request body.") from None
     return bytes(raw)
+
+
+def parse_json(raw: bytes) -> Any:
+    """Parse a body; `HttpError` if it is not JSON."""
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        raise HttpError(400, "The request body is not JSON.") from None

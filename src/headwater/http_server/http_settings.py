@@ -1,12 +1,11 @@
-"""What an HTTP port is told about TLS and logins, under the names that Confluent's servers have.
+"""TLS and authentication settings of an HTTP port, under Confluent's names.
 
     listeners=https://0.0.0.0:8081
     ssl.keystore.location=registry.pem
     authentication.method=BASIC
     headwater.authentication.users.file=users.properties
 
-What a reader would get wrong: an address without a scheme is `https` as soon as there is a key
-store. Whoever has set one does not mean to be read on the way.
+Note: an address without a scheme means `https` if a keystore is configured.
 """
 
 from collections.abc import Collection, Mapping
@@ -21,10 +20,10 @@ from headwater.common.settings.ssl_settings import ListenerSslSettings
 from headwater.http_server.basic_authentication import ANY_ROLE, Users
 from headwater.network.tls.ssl_context import listener_context
 
-# Confluent's older word and the newer one, for what Kafka calls `ssl.client.auth`.
+# Confluent's old and new setting for what Kafka calls `ssl.client.auth`.
 _CLIENT_AUTH: Final = {"true": "required", "false": "none"}
 _CLIENT_AUTHENTICATION: Final = "ssl.client.authentication"
-# Java's classes, which may be there to keep people out: not to be passed over in silence.
+# Java classes that may enforce access control: must not be ignored silently.
 _EXTENSIONS: Final = (
     "resource.extension.class",
     "resource.extension.classes",
@@ -35,7 +34,7 @@ _EXTENSIONS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSettings(ListenerSslSettings):
-    """TLS, logins, and where to listen."""
+    """Listener, TLS and authentication."""
 
     listeners: tuple[str, ...] = setting(names(), ())
     authentication_method: str = setting(upper_word("NONE", "BASIC"), "NONE")
@@ -50,9 +49,9 @@ class HttpSettings(ListenerSslSettings):
         return self.ssl_keystore_location is not None or self.ssl_keystore_key is not None
 
     def address(self, listen: str | None, default: str) -> tuple[bool, str]:
-        """Whether TLS is spoken, and where; `listen` wins over the settings."""
+        """Return whether to use TLS, and the address; `listen` overrides the settings."""
         if listen is None and len(self.listeners) > 1:
-            raise InvalidSetting("listeners must be one address: several are not served")
+            raise InvalidSetting("listeners must have one address: several are not supported")
         chosen = listen or next(iter(self.listeners), default)
         scheme, has_scheme, rest = chosen.rpartition("://")
         if has_scheme and scheme.lower() not in ("http", "https"):
@@ -61,33 +60,33 @@ class HttpSettings(ListenerSslSettings):
 
 
 def read_http_settings(given: Mapping[str, str]) -> tuple[HttpSettings, list[str]]:
-    """The settings, and the names of those that nobody here knows. `InvalidSetting`."""
+    """Read the settings; also return the names of unknown ones. Raises `InvalidSetting`."""
     known = {kafka_name(each.name) for each in fields(HttpSettings)}
     for name in _EXTENSIONS:
         if given.get(name):
-            raise InvalidSetting(f"{name} names classes of Java, which are not loaded here")
+            raise InvalidSetting(f"{name} is not supported: Java classes cannot be loaded")
     values = {name: value for name, value in given.items() if name in known}
     if _CLIENT_AUTHENTICATION in given:
         values["ssl.client.auth"] = given[_CLIENT_AUTHENTICATION]
     if "ssl.client.auth" in values:
-        said = values["ssl.client.auth"].strip().lower()
-        values["ssl.client.auth"] = _CLIENT_AUTH.get(said, said)
+        value = values["ssl.client.auth"].strip().lower()
+        values["ssl.client.auth"] = _CLIENT_AUTH.get(value, value)
     others = sorted(given.keys() - known - {_CLIENT_AUTHENTICATION})
     return read_values(HttpSettings, values, {}), others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAddress:
-    """An HTTP port as it is to be opened."""
+    """An HTTP address with its SSL context and users."""
 
     listen: str
-    # An `ssl.SSLContext`, which only the room of sockets names; None speaks plain.
+    # An `ssl.SSLContext`, which only `network.tls` imports; None for plain HTTP.
     context: Any = None
-    # None asks nobody who they are.
+    # None without authentication.
     users: Users | None = None
     realm: str = "headwater"
     hosts: frozenset[str] = frozenset()
-    """Names that clients may reach it by, beside addresses and names without a dot."""
+    """Host names that clients may use, besides IP addresses and names without a dot."""
 
     @classmethod
     def of(
@@ -97,7 +96,7 @@ class HttpAddress:
         default: str,
         hosts: Collection[str] = (),
     ) -> Self:
-        """Reads stores and users. `InvalidSetting` says what is wrong."""
+        """Read the keystores and users, or raise `InvalidSetting`."""
         is_tls, address = settings.address(listen, default)
         return cls(
             listen=address,
@@ -125,7 +124,9 @@ def _users(settings: HttpSettings) -> Users | None:
     file = settings.headwater_authentication_users_file
     if settings.authentication_method == "NONE":
         if file is not None:
-            raise InvalidSetting("users are given: set authentication.method=BASIC to ask for them")
+            raise InvalidSetting(
+                "headwater.authentication.users.file needs authentication.method=BASIC"
+            )
         return None
     if file is None:
         raise InvalidSetting(

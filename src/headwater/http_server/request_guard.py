@@ -1,14 +1,14 @@
-"""Keep pages of other sites away from the HTTP ports: pure checks of a request's headers.
+"""Protect HTTP ports from pages of other sites, by checks of request headers.
 
-A port on localhost or in a private network is within reach of every page that a user there has
-open. What stops those pages:
+A port on localhost or in a private network is within reach of every web page that a user there has
+open. These checks stop such pages:
 
-- The name that was asked for (`Host`) is an address, localhost, a name without a dot, or one that
-  was allowed. A page whose own name is made to point to 127.0.0.1 (DNS rebinding) still sends that
-  name, and names on the web have a dot.
-- A request that changes something comes from a page of the same origin (`Origin`), or from a
+- The requested host (`Host`) must be an IP address, localhost, a name without a dot, or an allowed
+  name. A page whose own name is made to resolve to 127.0.0.1 (DNS rebinding) still sends that name,
+  and names on the web have a dot.
+- A request that changes something must come from a page of the same origin (`Origin`), or from a
   program.
-- A request that another site makes in the background is refused (`Sec-Fetch-Site`).
+- A background request of another site is rejected (`Sec-Fetch-Site`).
 
 Note: a program such as curl sends no `Origin`, and is served. Browsers always send one with a
 request that could change something.
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
-from headwater.common.exceptions import HeadwaterError
+from headwater.http_server.http_errors import HttpError
 
 HEADERS: Final = {
     "Content-Security-Policy": (
@@ -37,8 +37,11 @@ HEADERS: Final = {
 ANY_HOST: Final = "*"
 
 
-class Forbidden(HeadwaterError):
-    """The request is not from a place that may make it."""
+class Forbidden(HttpError):
+    """The request comes from another site or uses an unknown host name."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(403, message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +49,12 @@ class Guard:
     """The checks of one port."""
 
     service: str
-    """What the port is called in messages."""
+    """Name of the service in error messages."""
     hosts: frozenset[str] = frozenset()
-    """Names that it is reached by, in lower case; `*.example` are all below one, `*` is any."""
+    """Allowed host names in lower case; `*.example` allows all subdomains, `*` any name."""
 
     def check_host(self, host: str | None) -> None:
-        """Refuse names that were not given to this port."""
+        """Reject host names that are not allowed."""
         name = _host_name(host or "")
         if self._is_ours(name):
             return
@@ -61,13 +64,13 @@ class Guard:
         )
 
     def check_reader(self, headers: Mapping[str, str]) -> None:
-        """Refuse what another site loads in the background; it may still link here."""
+        """Reject background requests of other sites; links from them are allowed."""
         site = headers.get("sec-fetch-site", "none")
         if site not in ("same-origin", "none") and headers.get("sec-fetch-mode") != "navigate":
             raise Forbidden(f"Another site asked for this. Open the {self.service} itself.")
 
     def check_origin(self, headers: Mapping[str, str]) -> None:
-        """Refuse a change that a page of another site asks for."""
+        """Reject changes requested by a page of another site."""
         origin = headers.get("origin")
         site = headers.get("sec-fetch-site", "same-origin")
         is_ours = origin is None or origin.partition("://")[2] == headers.get("host")
@@ -88,7 +91,7 @@ class Guard:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Whether an address is only reachable from this machine."""
     if host == "localhost":
         return True
     return _is_address(host) and ip_address(host).is_loopback

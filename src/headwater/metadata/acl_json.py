@@ -1,11 +1,11 @@
-"""Rules as JSON, in the two ways in which they are kept.
+"""ACLs as JSON, for the file of a standalone broker and for ZooKeeper.
 
-In the file of a lone broker a pattern and its rules are one fact, with Kafka's numbers:
+In the file, a pattern and its ACLs are one change, with Kafka's numeric codes:
 
     ["AclsReplaced", 2, "orders", 3, 0, [["User:alice", "*", 3, 3]]]
 
-In ZooKeeper the pattern is the node's path, and the rules are its data, with Kafka's names; so
-Kafka's brokers and tools of the ZooKeeper days read them, and we read theirs (3.9):
+In ZooKeeper, the pattern is the znode's path and the ACLs are its data, in Kafka's format (3.9), so
+brokers and tools of Kafka can read them and vice versa:
 
     {"version": 1, "acls": [{"principal": "User:alice", "permissionType": "Allow", ...}]}
 """
@@ -73,9 +73,9 @@ def entries_to_node(entries: Sequence[AclEntry]) -> Mapping[str, Any]:
 
 
 def entries_from_node(found: Mapping[str, Any]) -> tuple[AclEntry, ...]:
-    """In a fixed order, since Kafka writes them in none."""
+    """Return the entries sorted, since Kafka writes them in no particular order."""
     if found["version"] != _VERSION:
-        raise ValueError(f"rules of version {found['version']}")
+        raise ValueError(f"unsupported ACL version {found['version']}")
     entries = {
         AclEntry(
             str(each["principal"]),

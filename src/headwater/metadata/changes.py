@@ -1,12 +1,13 @@
-"""What can happen to a cluster, as facts, and the one function that applies them.
+"""Changes to the cluster metadata, and the function that applies them to an image.
 
-Facts are decided elsewhere; applying one asks no question. What a reader would get wrong: `apply`
-takes the facts of one change together, because the next image must show all of them or none, and
-because ten thousand at once cost hardly more than their number.
+Decisions are made elsewhere; applying a change never fails.
 
-Some facts no store ever sees. `TopicKnown` and `PartitionDropped` are what `metadata_cache` makes
-of the controller's words; `BrokerStopping` and `ReplicasOffline` are what the controller alone has
-heard, and the next one must hear again; `LogDirectoryFailed` is news that changes no image.
+Note: `apply` takes all changes of one write together, because the next image must contain all of
+them or none, and because ten thousand at once then cost little more than their number.
+
+Some changes are never stored. `metadata_cache` derives `TopicKnown` and `PartitionDropped` from the
+controller's requests. `BrokerStopping` and `ReplicasOffline` are known to the current controller
+only, and a new one learns them again. `LogDirectoryFailed` is an event that changes no image.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,33 +34,33 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistered:
-    """A broker came up, or came again with a new epoch."""
+    """A broker registered, maybe again with a new epoch."""
 
     broker: BrokerRegistration
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerGone:
-    """A broker's session ended."""
+    """The session or registration of a broker ended."""
 
     node_id: NodeId
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerElected:
-    """A controller took over. Its epoch is the version's."""
+    """A controller was elected. Its epoch is in the version."""
 
     node_id: NodeId
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerGone:
-    """The controller's session ended, and nobody has taken over yet."""
+    """The controller's session ended and no other is elected yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerAdmitted:
-    """The controller has dealt with a broker's registration: it may lead and be in sync again."""
+    """The controller has processed a registration: the broker may lead and join ISRs again."""
 
     node_id: NodeId
     epoch: int
@@ -67,14 +68,14 @@ class BrokerAdmitted:
 
 @dataclass(frozen=True, slots=True)
 class BrokerStopping:
-    """A broker is about to stop: it shall lead nothing, and be counted on by nobody."""
+    """A broker started a controlled shutdown: it must not lead or be in an ISR."""
 
     node_id: NodeId
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicasOffline:
-    """A broker that is up cannot serve these replicas, until it comes again."""
+    """A live broker cannot serve these replicas until it registers again."""
 
     node_id: NodeId
     names: frozenset[TopicPartition]
@@ -82,23 +83,23 @@ class ReplicasOffline:
 
 @dataclass(frozen=True, slots=True)
 class LogDirectoryFailed:
-    """A broker has lost a log directory; which replicas were on it, only the broker can tell."""
+    """A log directory of a broker failed; only the broker knows which replicas were on it."""
 
     node_id: NodeId
 
 
 @dataclass(frozen=True, slots=True)
 class TopicCreated:
-    """A topic exists, with all its partitions and with a fresh id."""
+    """A topic was created, with all its partitions and a new id."""
 
     topic: TopicImage
 
 
 @dataclass(frozen=True, slots=True)
 class TopicKnown:
-    """A broker hears of a topic that may be older than all that the broker has heard before.
+    """A broker learned of a topic that may have existed before the broker started.
 
-    Its replicas here are not new: where one is missing, its log directory may have failed.
+    Its replicas here are not new: if one is missing, its log directory may have failed.
     """
 
     topic: TopicImage
@@ -106,21 +107,21 @@ class TopicKnown:
 
 @dataclass(frozen=True, slots=True)
 class TopicDeletionBegun:
-    """A topic shall go. It is gone when all its replicas are."""
+    """The deletion of a topic started; it ends when all its replicas are deleted."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDeleted:
-    """A topic and its configs are gone."""
+    """A topic and its configs are deleted."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionsAdded:
-    """A topic has more partitions, numbered on from its last one."""
+    """Partitions were added to a topic, numbered after its last one."""
 
     topic: str
     partitions: tuple[PartitionRegistration, ...]
@@ -128,7 +129,7 @@ class PartitionsAdded:
 
 @dataclass(frozen=True, slots=True)
 class PartitionChanged:
-    """Replicas, in-sync replicas or the leader of a partition are others."""
+    """Replicas, ISR or leader of a partition changed."""
 
     topic: str
     number: int
@@ -137,9 +138,10 @@ class PartitionChanged:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDropped:
-    """This broker shall no longer serve its replica of a partition, and perhaps delete it.
+    """This broker stops serving its replica of a partition; `is_deleted`: it deletes it.
 
-    The partition may live on elsewhere. A replica that is told of anew is a replica again.
+    The partition may continue on other brokers. A later LeaderAndIsr can make this broker a replica
+    again.
     """
 
     topic: str
@@ -149,7 +151,7 @@ class PartitionDropped:
 
 @dataclass(frozen=True, slots=True)
 class ConfigsReplaced:
-    """The whole set of a resource's configs; an empty one is the end of it."""
+    """All configs of a resource; empty if it has none any more."""
 
     resource: ConfigResource
     values: Mapping[str, str]
@@ -157,7 +159,7 @@ class ConfigsReplaced:
 
 @dataclass(frozen=True, slots=True)
 class FeatureFinalized:
-    """The level of a feature that the whole cluster now relies on; 0 is the end of it."""
+    """The finalized level of a feature; 0 removes it."""
 
     name: str
     level: int
@@ -165,7 +167,7 @@ class FeatureFinalized:
 
 @dataclass(frozen=True, slots=True)
 class AclsReplaced:
-    """All rules of a resource pattern; none are the end of it."""
+    """All ACLs of a resource pattern; empty if it has none any more."""
 
     pattern: ResourcePattern
     acls: AclSet
@@ -173,7 +175,7 @@ class AclsReplaced:
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdsAllocated:
-    """Producer ids below this one belong to somebody."""
+    """Producer ids below this one are allocated."""
 
     next_producer_id: int
 
@@ -201,11 +203,11 @@ MetadataChange = (
 )
 
 KnownToAll = ConfigsReplaced | FeatureFinalized | AclsReplaced
-"""What every broker hears from the store, and not from the controller."""
+"""What every broker learns from the store, not from the controller."""
 
 
 def apply(image: ClusterImage, changes: Iterable[MetadataChange], version: Version) -> ClusterImage:
-    """The image after one change."""
+    """Return the image after a list of changes."""
     draft = _Draft(image)
     for change in changes:
         draft.apply(change)
@@ -213,7 +215,7 @@ def apply(image: ClusterImage, changes: Iterable[MetadataChange], version: Versi
 
 
 def changes_of(image: ClusterImage) -> Iterator[MetadataChange]:
-    """Facts that lead from an empty image to this one, apart from who is up and who controls."""
+    """Yield changes that build this image from an empty one, without brokers and controller."""
     for topic in image.topics.values():
         yield TopicCreated(replace(topic, is_deleting=False) if topic.is_deleting else topic)
         if topic.is_deleting:
@@ -231,7 +233,7 @@ def changes_of(image: ClusterImage) -> Iterator[MetadataChange]:
 
 
 class _Draft:
-    """The changes to an image while facts are applied to it."""
+    """The next image while changes are applied."""
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image
@@ -245,7 +247,7 @@ class _Draft:
         self._admitted: dict[NodeId, int | None] = {}
         self._acls: dict[ResourcePattern, AclSet | None] = {}
         self._next_producer_id = image.next_producer_id
-        # Lists while they are worked on: many changes to one large topic must not copy it each.
+        # Lists while editing: many changes to one large topic must not copy it each time.
         self._partitions: dict[str, list[PartitionRegistration]] = {}
 
     def apply(self, change: MetadataChange) -> None:
@@ -312,12 +314,12 @@ class _Draft:
 
     def _broker(self, node_id: NodeId) -> BrokerRegistration:
         broker = self._brokers.get(node_id, self._image.brokers.get(node_id))
-        assert broker is not None, f"a fact about broker {node_id}, which is not up"
+        assert broker is not None, f"change for broker {node_id}, which is not registered"
         return broker
 
     def _topic(self, name: str) -> TopicImage:
         topic = self._topics[name] if name in self._topics else self._image.topics.get(name)
-        assert topic is not None, f"a fact about topic {name}, which does not exist"
+        assert topic is not None, f"change for topic {name}, which does not exist"
         edited = self._partitions.pop(name, None)
         return topic if edited is None else replace(topic, partitions=tuple(edited))
 

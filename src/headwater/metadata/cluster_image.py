@@ -1,7 +1,7 @@
-"""The cluster at one moment: who is there, what exists, who leads, what is configured.
+"""Immutable snapshot of the cluster metadata: brokers, topics, leaders, configs.
 
-An image never changes. `changes.apply` makes the next one, and shares with it all that stayed the
-same; so whoever holds an image may read it for as long as it likes, in any thread.
+`changes.apply` creates the next image and shares unchanged parts with it, so an image can be read
+at any time and in any thread.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ ALL_BROKERS: Final = ""
 
 
 class Version(NamedTuple):
-    """How new an image is. Ordered: a later controller's changes come after an earlier one's."""
+    """Age of an image. Ordered: changes of a later controller come after those of an earlier."""
 
     controller_epoch: int
     sequence: int
@@ -30,7 +30,7 @@ FIRST_VERSION: Final = Version(0, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerEndpoint:
-    """Where one listener of a broker is reached."""
+    """Address of one listener of a broker."""
 
     listener: str
     host: str
@@ -40,9 +40,9 @@ class BrokerEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
-    """A broker that is up. Each registration has a larger epoch than all before it.
+    """A live broker. Each registration has a larger epoch than all before it.
 
-    The controller alone knows who is about to stop, and which replicas a broker cannot serve.
+    Only the controller sets `is_stopping` and `offline_replicas`.
     """
 
     node_id: NodeId
@@ -58,9 +58,9 @@ class BrokerRegistration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRegistration:
-    """Who holds one partition. The first of `replicas` is its preferred leader.
+    """Replicas, ISR and leader of one partition. The first replica is the preferred leader.
 
-    The leader epoch grows when leadership changes, the partition epoch with every change.
+    The leader epoch grows with each leader election, the partition epoch with every change.
     """
 
     replicas: tuple[NodeId, ...]
@@ -74,10 +74,10 @@ class PartitionRegistration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicImage:
-    """A topic and its partitions, whose numbers are their places in the tuple.
+    """A topic and its partitions; a partition's number is its index in the tuple.
 
-    One that is being deleted is there for the controller until its last replica is gone. Brokers
-    hear that it is gone as soon as that begins.
+    A topic that is being deleted stays in the controller's image until its last replica is deleted.
+    Other brokers drop it as soon as the deletion starts.
     """
 
     name: str
@@ -87,9 +87,9 @@ class TopicImage:
 
 
 class ConfigResource(NamedTuple):
-    """Whose configs: a topic's, one broker's by its id, or `ALL_BROKERS`'.
+    """Owner of configs: a topic, a broker id, or `ALL_BROKERS`.
 
-    Those of users, clients and addresses have names of their own kind, see `config_entities`.
+    For the names of users, client ids and IP addresses see `config_entities`.
     """
 
     resource_type: ResourceType
@@ -98,13 +98,12 @@ class ConfigResource(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterImage:
-    """Everything that the cluster has agreed on, up to `version`.
+    """The committed metadata of the cluster up to `version`.
 
-    `is_standalone` says that there can never be a second broker, which a cluster that has only one
-    left cannot know. `names_by_colliding_key` is for the rule that no two topic names may be equal
-    once dots have become underscores; names with neither are left out. `admitted_epochs` has the
-    registration of each broker that a controller has dealt with last: a live broker with another
-    epoch has come again unseen, and may have lost what it had acknowledged.
+    `is_standalone`: there can never be a second broker. `names_by_colliding_key` serves the rule
+    that topic names must not differ only in `.` and `_`; names with neither are left out.
+    `admitted_epochs` has the broker epoch that a controller last processed: a live broker with
+    another epoch has restarted unnoticed and may have lost acknowledged records.
     """
 
     cluster_id: str
@@ -123,7 +122,7 @@ class ClusterImage:
 
     @property
     def staying_brokers(self) -> Mapping[NodeId, BrokerRegistration]:
-        """Those that are up and not about to stop: where new replicas may be placed."""
+        """Live brokers that are not shutting down: new replicas may be placed on these."""
         return {key: each for key, each in self.brokers.items() if not each.is_stopping}
 
     def topic_by_id(self, topic_id: TopicId) -> TopicImage | None:
@@ -137,10 +136,10 @@ class ClusterImage:
         return found.partitions[partition]
 
     def has_replica(self, node_id: NodeId, name: TopicPartition) -> bool:
-        """Whether a broker is up and can serve its replica of a partition."""
+        """Return whether a broker is live and can serve its replica of a partition."""
         broker = self.brokers.get(node_id)
         return broker is not None and name not in broker.offline_replicas
 
     def configs_of(self, resource_type: ResourceType, name: str) -> Mapping[str, str]:
-        """What was configured for it while brokers ran; nothing for whatever is not there."""
+        """Return the dynamic configs of a resource; empty if it has none."""
         return self.configs.get(ConfigResource(resource_type, name), {})

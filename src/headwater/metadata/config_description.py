@@ -1,8 +1,8 @@
-"""Effective configs with the places that they come from: what DescribeConfigs shows.
+"""Describe effective configs and their sources: DescribeConfigs.
 
-A config is shown with all places that set it, the winner first. Of a topic's inherited settings
-only those from its first synonym on are named, so a retention that comes from
-`log.retention.hours` is shown as a default. Kafka does this (4.1).
+A config lists all places that set it, the effective one first. For a topic's inherited configs the
+list starts at the first synonym, so a retention that comes from `log.retention.hours` is shown as a
+default, as in Kafka 4.1.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,10 +40,10 @@ from headwater.protocol.messages.describe_configs import (
 
 Entries = tuple[DescribeConfigsResourceResult, ...]
 
-# Kafka must be told who it is, so a client is not shown that our first broker need not be.
+# Kafka requires node.id, so the default of Headwater is not shown to clients.
 _WITHOUT_DEFAULT: Final = ("node.id",)
 
-# An empty text where every other API has null: Kafka does this (4.1).
+# Kafka 4.1 sends an empty string here where other APIs have null.
 _NO_REASON: Final = ""
 _FOUND: Final = ApiError(ErrorCode.NONE, _NO_REASON)
 
@@ -54,15 +54,15 @@ def describe_config(
     request: DescribeConfigsRequest,
     static: StaticConfig,
 ) -> DescribeConfigsResult:
-    """One resource, with as much of each config as was asked for."""
+    """Describe one resource with the details that the request asks for."""
     outcome = _describe(image, resource, static)
-    refusal = outcome if isinstance(outcome, ApiError) else _FOUND
+    error = outcome if isinstance(outcome, ApiError) else _FOUND
     return DescribeConfigsResult(
-        error_code=refusal.code,
-        error_message=refusal.reason,
+        error_code=error.code,
+        error_message=error.reason,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=() if isinstance(outcome, ApiError) else _asked_for(outcome, resource, request),
+        configs=() if isinstance(outcome, ApiError) else _requested(outcome, resource, request),
     )
 
 
@@ -73,7 +73,7 @@ def topic_entries(
     overrides: Mapping[str, str],
     settings: TopicSettings,
 ) -> Entries:
-    """Every config of a topic with these values of its own, in the order of their names."""
+    """Return every config of a topic with these overrides, sorted by name."""
     places = _places(image, static)
     return tuple(
         DescribeConfigsResourceResult(
@@ -101,14 +101,14 @@ def _describe(
         case ResourceType.BROKER if name == str(static.node_id):
             return tuple(_broker_entries(image, static))
         case ResourceType.BROKER:
-            reason = f"this is broker {static.node_id}, which knows nothing of broker {name!r}"
+            reason = f"this is broker {static.node_id}; request the configs of {name!r} from it"
             return ApiError(ErrorCode.INVALID_REQUEST, reason)
         case ResourceType.GROUP if name:
             return tuple(_group_entries(image, name, static))
         case ResourceType.GROUP:
-            return ApiError(ErrorCode.INVALID_REQUEST, "a group has a name")
+            return ApiError(ErrorCode.INVALID_REQUEST, "a group name is required")
         case other:
-            return ApiError(ErrorCode.INVALID_REQUEST, f"resource type {other} has no configs here")
+            return ApiError(ErrorCode.INVALID_REQUEST, f"resource type {other} has no configs")
 
 
 def _describe_topic(image: ClusterImage, name: str, static: StaticConfig) -> Entries | ApiError:
@@ -144,18 +144,18 @@ def _broker_entries(
 
 
 def _settings_of_listeners(texts: Mapping[str, str]) -> dict[str, BrokerSetting]:
-    """What is set for single listeners, of which there may be any number."""
+    """Return the settings with a listener prefix that are set."""
     found = ((name, scoped_setting(name)) for name in texts)
     return {name: setting for name, setting in found if setting is not None}
 
 
 def _all_brokers_entries(image: ClusterImage) -> Iterator[DescribeConfigsResourceResult]:
-    """Only what was set for all brokers together: what each makes of it is its own affair."""
+    """Only configs that are set as cluster defaults; other sources differ by broker."""
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     for name, value in sorted(image.configs_of(ResourceType.BROKER, ALL_BROKERS).items()):
         setting = known_setting(name)
         if setting is None:
-            # A tool of Kafka's has put it into ZooKeeper, and no broker here obeys it.
+            # Written to ZooKeeper by a Kafka tool, but not supported here.
             continue
         shown = _shown(name, value)
         yield DescribeConfigsResourceResult(
@@ -173,8 +173,10 @@ def _all_brokers_entries(image: ClusterImage) -> Iterator[DescribeConfigsResourc
 def _group_entries(
     image: ClusterImage, group_id: str, static: StaticConfig
 ) -> Iterator[DescribeConfigsResourceResult]:
-    """A group need not be there to have configs. What the broker's settings say is shown as a
-    default, and not by its own name: Kafka does this (4.1).
+    """Describe the configs of a group, which need not exist.
+
+    Values from broker settings are shown as defaults, not under the broker setting's name, as in
+    Kafka 4.1.
     """
     own = image.configs_of(ResourceType.GROUP, group_id)
     settings = GroupSettings.of(static.settings).with_overrides(own)
@@ -195,7 +197,7 @@ Places = Sequence[tuple[ConfigSource, Mapping[str, str]]]
 
 
 def _places(image: ClusterImage, static: StaticConfig) -> Places:
-    """Where a broker's values may come from, the strongest first; defaults are not among them."""
+    """Sources of broker configs by precedence, without the defaults."""
     return (
         (
             ConfigSource.DYNAMIC_BROKER_CONFIG,
@@ -222,7 +224,7 @@ def _topic_synonyms(
 
 
 def _found(first: str, names: Sequence[str], places: Places) -> list[DescribeConfigsSynonym]:
-    """All values of these names by strength, from the first value of the first name on."""
+    """Return all values of these names by precedence, starting at the first one of `first`."""
     found = [
         DescribeConfigsSynonym(name=name, value=_shown(name, values[name]), source=source)
         for source, values in places
@@ -231,7 +233,7 @@ def _found(first: str, names: Sequence[str], places: Places) -> list[DescribeCon
     ]
     source = ConfigSource.DEFAULT_CONFIG
     for name in names:
-        # What is set for one listener has the default of what is set for all.
+        # A setting of one listener falls back to that of all listeners.
         default = format_value(known_settings()[name].default) if name in known_settings() else None
         if default is not None and name not in _WITHOUT_DEFAULT:
             found.append(DescribeConfigsSynonym(name=name, value=default, source=source))
@@ -244,10 +246,10 @@ def _shown(name: str, text: str) -> str | None:
     return None if setting is not None and setting.kind.is_secret else text
 
 
-def _asked_for(
+def _requested(
     entries: Entries, resource: DescribeConfigsResource, request: DescribeConfigsRequest
 ) -> Entries:
-    """An empty list of names asks for all, as no list does: Kafka does this (4.1)."""
+    """Select the requested names; an empty list means all, as in Kafka 4.1."""
     wanted = resource.configuration_keys
     return tuple(
         DescribeConfigsResourceResult(

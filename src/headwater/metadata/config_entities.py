@@ -1,9 +1,10 @@
-"""Users, clients and addresses as owners of configs: their quotas, and the credentials of users.
+"""Users, client ids and IP addresses as owners of configs: quotas and SCRAM credentials.
 
-All configs of one owner are one set in the image and one node in ZooKeeper, whoever reads them, so
-whoever changes some of them takes the others over. What a reader would get wrong: the name of such
-a resource is its path, quoted as Kafka's nodes are: `alice%20b`, `<default>`, and for a client of a
-user `alice/clients/app`.
+All configs of an entity form one set in the image and one znode, so a change of some of them must
+keep the others.
+
+Note: the name of such a resource is its path, quoted as in Kafka's znodes: `alice%20b`,
+`<default>`, and for a client id of a user `alice/clients/app`.
 """
 
 from typing import Final
@@ -18,17 +19,17 @@ _CLIENTS: Final = "clients"
 
 
 def user_resource(name: str) -> ConfigResource:
-    """Whose configs are those of a user, credentials included."""
+    """Return the resource of a user's configs, including credentials."""
     return ConfigResource(ResourceType.USER, sanitized(name))
 
 
 def resource_of(entity: QuotaEntity) -> ConfigResource:
-    """Where the quotas of an entity stand; it names a user, a client, both, or an address."""
+    """Return the resource of an entity's quotas: user, client id, both, or IP address."""
     user, client_id, ip = entity
     if user is None:
         if ip is not None:
             return ConfigResource(ResourceType.IP, _quoted(ip))
-        assert client_id is not None, "an entity names somebody"
+        assert client_id is not None, "an entity needs a user, client id or IP address"
         return ConfigResource(ResourceType.CLIENT, _quoted(client_id))
     if client_id is None:
         return ConfigResource(ResourceType.USER, _quoted(user))
@@ -36,7 +37,7 @@ def resource_of(entity: QuotaEntity) -> ConfigResource:
 
 
 def entity_of(resource: ConfigResource) -> QuotaEntity | None:
-    """The entity whose quotas stand there; None for what is no such place."""
+    """Return the entity of a resource; None if it is no quota entity."""
     if not is_entity_name(resource):
         return None
     match resource.resource_type, resource.name.split("/"):
@@ -53,7 +54,7 @@ def entity_of(resource: ConfigResource) -> QuotaEntity | None:
 
 
 def is_entity_name(resource: ConfigResource) -> bool:
-    """Whether the name is a path that such a resource can have."""
+    """Return whether the name is a valid path of such a resource."""
     match resource.resource_type, resource.name.split("/"):
         case ResourceType.IP | ResourceType.CLIENT | ResourceType.USER, [name]:
             return bool(name)
@@ -64,19 +65,19 @@ def is_entity_name(resource: ConfigResource) -> bool:
 
 
 def owning_user(resource: ConfigResource) -> ConfigResource | None:
-    """The user whose client this is, where it is one."""
+    """Return the user of a client-id-of-user resource, else None."""
     user, slash, _ = resource.name.partition("/")
     is_owned = resource.resource_type is ResourceType.USER and slash
     return ConfigResource(ResourceType.USER, user) if is_owned else None
 
 
 def sanitized(name: str) -> str:
-    """A name as Kafka's Sanitizer writes it: a letter that is not plain as its bytes."""
+    """Quote a name as Kafka's Sanitizer does: special characters as percent-encoded bytes."""
     return node_name(quote(name, safe="").replace("~", "%7E"))
 
 
 def node_name(quoted: str) -> str:
-    """A quoted name as ZooKeeper takes it, to which two of them are directions."""
+    """Quote "." and "..", which ZooKeeper does not accept as znode names."""
     return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted
 
 

@@ -1,12 +1,14 @@
-"""What brokers must hear of a change: who of it, and in which requests.
+"""Build LeaderAndIsr, UpdateMetadata and StopReplica requests from changes.
 
-`control_request_batch` says whom a change concerns; the other functions write the requests. What a
-reader would get wrong: news names partitions and not their states. A request says what is so when
-it is written, since whoever missed three changes of a partition needs the last one only.
+`control_request_batch` determines which brokers a change concerns; the other functions build the
+requests.
 
-UpdateMetadata carries the state of a partition to everybody, its leader included, because a broker
-has one image. LeaderAndIsr follows it, to those whose part in a partition is another one now: it
-says which replicas come and go, and its answer says which replicas cannot be served.
+Note: a batch contains partition names, not their states. A request takes the states when it is
+built, since a broker that missed three changes of a partition needs only the last one.
+
+UpdateMetadata carries the state of a partition, including its leader, to all brokers, because a
+broker has one image. LeaderAndIsr follows for brokers whose role in a partition changed: it says
+which replicas are added and removed, and its response reports offline replicas.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,14 +50,17 @@ from headwater.protocol.messages.update_metadata import (
 )
 
 LEADER_DURING_DELETE: Final = NodeId(-2)
-"""In UpdateMetadata, that the partition's topic is being deleted. Kafka does this."""
+"""Leader in UpdateMetadata of a topic that is being deleted, as in Kafka."""
 
 EPOCH_DURING_DELETE: Final = -2
-"""In StopReplica, that no leader epoch can be too old. Kafka does this."""
+"""Leader epoch in StopReplica that skips the epoch check, as in Kafka."""
 
 INCREMENTAL: Final = 1
 FULL: Final = 2
-"""What a request does not mention is not there. KIP-866 has these types; before, all were 0."""
+"""A full request: partitions that it does not name do not exist.
+
+These types are from KIP-866; before, the field was 0.
+"""
 
 Offline = Callable[[str, int, PartitionRegistration], tuple[NodeId, ...]]
 
@@ -64,7 +69,7 @@ SECURITY_PROTOCOLS: Final = tuple(SecurityProtocol)
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStop:
-    """An order to stop a replica."""
+    """A StopReplica entry."""
 
     leader_epoch: int
     is_deleted: bool
@@ -72,14 +77,14 @@ class ReplicaStop:
 
 @dataclass(slots=True, kw_only=True)
 class ControlRequestBatch:
-    """Whom one change concerns. Brokers share it, so nobody alters it once it is made."""
+    """Which brokers a change concerns. Shared between brokers, so never modified once built."""
 
-    # Whether who is up, or who controls, is different.
+    # Whether live brokers or the controller changed.
     has_brokers: bool = False
-    # For everybody.
+    # For all brokers.
     metadata: dict[TopicPartition, None] = field(default_factory=dict)
-    gone: dict[str, TopicImage] = field(default_factory=dict)
-    # For one broker each. A role is new if the replica has never been there.
+    deleted: dict[str, TopicImage] = field(default_factory=dict)
+    # By broker. The value is True if the replica has never been on that broker.
     roles: dict[NodeId, dict[TopicPartition, bool]] = field(default_factory=dict)
     stops: dict[NodeId, dict[TopicPartition, ReplicaStop]] = field(default_factory=dict)
 
@@ -114,38 +119,38 @@ class ControlRequestBatch:
 def control_request_batch(
     before: ClusterImage, after: ClusterImage, changes: Iterable[MetadataChange]
 ) -> ControlRequestBatch:
-    """What brokers must hear once the cluster has gone from one image to the next."""
-    news = ControlRequestBatch()
+    """Return what to send to brokers for the changes between two images."""
+    batch = ControlRequestBatch()
     counts: dict[str, int] = {}
     for change in changes:
         match change:
             case TopicCreated(topic):
-                news.add_created(topic.name, 0, topic.partitions)
+                batch.add_created(topic.name, 0, topic.partitions)
             case PartitionsAdded(topic_name, added):
-                # A topic that the same change creates gets all its partitions at once.
+                # Partitions of a topic that the same write creates are already included.
                 first = counts.get(topic_name, len(before.topics[topic_name].partitions))
                 counts[topic_name] = first + len(added)
-                news.add_created(topic_name, first, added)
+                batch.add_created(topic_name, first, added)
             case PartitionChanged(topic_name, number, partition):
                 known = before.partition(topic_name, number)
-                # Nobody has heard of one that the same change made.
+                # Brokers do not know a partition that the same write created.
                 if known is not None:
-                    news.add_changed(TopicPartition(topic_name, number), known, partition)
+                    batch.add_changed(TopicPartition(topic_name, number), known, partition)
             case TopicDeletionBegun(topic_name):
-                # Its replicas are stopped by `topic_deletion`, which waits for the answers.
-                news.gone[topic_name] = after.topics[topic_name]
+                # `topic_deletion` stops its replicas and waits for the responses.
+                batch.deleted[topic_name] = after.topics[topic_name]
             case ReplicasOffline(_, names):
-                # Their states may stay as they are, but not what can be served of them.
-                news.metadata.update(dict.fromkeys(sorted(names)))
+                # Their states may be unchanged, but their offline replicas are not.
+                batch.metadata.update(dict.fromkeys(sorted(names)))
             case BrokerRegistered() | BrokerGone() | ControllerElected():
-                news.has_brokers = True
+                batch.has_brokers = True
             case _:
                 pass
-    return news
+    return batch
 
 
 def _roles(partition: PartitionRegistration) -> tuple[object, ...]:
-    """What LeaderAndIsr tells and an in-sync replica more or less does not change."""
+    """The part of LeaderAndIsr that an ISR change does not affect."""
     return (
         partition.leader,
         partition.leader_epoch,
@@ -155,29 +160,29 @@ def _roles(partition: PartitionRegistration) -> tuple[object, ...]:
     )
 
 
-# The requests.
+# Requests.
 
 
 def metadata_states(
-    image: ClusterImage, names: Iterable[TopicPartition], gone: Iterable[TopicImage]
+    image: ClusterImage, names: Iterable[TopicPartition], deleted: Iterable[TopicImage]
 ) -> tuple[UpdateMetadataTopicState, ...]:
-    """Partitions as they are; those of a topic that has gone meanwhile are left out."""
+    """Return the current states of partitions, without topics that were deleted meanwhile."""
     by_topic: dict[str, list[int]] = {}
     for name in names:
         by_topic.setdefault(name.topic, []).append(name.partition)
-    states = [_deleted_state(topic) for topic in gone]
+    states = [_deleted_state(topic) for topic in deleted]
     epoch, offline = image.version.controller_epoch, _offline_in(image)
     for topic_name, numbers in by_topic.items():
         topic = image.topics.get(topic_name)
         if topic is not None and not topic.is_deleting:
-            # A namesake may have fewer than the topic that the news was of.
-            there = [number for number in numbers if number < len(topic.partitions)]
-            states.append(_metadata_state(topic, there, epoch, offline))
+            # A new topic of that name may have fewer partitions.
+            existing = [number for number in numbers if number < len(topic.partitions)]
+            states.append(_metadata_state(topic, existing, epoch, offline))
     return tuple(states)
 
 
 def all_metadata_states(image: ClusterImage) -> tuple[UpdateMetadataTopicState, ...]:
-    """Every topic that is there to stay."""
+    """Return the states of all topics that are not being deleted."""
     epoch, offline = image.version.controller_epoch, _offline_in(image)
     return tuple(
         _metadata_state(topic, range(len(topic.partitions)), epoch, offline)
@@ -208,9 +213,9 @@ def live_brokers(brokers: Mapping[NodeId, BrokerRegistration]) -> tuple[UpdateMe
 def role_states(
     image: ClusterImage, node_id: NodeId, roles: Mapping[TopicPartition, bool]
 ) -> tuple[LeaderAndIsrTopicState, ...]:
-    """What a broker is to partitions that it still holds.
+    """Return the LeaderAndIsr states of partitions that a broker still hosts.
 
-    One that is about to stop is not asked to follow anybody any more.
+    A broker in controlled shutdown gets no follower roles.
     """
     by_topic: dict[str, list[LeaderAndIsrPartitionState]] = {}
     broker = image.brokers.get(node_id)
@@ -220,8 +225,8 @@ def role_states(
         if topic is None or topic.is_deleting or name.partition >= len(topic.partitions):
             continue
         partition = topic.partitions[name.partition]
-        is_wanted = partition.leader == node_id or not is_stopping
-        if node_id in partition.replicas and is_wanted:
+        has_role = partition.leader == node_id or not is_stopping
+        if node_id in partition.replicas and has_role:
             state = _role_state(name.partition, partition, image, is_new=is_new)
             by_topic.setdefault(name.topic, []).append(state)
     return tuple(
@@ -250,16 +255,16 @@ def stop_states(stops: Mapping[TopicPartition, ReplicaStop]) -> tuple[StopReplic
 
 
 def _offline_in(image: ClusterImage) -> Offline:
-    """Which replicas of a partition cannot be served. Mostly all can, and then it is soon said."""
-    up = image.brokers
-    has_failed = any(broker.offline_replicas for broker in up.values())
+    """Return a function for the offline replicas of a partition; fast if no disk has failed."""
+    live = image.brokers
+    has_failed = any(broker.offline_replicas for broker in live.values())
 
     def offline(topic: str, number: int, partition: PartitionRegistration) -> tuple[NodeId, ...]:
         replicas = partition.replicas
         if has_failed:
             name = TopicPartition(topic, number)
             return tuple([each for each in replicas if not image.has_replica(each, name)])
-        return tuple([each for each in replicas if each not in up])
+        return tuple([each for each in replicas if each not in live])
 
     return offline
 

@@ -1,9 +1,9 @@
-"""What a decision of the controller is: facts to write down, and the answer for when they are.
+"""Result of a controller decision: changes to write and the response after that.
 
-Decisions are pure functions of the image, the request, the broker's own settings, and dice. They
-change nothing. The answer must not leave before the facts are durable, and an answer without facts
-not before those of earlier decisions are; `deferred_event_queue` sees to both. Where a decision is
-only the beginning of what was asked for, `until` says what the answer waits for besides.
+Decisions are pure functions of the image, the request, the broker's settings and a random source.
+The response must not be sent before the changes are written, and a response without changes not
+before those of earlier decisions; `deferred_event_queue` ensures both. If a decision only starts an
+operation, `until` is the condition that the response waits for.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ R = TypeVar("R", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class ControllerResult(Generic[R]):
-    """Facts that belong together, and the answer."""
+    """Changes that are written together, and the response."""
 
     changes: Sequence[MetadataChange]
     answer: R
@@ -27,7 +27,7 @@ class ControllerResult(Generic[R]):
 
 
 class ApiError(NamedTuple):
-    """Why one item of a request is not done. The others are not concerned."""
+    """Error of one item of a request; other items are not affected."""
 
     code: ErrorCode
     reason: str | None
@@ -37,11 +37,11 @@ DONE: Final = ApiError(ErrorCode.NONE, None)
 
 OVER_QUOTA: Final = ApiError(
     ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-    "more partitions were made or deleted than controller_mutation_rate allows; try again later",
+    "the controller_mutation_rate quota is exceeded; retry later",
 )
 
 Spend = Callable[[int], bool]
-"""Asks whether so many partitions may be made or deleted now (QU-4)."""
+"""Returns whether the quota allows creating or deleting a number of partitions now (QU-4)."""
 
 
 def unlimited(_: int) -> bool:

@@ -1,9 +1,10 @@
-"""Features: what all brokers of a cluster have agreed to do, by levels (KIP-584).
+"""Finalized feature levels of the cluster (KIP-584).
 
-A level is finalized for the whole cluster, and clients choose their protocol by it: with
-`transaction.version` 2 a Java producer speaks the second version of transactions. What a reader
-would get wrong: a new cluster begins with the highest levels, but one that exists keeps its own
-until somebody raises them, as in Kafka. A feature that is not finalized is at level 0.
+Clients choose their protocol by them: with `transaction.version` 2 a Java producer uses the second
+version of the transaction protocol.
+
+Note: a new cluster starts with the highest levels, but an existing one keeps its levels until an
+operator raises them, as in Kafka. A feature that is not finalized is at level 0.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ TRANSACTION_VERSION: Final = "transaction.version"
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """The levels of a feature that this broker can do."""
+    """Range of levels that this broker supports."""
 
     lowest: int
     highest: int
@@ -32,10 +33,10 @@ SUPPORTED: Final[Mapping[str, Levels]] = {
 
 
 def level_of(image: ClusterImage, feature: str) -> int:
-    """The level that is finalized."""
+    """Return the finalized level of a feature."""
     return image.features.get(feature, 0)
 
 
 def of_new_cluster() -> list[MetadataChange]:
-    """What a cluster begins with."""
+    """Return the finalized features of a new cluster."""
     return [FeatureFinalized(name, levels.highest) for name, levels in SUPPORTED.items()]

@@ -1,6 +1,6 @@
-"""Topics of the brokers' own, and names that cannot exist together.
+"""Names of internal topics, and topic names that collide.
 
-A metric name cannot tell a dot from an underscore, hence the collisions.
+Metric names do not distinguish `.` from `_`, so topic names that differ only there collide.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 
 
 def colliding_key(name: str) -> str | None:
-    """Names with equal keys cannot exist together; a name without a key collides with none."""
+    """Return the key of a topic name; names with equal keys collide, None collides with none."""
     if "." not in name and "_" not in name:
         return None
     return name.replace(".", "_")

@@ -1,7 +1,7 @@
-"""What UpdateMetadata tells of brokers: who lives, where, and what of theirs is offline. Pure.
+"""Derive broker changes from UpdateMetadata: live brokers and offline replicas. Pure.
 
-What a reader would get wrong: a request names all living brokers, but only some partitions. So who
-is not named is gone, while of a partition that is not named what was said before still holds.
+Note: a request names all live brokers but only some partitions. A broker that is missing is gone,
+while a partition that is missing keeps its state.
 """
 
 from dataclasses import replace
@@ -16,15 +16,15 @@ from headwater.protocol.messages.update_metadata import UpdateMetadataBroker, Up
 def broker_changes(
     request: UpdateMetadataRequest, image: ClusterImage, node_id: NodeId
 ) -> list[MetadataChange]:
-    """What is news to the broker `node_id`, which has this image."""
+    """Return what is new to the broker `node_id`, which has this image."""
     offline = _offline_replicas(request, image)
     brokers: dict[NodeId, BrokerRegistration] = {}
     for live in request.live_brokers:
-        told = NodeId(live.id)
-        # The epochs of others are not told: whoever must know one hears it from that broker.
-        epoch = request.broker_epoch if told == node_id else NO_EPOCH
-        offline_replicas = offline.get(told, frozenset())
-        brokers[told] = replace(_broker(live, epoch), offline_replicas=offline_replicas)
+        live_id = NodeId(live.id)
+        # The request has no epochs of other brokers; a leader learns these from their fetches.
+        epoch = request.broker_epoch if live_id == node_id else NO_EPOCH
+        offline_replicas = offline.get(live_id, frozenset())
+        brokers[live_id] = replace(_broker(live, epoch), offline_replicas=offline_replicas)
     changes: list[MetadataChange] = [
         BrokerGone(each) for each in image.brokers if each not in brokers
     ]
@@ -56,7 +56,7 @@ def _broker(live: UpdateMetadataBroker, epoch: int) -> BrokerRegistration:
 def _offline_replicas(
     request: UpdateMetadataRequest, image: ClusterImage
 ) -> dict[NodeId, frozenset[TopicPartition]]:
-    """What brokers cannot serve; of partitions that are not told, what was said before."""
+    """Return offline replicas by broker; partitions not in the request keep theirs."""
     found: dict[NodeId, set[TopicPartition]] = {}
     if request.type != FULL:
         found = {

@@ -1,14 +1,13 @@
-"""What a broker makes of its controller's words: the facts of its own image.
+"""A broker's image of the cluster, built from its controller's requests: the metadata cache.
 
-Partition state has one source, the controller, and configs and features have another, the store;
-`MetadataCache` brings both into one image and tells of it as a controller would. Requests of former
-controllers are refused, and so are those that were meant for this broker before it registered anew,
-and those that a later request of the same controller has overtaken.
+Partition states come from the controller, configs, features and ACLs from the store;
+`MetadataCache` combines both in one image and notifies the broker of each change. It rejects
+requests of former controllers, requests for an earlier registration of this broker, and requests
+that were overtaken by a later one of the same controller.
 
-What a reader would get wrong: it is not the kind of request that decides what becomes of a
-partition, but the partition epoch. What is not newer than the image changes nothing, so requests
-may come twice. And a replica leaves this broker as soon as a newer state does not name it, whether
-or not StopReplica has come to say so.
+Note: the partition epoch decides, not the type of the request. A state that is not newer than the
+image changes nothing, so requests may arrive twice. A replica is removed from this broker as soon
+as a newer state does not contain it, whether or not StopReplica has arrived.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -64,11 +63,11 @@ from headwater.protocol.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 
-Order = UpdateMetadataRequest | LeaderAndIsrRequest | StopReplicaRequest
+ControlRequest = UpdateMetadataRequest | LeaderAndIsrRequest | StopReplicaRequest
 Trouble = Callable[[TopicPartition], ErrorCode]
 
-# A partition of which only later ones of its topic have been heard.
-_UNHEARD: Final = PartitionRegistration(
+# Placeholder for a partition if only higher numbers of its topic have been received.
+_PLACEHOLDER: Final = PartitionRegistration(
     replicas=(), isr=(), leader=NO_LEADER, leader_epoch=NO_EPOCH, partition_epoch=NO_EPOCH
 )
 
@@ -78,20 +77,20 @@ def _no_trouble(_: TopicPartition) -> ErrorCode:
 
 
 class MetadataCache:
-    """A broker's own image, in a cluster of several."""
+    """The image of one broker of a cluster."""
 
     def __init__(
         self,
         image: ClusterImage,
-        told: ImageListener,
+        on_change: ImageListener,
         *,
         node_id: NodeId,
         trouble: Trouble = _no_trouble,
     ) -> None:
-        """`image` is the store's, of which configs, features and rules are taken.
+        """Configs, features and ACLs are taken from `image`, the store's.
 
-        `told` hears of every change. `trouble` is asked after it for each replica that a request
-        was about, and says what keeps this broker from doing as it was told.
+        `on_change` is called with every change. `trouble` is then called for each replica that a
+        request names and returns the error that keeps this broker from serving it.
         """
         self.image = ClusterImage(
             cluster_id=image.cluster_id,
@@ -101,25 +100,25 @@ class MetadataCache:
             features=image.features,
             acls=image.acls,
         )
-        self._told = told
+        self._on_change = on_change
         self._node_id = node_id
         self._trouble = trouble
         self._broker_epoch = NO_EPOCH
         self._last: tuple[int, int, int] = (NO_EPOCH, NO_EPOCH, 0)
-        # Stopped by order, though the image still names this broker.
+        # Stopped by StopReplica, although the image still has this broker as a replica.
         self._dropped: dict[TopicPartition, None] = {}
         self._informed_epoch = NO_EPOCH
 
     @property
     def is_informed(self) -> bool:
-        """Whether a controller has told all there is since this broker registered last."""
+        """Whether a controller has sent the full state since this broker's last registration."""
         return NO_EPOCH < self._broker_epoch <= self._informed_epoch
 
     @property
     def has_metadata(self) -> bool:
-        """Whether a controller has ever told all there is.
+        """Whether a controller has ever sent the full state.
 
-        It may be old news, as after a lost session, but nothing that exists is missing from it.
+        It may be outdated, as after a lost session, but is complete.
         """
         return self._informed_epoch > NO_EPOCH
 
@@ -132,18 +131,18 @@ class MetadataCache:
         self._broker_epoch = broker_epoch
 
     def store_changed(self, changes: Sequence[MetadataChange]) -> None:
-        """What the store tells. Of partitions and brokers only the controller speaks."""
-        heard = [
+        """Apply configs, features, ACLs and the controller id from the store."""
+        known_to_all = [
             change
             for change in changes
             if isinstance(change, KnownToAll | ControllerElected | ControllerGone)
         ]
-        self._agree(heard, self.image.version.controller_epoch)
+        self._apply(known_to_all, self.image.version.controller_epoch)
 
     def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
-        refused = self._refusal(request)
-        if refused is not None:
-            return UpdateMetadataResponse(error_code=refused)
+        error = self._check_epochs(request)
+        if error is not None:
+            return UpdateMetadataResponse(error_code=error)
         changes = [
             *self._controller_changes(request),
             *broker_changes(request, self.image, self._node_id),
@@ -152,23 +151,23 @@ class MetadataCache:
         for state in request.topic_states:
             changes += self._topic_changes(state, is_full=is_full)
         if is_full:
-            mentioned = {state.topic_name for state in request.topic_states}
+            named = {state.topic_name for state in request.topic_states}
             for name in self.image.topics:
-                if name not in mentioned:
+                if name not in named:
                     changes += self._deleted(name)
-        self._agree(changes, request.controller_epoch)
+        self._apply(changes, request.controller_epoch)
         if is_full:
-            # It may be of a registration whose answer has not reached this broker yet.
+            # The broker may not know yet that this registration succeeded.
             self._informed_epoch = request.broker_epoch
         return UpdateMetadataResponse()
 
     def leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
-        refused = self._refusal(request)
-        if refused is not None:
-            return LeaderAndIsrResponse(error_code=refused)
+        error = self._check_epochs(request)
+        if error is not None:
+            return LeaderAndIsrResponse(error_code=error)
         changes: list[MetadataChange] = []
         outcomes = [self._roles(state, changes) for state in request.topic_states]
-        self._agree(changes, request.controller_epoch)
+        self._apply(changes, request.controller_epoch)
         return LeaderAndIsrResponse(
             topics=tuple(
                 LeaderAndIsrTopicError(
@@ -187,16 +186,16 @@ class MetadataCache:
         )
 
     def stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
-        refused = self._refusal(request)
-        if refused is not None:
-            return StopReplicaResponse(error_code=refused)
+        error = self._check_epochs(request)
+        if error is not None:
+            return StopReplicaResponse(error_code=error)
         changes: list[MetadataChange] = []
         codes: dict[TopicPartition, ErrorCode] = {}
         for topic in request.topic_states:
             for state in topic.partition_states:
                 name = TopicPartition(topic.topic_name, state.partition_index)
                 codes[name] = self._stop(name, state, changes)
-        self._agree(changes, request.controller_epoch)
+        self._apply(changes, request.controller_epoch)
         return StopReplicaResponse(
             partition_errors=tuple(
                 StopReplicaPartitionError(
@@ -208,35 +207,36 @@ class MetadataCache:
             )
         )
 
-    def _refusal(self, request: Order) -> ErrorCode | None:
-        # A larger one is of a registration whose answer has not reached this broker yet.
+    def _check_epochs(self, request: ControlRequest) -> ErrorCode | None:
+        # A larger epoch belongs to a registration whose confirmation has not arrived yet.
         if request.broker_epoch < self._broker_epoch:
             return ErrorCode.STALE_BROKER_EPOCH
         if request.controller_epoch < self.image.version.controller_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         if self._broker_epoch == NO_EPOCH:
-            # It may be meant for the broker that was here before; if not, it is said again.
+            # It may be for an earlier process of this broker; if not, the controller sends it
+            # again.
             return ErrorCode.BROKER_NOT_AVAILABLE
         place = (request.controller_epoch, request.broker_epoch, request.order)
         if request.order and place <= self._last:
-            # Its sender has given it up long ago.
+            # The controller has timed it out and sent a later one.
             return ErrorCode.REQUEST_TIMED_OUT
         self._last = max(self._last, place)
         return None
 
-    def _agree(self, changes: Sequence[MetadataChange], controller_epoch: int) -> None:
+    def _apply(self, changes: Sequence[MetadataChange], controller_epoch: int) -> None:
         before = self.image.version
         if not changes:
             if controller_epoch > before.controller_epoch:
                 self.image = replace(self.image, version=Version(controller_epoch, 0))
             return
         self.image = apply(self.image, changes, Version(controller_epoch, before.sequence + 1))
-        self._told(self.image, changes)
+        self._on_change(self.image, changes)
 
     # UpdateMetadata.
 
     def _controller_changes(self, request: UpdateMetadataRequest) -> list[MetadataChange]:
-        """Only with a new epoch: afterwards the store may know of the next controller first."""
+        """Only with a new epoch: later on the store may know the next controller first."""
         is_new = request.controller_epoch > self.image.version.controller_epoch
         controller_id = NodeId(request.controller_id)
         if not is_new or controller_id == self.image.controller_id:
@@ -254,14 +254,16 @@ class MetadataCache:
         states = {each.partition_index: each for each in state.partition_states}
         if known is None or is_other:
             partitions = [
-                _UNHEARD if (each := states.get(number)) is None else _partition(each, _UNHEARD)
+                _PLACEHOLDER
+                if (each := states.get(number)) is None
+                else _partition(each, _PLACEHOLDER)
                 for number in range(max(states, default=-1) + 1)
             ]
             topic = TopicImage(name=name, topic_id=state.topic_id, partitions=tuple(partitions))
-            # What is not among the first that a process hears of was made while it ran.
+            # Topics that are not in the first full request were created while this process ran.
             is_old = is_full and self._informed_epoch == NO_EPOCH
-            born: MetadataChange = TopicKnown(topic) if is_old else TopicCreated(topic)
-            return [*self._deleted(name), born] if is_other else [born]
+            created: MetadataChange = TopicKnown(topic) if is_old else TopicCreated(topic)
+            return [*self._deleted(name), created] if is_other else [created]
         return self._partition_changes(known, states)
 
     def _partition_changes(
@@ -276,14 +278,16 @@ class MetadataCache:
         last = max(states, default=-1)
         if last >= count:
             added = [
-                _UNHEARD if (each := states.get(number)) is None else _partition(each, _UNHEARD)
+                _PLACEHOLDER
+                if (each := states.get(number)) is None
+                else _partition(each, _PLACEHOLDER)
                 for number in range(count, last + 1)
             ]
             changes.append(PartitionsAdded(topic.name, tuple(added)))
         return changes
 
     def _deleted(self, name: str) -> list[MetadataChange]:
-        """Configs are the store's affair: those that it has told of may be a namesake's."""
+        """Keep the configs, which the store sends: they may be of a new topic of that name."""
         for number in range(len(self.image.topics[name].partitions)):
             self._dropped.pop(TopicPartition(name, number), None)
         resource = ConfigResource(ResourceType.TOPIC, name)
@@ -300,7 +304,7 @@ class MetadataCache:
             self._dropped.pop(name, None)
             yield PartitionDropped(topic, number, is_deleted=True)
         elif name in self._dropped:
-            # What was stopped stays so until LeaderAndIsr gives it a part again.
+            # A stopped replica stays stopped until LeaderAndIsr gives it a role again.
             yield PartitionDropped(topic, number, is_deleted=False)
 
     # LeaderAndIsr and StopReplica.
@@ -308,7 +312,7 @@ class MetadataCache:
     def _roles(
         self, state: LeaderAndIsrTopicState, changes: list[MetadataChange]
     ) -> dict[int, ErrorCode]:
-        """What is wrong with each partition; what is right becomes facts."""
+        """Apply the states of one topic; return an error code per partition."""
         topic = self.image.topic_by_id(state.topic_id)
         if topic is None:
             return {
@@ -329,7 +333,7 @@ class MetadataCache:
         if state.leader_epoch < before.leader_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         if state.partition_epoch < before.partition_epoch:
-            # In-sync replicas have changed since, and another request has said so.
+            # The ISR has changed since; a later request contains it.
             return ErrorCode.NONE
         name = TopicPartition(topic.name, number)
         is_known = state.partition_epoch == before.partition_epoch and (
@@ -351,7 +355,7 @@ class MetadataCache:
         partition = self.image.partition(*name)
         if partition is None or self._node_id not in partition.replicas:
             return ErrorCode.NONE
-        # Epochs below zero stand for "in any case".
+        # Negative epochs skip the check.
         if 0 <= state.leader_epoch < partition.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         self._dropped[name] = None
@@ -363,7 +367,7 @@ def _partition(
     state: UpdateMetadataPartitionState | LeaderAndIsrPartitionState, before: PartitionRegistration
 ) -> PartitionRegistration:
     replicas = _nodes(state.replicas)
-    is_moving_on = replicas == before.replicas
+    is_same_reassignment = replicas == before.replicas
     return PartitionRegistration(
         replicas=replicas,
         isr=_nodes(state.isr),
@@ -372,12 +376,12 @@ def _partition(
         partition_epoch=state.zk_version
         if isinstance(state, UpdateMetadataPartitionState)
         else state.partition_epoch,
-        # UpdateMetadata does not tell, but neither changes without LeaderAndIsr.
-        adding=before.adding if is_moving_on else (),
-        removing=before.removing if is_moving_on else (),
+        # UpdateMetadata does not contain these; they only change with LeaderAndIsr.
+        adding=before.adding if is_same_reassignment else (),
+        removing=before.removing if is_same_reassignment else (),
     )
 
 
 def _nodes(ids: tuple[int, ...]) -> tuple[NodeId, ...]:
-    # Thousands at once: the numbers are what they were, under their proper name.
+    # A cast instead of a conversion: there may be thousands.
     return cast("tuple[NodeId, ...]", ids)

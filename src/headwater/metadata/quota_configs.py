@@ -1,7 +1,7 @@
-"""Quotas as they stand among the configs of users, clients and addresses.
+"""Read quotas from the configs of users, client ids and IP addresses.
 
-What a reader would get wrong: a value that is no number, or not above zero, is not an error here.
-Kafka's tools may have written it past the controller, and it limits nobody.
+Note: a value that is not a positive number is ignored, not an error. Kafka's tools may have written
+it past the controller.
 """
 
 import math
@@ -15,13 +15,13 @@ Quotas = Mapping[QuotaKey, float]
 
 
 def quotas_of(values: Mapping[str, str]) -> dict[QuotaKey, float]:
-    """The quotas among somebody's configs."""
+    """Return the quotas among the configs of an entity."""
     found = {key: _number(values[key]) for key in QuotaKey if key in values}
     return {key: value for key, value in found.items() if value is not None}
 
 
 def quotas_in(image: ClusterImage) -> Iterator[tuple[QuotaEntity, dict[QuotaKey, float]]]:
-    """All entities that have quotas."""
+    """Yield all entities that have quotas."""
     for resource, values in image.configs.items():
         entity = entity_of(resource)
         if entity is not None and (quotas := quotas_of(values)):

@@ -1,7 +1,8 @@
-"""Users of SCRAM: what may be kept of their passwords, and what is told of it (KIP-554).
+"""Decide AlterUserScramCredentials and answer DescribeUserScramCredentials (KIP-554).
 
-Credentials are configs of users, whose quotas stand beside them and are left alone. What a reader
-would get wrong: a user is changed as a whole or not at all; one wrong mechanism spoils the other.
+Credentials are configs of users; other configs, such as quotas, stay as they are.
+
+Note: a user is changed as a whole or not at all: one invalid mechanism rejects both.
 """
 
 from collections import Counter
@@ -36,7 +37,7 @@ _TWICE: Final = ApiError(
     ErrorCode.DUPLICATE_RESOURCE,
     "A user credential cannot be altered twice in the same request",
 )
-_NOBODY: Final = ApiError(
+_NOT_FOUND: Final = ApiError(
     ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
 )
 
@@ -44,7 +45,7 @@ Alteration = alter.ScramCredentialDeletion | alter.ScramCredentialUpsertion
 
 
 def credential(image: ClusterImage, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
-    """What is kept of somebody's password; None for nobody, and for what cannot be read."""
+    """Return a user's stored credential; None if missing or unreadable."""
     text = image.configs.get(user_resource(user), {}).get(mechanism.mechanism_name)
     if text is None:
         return None
@@ -55,26 +56,26 @@ def credential(image: ClusterImage, mechanism: ScramMechanism, user: str) -> Scr
 
 
 def users(image: ClusterImage) -> Iterator[tuple[str, Mapping[ScramMechanism, ScramCredential]]]:
-    """All who have credentials."""
+    """Yield all users with credentials."""
     for resource in image.configs:
         entity = entity_of(resource) if resource.resource_type is ResourceType.USER else None
         if entity is None or entity.client_id is not None or entity.user in (None, DEFAULT):
             continue
         assert entity.user is not None
-        kept = _kept(image, entity.user)
-        if kept:
-            yield entity.user, kept
+        stored = _stored(image, entity.user)
+        if stored:
+            yield entity.user, stored
 
 
 def describe_users(
-    image: ClusterImage, asked: Sequence[describe.UserName] | None
+    image: ClusterImage, requested: Sequence[describe.UserName] | None
 ) -> tuple[describe.DescribeUserScramCredentialsResult, ...]:
-    """What there is, without a word of what is secret; nobody in particular means everybody."""
-    if not asked:
-        return tuple(_description(user, kept) for user, kept in sorted(users(image)))
-    times = Counter(each.name for each in asked)
+    """Describe credentials without secrets; an empty list of names means all users."""
+    if not requested:
+        return tuple(_description(user, stored) for user, stored in sorted(users(image)))
+    times = Counter(each.name for each in requested)
     return tuple(
-        _twice(name) if count > 1 else _description(name, _kept(image, name))
+        _twice(name) if count > 1 else _description(name, _stored(image, name))
         for name, count in times.items()
     )
 
@@ -82,43 +83,43 @@ def describe_users(
 def alter_users(
     image: ClusterImage, request: alter.AlterUserScramCredentialsRequest
 ) -> ControllerResult[tuple[alter.AlterUserScramCredentialsResult, ...]]:
-    """Each user is changed as a whole or not at all."""
+    """Change each user as a whole or not at all."""
     alterations: dict[str, list[Alteration]] = {}
     for each in _wanted(request):
         alterations.setdefault(each.name, []).append(each)
     changes: list[MetadataChange] = []
     results = []
     for name, wanted in alterations.items():
-        refusal = _refuse(image, name, wanted)
-        if refusal is None:
+        error = _check(image, name, wanted)
+        if error is None:
             changes.append(_changed(image, name, wanted))
             results.append(alter.AlterUserScramCredentialsResult(user=name))
         else:
-            results.append(_refused(name, refusal))
+            results.append(_error_result(name, error))
     return ControllerResult(changes, tuple(results))
 
 
 def reject_all(
-    request: alter.AlterUserScramCredentialsRequest, refusal: ApiError
+    request: alter.AlterUserScramCredentialsRequest, error: ApiError
 ) -> tuple[alter.AlterUserScramCredentialsResult, ...]:
-    """The same for everybody who was named."""
+    """Return the same error for every user in the request."""
     names = dict.fromkeys(each.name for each in _wanted(request))
-    return tuple(_refused(name, refusal) for name in names)
+    return tuple(_error_result(name, error) for name in names)
 
 
 def _wanted(request: alter.AlterUserScramCredentialsRequest) -> list[Alteration]:
     return [*request.deletions, *request.upsertions]
 
 
-def _kept(image: ClusterImage, user: str) -> dict[ScramMechanism, ScramCredential]:
+def _stored(image: ClusterImage, user: str) -> dict[ScramMechanism, ScramCredential]:
     found = ((each, credential(image, each, user)) for each in ScramMechanism)
-    return {mechanism: kept for mechanism, kept in found if kept is not None}
+    return {mechanism: stored for mechanism, stored in found if stored is not None}
 
 
 def _description(
-    user: str, kept: Mapping[ScramMechanism, ScramCredential]
+    user: str, stored: Mapping[ScramMechanism, ScramCredential]
 ) -> describe.DescribeUserScramCredentialsResult:
-    if not kept:
+    if not stored:
         return describe.DescribeUserScramCredentialsResult(
             user=user,
             error_code=ErrorCode.RESOURCE_NOT_FOUND,
@@ -126,7 +127,7 @@ def _description(
         )
     infos = tuple(
         describe.CredentialInfo(mechanism=mechanism, iterations=each.iterations)
-        for mechanism, each in kept.items()
+        for mechanism, each in stored.items()
     )
     return describe.DescribeUserScramCredentialsResult(user=user, credential_infos=infos)
 
@@ -140,26 +141,26 @@ def _twice(user: str) -> describe.DescribeUserScramCredentialsResult:
     )
 
 
-def _refused(user: str, refusal: ApiError) -> alter.AlterUserScramCredentialsResult:
+def _error_result(user: str, error: ApiError) -> alter.AlterUserScramCredentialsResult:
     return alter.AlterUserScramCredentialsResult(
-        user=user, error_code=refusal.code, error_message=refusal.reason
+        user=user, error_code=error.code, error_message=error.reason
     )
 
 
-def _refuse(image: ClusterImage, name: str, wanted: Sequence[Alteration]) -> ApiError | None:
+def _check(image: ClusterImage, name: str, wanted: Sequence[Alteration]) -> ApiError | None:
     if not name:
         return _NO_NAME
     if max(Counter(each.mechanism for each in wanted).values()) > 1:
         return _TWICE
-    return next(filter(None, (_refuse_one(image, each) for each in wanted)), None)
+    return next(filter(None, (_check_one(image, each) for each in wanted)), None)
 
 
-def _refuse_one(image: ClusterImage, wanted: Alteration) -> ApiError | None:
+def _check_one(image: ClusterImage, wanted: Alteration) -> ApiError | None:
     if wanted.mechanism not in list(ScramMechanism):
         return _NO_MECHANISM
     if isinstance(wanted, alter.ScramCredentialDeletion):
-        kept = credential(image, ScramMechanism(wanted.mechanism), wanted.name)
-        return _NOBODY if kept is None else None
+        stored = credential(image, ScramMechanism(wanted.mechanism), wanted.name)
+        return _NOT_FOUND if stored is None else None
     if wanted.iterations < MIN_ITERATIONS:
         return _FEW
     if wanted.iterations > MAX_ITERATIONS:
@@ -175,11 +176,11 @@ def _changed(image: ClusterImage, name: str, wanted: Sequence[Alteration]) -> Co
         if isinstance(each, alter.ScramCredentialDeletion):
             values.pop(mechanism.mechanism_name, None)
         else:
-            kept = credential_of(
+            stored = credential_of(
                 mechanism,
                 bytes(each.salted_password),
                 salt=bytes(each.salt),
                 iterations=each.iterations,
             )
-            values[mechanism.mechanism_name] = str(kept)
+            values[mechanism.mechanism_name] = str(stored)
     return ConfigsReplaced(resource, values)

@@ -1,4 +1,4 @@
-"""Fresh topic ids (TI-1): random UUIDs of version 4 that read well on a command line."""
+"""Create topic ids (TI-1): random version 4 UUIDs that are safe on a command line."""
 
 from collections.abc import Container
 
@@ -7,12 +7,12 @@ from headwater.common.ports import Random
 
 
 def fresh_topic_id(taken: Container[TopicId], rng: Random) -> TopicId:
-    """An id that no topic has. Version 4 rules out the reserved ids, zero and one."""
+    """Return an unused id. Version 4 excludes the reserved ids zero and one."""
     while True:
         raw = bytearray(rng.bytes(16))
         raw[6] = raw[6] & 0x0F | 0x40
         raw[8] = raw[8] & 0x3F | 0x80
         topic_id = TopicId(bytes(raw))
-        # A leading '-' would look like an option.
+        # A leading '-' would look like a command-line option.
         if topic_id not in taken and not str(topic_id).startswith("-"):
             return topic_id

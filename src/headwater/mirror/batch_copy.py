@@ -1,10 +1,11 @@
-"""A batch of a log made into one that a client may send: what a mirror does with every batch.
+"""Turn a batch of a log into one that a producer can send.
 
-The records stay as they are, packed and unopened; only the header is cleared of what the first log
-and the first producer wrote into it. What a reader would get wrong: not every batch can stay
-closed. A broker takes no batch with holes, and compaction leaves such; a batch of append time shows
-its time in the header only, and another broker would stamp its own; and a reader may begin in the
-middle. Those are opened and packed again with the same codec, records and timestamps.
+The records stay as they are, compressed and undecoded; only the header fields that the source log
+and the original producer set are cleared.
+
+Note: some batches must be decoded and encoded again, with the same codec, records and timestamps.
+Brokers reject batches with gaps, which compaction leaves; a batch with LogAppendTime has its time
+in the header only, where the target broker would replace it; and a copy may start within a batch.
 """
 
 from dataclasses import replace
@@ -31,17 +32,17 @@ _UNLIMITED_BYTES: Final = 2**31 - 1
 
 
 def is_dense(header: BatchHeader) -> bool:
-    """Whether every offset of the batch has its record."""
+    """Whether every offset of the batch has a record."""
     return header.record_count == header.last_offset_delta + 1
 
 
 def sendable(
     buffer: Buffer, header: BatchHeader, position: int = 0, first_offset: int = 0
 ) -> bytearray | None:
-    """The batch at a position as a client sends it, without the records before an offset.
+    """Copy the batch at a position for sending, without records before `first_offset`.
 
-    None if no record is left. `CorruptBatch` if its checksum is wrong: the sender computes a new
-    one, which must not cover up that bytes were damaged on the way.
+    None if no record is left. Raises `CorruptBatch` if the CRC is wrong: the producer computes a
+    new one, which must not hide corruption.
     """
     check_crc(buffer, header, position)
     if header.record_count == 0:
@@ -51,7 +52,7 @@ def sendable(
         or header.attributes & _REWRITTEN_FLAGS
         or not is_dense(header)
     ):
-        return _packed_again(buffer, header, position, first_offset)
+        return _encode_again(buffer, header, position, first_offset)
     content = bytearray(memoryview(buffer)[position : position + header.size_bytes])
     cleared = header._replace(
         base_offset=0,
@@ -66,14 +67,14 @@ def sendable(
     return content
 
 
-def _packed_again(
+def _encode_again(
     buffer: Buffer, header: BatchHeader, position: int, first_offset: int
 ) -> bytearray | None:
     rows = decode_batches(buffer, [(position, header)], first_offset=first_offset, check_crc=False)
     if not rows.num_rows:
         return None
     if pc.call_function("max", [pc.list_value_length(rows.column("headers"))]).as_py():
-        # Keys of headers may be no text, and as columns they would have to be.
+        # Header keys may be invalid UTF-8, which Arrow columns cannot hold.
         return _record_by_record(buffer, header, position, first_offset)
     kept = rows.select(["key", "value", "timestamp"])
     (packed,) = encode_columns(kept, codec=header.codec, batch_bytes=_UNLIMITED_BYTES)
@@ -84,7 +85,7 @@ def _record_by_record(
     buffer: Buffer, header: BatchHeader, position: int, first_offset: int
 ) -> bytearray:
     kept = [
-        # The batch numbers them anew.
+        # `build_batch` assigns new offsets.
         replace(record, offset=None)
         for record in read_records(buffer, header, position)
         if record.offset is None or record.offset >= first_offset

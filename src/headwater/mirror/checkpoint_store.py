@@ -1,4 +1,4 @@
-"""The registry of a cluster over the wire: read from where the last reading ended, and written."""
+"""Read and write the checkpoint topic of a cluster."""
 
 from headwater.client import Admin, NewTopic, Producer
 from headwater.client.consumer.offset_range_reader import OffsetRangeReader
@@ -15,7 +15,7 @@ from headwater.spark.source.topic_offsets import EARLIEST, LATEST
 
 
 class CheckpointStore:
-    """What one cluster's registry says. The reader is somebody else's to close."""
+    """The contents of one cluster's checkpoint topic. The caller closes the reader."""
 
     def __init__(self, reader: OffsetRangeReader) -> None:
         self._reader = reader
@@ -23,7 +23,7 @@ class CheckpointStore:
         self.view = CheckpointView()
 
     def refresh(self) -> CheckpointView:
-        """Read what has been committed meanwhile. A cluster that nobody has copied to has none."""
+        """Read what has been committed since the last call. The topic may not exist yet."""
         if REGISTRY not in self._reader.topics():
             return self.view
         if self._position is None:
@@ -39,12 +39,12 @@ class CheckpointStore:
             self._position = fetched.next_offset
         return self.view
 
-    def _at(self, place: int) -> int:
-        return self._reader.offsets({REGISTRY_PARTITION: place})[REGISTRY_PARTITION].offset
+    def _at(self, timestamp: int) -> int:
+        return self._reader.offsets({REGISTRY_PARTITION: timestamp})[REGISTRY_PARTITION].offset
 
 
 def create_checkpoint_topic(admin: Admin, replication_factor: int) -> None:
-    """Make the topic, unless it is there."""
+    """Create the topic unless it exists."""
     topic = NewTopic(
         name=REGISTRY,
         partitions=1,
@@ -58,7 +58,7 @@ def create_checkpoint_topic(admin: Admin, replication_factor: int) -> None:
 
 
 def write_paths(producer: Producer, paths: dict[str, tuple[str, ...]]) -> None:
-    """Say of topics which clusters they have passed; returns when that is safe."""
+    """Write the paths of topics, and wait until they are acknowledged."""
     sent = []
     for topic, path in paths.items():
         key, value = path_record(topic, path)

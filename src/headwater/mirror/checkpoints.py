@@ -1,14 +1,14 @@
-"""What a mirror writes down in the cluster that it writes to, and how it reads it again.
+"""Checkpoints that a mirror stores in the target cluster.
 
-A *note* says how far a partition is copied. It is the committed offset of a group, so that it can
-be part of the transaction that copies, and be asked for in one request. Its metadata has the run of
-offsets at the end (see `offset_map`), and which topics were meant.
+A *checkpoint* says how far a partition is copied. It is a committed offset of a consumer group, so
+that it can be part of the transaction that copies, and be read in one request. Its metadata has the
+last run of offsets (see `offset_map`) and the ids of both topics.
 
-The *registry* is a compacted topic with what must not expire, as committed offsets may: the runs,
-and the paths of topics (see `topic_naming`).
+The *checkpoint topic* is compacted and keeps what must not expire, as committed offsets may: the
+runs, and the paths of topics (see `topic_naming`).
 
-What a reader would get wrong: a topic that was deleted and made again has the same name, and is
-another one. So everything is said of a pair of topic ids, and is void for every other pair.
+Note: a topic that was deleted and created again has the same name but is a different topic. So
+everything refers to a pair of topic ids, and is ignored for any other pair.
 """
 
 import json
@@ -41,7 +41,7 @@ def checkpoint_group(source_cluster: str) -> str:
 
 
 def checkpoint_of(found: OffsetAndMetadata | None, pair: str) -> MirrorCheckpoint | None:
-    """What was committed for a partition, if it was about this pair of topics."""
+    """Parse a committed offset, if it belongs to this pair of topics."""
     if found is None:
         return None
     document = _document(found.metadata)
@@ -51,17 +51,19 @@ def checkpoint_of(found: OffsetAndMetadata | None, pair: str) -> MirrorCheckpoin
     return MirrorCheckpoint(position=found.offset, last_run=None if run is None else _run(run))
 
 
-def committed_form(note: MirrorCheckpoint, pair: str) -> OffsetAndMetadata:
+def committed_form(checkpoint: MirrorCheckpoint, pair: str) -> OffsetAndMetadata:
     document: dict[str, object] = {"pair": pair}
-    if note.last_run is not None:
-        document[_RUN] = _numbers(note.last_run)
-    return OffsetAndMetadata(note.position, metadata=json.dumps(document, separators=(",", ":")))
+    if checkpoint.last_run is not None:
+        document[_RUN] = _numbers(checkpoint.last_run)
+    return OffsetAndMetadata(
+        checkpoint.position, metadata=json.dumps(document, separators=(",", ":"))
+    )
 
 
 def run_records(
     source_cluster: str, target: TopicPartition, pair: str, run: Run
 ) -> list[tuple[bytes, bytes]]:
-    """The keys and values that keep a run."""
+    """Keys and values that store a run."""
     value = _encoded({"pair": pair, _RUN: _numbers(run)})
     return [
         (_encoded([_RUN, source_cluster, target.topic, target.partition, key]), value)
@@ -70,13 +72,13 @@ def run_records(
 
 
 def path_record(topic: str, path: tuple[str, ...]) -> tuple[bytes, bytes]:
-    """The key and value that keep the path of a topic."""
+    """Key and value that store the path of a topic."""
     return _encoded([_PATH, topic]), _encoded({_PATH: list(path)})
 
 
 @dataclass(slots=True)
 class CheckpointView:
-    """What the registry of a cluster says, as far as it was read."""
+    """The contents of a checkpoint topic, as far as it was read."""
 
     paths: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _maps: dict[tuple[str, TopicPartition], tuple[str, MirrorOffsetMap]] = field(
@@ -84,23 +86,25 @@ class CheckpointView:
     )
 
     def replay(self, key: bytes | None, value: bytes | None) -> None:
-        """One record. What is not understood was written by a later version, and is left alone."""
-        parts, said = _decoded(key), _document_of(value)
+        """Apply one record. Unknown records, from a later version, are ignored."""
+        parts, document = _decoded(key), _document_of(value)
         match parts:
             case [kind, str(topic)] if kind == _PATH:
-                self.paths[topic] = tuple(map(str, said.get(_PATH, ())))
+                self.paths[topic] = tuple(map(str, document.get(_PATH, ())))
             case [kind, str(cluster), str(topic), int(number), str(slot)] if kind == _RUN:
-                self._put((cluster, TopicPartition(topic, number)), slot, said)
+                self._put((cluster, TopicPartition(topic, number)), slot, document)
 
     def offsets(
         self, source_cluster: str, target: TopicPartition, pair: str
     ) -> MirrorOffsetMap | None:
-        """The runs of a partition that is a copy of one of that cluster's."""
+        """The runs of a partition that is a copy from that cluster."""
         known = self._maps.get((source_cluster, target))
         return known[1] if known is not None and known[0] == pair else None
 
-    def _put(self, place: tuple[str, TopicPartition], slot: str, said: Mapping[str, Any]) -> None:
-        pair, run = said.get("pair"), said.get(_RUN)
+    def _put(
+        self, place: tuple[str, TopicPartition], slot: str, document: Mapping[str, Any]
+    ) -> None:
+        pair, run = document.get("pair"), document.get(_RUN)
         if not isinstance(pair, str) or run is None:
             return
         known = self._maps.get(place)

@@ -1,4 +1,4 @@
-"""A task as Spark runs it: everything that it needs comes with it, and is made in the worker."""
+"""A copy task as Spark runs it: self-contained, with clients created in the worker."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -20,12 +20,12 @@ from headwater.spark.client_cache import cached_reader, drop_reader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyTask:
-    """What one task shall copy; it is sent to the worker."""
+    """Ranges that one task copies, with all settings; it is sent to the worker."""
 
     source_cluster: str
     slot: int
     ranges: tuple[CopyRange, ...]
-    # Not for logs: logins are among them.
+    # Hidden in logs, because they contain credentials.
     source: Mapping[str, str] = field(repr=False)
     target: Mapping[str, str] = field(repr=False)
     producer: Mapping[str, str] = field(repr=False)
@@ -35,19 +35,19 @@ class CopyTask:
 
 
 class TasksFailed(HeadwaterError):
-    """Tasks have failed, and their repetitions too."""
+    """Tasks have failed, and their retries too."""
 
 
 def run_task(task: CopyTask) -> list[Copied]:
-    """Runs in a worker of Spark."""
+    """Run in a Spark worker."""
     until_ms = _steady_ms() + task.slice_ms
     copied: list[Copied] = []
     try:
-        for ranges, settings in _turns(task):
-            left_ms = until_ms - _steady_ms()
-            if copied and left_ms <= 0:
+        for ranges, settings in _ranges_by_producer(task):
+            remaining_ms = until_ms - _steady_ms()
+            if copied and remaining_ms <= 0:
                 break
-            copied += _run_turn(task, ranges, settings, left_ms)
+            copied += _copy_ranges(task, ranges, settings, remaining_ms)
     except KafkaError:
         drop_reader(task.source)
         drop_reader(task.target)
@@ -56,7 +56,7 @@ def run_task(task: CopyTask) -> list[Copied]:
 
 
 def end_former_tasks(source_cluster: str, admin: Admin, producer: Mapping[str, str]) -> None:
-    """Fence tasks of a version whose transactional ids were others, should there still be any."""
+    """Fence tasks of an earlier version, which used other transactional ids."""
     known = {each.transactional_id for each in admin.list_transactions()}
     for each in former_transactional_ids(source_cluster):
         if each in known:
@@ -64,8 +64,8 @@ def end_former_tasks(source_cluster: str, admin: Admin, producer: Mapping[str, s
                 former.init_transactions()
 
 
-def _turns(task: CopyTask) -> Iterator[tuple[tuple[CopyRange, ...], dict[str, str]]]:
-    """What is copied by one producer, and its settings."""
+def _ranges_by_producer(task: CopyTask) -> Iterator[tuple[tuple[CopyRange, ...], dict[str, str]]]:
+    """Ranges that one producer copies, and its settings."""
     if not task.is_exactly_once:
         yield task.ranges, dict(task.producer)
         return
@@ -74,7 +74,7 @@ def _turns(task: CopyTask) -> Iterator[tuple[tuple[CopyRange, ...], dict[str, st
         yield ranges, {**task.producer, "transactional.id": name}
 
 
-def _run_turn(
+def _copy_ranges(
     task: CopyTask, ranges: tuple[CopyRange, ...], settings: dict[str, str], slice_ms: int
 ) -> list[Copied]:
     with Producer(settings) as producer:
@@ -82,7 +82,7 @@ def _run_turn(
             task.source_cluster,
             source=cached_reader(task.source),
             producer=producer,
-            notebook=cached_reader(task.target),
+            checkpoints=cached_reader(task.target),
             is_exactly_once=task.is_exactly_once,
             chunk_bytes=task.chunk_bytes,
             slice_ms=slice_ms,

@@ -1,7 +1,7 @@
-"""Lets consumer groups move over: their offsets, translated, committed where the copies are.
+"""Translate the committed offsets of consumer groups, and commit them in the target cluster.
 
-What a reader would get wrong: a group there is never moved back, and never while it has members.
-Whoever reads the copies already knows better how far it is.
+Note: offsets in the target cluster are never moved back, and never while the group has members
+there, because a group that already consumes the copies has the better offsets.
 """
 
 import re
@@ -11,26 +11,26 @@ from dataclasses import dataclass, field
 from headwater.client import Admin, OffsetAndMetadata, TopicPartition
 from headwater.client.errors import KafkaError
 from headwater.mirror.offset_map import MirrorOffsetMap
-from headwater.mirror.topic_naming import PASSING_GROUPS
+from headwater.mirror.topic_naming import EXCLUDED_GROUPS
 
 _CONSUMERS = ("consumer", "")
 
 Maps = Callable[[TopicPartition], tuple[TopicPartition, MirrorOffsetMap] | None]
-"""For a partition of an original, its copy and how their offsets belong together."""
+"""For a source partition: its copy, and the map of offsets between them."""
 
 
 @dataclass(slots=True)
 class GroupOffsetSync:
-    """Carries out what is needed. Both clients are somebody else's to close."""
+    """Sync groups between two clusters. The caller closes both clients."""
 
     source: Admin
     target: Admin
     wanted: re.Pattern[str]
     refused: dict[str, str] = field(default_factory=dict)
-    """Groups that could not be moved, and why."""
+    """Groups that could not be synced, and why."""
 
     def follow(self, maps: Maps) -> dict[str, dict[TopicPartition, int]]:
-        """Move all groups as far as they can be; the answer has those that have moved."""
+        """Sync all groups; return the offsets that were committed, by group."""
         moved = {}
         for group_id in self._groups():
             committed = self.source.list_group_offsets(group_id)
@@ -43,7 +43,7 @@ class GroupOffsetSync:
             try:
                 self.target.alter_group_offsets(group_id, ahead)
             except KafkaError as error:
-                # It has members there, most likely: it has moved already.
+                # Most likely the group already has members in the target cluster.
                 self.refused[group_id] = str(error)
                 continue
             self.refused.pop(group_id, None)
@@ -56,14 +56,14 @@ class GroupOffsetSync:
             for each in self.source.list_groups()
             if each.protocol_type in _CONSUMERS
             and self.wanted.fullmatch(each.group_id)
-            and not PASSING_GROUPS.fullmatch(each.group_id)
+            and not EXCLUDED_GROUPS.fullmatch(each.group_id)
         ]
 
 
 def translated(
     committed: Mapping[TopicPartition, OffsetAndMetadata], maps: Maps
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """What a group would have committed for the copies; its own notes go with the offsets."""
+    """Offsets of the copies that correspond to a group's committed offsets, with its metadata."""
     found = {}
     for original, position in committed.items():
         known = maps(original)
@@ -80,7 +80,7 @@ def moves(
     wanted: Mapping[TopicPartition, OffsetAndMetadata],
     there: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """The offsets that are ahead of what is committed already."""
+    """Offsets that are ahead of those already committed."""
     return {
         each: position
         for each, position in wanted.items()

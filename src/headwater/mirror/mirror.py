@@ -1,11 +1,12 @@
-"""A mirror from start to end: follows topics, has Spark copy, follows groups, and tells.
+"""Run a mirror: sync topics, copy with Spark, sync group offsets, report events.
 
     Mirror(options, SparkTasks(session()), tell=print).run()
 
-It works in rounds. Each looks how far the originals are, has Spark run a task for each slot that
-has something to copy, and takes from the answers where the next round begins. What a reader would
-get wrong: the positions kept here are only hints. Tasks ask the notes in the target cluster, and
-those decide; so a mirror that was killed, or runs twice by mistake, does no harm.
+It works in rounds. Each round reads the end offsets of the source, runs a Spark task for each slot
+that has something to copy, and takes the new positions from the results.
+
+Note: the positions kept here are only hints. Tasks read the checkpoints in the target cluster,
+which are authoritative; so a mirror that was killed, or runs twice by mistake, does no harm.
 """
 
 import threading
@@ -26,7 +27,7 @@ from headwater.mirror.group_offset_sync import GroupOffsetSync
 from headwater.mirror.mirror_options import MirrorOptions
 from headwater.mirror.offset_map import MirrorOffsetMap, Run, latest
 from headwater.mirror.task_assignment import Copied, CopyRange, by_task
-from headwater.mirror.topic_naming import goes_in_circles, path_of_copy
+from headwater.mirror.topic_naming import is_cycle, path_of_copy
 from headwater.mirror.topic_sync import TopicPair, TopicSync
 from headwater.spark.source.topic_offsets import EARLIEST, LATEST
 
@@ -36,16 +37,16 @@ _FAILURES_MAX: Final = 10
 Event = dict[str, object]
 Tell = Callable[[Event], None]
 RunTasks = Callable[[list[CopyTask]], list[Copied]]
-"""Has all tasks run, and gives what they did. `TasksFailed` if one did not succeed."""
+"""Run all tasks and return their results. `TasksFailed` if one did not succeed."""
 
 
-class WouldGoInCircles(HeadwaterError):
-    """Copies would be copied back to where they came from, under their own names."""
+class MirrorCycle(HeadwaterError):
+    """Copies would be copied back to their source cluster under their own names."""
 
 
 @dataclass(slots=True)
 class MirrorCounts:
-    """What was done since the start."""
+    """Totals since the start."""
 
     records: int = 0
     size_bytes: int = 0
@@ -57,7 +58,7 @@ class MirrorCounts:
 
 @dataclass(slots=True)
 class _Clusters:
-    """The clients of the driver."""
+    """Clients of the driver."""
 
     source: Admin
     target: Admin
@@ -70,7 +71,7 @@ class _Clusters:
 
 @dataclass(slots=True)
 class _State:
-    """What is known from the last refresh, and how far each partition is."""
+    """Topics of the last refresh, and the position of each partition."""
 
     pairs: dict[str, TopicPair] = field(default_factory=dict)
     positions: dict[TopicPartition, int] = field(default_factory=dict)
@@ -81,7 +82,7 @@ class _State:
 
 
 class Mirror:
-    """One mirror. `tell` gets what happens, as JSON would have it."""
+    """One mirror. `tell` receives events as JSON-compatible dicts."""
 
     def __init__(
         self,
@@ -100,11 +101,11 @@ class Mirror:
         self.counts = MirrorCounts()
 
     def stop(self) -> None:
-        """End after the present round. For any thread, and for signal handlers."""
+        """Stop after the current round. Safe in any thread and in signal handlers."""
         self._stopping.set()
 
     def run(self, *, once: bool = False) -> MirrorCounts:
-        """Copy until stopped, or, if `once`, all that is there now."""
+        """Copy until stopped or, with `once`, up to the current end offsets."""
         with ExitStack() as stack:
             clusters = self._connect(stack)
             work = _Work(self._options, clusters, self._state, self.counts, self._tell)
@@ -119,7 +120,7 @@ class Mirror:
                         refreshed_ms = self._steady_ms()
                     tasks = work.tasks(limit)
                     if tasks:
-                        work.note(self._run_tasks(tasks))
+                        work.record(self._run_tasks(tasks))
                     elif once:
                         break
                     else:
@@ -148,7 +149,7 @@ class Mirror:
             target_id=target.describe_cluster().cluster_id,
         )
         if clusters.source_id == clusters.target_id and not options.naming.prefix:
-            raise WouldGoInCircles(
+            raise MirrorCycle(
                 "source and target are the same cluster: topics would be copied onto themselves"
             )
         create_checkpoint_topic(target, options.replication_factor)
@@ -158,7 +159,7 @@ class Mirror:
 
 
 class _Work:
-    """The parts of a round, but for Spark's."""
+    """The steps of a round, except the Spark tasks."""
 
     def __init__(
         self,
@@ -189,10 +190,10 @@ class _Work:
         )
 
     def refresh(self, *, is_first: bool = False) -> None:
-        """Follow topics, their settings, and groups."""
+        """Sync topics, their configs, and groups."""
         originals = self._topics.originals()
         self._here.refresh()
-        chosen = self._without_circles(list(originals), is_first=is_first)
+        chosen = self._without_cycles(list(originals), is_first=is_first)
         pairs = self._topics.follow({name: originals[name] for name in chosen})
         for name in sorted(pairs.keys() - self._state.pairs.keys()):
             self._tell({"event": "topic", "topic": name, "copy": pairs[name].target.name})
@@ -205,14 +206,14 @@ class _Work:
         self.follow_groups()
 
     def ends(self) -> dict[TopicPartition, int]:
-        """How far the originals are now."""
+        """Current end offsets of the source."""
         wanted = dict.fromkeys(self._state.positions, LATEST)
         return {
             each: found.offset for each, found in self._clusters.originals.offsets(wanted).items()
         }
 
     def tasks(self, limit: Mapping[TopicPartition, int] | None) -> list[CopyTask]:
-        """What is there to be copied, up to a limit if there is one."""
+        """Tasks for everything to copy, up to `limit`."""
         positions = self._state.positions
         # A topic may have been deleted since the limit was set.
         ends = (
@@ -249,8 +250,8 @@ class _Work:
             for slot, parts in by_task(ranges).items()
         ]
 
-    def note(self, copied: Iterable[Copied]) -> None:
-        """What a round has done."""
+    def record(self, copied: Iterable[Copied]) -> None:
+        """Record the results of a round."""
         counts = self._counts
         counts.rounds += 1
         state = self._state
@@ -292,9 +293,11 @@ class _Work:
         found = self._here.view.offsets(self._clusters.source_id, copy, pair)
         return None if found is None else (copy, found)
 
-    def _without_circles(self, topics: list[str], *, is_first: bool) -> list[str]:
-        """The topics that were not in the target before. Each is claimed first and judged then:
-        of two mirrors that begin at the same time in opposite directions one sees the other.
+    def _without_cycles(self, topics: list[str], *, is_first: bool) -> list[str]:
+        """Topics that did not come from the target cluster.
+
+        Each topic is claimed before the check: of two mirrors that start at the same time in
+        opposite directions, at least one sees the other's claim.
         """
         state, ids = self._state, self._clusters
         origins = self._there.refresh().paths
@@ -302,7 +305,7 @@ class _Work:
         paths = {
             self._options.naming.of_copy(topic): path_of_copy(origins.get(topic, ()), ids.source_id)
             for topic in new
-            if not goes_in_circles(origins.get(topic, ()), ids.target_id)
+            if not is_cycle(origins.get(topic, ()), ids.target_id)
         }
         known = self._here.view.paths
         write_paths(
@@ -311,23 +314,23 @@ class _Work:
         state.claimed.update(new)
         origins = self._there.refresh().paths
         for topic in topics:
-            if goes_in_circles(origins.get(topic, ()), ids.target_id):
-                self._leave_out(topic, is_first=is_first)
+            if is_cycle(origins.get(topic, ()), ids.target_id):
+                self._exclude(topic, is_first=is_first)
         return [topic for topic in topics if topic not in state.circular]
 
-    def _leave_out(self, topic: str, *, is_first: bool) -> None:
+    def _exclude(self, topic: str, *, is_first: bool) -> None:
         if is_first and not self._options.naming.prefix:
-            raise WouldGoInCircles(
-                f"{topic} has come from the target cluster, and would be copied back onto itself; "
-                "leave it out, or have copies named with a prefix"
+            raise MirrorCycle(
+                f"topic {topic} was copied from the target cluster and would be copied back onto "
+                "itself; exclude it, or use a prefix for copies"
             )
         if topic not in self._state.circular:
             self._state.circular.add(topic)
-            reason = "has come from the target cluster"
+            reason = "was copied from the target cluster"
             self._tell({"event": "left out", "topic": topic, "reason": reason})
 
     def _find_positions(self) -> None:
-        """Where partitions begin that were not seen before."""
+        """Look up positions of new partitions."""
         state = self._state
         found: dict[TopicPartition, tuple[TopicPartition, str]] = {}
         for name, pair in state.pairs.items():
@@ -339,7 +342,7 @@ class _Work:
         new = [each for each, (_, ids) in found.items() if state.pair_of.get(each) != ids]
         if new:
             self._look_up(new, found)
-        # Only now: a look that failed has to be taken again.
+        # Set last, so that a failed look-up is repeated.
         state.pair_of = {each: ids for each, (_, ids) in found.items()}
 
     def _look_up(
@@ -347,17 +350,17 @@ class _Work:
     ) -> None:
         state = self._state
         clusters = self._clusters
-        notes = clusters.copies.committed(
+        checkpoints = clusters.copies.committed(
             checkpoint_group(clusters.source_id), [found[each][0] for each in new]
         )
         earliest = clusters.originals.offsets(dict.fromkeys(new, EARLIEST))
         for each in new:
             copy, ids = found[each]
-            note = checkpoint_of(notes.get(copy), ids)
+            checkpoint = checkpoint_of(checkpoints.get(copy), ids)
             known = self._here.view.offsets(clusters.source_id, copy, ids)
             last = state.last_runs[each] = None if known is None else known.last
             state.positions[each] = max(
                 earliest[each].offset,
-                -1 if note is None else note.position,
+                -1 if checkpoint is None else checkpoint.position,
                 -1 if last is None else last.source_end,
             )

@@ -1,4 +1,4 @@
-"""What a user may ask of a mirror, checked before Spark is started."""
+"""Options of a mirror, validated before Spark starts."""
 
 import re
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ from headwater.spark.exceptions import InvalidOption
 from headwater.spark.sink.sink_options import Delivery
 
 _ALIAS: Final = re.compile(r"[a-zA-Z0-9_-]{1,100}")
-_NOT_TO_BE_SET: Final = {
-    "bootstrap.servers": "give the cluster as an argument",
-    "transactional.id": "each task has its own",
-    "group.id": "a mirror joins no group",
-    "compression.type": "batches keep the codec that they have",
+_RESERVED: Final = {
+    "bootstrap.servers": "pass the cluster as an argument",
+    "transactional.id": "each task sets its own",
+    "group.id": "a mirror does not join a group",
+    "compression.type": "batches keep their codec",
 }
-# A task works through its partitions as fast as it can, so answers may be large.
+# Tasks copy as fast as possible, so large responses pay off.
 _READING: Final = {
     "isolation.level": "read_committed",
     "max.partition.fetch.bytes": str(8 * 1024 * 1024),
@@ -35,21 +35,21 @@ _WRITING: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorOptions:
-    """One mirror."""
+    """Options of one mirror."""
 
     source: str
     target: str
     wanted: TopicFilter
     naming: Naming
     delivery: Delivery = Delivery.AT_LEAST_ONCE
-    # None follows no group.
+    # None: do not sync groups.
     groups: re.Pattern[str] | None = None
     replication_factor: int = -1
     refresh_ms: int = 5_000
     idle_ms: int = 500
     slice_ms: int = 5_000
     chunk_bytes: int = 32 * 1024 * 1024
-    # Of the consumer and of the producer, and how all other clients get in.
+    # Settings of the consumer and the producer; other clients use the shared ones, such as TLS.
     source_settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     target_settings: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -70,7 +70,7 @@ class MirrorOptions:
         return {**shared_settings(self.target_settings), "bootstrap.servers": self.target}
 
     def at_target(self) -> dict[str, str]:
-        """For reading notes; uncommitted ones are nobody's business."""
+        """Settings for reading checkpoints; only committed ones count."""
         return {**self.target_admin(), "isolation.level": "read_committed"}
 
 
@@ -91,19 +91,22 @@ def mirror_options(
     source_file: Mapping[str, str] | None = None,
     target_file: Mapping[str, str] | None = None,
 ) -> MirrorOptions:
-    """`InvalidSetting`, with the reason in one line, where something is wrong.
+    """Validate options; raises `InvalidSetting` with the reason in one line.
 
-    What files say is for all kinds of clients; what is of no use in a mirror is left out.
+    Settings files are shared by all kinds of clients, so settings that a mirror does not use are
+    ignored.
     """
     if not _ALIAS.fullmatch(alias):
-        raise InvalidOption(f"the name of a cluster has letters, digits, _ and -, not {alias}")
+        raise InvalidOption(
+            f"the alias of a cluster may have letters, digits, _ and -, not {alias}"
+        )
     if delivery not in {each.value for each in Delivery}:
         known = ", ".join(each.value for each in Delivery)
         raise InvalidOption(f"delivery must be one of {known}, not {delivery}")
     if refresh_s < 0:
-        raise InvalidOption(f"refresh must not be below 0, and is {refresh_s}")
+        raise InvalidOption(f"refresh must not be negative, is {refresh_s}")
     for settings in (source_settings or {}, target_settings or {}):
-        for name, reason in _NOT_TO_BE_SET.items():
+        for name, reason in _RESERVED.items():
             if name in settings:
                 raise InvalidOption(f"{name} cannot be set: {reason}")
     options = MirrorOptions(
@@ -119,11 +122,11 @@ def mirror_options(
         replication_factor=replication_factor,
         refresh_ms=int(refresh_s * 1000),
         source_settings={
-            **_served(consumer_part(source_file or {})),
+            **_without_reserved(consumer_part(source_file or {})),
             **(source_settings or {}),
         },
         target_settings={
-            **_served(producer_part(target_file or {})),
+            **_without_reserved(producer_part(target_file or {})),
             **(target_settings or {}),
         },
     )
@@ -132,12 +135,12 @@ def mirror_options(
     return options
 
 
-def _served(part: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in part.items() if name not in _NOT_TO_BE_SET}
+def _without_reserved(part: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in part.items() if name not in _RESERVED}
 
 
 def _pattern(name: str, text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise InvalidOption(f"{name} is no regular expression: {error}") from None
+        raise InvalidOption(f"{name} is not a regular expression: {error}") from None

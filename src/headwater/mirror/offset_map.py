@@ -1,14 +1,13 @@
-"""Which offset of a copy belongs to which offset of the original.
+"""Map offsets of a source partition to offsets of its copy.
 
-Both count up by one from record to record, but for what only one of the logs has: markers of
-transactions, holes of compaction, records that were aborted or copied twice. So the relation is a
-list of *runs*, in which both count alike. It is kept in a compacted topic, under keys that are used
-again: all of the last runs, and of the older ones ever fewer.
+Both count up by one per record, except for offsets that only one of the logs has: transaction
+markers, gaps of compaction, records that were aborted or copied twice. So the map is a list of
+*runs*, within which both count alike. Runs are stored in a compacted topic under keys that are
+reused: all recent runs are kept, and exponentially fewer of the older ones.
 
-What a reader would get wrong: an offset between two runs is not an error. It is translated to the
-end of the run before it, and a consumer there reads at most something twice, and misses nothing.
-And which run is later is not told by its number, but by where it lies in the copy, which only
-grows.
+Note: an offset between two runs is translated to the end of the previous run, so that a consumer
+may read some records twice but misses none. Runs are ordered by their target offset, which only
+grows, not by their number.
 """
 
 from bisect import bisect_right
@@ -17,13 +16,13 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 RECENT_RUNS: Final = 512
-_OLD_EVERY: Final = 64
-# More than that are thinned out: holes of compaction make many.
+_OLD_RUN_INTERVAL: Final = 64
+# Limit of runs per checkpoint; compaction can cause many gaps.
 RUNS_AT_ONCE: Final = 64
 
 
 class OffsetPair(NamedTuple):
-    """Records that lie together in both logs."""
+    """Consecutive records at these offsets in both logs."""
 
     source: int
     target: int
@@ -32,7 +31,7 @@ class OffsetPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The offsets from `source` on are those from `target` on, for `count` records.
+    """`count` records from offset `source` on are copied to offsets from `target` on.
 
     Runs of a partition are numbered, and a run that grows keeps its number.
     """
@@ -48,14 +47,14 @@ class Run:
 
 
 def latest(runs: Iterable[Run | None]) -> Run | None:
-    """The one that was written last, if there is any."""
+    """The run that was written last."""
     return max((run for run in runs if run is not None), key=_age, default=None)
 
 
-def runs_after(last: Run | None, places: Sequence[OffsetPair]) -> list[Run]:
-    """The runs that are new or have grown, now that records were copied to these places."""
-    merged = list(_merged(([] if last is None else [_place(last)]) + list(places)))
-    if last is not None and merged[0] == _place(last):
+def runs_after(last: Run | None, pairs: Sequence[OffsetPair]) -> list[Run]:
+    """Runs that are new or have grown after records were copied."""
+    merged = list(_merged(([] if last is None else [_pair(last)]) + list(pairs)))
+    if last is not None and merged[0] == _pair(last):
         first_number, found = last.number + 1, merged[1:]
     else:
         first_number, found = (0 if last is None else last.number), merged
@@ -66,19 +65,21 @@ def runs_after(last: Run | None, places: Sequence[OffsetPair]) -> list[Run]:
 
 
 def keys_of(number: int) -> list[str]:
-    """The keys under which a run is kept. Each is used again: one of many by the next runs, the
-    others, each half as often as the one before, by ever later ones.
+    """Keys under which a run is stored.
+
+    Recent keys are reused by the next `RECENT_RUNS` runs. The other keys are each reused half as
+    often as the one before.
     """
     keys = [f"recent-{number % RECENT_RUNS}"]
-    if number % _OLD_EVERY == 0:
-        rank = number // _OLD_EVERY
+    if number % _OLD_RUN_INTERVAL == 0:
+        rank = number // _OLD_RUN_INTERVAL
         keys.append(f"old-{(rank & -rank).bit_length()}")
     return keys
 
 
 @dataclass(slots=True)
 class MirrorOffsetMap:
-    """The runs of one partition, as far as they are known."""
+    """The known runs of one partition."""
 
     _by_key: dict[str, Run] = field(default_factory=dict)
     _runs: list[Run] | None = None
@@ -92,20 +93,21 @@ class MirrorOffsetMap:
         return latest(self._by_key.values())
 
     def translated(self, offset: int) -> int | None:
-        """Where the copy goes on for whoever has read the original up to an offset.
+        """Translate a consumer's position in the source partition to the copy.
 
-        None if it is before all that is known.
+        None if it is before all known runs.
         """
         runs = self._ordered()
-        place = bisect_right(runs, offset, key=lambda run: run.source)
-        if place == 0:
+        index = bisect_right(runs, offset, key=lambda run: run.source)
+        if index == 0:
             return None
-        run = runs[place - 1]
+        run = runs[index - 1]
         return run.target + min(offset - run.source, run.count)
 
     def _ordered(self) -> list[Run]:
-        """By their offsets in the original. Of those that begin at the same one the latest counts:
-        it may be there as it was before it grew, and records may have been copied twice.
+        """Runs by source offset. Of several with the same start, the latest counts.
+
+        There can be several: from before a run grew, or because records were copied twice.
         """
         if self._runs is None:
             by_source = {run.source: run for run in sorted(self._by_key.values(), key=_age)}
@@ -117,13 +119,13 @@ def _age(run: Run) -> tuple[int, int, int]:
     return run.target, run.source, run.count
 
 
-def _place(run: Run) -> OffsetPair:
+def _pair(run: Run) -> OffsetPair:
     return OffsetPair(run.source, run.target, run.count)
 
 
-def _merged(places: Iterable[OffsetPair]) -> Iterator[OffsetPair]:
+def _merged(pairs: Iterable[OffsetPair]) -> Iterator[OffsetPair]:
     open_: OffsetPair | None = None
-    for each in places:
+    for each in pairs:
         if (
             open_ is not None
             and each.source == open_.source + open_.records
@@ -138,9 +140,9 @@ def _merged(places: Iterable[OffsetPair]) -> Iterator[OffsetPair]:
         yield open_
 
 
-def _thinned(places: Sequence[OffsetPair]) -> list[OffsetPair]:
-    """Some of them, evenly, the first and the last among them."""
-    if len(places) <= RUNS_AT_ONCE:
-        return list(places)
-    last = len(places) - 1
-    return [places[number * last // (RUNS_AT_ONCE - 1)] for number in range(RUNS_AT_ONCE)]
+def _thinned(pairs: Sequence[OffsetPair]) -> list[OffsetPair]:
+    """Select evenly, including the first and the last one."""
+    if len(pairs) <= RUNS_AT_ONCE:
+        return list(pairs)
+    last = len(pairs) - 1
+    return [pairs[number * last // (RUNS_AT_ONCE - 1)] for number in range(RUNS_AT_ONCE)]

@@ -1,11 +1,11 @@
-"""What a task does: copies ranges of partitions, batch by batch, and notes how far it is.
+"""Copy ranges of partitions batch by batch, and commit checkpoints.
 
-Records go out in *chunks*. After each the task notes where it is, and in which places the records
-lie; exactly once means that chunk and notes are one transaction. The time of a task is limited, and
-it may stop before the end of its ranges: the notes say where the next one goes on.
+Records are sent in *chunks*. After each chunk the task commits a checkpoint and the offsets of the
+copied records; with exactly-once delivery, chunk and checkpoint are one transaction. A task's time
+is limited, so it may stop before the end of its ranges; the next task continues at the checkpoints.
 
-What a reader would get wrong: where to begin is asked after the transactional id was taken over,
-and not before. Only then is it certain that no former task writes another note.
+Note: the checkpoint is read after `init_transactions`, never before. Only then is it certain that
+no earlier task can commit another one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,27 +32,27 @@ from headwater.records.batch_header import BatchHeader, read_header
 from headwater.spark.source.topic_offsets import EARLIEST
 
 
-class Placed(Protocol):
-    """Where a record lies."""
+class Acknowledged(Protocol):
+    """A record with an offset."""
 
     @property
     def offset(self) -> int: ...
 
 
-class PendingCopy(Protocol):
-    """What becomes of a batch that was sent."""
+class PendingSend(Protocol):
+    """The future of a sent batch."""
 
-    def result(self, timeout: float | None = None) -> Placed:
-        """Wait until it is acknowledged, or raise why not."""
+    def result(self, timeout: float | None = None) -> Acknowledged:
+        """Wait until it is acknowledged, or raise the error."""
 
 
 class BatchSender(Protocol):
     """The part of `client.Producer` that is used here."""
 
-    def send_batch(self, topic: str, partition: int, batch: bytearray) -> PendingCopy: ...
+    def send_batch(self, topic: str, partition: int, batch: bytearray) -> PendingSend: ...
     def send(
         self, topic: str, value: bytes, key: bytes, partition: int | None = None
-    ) -> PendingCopy: ...
+    ) -> PendingSend: ...
     def init_transactions(self) -> None: ...
     def begin_transaction(self) -> None: ...
     def send_offsets_to_transaction(
@@ -63,7 +63,7 @@ class BatchSender(Protocol):
 
 
 class BatchSource(Protocol):
-    """The part of `RangeReader` that reads the original."""
+    """The part of `OffsetRangeReader` that reads the source."""
 
     def read(self, partition: TopicPartition, start: int, end: int) -> Iterator[FetchedBatches]: ...
     def offsets(
@@ -72,7 +72,7 @@ class BatchSource(Protocol):
 
 
 class CheckpointWriter(Protocol):
-    """The part of `RangeReader` that has to do with groups, of the cluster with the copies."""
+    """The part of `OffsetRangeReader` that reads and commits group offsets in the target."""
 
     def committed(
         self, group_id: str, partitions: Iterable[TopicPartition]
@@ -84,7 +84,7 @@ class CheckpointWriter(Protocol):
 
 @dataclass(slots=True)
 class _PartitionCopy:
-    """One partition on its way."""
+    """Progress of one partition."""
 
     range: CopyRange
     position: int
@@ -92,23 +92,23 @@ class _PartitionCopy:
     records: int = 0
     size_bytes: int = 0
     lost: int = 0
-    # Of the chunk that is open: what was sent, with the offsets that it had.
-    sent: list[tuple[BatchHeader, int, int, PendingCopy]] = field(default_factory=list)
+    # Batches of the open chunk with their source offsets.
+    sent: list[tuple[BatchHeader, int, int, PendingSend]] = field(default_factory=list)
 
-    def places(self) -> Iterator[OffsetPair]:
-        """Where the records of the chunk lie, once all are acknowledged."""
+    def pairs(self) -> Iterator[OffsetPair]:
+        """Source and target offsets of the chunk's records, once they are acknowledged."""
         for header, first_offset, count, sending in self.sent:
             target = sending.result().offset
             if is_dense(header):
                 yield OffsetPair(first_offset, target, count)
             else:
-                # Within it offsets do not count alike, so only its beginning and end are known.
+                # The batch has gaps, so only its first and next offset can be mapped.
                 yield OffsetPair(first_offset, target, 0)
                 yield OffsetPair(header.next_offset, target + count, 0)
 
 
 class PartitionCopy:
-    """One task's work. `steady_ms` is a clock that never goes back."""
+    """Run one task. `steady_ms` is a monotonic clock."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class PartitionCopy:
         *,
         source: BatchSource,
         producer: BatchSender,
-        notebook: CheckpointWriter,
+        checkpoints: CheckpointWriter,
         is_exactly_once: bool,
         chunk_bytes: int,
         slice_ms: int,
@@ -126,7 +126,7 @@ class PartitionCopy:
         self._group = checkpoint_group(source_cluster)
         self._source = source
         self._producer = producer
-        self._notebook = notebook
+        self._checkpoints = checkpoints
         self._is_exactly_once = is_exactly_once
         self._chunk_limit_bytes = chunk_bytes
         self._slice_ms = slice_ms
@@ -136,10 +136,10 @@ class PartitionCopy:
         self._is_open = False
 
     def run(self, ranges: Iterable[CopyRange]) -> list[Copied]:
-        """Copy until all is copied, or the time is over."""
+        """Copy until the ranges are complete or the time is up."""
         if self._is_exactly_once:
             self._producer.init_transactions()
-        copies = self._begun(list(ranges))
+        copies = self._started(list(ranges))
         until_ms = self._steady_ms() + self._slice_ms
         try:
             for copy in copies:
@@ -162,14 +162,16 @@ class PartitionCopy:
             for copy in copies
         ]
 
-    def _begun(self, ranges: list[CopyRange]) -> list[_PartitionCopy]:
-        noted = self._notebook.committed(self._group, [each.target for each in ranges])
+    def _started(self, ranges: list[CopyRange]) -> list[_PartitionCopy]:
+        committed = self._checkpoints.committed(self._group, [each.target for each in ranges])
         copies = []
         for each in ranges:
-            # A partition that was idle for long has no note any more, but still has its runs.
-            note = checkpoint_of(noted.get(each.target), each.pair) or MirrorCheckpoint(position=-1)
-            last_run = latest([each.last_run, note.last_run])
-            copies.append(_PartitionCopy(each, max(each.start, note.position), last_run))
+            # The checkpoint of a long idle partition may have expired, but its runs have not.
+            checkpoint = checkpoint_of(committed.get(each.target), each.pair) or MirrorCheckpoint(
+                position=-1
+            )
+            last_run = latest([each.last_run, checkpoint.last_run])
+            copies.append(_PartitionCopy(each, max(each.start, checkpoint.position), last_run))
         return copies
 
     def _copy(self, copy: _PartitionCopy, until_ms: int) -> None:
@@ -181,10 +183,10 @@ class PartitionCopy:
                         return
                 return
             except OffsetOutOfRange as error:
-                self._skip_what_is_gone(copy, error)
+                self._skip_deleted(copy, error)
 
-    def _skip_what_is_gone(self, copy: _PartitionCopy, error: OffsetOutOfRange) -> None:
-        """Retention was faster."""
+    def _skip_deleted(self, copy: _PartitionCopy, error: OffsetOutOfRange) -> None:
+        """Skip records that retention deleted before they were copied."""
         partition = copy.range.source
         earliest = self._source.offsets({partition: EARLIEST})[partition].offset
         if earliest <= copy.position:
@@ -215,14 +217,14 @@ class PartitionCopy:
         self._chunk_bytes += size_bytes
 
     def _close_chunk(self) -> None:
-        """Wait until all has arrived, and write down that it has."""
+        """Wait for acknowledgements, then commit the checkpoint."""
         if not self._is_open:
             return
-        notes = {}
-        written: list[PendingCopy] = []
+        offsets = {}
+        written: list[PendingSend] = []
         for target, copy in self._touched.items():
             pair = copy.range.pair
-            runs = runs_after(copy.last_run, list(copy.places()))
+            runs = runs_after(copy.last_run, list(copy.pairs()))
             for run in runs:
                 written += [
                     self._producer.send(REGISTRY, value, key, partition=0)
@@ -230,16 +232,16 @@ class PartitionCopy:
                 ]
             copy.last_run = runs[-1] if runs else copy.last_run
             copy.sent.clear()
-            notes[target] = committed_form(
+            offsets[target] = committed_form(
                 MirrorCheckpoint(position=copy.position, last_run=copy.last_run), pair
             )
         for each in written:
             each.result()
         if self._is_exactly_once:
-            self._producer.send_offsets_to_transaction(notes, self._group)
+            self._producer.send_offsets_to_transaction(offsets, self._group)
             self._producer.commit_transaction()
         else:
-            self._notebook.commit(self._group, notes)
+            self._checkpoints.commit(self._group, offsets)
         self._touched.clear()
         self._chunk_bytes = 0
         self._is_open = False
@@ -250,5 +252,5 @@ class PartitionCopy:
         try:
             self._producer.abort_transaction()
         except KafkaError:
-            # Fenced, or out of reach: the next task has the coordinator do it.
+            # Fenced or unreachable: the next task's InitProducerId aborts the transaction.
             return

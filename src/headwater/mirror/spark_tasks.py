@@ -1,8 +1,8 @@
-"""Has Spark run the tasks of a mirror."""
+"""Run a mirror's tasks on Spark."""
 
 from typing import TYPE_CHECKING
 
-# It has no types, and Spark lets its errors through.
+# py4j has no type hints, and PySpark raises its errors directly.
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class SparkTasks:
-    """Runs tasks in a session's workers, each as often as the session tries a task again."""
+    """Run tasks in Spark workers, with the session's retries."""
 
     def __init__(self, spark: "SparkSession") -> None:
         self._context = spark.sparkContext
 
     def __call__(self, tasks: list[CopyTask]) -> list[Copied]:
         try:
-            # A partition of Spark's for each task, or some would wait for others.
+            # One Spark partition per task, so that no task waits for another.
             copied = self._context.parallelize(tasks, len(tasks)).map(run_task).collect()
         except (PySparkException, Py4JError) as error:
             raise TasksFailed(_reason(str(error))) from error
@@ -29,7 +29,7 @@ class SparkTasks:
 
 
 def _reason(text: str) -> str:
-    """The line of a worker's stack that says what went wrong."""
+    """The line of a worker's stack trace with the error."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith("headwater.")]
-    return told[-1] if told else (lines[-1] if lines else "Spark gave no reason")
+    errors = [line for line in lines if line.startswith("headwater.")]
+    return errors[-1] if errors else (lines[-1] if lines else "Spark reported no reason")

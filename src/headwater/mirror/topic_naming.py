@@ -1,8 +1,8 @@
-"""What a topic is called where it is copied to, which topics are copied, and which must not be.
+"""Names of copied topics, topic filters, and cycle detection.
 
-Two mirrors in opposite directions would copy their own copies for ever. Batches are not opened, so
-records cannot carry where they came from; topics can. The cluster that is written to keeps for each
-copied topic the clusters that it has passed (its *path*), and no topic goes where it has been.
+Two mirrors in opposite directions would copy their own copies forever. Batches are not decoded, so
+records cannot carry their origin, but topics can: the target cluster stores for each copied topic
+the clusters that it has passed (its *path*), and no topic is copied to a cluster in its path.
 """
 
 import re
@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-# Topics of machinery. MirrorMaker leaves out the same, and so never copies our own either.
+# Internal topics. MirrorMaker excludes the same ones, and hence never copies Headwater's either.
 INTERNAL: Final = re.compile(r"__.*|.*[-.](internal|replica)")
-# Groups of passers-by and of machinery, which have no use for offsets elsewhere.
-PASSING_GROUPS: Final = re.compile(r"console-consumer-.*|connect-.*|__.*|headwater-mirror\..*")
+# Temporary and internal groups, whose offsets are not synced.
+EXCLUDED_GROUPS: Final = re.compile(r"console-consumer-.*|connect-.*|__.*|headwater-mirror\..*")
 
 _TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -22,10 +22,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naming:
-    """Copies are called like the original, after a prefix that names its cluster, if there is one.
-
-    An empty prefix keeps the names as they are.
-    """
+    """Copies are named `<prefix><topic>`; with an empty prefix they keep their names."""
 
     prefix: str
 
@@ -33,13 +30,13 @@ class Naming:
         return f"{self.prefix}{topic}"
 
     def is_possible(self, topic: str) -> bool:
-        """Whether a copy could be called that; a prefix may make a name too long."""
+        """Whether the copy's name is valid; a prefix may make it too long."""
         return _TOPIC_NAME.fullmatch(self.of_copy(topic)) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFilter:
-    """Which topics a user means."""
+    """Topics that a user selected."""
 
     topics: re.Pattern[str]
     exclude: re.Pattern[str] | None = None
@@ -51,10 +48,10 @@ class TopicFilter:
 
 
 def path_of_copy(path: Sequence[str], source_cluster: str) -> Path:
-    """The clusters that the copy of a topic has passed, given those of the original."""
+    """The path of a copy, given the path of its source topic."""
     return (*path, source_cluster)
 
 
-def goes_in_circles(path: Sequence[str], target_cluster: str) -> bool:
-    """Whether a topic with such a path would come back to where it was."""
+def is_cycle(path: Sequence[str], target_cluster: str) -> bool:
+    """Whether the topic has already been in the target cluster."""
     return target_cluster in path

@@ -1,8 +1,7 @@
-"""Keeps the copies' topics like the originals: new ones, more partitions, other settings.
+"""Sync topics to the target cluster: new topics, partition counts and configs.
 
-What changes are needed is decided from two descriptions; `TopicSync` carries them out. What a
-reader would get wrong: settings that only make sense where the topic is are left alone, and so is
-the type of timestamps. A copy under append time would show when it was copied.
+Note: configs that only make sense in the source cluster are not synced, nor is
+`message.timestamp.type`: with LogAppendTime a copy would show when it was copied.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,8 +14,8 @@ from headwater.client.errors import SomeFailed, TopicAlreadyExists, UnknownTopic
 from headwater.common.config_types import ConfigSource
 from headwater.mirror.topic_naming import Naming, TopicFilter
 
-# Kafka's mirror leaves out the same.
-LEFT_OUT: Final = frozenset(
+# MirrorMaker's DefaultConfigPropertyFilter excludes the same ones.
+EXCLUDED_CONFIGS: Final = frozenset(
     {
         "follower.replication.throttled.replicas",
         "leader.replication.throttled.replicas",
@@ -30,7 +29,7 @@ LEFT_OUT: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPair:
-    """An original and its copy."""
+    """A source topic and its copy."""
 
     source: TopicDescription
     target: TopicDescription
@@ -42,7 +41,7 @@ class TopicPair:
 
 @dataclass(slots=True)
 class TopicSync:
-    """Carries out what is needed. Both clients are somebody else's to close."""
+    """Sync topics between two clusters. The caller closes both clients."""
 
     source: Admin
     target: Admin
@@ -51,12 +50,12 @@ class TopicSync:
     replication_factor: int = -1
 
     def originals(self) -> dict[str, TopicDescription]:
-        """The topics that are to be copied, as they are now."""
+        """The topics to copy, as they are now."""
         names = [name for name in self.source.list_topics() if self.wanted.has(name)]
         return _described(self.source, [each for each in names if self.naming.is_possible(each)])
 
     def follow(self, originals: Mapping[str, TopicDescription]) -> dict[str, TopicPair]:
-        """Make and grow the topics of the copies. The answer has all, by the originals' names."""
+        """Create and extend the copies; return all pairs by source topic."""
         names = {name: self.naming.of_copy(name) for name in originals}
         there = set(self.target.list_topics())
         missing = [name for name in originals if names[name] not in there]
@@ -90,7 +89,7 @@ class TopicSync:
         }
 
     def follow_settings(self, pairs: Mapping[str, TopicPair]) -> dict[str, dict[str, str | None]]:
-        """Bring the settings of copies in line; the answer has what was changed, by their names."""
+        """Sync configs; return the changes by copy."""
         if not pairs:
             return {}
         originals = self._settings_of(self.source, list(pairs))
@@ -126,18 +125,18 @@ class TopicSync:
 
 
 def followed(entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
-    """The settings that were made for a topic itself, as far as they are followed."""
+    """Configs that are set on the topic itself, without `EXCLUDED_CONFIGS`."""
     return {
         name: entry.value
         for name, entry in entries.items()
         if entry.source == ConfigSource.TOPIC_CONFIG
         and entry.value is not None
-        and name not in LEFT_OUT
+        and name not in EXCLUDED_CONFIGS
     }
 
 
 def setting_changes(original: Mapping[str, str], copy: Mapping[str, str]) -> dict[str, str | None]:
-    """What makes the settings of a copy those of the original; None goes back to the default."""
+    """Changes that make a copy's configs equal to the source's; None removes a config."""
     changes: dict[str, str | None] = {
         name: value for name, value in original.items() if copy.get(name) != value
     }
@@ -145,7 +144,7 @@ def setting_changes(original: Mapping[str, str], copy: Mapping[str, str]) -> dic
 
 
 def _described(admin: Admin, names: Iterable[str]) -> dict[str, TopicDescription]:
-    """Topics that are there; one that was deleted just now is left out."""
+    """Describe topics, omitting topics that were just deleted."""
     chosen = list(names)
     if not chosen:
         return {}

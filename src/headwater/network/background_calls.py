@@ -1,7 +1,7 @@
-"""Work that waits for others, off the loop: one thread for each errand, gone when it is back.
+"""Run blocking calls on a thread and call back on the event loop.
 
-What a reader would get wrong: nothing here bounds how many are under way. Whoever sends one sends
-the next when it has come back.
+Note: the number of concurrent calls is not bounded here; callers wait for one call before they
+start the next.
 """
 
 import asyncio
@@ -12,7 +12,9 @@ T = TypeVar("T")
 
 
 class BackgroundCalls(Protocol):
-    """Runs a job elsewhere, then calls back on the loop: a port, so that tests need no threads."""
+    """Runs a job on a thread, then calls back on the loop. A protocol, so that tests need no
+    threads.
+    """
 
     def __call__(
         self,
@@ -29,14 +31,14 @@ def run_in_thread(
     then: Callable[[T], None],
     otherwise: Callable[[BaseException], None],
 ) -> None:
-    """`BackgroundCalls` of the loop that runs. What comes back after its end is dropped."""
+    """`BackgroundCalls` for the running loop. Results that arrive after its end are dropped."""
     from concurrent.futures import ThreadPoolExecutor
 
-    pool = ThreadPoolExecutor(1, thread_name_prefix="headwater-errand")
-    purpose = asyncio.get_running_loop().run_in_executor(pool, job)
+    pool = ThreadPoolExecutor(1, thread_name_prefix="headwater-background")
+    future = asyncio.get_running_loop().run_in_executor(pool, job)
     pool.shutdown(wait=False)
 
-    def back(done: asyncio.Future[T]) -> None:
+    def complete(done: asyncio.Future[T]) -> None:
         if done.cancelled():
             return
         error = done.exception()
@@ -45,4 +47,4 @@ def run_in_thread(
         else:
             otherwise(error)
 
-    purpose.add_done_callback(back)
+    future.add_done_callback(complete)

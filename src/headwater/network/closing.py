@@ -1,11 +1,12 @@
-"""Connections that we end although the peer would go on: a broker that stops, a login refused.
+"""Close connections without losing the last responses.
 
-What a reader would get wrong: closing at once would undo the answers that were sent last. A peer
-that still sends gets a reset then, gives up the connection, and never reads what had arrived; a
-producer sends again what is in the log already. So we end our direction only, and throw away what
-still comes, until the peer has read our end and hangs up, or nobody is patient any longer. Until
-then it counts among the connections of its address: else strangers, who need only fail to log in,
-could keep any number of descriptors.
+Used when this side closes: the broker stops, or authentication failed. Closing a socket while the
+peer still sends makes the kernel reset the connection, and the peer may never read the last
+responses; a producer would send again what is in the log already. So only our direction is shut
+down, and received bytes are discarded until the peer closes or a timeout passes.
+
+Until then the connection counts for its address: otherwise clients that fail authentication could
+hold any number of file descriptors.
 """
 
 from collections.abc import Callable
@@ -21,18 +22,18 @@ from headwater.network.transport_layer import TransportLayer
 _ROOM_BYTES = 65_536
 
 PATIENCE_MS: Final = 5_000
-"""Whoever has not hung up by then does not want to."""
+"""Connections that the peer has not closed by then are closed."""
 
 
-class _Parting(NamedTuple):
+class _Closing(NamedTuple):
     address: ClientAddress
     since_ms: int
 
 
 class ClosingConnections:
-    """Channels that have nothing more to say, in the order in which they came.
+    """Channels that are shut down for sending, in order.
 
-    `close` ends each of them, once, and `emptied` is called after the last.
+    `close` closes each of them, once, and `emptied` is called after the last.
     """
 
     def __init__(
@@ -48,30 +49,30 @@ class ClosingConnections:
         self._close = close
         self._emptied = emptied
         self._room = memoryview(bytearray(_ROOM_BYTES))
-        self._channels: dict[TransportLayer, _Parting] = {}
+        self._channels: dict[TransportLayer, _Closing] = {}
 
     def __len__(self) -> int:
         return len(self._channels)
 
     def part(self, channel: TransportLayer, address: ClientAddress) -> None:
-        """Take over a channel on which everything was sent, and see it to its end."""
+        """Take over a channel on which everything was sent, and close it later."""
         try:
             channel.end_sending()
         except ConnectionLost:
             self._close(channel, address)
             return
-        self._channels[channel] = _Parting(address, self._clock.now_ms)
+        self._channels[channel] = _Closing(address, self._clock.now_ms)
         self._loop.add_reader(channel.fileno(), partial(self._discard, channel))
 
     def sweep(self, now_ms: int) -> None:
-        """Time has passed: whoever stays too long is closed."""
-        for channel, parting in list(self._channels.items()):
-            if now_ms - parting.since_ms < PATIENCE_MS:
+        """Close channels whose peer took too long."""
+        for channel, closing in list(self._channels.items()):
+            if now_ms - closing.since_ms < PATIENCE_MS:
                 return
             self._end(channel)
 
     def close(self) -> None:
-        """Wait for nobody any longer."""
+        """Close all channels now."""
         for channel in list(self._channels):
             self._end(channel)
 

@@ -1,13 +1,12 @@
-"""One accepted connection: frames in, answers out, in order.
+"""One accepted connection: receives requests, sends responses in order.
 
-What a reader would get wrong: nothing here is called from within itself. An answer, whoever gives
-it, only notes what is to be done; serving and sending happen in `_serve_and_send`, which only the
-loop calls. All that is answered within one turn of the loop leaves together, and where many
-connections wait for that turn, all of them are served before the answers of any leave. Whose the
-bytes of a frame are is written in `headwater.network.request_service`.
+Note: nothing here is re-entrant. A response only records what is to be done; serving and sending
+happen in `_serve_and_send`, which only the loop calls. All responses of one iteration of the loop
+are sent together, and where many connections are ready in that iteration, all of them are served
+before any response is sent. `headwater.network.request_service` says how long a frame is valid.
 
-How much of the loop's time a connection gets is decided by `fair_queue`: each entry
-from the loop asks it first, and is charged for the time that it took.
+`fair_queue` decides how much of the loop's time a connection gets: each callback of the loop asks
+it first, and is charged for the time it took.
 """
 
 import logging
@@ -30,8 +29,8 @@ from headwater.network.response_batching import ResponseBatching
 from headwater.network.send_queue import SendQueue, release, size_of
 from headwater.network.transport_layer import TransportLayer
 
-# What one connection may do before the loop turns to the others. A consumer asks for a mebibyte of
-# a partition, and that with all around it shall not need another turn.
+# Limits of one connection per iteration of the loop. A consumer fetches a mebibyte per partition,
+# which should be sent in one iteration.
 _SENT_BYTES_PER_TURN = 1_114_112
 _FRAMES_PER_TURN = 64
 _RECEIVES_PER_TURN = 16
@@ -48,23 +47,23 @@ class ConnectionContext:
     service: Service
     inflight_bytes: InflightBytes
     clock: CoarseClock
-    # Those that want to hear of the next sweep: they are muted, or their buffers have grown.
+    # Connections to visit in the next sweep: they are muted, or their buffers have grown.
     attentive: "dict[Connection, None]"
-    # Called once for each connection that has ended, before the service hears of it.
+    # Called once for each closed connection, before the service is notified.
     departed: "Callable[[Connection], None]"
-    # Whether many connections wait for this turn of the loop; then their answers leave together.
+    # Whether many connections are ready in this iteration; then their responses are sent together.
     is_crowded: Callable[[], bool]
     response_batching: ResponseBatching
     fair_queue: FairQueue
     complaints: Complaints
-    # Both take over the channel of a connection that has ended: one closes it, the other waits
-    # for the peer to do so. Until it is closed its peer counts as connected.
+    # Both take over the channel of a closed connection: one closes it, the other waits for the peer
+    # to do so. Until it is closed it counts as connected.
     close: Callable[[TransportLayer, ClientAddress], None]
     part: Callable[[TransportLayer, ClientAddress], None]
 
 
 class Connection:
-    """See the module. For the loop's thread only."""
+    """One accepted connection. Only for the loop's thread."""
 
     __slots__ = (
         "_attentive",
@@ -104,35 +103,41 @@ class Connection:
         "_wants_to_read",
         "active_ms",
         "address",
+        "first_tag_ns",
         "is_closed",
         "muted_until_ms",
         "requester",
+        "since_ms",
         "tag_ns",
     )
 
     def __init__(
-        self, channel: TransportLayer, address: ClientAddress, surroundings: ConnectionContext
+        self,
+        channel: TransportLayer,
+        address: ClientAddress,
+        context: ConnectionContext,
+        listener_tag_ns: int = 0,
     ) -> None:
-        settings = surroundings.settings
+        settings = context.settings
         self.address = address
         self.requester = Requester(ANONYMOUS, address.peer_host)
-        self.active_ms = surroundings.clock.now_ms
+        self.active_ms = self.since_ms = context.clock.now_ms
         self.muted_until_ms: int | None = None
         self.is_closed = False
         self._channel = channel
         self._fd = channel.fileno()
-        self._loop = surroundings.loop
-        self._service = surroundings.service
-        self._inflight_bytes = surroundings.inflight_bytes
-        self._clock = surroundings.clock
-        self._attentive = surroundings.attentive
-        self._departed = surroundings.departed
-        self._is_crowded = surroundings.is_crowded
-        self._response_batching = surroundings.response_batching
-        self._fair = surroundings.fair_queue
-        self._complaints = surroundings.complaints
-        self._close_channel = surroundings.close
-        self._part = surroundings.part
+        self._loop = context.loop
+        self._service = context.service
+        self._inflight_bytes = context.inflight_bytes
+        self._clock = context.clock
+        self._attentive = context.attentive
+        self._departed = context.departed
+        self._is_crowded = context.is_crowded
+        self._response_batching = context.response_batching
+        self._fair = context.fair_queue
+        self._complaints = context.complaints
+        self._close_channel = context.close
+        self._part = context.part
         self._requests_limit = settings.headwater_connection_requests_max
         self._unsent_limit_bytes = settings.headwater_connection_unsent_bytes_max
         self._buffer = ReceiveBuffer(settings.socket_request_max_bytes)
@@ -140,15 +145,15 @@ class Connection:
         self._slots: deque[ReplySlot] = deque()
         self._held_by: ReplySlot | None = None
         self._steps: Iterator[None] | None = None
-        # Of the request that is answered in steps: to be taken from the account, and taken.
+        # Size of the request that is answered in steps: still to be reserved, and reserved.
         self._awaited_stepwise_bytes = 0
         self._stepwise_bytes = 0
-        # In the queue's virtual time, and until when this turn lasts.
-        self.tag_ns = self._fair.first_tag_ns
+        # In the queue's virtual time: at the start, and now. Then when this turn ends.
+        self.first_tag_ns = self.tag_ns = context.fair_queue.first_tag_ns(listener_tag_ns)
         self._until_ns = 0
         self._wants_to_read = False
         self._is_queued = False
-        # Whether this turn ended before there was nothing left to do.
+        # Whether this turn ended with work left.
         self._has_more = False
         self._blocked_bytes = 0
         self._reserved_bytes = 0
@@ -166,7 +171,7 @@ class Connection:
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes of answers that have not left, those that wait for an earlier one included."""
+        """Unsent bytes of responses, including responses that wait for an earlier one."""
         return self._queue.size_bytes + self._blocked_bytes
 
     @property
@@ -176,52 +181,52 @@ class Connection:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is owed to the peer that could still come."""
+        """Whether there are no unanswered requests."""
         return not self._slots
 
     def mute(self, until_ms: int) -> None:
-        """Serve and read nothing before `sweep` or `unmute` is told of that time.
+        """Serve and read nothing until `sweep` or `unmute` is called after that time.
 
-        Answers still leave.
+        Responses are still sent.
         """
         if not self.is_closed:
             self.muted_until_ms = max(until_ms, self.muted_until_ms or until_ms)
             self._attentive[self] = None
 
     def unmute(self, now_ms: int) -> None:
-        """Speak again, if the time is over."""
+        """Serve again, if the time has passed."""
         if self.muted_until_ms is not None and now_ms >= self.muted_until_ms:
             self.muted_until_ms = None
             self._proceed_soon()
 
     def guard(self, service: Service, *, frame_limit_bytes: int) -> None:
-        """Have another service serve it from now on, and frames up to that size only."""
+        """Let another service serve this connection, with this limit of the frame size."""
         self._service = service
         self._buffer.limit_frames(frame_limit_bytes)
 
     def sweep(self, now_ms: int) -> None:
-        """Time has passed: what was muted speaks again, memory that nobody used is given back."""
+        """Unmute when it is time, and release unused memory."""
         self.unmute(now_ms)
-        # Whoever was active since the last sweep, when the clock was set, will need it again.
+        # A connection that was active since the last sweep will need its buffer again.
         if self.active_ms < self._clock.now_ms:
             self._trim()
         if self.muted_until_ms is None and self._buffer.capacity_bytes <= SMALL_BYTES:
             self._attentive.pop(self, None)
 
     def leave(self) -> None:
-        """Take no further request; close when all answers are sent."""
+        """Accept no further requests; close when all responses are sent."""
         self._is_leaving = True
         self._proceed_soon()
 
     def close(self) -> None:
-        """End it now, whatever is under way. May be called again."""
+        """Close the connection now. Idempotent."""
         self._end(self._close_channel)
 
     def _end(self, part: Callable[[TransportLayer, ClientAddress], None]) -> None:
         if self.is_closed:
             return
         self.is_closed = True
-        # Before the descriptor is closed: its number may be another connection's a moment later.
+        # Before the descriptor is closed: its number may be reused by another connection at once.
         self._loop.remove_reader(self._fd)
         self._loop.remove_writer(self._fd)
         part(self._channel, self.address)
@@ -243,10 +248,10 @@ class Connection:
             self._departed(self)
             self._service.closed(self)
 
-    # What slots tell.
+    # Callbacks of slots.
 
     def note_answer(self, slot: ReplySlot) -> None:
-        """Called by the slot: it has been answered."""
+        """The slot has a response."""
         parts = slot.parts
         assert parts is not None
         if self.is_closed:
@@ -265,13 +270,13 @@ class Connection:
         self._proceed_soon()
 
     def note_hold(self, slot: ReplySlot) -> None:
-        """Called by the slot: nothing is to be served beside it."""
+        """Serve no other request until the slot has a response."""
         if slot.parts is None:
             self._held_by = slot
 
     def note_steps(self, slot: ReplySlot, steps: Iterator[None], size_bytes: int) -> None:
-        """Called by the slot: its answer takes these steps."""
-        assert self._steps is None, "one request at a time is answered in steps"
+        """The slot's response needs these steps, after the current ones if there are any."""
+        assert self._steps is None or slot is self._held_by, "one request at a time has steps"
         if not self.is_closed:
             self.note_hold(slot)
             self._steps = steps
@@ -280,7 +285,7 @@ class Connection:
             self._proceed_soon()
 
     def _unblock(self) -> None:
-        """Pass on the answers that waited only for the one before them."""
+        """Queue the responses that only waited for the one before them."""
         slots = self._slots
         answered = 1
         while slots and (parts := slots[0].parts) is not None:
@@ -288,17 +293,17 @@ class Connection:
             self._queue.put(parts)
             slots.popleft()
             answered += 1
-        # One request of each connection is not counted, and the last one here was that one.
+        # The first request of each connection is not counted, and the last one here was that one.
         self._inflight_bytes.overlapping_requests.give_back(answered if slots else answered - 1)
 
-    # What the loop tells.
+    # Callbacks of the loop.
 
     def _on_readable(self) -> None:
         if self._is_queued or self._is_scheduled or self.is_closed:
-            # What has come before is served first; the loop will tell again.
+            # Earlier requests are served first; the loop will call again.
             return
         if self._fair.admits(self):
-            self._guard(self._read)
+            self._run_step(self._read)
         else:
             self._is_queued = self._wants_to_read = True
 
@@ -307,39 +312,39 @@ class Connection:
         if self._is_queued:
             return
         if self._fair.admits(self):
-            self._guard(self._serve_and_send)
+            self._run_step(self._serve_and_send)
         else:
             self._is_queued = True
 
     def take_turn(self) -> None:
-        """Called by the queue."""
+        """Called by the fair queue."""
         self._is_queued = False
         wants_to_read, self._wants_to_read = self._wants_to_read, False
         if not self.is_closed:
-            self._guard(self._read if wants_to_read else self._serve_and_send)
+            self._run_step(self._read if wants_to_read else self._serve_and_send)
 
-    def _guard(self, step: Callable[[], None]) -> None:
-        """The top of the shell: whatever goes wrong ends this connection and no other."""
+    def _run_step(self, step: Callable[[], None]) -> None:
+        """Run one step; an error closes this connection and no other."""
         fair = self._fair
         began_ns = fair.now_ns()
         self._until_ns = began_ns + SHARE_NS
         try:
             step()
         except ConnectionLost as lost:
-            _log.debug("%s: %s", self.address, lost)
+            _log.debug("Connection lost: client=%s reason=%s", self.address, lost)
             self.close()
         except ProtocolError as error:
             self._complaints.tell(self.address, error)
-            # What was answered before still leaves, as far as it goes at once.
+            # Earlier responses are still sent, as far as possible at once.
             with suppress(ConnectionLost):
                 self._send(_SENT_BYTES_PER_TURN)
             self.close()
-        except Exception as error:  # noqa: BLE001, it is reported, and the loop goes on
+        except Exception as error:  # noqa: BLE001, it is reported, and the loop continues
             self._service.failed(self, error)
             self.close()
         fair.charge(self, fair.now_ns() - began_ns)
         if self._has_more:
-            # Only now, when it is known what this turn has cost.
+            # Only now, when the cost of this turn is known.
             self._has_more = False
             if not (self._is_scheduled or self._is_queued or self.is_closed):
                 self._is_queued = True
@@ -352,9 +357,9 @@ class Connection:
             self._loop.remove_reader(self._fd)
         elif self._receive():
             if self._buffer.capacity_bytes <= SMALL_BYTES and self._is_crowded():
-                # To send is to wake whoever waits for it, who then falls asleep before the next
-                # answer; one after another, answers find their readers awake. Not so where much
-                # has come: its answers share a call already, and others would wait for long.
+                # Sending wakes up the client, which falls asleep again before the next response; if
+                # responses follow each other, clients are still awake. Not for large buffers: their
+                # responses share a call already, and others would wait too long.
                 self._serve(_FRAMES_PER_TURN)
                 if not (self._is_scheduled or self._is_queued or self.is_closed):
                     self._is_scheduled = True
@@ -363,10 +368,10 @@ class Connection:
                 self._serve_and_send()
 
     def _receive(self) -> bool:
-        """Take in what has come; False when it surely does not complete a frame.
+        """Receive what is available; False if it surely does not complete a frame.
 
-        More than once for a large frame: while one piece was copied the next has come, and asking
-        for it is cheaper than a turn of the loop.
+        Repeatedly for a large frame: while one piece was copied the next has arrived, and another
+        call is cheaper than an iteration of the loop.
         """
         for _ in range(_RECEIVES_PER_TURN):
             count = self._channel.receive_into(self._buffer.room())
@@ -386,12 +391,12 @@ class Connection:
             self._loop.call_soon(self._proceed)
 
     def _serve_and_send(self) -> None:
-        """Serve what has come and send what is answered, until there is no more of either."""
+        """Serve requests and send responses, until there is no more of either."""
         served_left = _FRAMES_PER_TURN
         sent_left_bytes = _SENT_BYTES_PER_TURN
         is_over = False
         while not self.is_closed:
-            # Sent before served, because what has left makes room for further requests.
+            # Send before serving, because sent responses make room for further requests.
             if sent_left_bytes > 0:
                 sent_left_bytes -= self._send(sent_left_bytes)
             if self._steps is not None:
@@ -401,7 +406,7 @@ class Connection:
                     self._has_more = True
                     return
                 continue
-            if self._is_at_rest():
+            if self._has_nothing_to_do():
                 return
             if is_over:
                 self._has_more = True
@@ -414,10 +419,10 @@ class Connection:
                 served_left <= 0 or sent_left_bytes <= 0 or self._fair.now_ns() >= self._until_ns
             )
         if not self.is_closed:
-            self._settle()
+            self._update_watches()
 
     def _take_steps(self) -> bool:
-        """Work on a request that is answered in steps; whether the last one has been taken."""
+        """Run steps of a request; return whether the last one is done."""
         steps, now_ns = self._steps, self._fair.now_ns
         assert steps is not None
         self._is_serving = True
@@ -429,7 +434,8 @@ class Connection:
                     return False
         finally:
             self._is_serving = False
-        self._end_steps()
+        if self._steps is steps:
+            self._end_steps()
         return True
 
     def _end_steps(self) -> None:
@@ -439,8 +445,8 @@ class Connection:
             self._inflight_bytes.stepwise_bytes.give_back(self._stepwise_bytes)
             self._stepwise_bytes = 0
 
-    def _is_at_rest(self) -> bool:
-        """Whether there is nothing to serve, to send or to settle, as after most small requests."""
+    def _has_nothing_to_do(self) -> bool:
+        """Whether there is nothing to serve, to send or to update, as after most small requests."""
         return (
             self._buffer.is_empty
             and not self._queue.size_bytes
@@ -450,7 +456,7 @@ class Connection:
         )
 
     def _serve(self, limit: int) -> int:
-        """Hand over as many frames as are there and allowed; how many it were."""
+        """Serve as many frames as are there and allowed; return their number."""
         served = 0
         now_ns, until_ns = self._fair.now_ns, self._until_ns
         self._is_serving = True
@@ -480,8 +486,8 @@ class Connection:
             self.active_ms = self._clock.now_ms
         return sent
 
-    def _settle(self) -> None:
-        """Tell the loop what to watch, now that nothing more can be done."""
+    def _update_watches(self) -> None:
+        """Update what the loop watches, now that nothing more can be done."""
         must_write = self._queue.size_bytes > 0
         if must_write and not self._is_writing:
             self._loop.add_writer(self._fd, self._proceed)
@@ -489,7 +495,7 @@ class Connection:
             self._loop.remove_writer(self._fd)
         self._is_writing = must_write
         if (self._has_ended or self._is_leaving) and not self._slots and not must_write:
-            # What is left in the buffer after the end of the stream is no whole frame: nothing is
+            # Bytes left in the buffer at the end of the stream are an incomplete frame: nothing is
             # received before everything is served.
             self._end(self._close_channel if self._has_ended else self._part)
         elif not self._is_reading and self._may_receive():
@@ -500,7 +506,7 @@ class Connection:
             if self._reserved_bytes and self._inflight_bytes.buffer_bytes.waiting_count:
                 self._trim()
 
-    # What may be done now.
+    # Conditions.
 
     def _may_serve(self) -> bool:
         slots = self._slots
@@ -519,9 +525,9 @@ class Connection:
         return True
 
     def _may_take_steps(self) -> bool:
-        """Whether few enough large requests are being worked on; if not, be called when they are.
+        """Whether few enough large requests are in progress; otherwise be called back later.
 
-        Once the first step is taken, the others are.
+        Once the first step was run, the others follow.
         """
         wanted_bytes = self._awaited_stepwise_bytes
         if wanted_bytes:
@@ -542,13 +548,13 @@ class Connection:
         return self._reserve(wanted_bytes)
 
     def _reserve(self, wanted_bytes: int) -> bool:
-        """Whether there is memory for a large frame; if not, be called when there is."""
+        """Whether there is memory for a large frame; otherwise be called back later."""
         bound = self._inflight_bytes.buffer_bytes
-        # Whoever waits keeps nothing, or two could wait for each other, and one for itself.
+        # A waiting connection keeps nothing, or two could wait for each other, or one for itself.
         bound.give_back(self._reserved_bytes)
         self._reserved_bytes = 0
         if bound.is_full:
-            # Others may have memory that they only keep in case they need it again.
+            # Other connections may hold memory that they do not use.
             for other in list(self._attentive):
                 other._trim()
         if bound.is_full:
@@ -559,7 +565,7 @@ class Connection:
         return True
 
     def _trim(self) -> None:
-        """Give back the memory of large frames, unless one is arriving."""
+        """Release the memory of large frames, unless one is arriving."""
         if self._is_serving or self._buffer.awaited_bytes > BUSY_BYTES:
             return
         self._buffer.trim()

@@ -1,6 +1,6 @@
-"""Where a listener listens: `NAME://host:port`, as Kafka's `listeners` has it.
+"""Listener endpoints, `NAME://host:port`, as in Kafka's `listeners`.
 
-An empty host means all interfaces. IPv6 addresses stand in brackets.
+An empty host means all interfaces. IPv6 addresses are in brackets.
 """
 
 import re
@@ -14,7 +14,7 @@ _ENDPOINT = re.compile(r"([A-Za-z0-9._-]+)://(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\[\]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A listener's name and address; port 0 asks for a free one."""
+    """A listener's name and address; port 0 means any free port."""
 
     name: str
     host: str
@@ -22,7 +22,7 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """Host and port as people write them; `*` stands for all interfaces."""
+        """Host and port for display; `*` for all interfaces."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host or '*'}:{self.port}"
 
@@ -34,7 +34,7 @@ class Endpoint:
 def parse_endpoint(text: str) -> Endpoint:
     match = _ENDPOINT.fullmatch(text.strip())
     if match is None:
-        raise InvalidSetting(f"a listener is NAME://host:port, and not {text!r}")
+        raise InvalidSetting(f"a listener must be NAME://host:port, not {text!r}")
     name, in_brackets, plain, port = match.groups()
     if int(port) > 65_535:
         raise InvalidSetting(f"the port of {text!r} is above 65535")
@@ -43,24 +43,24 @@ def parse_endpoint(text: str) -> Endpoint:
 
 
 def parse_address(text: str, *, name: str) -> Endpoint:
-    """An endpoint from `host:port` alone, where the name goes without saying."""
+    """Parse `host:port` with a given listener name."""
     try:
         return parse_endpoint(f"{name}://{text.strip()}")
     except InvalidSetting:
-        raise InvalidSetting(f"an address is host:port, and not {text!r}") from None
+        raise InvalidSetting(f"an address must be host:port, not {text!r}") from None
 
 
 def parse_endpoints(text: str) -> list[Endpoint]:
-    """A comma-separated list, in which each name and each port occurs once.
+    """Parse a comma-separated list with unique names and ports.
 
-    Kafka does this: one IPv4 and one IPv6 address may share a port.
+    As in Kafka, one IPv4 and one IPv6 address may share a port.
     """
     endpoints = [parse_endpoint(entry) for entry in text.split(",") if entry.strip()]
     if not endpoints:
-        raise InvalidSetting("there must be at least one listener")
+        raise InvalidSetting("at least one listener is required")
     names = [endpoint.name for endpoint in endpoints]
     if len(set(names)) < len(names):
-        raise InvalidSetting(f"two listeners have one name: {text}")
+        raise InvalidSetting(f"duplicate listener names: {text}")
     _check_ports(endpoints, text)
     return endpoints
 
@@ -76,4 +76,4 @@ def _check_ports(endpoints: Sequence[Endpoint], text: str) -> None:
             True,
         }
         if len(sharing) > 1 and not (is_pair and all(endpoint.host for endpoint in sharing)):
-            raise InvalidSetting(f"several listeners have port {port}: {text}")
+            raise InvalidSetting(f"several listeners use port {port}: {text}")

@@ -1,8 +1,8 @@
-"""The event loop: which one, and the few things that this room asks of it.
+"""Event loop: the part of it that connections use, and its implementations.
 
-asyncio's own loop and uvloop both serve. What a reader would get wrong: `Loop` is not "asyncio
-lite". It is all that connections use, so that tests can put a loop in its place which fires its
-callbacks one by one; streams, transports and tasks are left out on purpose.
+asyncio's own loop and uvloop both work. `Loop` declares only what connections use, so that tests
+can replace it with a loop that runs callbacks one by one; streams, transports and tasks are left
+out on purpose.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ from typing import Final, Protocol, TypeVar
 Callback = Callable[[], None]
 T = TypeVar("T")
 
-_FEW: Final = 3
+_CROWD: Final = 3
 
 
 class Loop(Protocol):
-    """Calls back when a descriptor is ready, or as soon as the present callbacks have run."""
+    """Calls back when a descriptor is ready, or after the current callbacks."""
 
     def add_reader(self, fd: int, callback: Callback, /) -> object: ...
 
@@ -34,7 +34,7 @@ class Loop(Protocol):
 
 
 class _CountingSelector(DefaultSelector):
-    """Knows how many descriptors were ready when it was last asked."""
+    """Counts the descriptors that were ready in the last call."""
 
     ready_count = 0
 
@@ -45,11 +45,11 @@ class _CountingSelector(DefaultSelector):
 
 
 class LoopTurns:
-    """Whose turn it is: the loop's, except while it waits, when visitors may have theirs.
+    """Lets other threads work on the loop's state while the loop waits.
 
-    Whoever comes first is next: a visitor who waits for the end of the loop's turn keeps the door,
-    and the loop cannot begin another turn before it. Visitors use `with` and nothing else, which no
-    Ctrl-C can leave halfway.
+    First come, first served: a thread that waits for the loop's current iteration holds the door
+    lock, so that the loop cannot begin another iteration first. Threads use `with` only, which
+    Ctrl-C cannot leave half done.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class LoopTurns:
             return work()
 
 
-class _RestingSelector(_CountingSelector):
+class _WaitingSelector(_CountingSelector):
     """Ends the loop's turn while it waits."""
 
     def __init__(self, turns: LoopTurns) -> None:
@@ -84,26 +84,26 @@ class _RestingSelector(_CountingSelector):
 
 
 class CountingLoop(asyncio.SelectorEventLoop):
-    """asyncio's loop, which knows whether many wait for their turn."""
+    """asyncio's loop, which also knows whether many descriptors are ready."""
 
     def __init__(self, counting: _CountingSelector | None = None) -> None:
         self._counting = _CountingSelector() if counting is None else counting
         super().__init__(self._counting)
 
     def is_crowded(self) -> bool:
-        return self._counting.ready_count > _FEW
+        return self._counting.ready_count > _CROWD
 
 
 class VisitableLoop(CountingLoop):
-    """A loop whose state another thread may look at and change between its turns.
+    """A loop whose state another thread may read and change between its iterations.
 
-    What a reader would get wrong: a visitor must schedule nothing, neither callbacks nor watches
-    on descriptors, since nobody would wake the loop for them.
+    Note: the other thread must schedule nothing, neither callbacks nor readers and writers, since
+    the loop would not wake up for them.
     """
 
     def __init__(self) -> None:
         self._turns = LoopTurns()
-        super().__init__(_RestingSelector(self._turns))
+        super().__init__(_WaitingSelector(self._turns))
 
     def run_forever(self) -> None:
         self._turns.begin()
@@ -113,12 +113,14 @@ class VisitableLoop(CountingLoop):
             self._turns.end()
 
     def visit(self, work: Callable[[], T]) -> T:
-        """Do something short in the caller's thread, between two turns. Not from within a turn."""
+        """Run something short in the caller's thread, between two iterations. Not from the loop
+        itself.
+        """
         return self._turns.visit(work)
 
 
 def crowd_on(loop: Loop) -> Callable[[], bool]:
-    """Whether many descriptors are ready in this turn of the loop, as far as it can tell."""
+    """Return a function that tells whether many descriptors are ready in this iteration."""
     return loop.is_crowded if isinstance(loop, CountingLoop) else _never
 
 
@@ -127,16 +129,16 @@ def _never() -> bool:
 
 
 def new_loop(*, is_visited: bool = False) -> asyncio.AbstractEventLoop:
-    """uvloop's loop where uvloop is installed, else asyncio's; that one can be visited."""
+    """Create uvloop's loop if it is installed, else asyncio's; only the latter can be visited."""
     if importlib.util.find_spec("uvloop") is None:
         return VisitableLoop() if is_visited else CountingLoop()
-    # Imported by name, because it is an extra: neither the checker nor the package needs it.
+    # Imported by name: it is optional, and neither mypy nor the package needs it.
     loop: asyncio.AbstractEventLoop = importlib.import_module("uvloop").new_event_loop()
     return loop
 
 
 def posting_to(loop: asyncio.AbstractEventLoop) -> Callable[[Callback], object]:
-    """The way back onto the loop from another thread.
+    """Return a function that schedules callbacks from other threads.
 
     Raises `RuntimeError` once the loop is closed: end the threads first.
     """

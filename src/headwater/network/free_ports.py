@@ -1,7 +1,7 @@
-"""Ports that nobody listens on, for programs that cannot choose their own.
+"""Find free ports, for programs that cannot choose their own.
 
-What a reader would get wrong: nothing keeps them free. Somebody else may take one before the
-program does; it then says so and ends, and the next try gets others.
+Note: the ports are not reserved. Another process may take one first; the program then fails to
+bind, and the next attempt gets other ports.
 """
 
 import socket
@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 
 def free_ports(host: str, count: int) -> list[int]:
-    """As many different ones."""
+    """Return distinct free ports."""
     with ExitStack() as held:
         ports = []
         for _ in range(count):

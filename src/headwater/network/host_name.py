@@ -1,10 +1,10 @@
-"""The name under which other machines reach this one."""
+"""Host name of this machine."""
 
 import socket
 
 
 def own_host_name() -> str:
-    """As the system knows it; where that name leads nowhere, the loopback address."""
+    """Return the system's host name, or the loopback address if it does not resolve."""
     name = socket.gethostname()
     try:
         socket.getaddrinfo(name, None)

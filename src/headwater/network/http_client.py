@@ -1,11 +1,12 @@
-"""A small document from another server or a file: what is published, or given out on request.
+"""Fetch a small document over HTTP or from a file.
 
-    place = web_place("https://login.example.org/keys", "sasl.oauthbearer.jwks.endpoint.url")
-    fetch(place, timeout_s=10.0)
+    location = http_location("https://login.example.org/keys", "sasl.oauthbearer.jwks.endpoint.url")
+    fetch(location, timeout_s=10.0)
 
-It blocks, so it is for a thread (see `background_calls`). What a reader would get wrong: the
-time limit is one for all of it, since a server that sends a byte now and then would otherwise hold
-a thread for ever. A redirection is a failure, because whoever gave the address meant that one.
+It blocks, so it is for a thread (see `background_calls`).
+
+Note: the timeout covers the whole exchange, since a server that sends a byte now and then could
+otherwise block a thread for ever. Redirects are errors, since the URL was configured explicitly.
 """
 
 import threading
@@ -30,7 +31,7 @@ _WORD_LETTERS_MAX: Final = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpLocation:
-    """Where a document is. Shown without what stands behind a question mark."""
+    """Location of a document. `str` omits the query."""
 
     scheme: str
     host: str = ""
@@ -50,18 +51,20 @@ class HttpLocation:
 
 
 def http_location(url: str, setting: str) -> HttpLocation:
-    """The parts of a URL, or `InvalidSetting` under the setting's name."""
+    """Parse a URL, or raise `InvalidSetting` with the setting's name."""
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise InvalidSetting(f"{setting} is no URL") from None
+        raise InvalidSetting(f"{setting} is not a URL") from None
     if parts.username is not None or parts.password is not None:
-        raise InvalidSetting(f"{setting}: a URL with a name and a password would be shown in logs")
+        raise InvalidSetting(
+            f"{setting}: a URL must not have a user and password, since it is logged"
+        )
     if parts.scheme == "file" and parts.hostname in (None, "localhost") and parts.path:
         return HttpLocation(scheme="file", path=unquote(parts.path))
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidSetting(f"{setting} must be a URL of https, http or file")
+        raise InvalidSetting(f"{setting} must be an https, http or file URL")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return HttpLocation(scheme=parts.scheme, host=parts.hostname, port=port, target=target)
 
@@ -73,29 +76,30 @@ def fetch(
     connect_timeout_s: float | None = None,
     headers: Mapping[str, str] | None = None,
     body: bytes | None = None,
+    limit_bytes: int = LIMIT_BYTES,
 ) -> bytes:
-    """The document, by GET or with a body by POST; `NotFetched` if it does not come."""
+    """Fetch the document with GET, or POST if there is a body; raises `NotFetched`."""
     if place.is_file:
-        return _read_file(place)
+        return _read_file(place, limit_bytes)
     connection = _connection(place, connect_timeout_s or timeout_s)
     try:
-        return _ask(connection, place, timeout_s, dict(headers or {}), body)
+        return _ask(connection, place, timeout_s, dict(headers or {}), body, limit_bytes)
     finally:
         connection.close()
 
 
-def _read_file(place: HttpLocation) -> bytes:
+def _read_file(place: HttpLocation, limit_bytes: int) -> bytes:
     try:
         with Path(place.path).open("rb") as file:
-            found = file.read(LIMIT_BYTES + 1)
+            found = file.read(limit_bytes + 1)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "no name of a file"
+        reason = getattr(error, "strerror", None) or "not a valid file name"
         raise NotFetched(f"cannot read {place}: {reason}", may_pass=False) from error
-    return _limited(found, place)
+    return _limited(found, place, limit_bytes)
 
 
 def _connection(place: HttpLocation, timeout_s: float) -> "HTTPConnection":
-    # Loaded by those who need it: a broker without this starts sooner.
+    # Imported only where it is needed: the broker starts faster.
     from http.client import HTTPConnection, HTTPSConnection
 
     kind = HTTPSConnection if place.scheme == "https" else HTTPConnection
@@ -108,13 +112,14 @@ def _ask(
     timeout_s: float,
     headers: Mapping[str, str],
     body: bytes | None,
+    limit_bytes: int,
 ) -> bytes:
     from http.client import HTTPException
 
     def hang_up() -> None:
         channel = connection.sock
         if channel is not None:
-            # It may have gone just now.
+            # It may have been closed just now.
             with suppress(OSError):
                 channel.shutdown(_SHUT_BOTH)
 
@@ -126,7 +131,7 @@ def _ask(
         limit.start()
         connection.request("GET" if body is None else "POST", place.target, body, dict(headers))
         response = connection.getresponse()
-        content = _limited(response.read(LIMIT_BYTES + 1), place)
+        content = _limited(response.read(limit_bytes + 1), place, limit_bytes)
         _check_status(response, place, content)
     except (OSError, HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -143,12 +148,12 @@ def _check_status(response: "HTTPResponse", place: HttpLocation, content: bytes)
             may_pass=response.status in _PASSING,
         )
     if response.length:
-        # Cut off, by the other side or by the limit of time.
-        raise NotFetched(f"{place} stopped in its answer", may_pass=True)
+        # Truncated by the server or by the timeout.
+        raise NotFetched(f"{place} closed the connection within the response", may_pass=True)
 
 
 def _oauth_error(content: bytes) -> str:
-    """The short word of RFC 6749 for what is wrong, and nothing longer: it may tell secrets."""
+    """Return the RFC 6749 error code, but nothing longer, which may contain secrets."""
     import json
 
     try:
@@ -161,7 +166,7 @@ def _oauth_error(content: bytes) -> str:
     return f" ({word})" if word.isascii() and word.replace("_", "").isalpha() else ""
 
 
-def _limited(content: bytes, place: HttpLocation) -> bytes:
-    if len(content) > LIMIT_BYTES:
-        raise NotFetched(f"{place} has more than {LIMIT_BYTES} bytes", may_pass=False)
+def _limited(content: bytes, place: HttpLocation, limit_bytes: int) -> bytes:
+    if len(content) > limit_bytes:
+        raise NotFetched(f"{place} has more than {limit_bytes} bytes", may_pass=False)
     return content

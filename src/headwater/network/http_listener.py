@@ -1,12 +1,13 @@
-"""A small HTTP port for whoever watches the broker, on the broker's own loop.
+"""A small HTTP server for metrics and health checks, on the broker's own loop.
 
-One request per connection, and only GET. What a reader would get wrong: an answer is made while
-it is sent, one piece per turn of the loop. The metrics of ten thousand partitions are megabytes of
-text, and made in one go they would hold up every client. So an answer is an iterator of pieces, and
-leaves in HTTP's chunks, whose end tells the reader that nothing was cut off.
+One request per connection, and only GET.
 
-Nothing here knows the time: whoever runs the port calls `sweep` about once a second, and without
-it nobody slow is cut off.
+Note: a response is generated while it is sent, one piece per iteration of the loop. The metrics of
+ten thousand partitions are megabytes of text, and generating them in one go would delay every
+client. So a response is an iterator of pieces, sent with chunked encoding, whose end tells the
+client that nothing was cut off.
+
+The owner must call `sweep` about once a second, or slow connections are never closed.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from headwater.common.exceptions import ConnectionLost
 from headwater.network.acceptor import Acceptor, listening_socket
 from headwater.network.endpoint import Endpoint
 from headwater.network.event_loop import Loop
+from headwater.network.limits.fair_queue import FairQueue
 from headwater.network.limits.idle_expiry import CoarseClock
 from headwater.network.network_settings import NetworkSettings
 from headwater.network.transport_layer import PlaintextTransportLayer
@@ -35,19 +37,19 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpResponse:
-    """What a GET is answered with; no piece may be empty."""
+    """The response to a GET; no piece may be empty."""
 
     content_type: str
     pieces: Iterator[bytes]
     status: int = 200
 
 
-# Takes the path that is asked for, without its query; None says that there is nothing there.
+# Takes the requested path without its query; None means not found.
 Answering = Callable[[str], HttpResponse | None]
 
 
 class HttpListener:
-    """Binds when it is made, serves between `start` and `close`."""
+    """Binds in the constructor, serves between `start` and `close`."""
 
     def __init__(
         self,
@@ -66,13 +68,14 @@ class HttpListener:
             endpoint,
             listening,
             loop,
+            fair_queue=FairQueue(loop),
             may_accept=lambda: len(self._connections) < CONNECTIONS_MAX,
             welcome=self._welcome,
         )
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where it listens, with the real port."""
+        """The bound endpoint, with the actual port."""
         return self._listener.endpoint
 
     @property
@@ -83,7 +86,7 @@ class HttpListener:
         self._listener.start()
 
     def sweep(self, now_ms: int) -> None:
-        """Time has passed: cut off who is too slow, and accept again after a rest."""
+        """Close slow connections, and resume accepting after a pause."""
         self._clock.now_ms = now_ms
         for connection in list(self._connections):
             if now_ms >= connection.deadline_ms:
@@ -91,7 +94,7 @@ class HttpListener:
         self._listener.sweep()
 
     def close(self) -> None:
-        """End everything now. May be called again."""
+        """Close everything now. Idempotent."""
         self._listener.close()
         for connection in list(self._connections):
             connection.close()
@@ -102,13 +105,13 @@ class HttpListener:
             self._loop,
             self._answering,
             deadline_ms=self._clock.now_ms + PATIENCE_MS,
-            departed=lambda gone: self._connections.pop(gone, None),
+            departed=lambda closed: self._connections.pop(closed, None),
         )
         self._connections[connection] = None
 
 
 class _HttpConnection:
-    """Reads the head of one request, sends its answer, and is gone."""
+    """Reads the head of one request, sends the response, and closes."""
 
     __slots__ = (
         "_answering",
@@ -142,7 +145,7 @@ class _HttpConnection:
         self._unsent = memoryview(b"")
         self._pieces: Iterator[bytes] = iter(())
         self._is_closed = False
-        loop.add_reader(self._fd, lambda: self._guard(self._read))
+        loop.add_reader(self._fd, lambda: self._run_step(self._read))
 
     def close(self) -> None:
         if self._is_closed:
@@ -153,15 +156,15 @@ class _HttpConnection:
         self._channel.close()
         self._departed(self)
 
-    def _guard(self, step: Callable[[], None]) -> None:
-        """The top of the shell: whatever goes wrong ends this connection and no other."""
+    def _run_step(self, step: Callable[[], None]) -> None:
+        """Run one step; an error closes this connection and no other."""
         try:
             step()
         except ConnectionLost as lost:
-            _log.debug("a watcher is gone: %s", lost)
+            _log.debug("HTTP client disconnected: %s", lost)
             self.close()
         except BaseException:
-            # A mistake of ours, which the loop logs.
+            # A bug, which the loop logs.
             self.close()
             raise
 
@@ -184,19 +187,19 @@ class _HttpConnection:
         answer, may_chunk = self._find_answer()
         self._pieces = _chunks(answer.pieces) if may_chunk else answer.pieces
         self._unsent = memoryview(_head_of(answer, may_chunk=may_chunk))
-        self._loop.add_writer(self._fd, lambda: self._guard(self._write))
+        self._loop.add_writer(self._fd, lambda: self._run_step(self._write))
 
     def _find_answer(self) -> tuple[HttpResponse, bool]:
         line = bytes(self._head).partition(b"\r\n")[0].decode("latin-1")
         words = line.split(" ")
         if len(words) != 3 or words[2] not in ("HTTP/1.0", "HTTP/1.1"):
-            return _plain(400, "this is no request of HTTP/1.1"), False
+            return _plain(400, "not an HTTP/1.1 request"), False
         method, target, version = words
         found = self._answering(target.partition("?")[0]) if method == "GET" else None
-        return found or _plain(404, "there is nothing here"), version == "HTTP/1.1"
+        return found or _plain(404, "not found"), version == "HTTP/1.1"
 
     def _write(self) -> None:
-        """Send one piece, or what is left of it; the loop calls again when there is room."""
+        """Send one piece, or the rest of it; the loop calls again when the socket is writable."""
         if not self._unsent:
             piece = next(self._pieces, None)
             if piece is None:

@@ -1,10 +1,10 @@
-"""The settings of a broker's sockets, under Kafka's own names and with Kafka's defaults.
+"""Socket settings of a broker, under Kafka's names and with Kafka's defaults.
 
-All but two: the socket buffers are left to the system, which makes them as large as a connection
-needs. Kafka's 100 KiB cost a third of the throughput of large requests on a fast network.
+Except for the socket buffers, whose sizes are left to the system: Kafka's 100 KiB cost a third of
+the throughput of large requests on a fast network.
 
-Those that begin with `headwater_` have no counterpart in Kafka, whose brokers read one request of
-a connection at a time; ours overlaps Produce and Fetch, so the overlap needs bounds.
+Settings that begin with `headwater_` have no counterpart in Kafka, whose brokers process one
+request of a connection at a time; Headwater overlaps Produce and Fetch, which needs bounds.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ UNLIMITED = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSettings:
-    """Limits and socket options; -1 leaves an option to the system, or a limit off."""
+    """Limits and socket options; -1 leaves an option to the system, or disables a limit."""
 
     socket_request_max_bytes: int = 104_857_600
     socket_send_buffer_bytes: int = -1

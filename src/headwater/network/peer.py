@@ -1,9 +1,9 @@
-"""An outgoing connection to a broker: requests out, answers back in the same order.
+"""An outgoing connection to a broker: requests out, responses back in order.
 
-What a reader would get wrong: a peer is used up when it is gone. It connects once and ends once;
-trying again, and when, is its owner's business. And the frame of an answer is valid only within the
-callback, like the frame of a request (see `request_service`), unless `keep_frame` is asked
-for there.
+A peer connects once and ends once; reconnecting is up to its owner.
+
+Note: the frame of a response is only valid within the callback, like the frame of a request (see
+`request_service`), unless the callback calls `keep_frame`.
 """
 
 import asyncio
@@ -29,12 +29,12 @@ from headwater.network.tls.tls_endpoints import ClientTls
 from headwater.network.tls.tls_handshake import Handshake, TlsWatch
 from headwater.network.transport_layer import PlaintextTransportLayer, TransportLayer
 
-# A producer's request has a mebibyte of records, and that with all around it shall not need another
-# turn: each one costs as much as sending some hundred kilobytes does.
+# A producer's request has a mebibyte of records, which should go out in one iteration of the loop:
+# each further one costs as much as sending some hundred kilobytes.
 _SENT_BYTES_PER_TURN = 1_114_112
-# A large answer is received in one turn as far as it has come; but others want their turn too.
+# Receive a large response in one iteration as far as it has arrived, but leave time for others.
 _RECEIVES_PER_TURN = 16
-# Frames without an answer are in nobody's count; this bounds them.
+# Bounds frames without a response, which do not count as in flight.
 _UNSENT_BYTES_MAX = 1_048_576
 
 _CORRELATION_ID = struct.Struct(">i")
@@ -45,18 +45,18 @@ Otherwise = Callable[[ConnectionLost], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerSettings:
-    """Bounds of one outgoing connection, under the names that Kafka's clients give them."""
+    """Bounds of one outgoing connection, under the names of Kafka's client settings."""
 
     max_in_flight_requests_per_connection: int = 5
     send_buffer_bytes: int = 131_072
     receive_buffer_bytes: int = 65_536
-    # The largest answer that is taken; a fetch may be as large as its own limit and more.
+    # Largest accepted response; a Fetch response may exceed its own limit.
     headwater_answer_max_bytes: int = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SocketAddress:
-    """An address that needs no further look-up."""
+    """A resolved address."""
 
     family: int
     address: tuple[object, ...]
@@ -64,7 +64,7 @@ class SocketAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _InFlight:
-    """A request that waits for its answer."""
+    """A request that waits for its response."""
 
     correlation_id: int
     deadline_ms: int
@@ -73,16 +73,16 @@ class _InFlight:
 
 
 async def resolve(loop: asyncio.AbstractEventLoop, host: str, port: int) -> list[SocketAddress]:
-    """All addresses of a host, in the order in which to try them."""
+    """Resolve a host to its addresses, in the order to try them."""
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise ConnectionLost(f"no such host: {error.strerror or error}") from error
+        raise ConnectionLost(f"cannot resolve {host}: {error.strerror or error}") from error
     return [SocketAddress(family=family, address=address) for family, _, _, _, address in found]
 
 
 def _new_block(size_bytes: int) -> memoryview:
-    """Loaded when the first large answer comes: commands that ask little start sooner."""
+    """Allocate a block. Imported with the first large response: small commands start faster."""
     from headwater.records.kernel import new_block
 
     return new_block(size_bytes)
@@ -93,10 +93,10 @@ def _not_connected(code: int | None, text: str) -> ConnectionLost:
 
 
 class Peer:
-    """One connection from its connect to its end. For the loop's thread only.
+    """One connection, from connect to close. Only for the loop's thread.
 
     `up` is called when it is connected, unless it is lost before; `down` once, when it is lost,
-    after the requests in flight have been told.
+    after the callbacks of all requests in flight.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Peer:
         tls: ClientTls | None = None,
         host: str = "",
     ) -> None:
-        """With `tls`, the other end must have a certificate for `host`."""
+        """With `tls`, the broker's certificate must be valid for `host`."""
         self._tls = tls
         self._host = host
         self._handshake: Handshake | None = None
@@ -120,7 +120,8 @@ class Peer:
         self._channel: TransportLayer | None = None
         self._connecting: socket.socket | None = None
         self._deadline_ms = 0
-        # Whoever keeps large answers needs ever new memory, and fresh pages are dear.
+        # Callers that keep large responses need new memory all the time, and fresh pages are
+        # expensive.
         self._buffer = ReceiveBuffer(settings.headwater_answer_max_bytes, _new_block)
         self._queue = SendQueue(_SENT_BYTES_PER_TURN)
         self._in_flight: deque[_InFlight] = deque()
@@ -144,7 +145,7 @@ class Peer:
 
     @property
     def may_send(self) -> bool:
-        """Whether it is connected and has room for one more request."""
+        """Whether it is connected and can take another request."""
         return (
             self.is_up
             and len(self._in_flight) < self._settings.max_in_flight_requests_per_connection
@@ -152,7 +153,7 @@ class Peer:
         )
 
     def connect(self, where: SocketAddress, *, deadline_ms: int) -> None:
-        """Begin to connect. A failure, even one that is known at once, goes to `down` later."""
+        """Start connecting. A failure, even an immediate one, is reported to `down` later."""
         assert self._channel is None
         assert self._connecting is None
         self._deadline_ms = deadline_ms
@@ -171,7 +172,7 @@ class Peer:
             self._loop.add_writer(connecting.fileno(), self._on_connected)
 
     def adopt(self, channel: TransportLayer) -> None:
-        """Use a channel that is connected already."""
+        """Use a connected channel."""
         assert self._channel is None
         self._channel = channel
         self._loop.add_reader(channel.fileno(), self._on_readable)
@@ -185,9 +186,9 @@ class Peer:
         then: Then,
         otherwise: Otherwise,
     ) -> None:
-        """Send a whole frame, its size field included. One of the two is called, once.
+        """Send a whole frame, with its size field. One of the callbacks is called, once.
 
-        To be called only when `may_send`.
+        Only allowed while `may_send` is true.
         """
         assert self.may_send
         self._in_flight.append(
@@ -201,27 +202,27 @@ class Peer:
         self._put(parts)
 
     def tell(self, parts: Sequence[Part]) -> None:
-        """Send a frame that has no answer: a Produce with acks=0."""
+        """Send a frame without a response: Produce with acks=0."""
         assert self.may_send
         self._put(parts)
 
     def keep_frame(self) -> bool:
-        """Leave the memory of the frame to the callback that has it; False if it must copy."""
-        assert self._frame is not None, "only within the callback of an answer"
+        """Let the callback keep the frame's memory; False if it must copy."""
+        assert self._frame is not None, "only within the callback of a response"
         return self._buffer.leave_behind(self._frame)
 
     def sweep(self, now_ms: int) -> None:
-        """Time has passed. As in Kafka's clients, one late answer ends the whole connection."""
+        """Check deadlines. As in Kafka's clients, one request timeout closes the connection."""
         if self._connecting is not None and now_ms >= self._deadline_ms:
-            self._lose(RequestTimedOut("the connection did not come about in time"))
+            self._lose(RequestTimedOut("the connection attempt timed out"))
         elif any(now_ms >= request.deadline_ms for request in self._in_flight):
-            self._lose(RequestTimedOut("a request was not answered in time"))
+            self._lose(RequestTimedOut("a request timed out"))
         elif not self._in_flight:
             self._buffer.trim()
 
     def close(self, reason: ConnectionLost | None = None) -> None:
-        """End it. Requests in flight are told; may be called again."""
-        self._lose(reason or ConnectionLost("closed on our side"))
+        """Close the connection and fail requests in flight. Idempotent."""
+        self._lose(reason or ConnectionLost("closed by this side"))
 
     def _put(self, parts: Sequence[Part]) -> None:
         self._queue.put(parts)
@@ -240,7 +241,7 @@ class Peer:
             if size >= 0:
                 connecting.setsockopt(socket.SOL_SOCKET, option, size)
 
-    # What the loop tells.
+    # Callbacks of the loop.
 
     def _on_connected(self) -> None:
         connecting = self._connecting
@@ -256,11 +257,11 @@ class Peer:
             self._up()
         else:
             try:
-                self._shake_hands(self._tls.begin(connecting, self._host))
+                self._handshake_with_tls(self._tls.begin(connecting, self._host))
             except ConnectionLost as lost:
                 self._lose(lost)
 
-    def _shake_hands(self, channel: TlsTransportLayer) -> None:
+    def _handshake_with_tls(self, channel: TlsTransportLayer) -> None:
         def done() -> None:
             self._connecting = self._handshake = None
             self._loop = TlsWatch(self._loop, channel)
@@ -273,18 +274,18 @@ class Peer:
     def _on_readable(self) -> None:
         try:
             if self._receive():
-                self._hand_out()
+                self._deliver_responses()
         except ConnectionLost as lost:
             self._lose(lost)
         except ProtocolError as error:
-            self._lose(ConnectionLost(f"the peer sent {error}"))
+            self._lose(ConnectionLost(f"protocol error: {error}"))
         except BaseException:
-            # A callback's mistake goes to the loop's handler; answers behind it must not hang.
-            self._lose(ConnectionLost("an answer could not be used"))
+            # A bug in a callback goes to the loop's handler; later responses must not hang.
+            self._lose(ConnectionLost("processing a response failed"))
             raise
 
     def _receive(self) -> bool:
-        """Take in what has come; False when it surely does not complete a frame."""
+        """Receive what is available; False if it surely does not complete a frame."""
         assert self._channel is not None
         for _ in range(_RECEIVES_PER_TURN):
             count = self._channel.receive_into(self._buffer.room())
@@ -296,17 +297,19 @@ class Peer:
                 return True
         return False
 
-    def _hand_out(self) -> None:
+    def _deliver_responses(self) -> None:
         while not self.is_closed and (frame := self._buffer.next_frame()) is not None:
             with frame:
                 if len(frame) < _CORRELATION_ID.size:
-                    raise ProtocolError(f"an answer of {len(frame)} bytes")
+                    raise ProtocolError(f"response of {len(frame)} bytes")
                 (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
                 if not self._in_flight:
-                    raise ProtocolError(f"answer {correlation_id}, which nobody asked for")
+                    raise ProtocolError(f"unexpected response with correlation id {correlation_id}")
                 expected = self._in_flight[0].correlation_id
                 if correlation_id != expected:
-                    raise ProtocolError(f"answer {correlation_id} in the place of {expected}")
+                    raise ProtocolError(
+                        f"response with correlation id {correlation_id}, expected {expected}"
+                    )
                 self._frame = frame
                 try:
                     self._in_flight.popleft().then(frame)

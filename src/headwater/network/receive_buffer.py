@@ -1,14 +1,13 @@
-"""The one buffer that a connection receives into, and the frames that are cut out of it in place.
+"""The receive buffer of a connection, and the frames in it.
 
     0          start                          end           capacity
     | consumed | size | a frame | size | a fr | room         |
 
-What a reader would get wrong: a frame is a view of this buffer, not a copy. Its bytes are those of
-the request only until the next call of `room` or `trim`; whoever needs them longer copies them, or
-has the whole buffer left to them by `leave_behind`.
+Note: a frame is a view of this buffer, not a copy. It is only valid until the next call of `room`
+or `trim`; code that needs it longer copies it, or takes over the whole buffer with `leave_behind`.
 
-The buffer grows with what has arrived and not with what a size field promises, so that a peer
-which announces 100 MiB and sends nothing costs nothing. It stays large while the peer is busy,
+The buffer grows with the bytes that have arrived, not with what a size field announces, so that a
+peer which announces 100 MiB and sends nothing costs nothing. It stays large while the peer is busy,
 because a new buffer for each large frame would cost as much as receiving it; `trim` makes it small
 again.
 """
@@ -18,11 +17,11 @@ from collections.abc import Callable
 
 from headwater.common.exceptions import ProtocolError
 
-# An idle connection costs this much.
+# The size for an idle connection.
 SMALL_BYTES = 4_096
-# One that fills the small buffer gets this much, so that many small frames come in one call.
+# The size after the small buffer was full, so that many small frames arrive in one call.
 BUSY_BYTES = 65_536
-# A frame larger than that makes the buffer grow by this factor each time it is full.
+# For larger frames the buffer grows by this factor each time it is full.
 _GROWTH = 4
 
 _SIZE = struct.Struct(">i")
@@ -30,7 +29,7 @@ _SIZE_BYTES = _SIZE.size
 
 
 class ReceiveBuffer:
-    """Bytes in, frames out."""
+    """Receives bytes and returns frames."""
 
     __slots__ = ("_end", "_frame_bytes", "_limit_bytes", "_memory", "_start", "_view")
 
@@ -51,7 +50,7 @@ class ReceiveBuffer:
         return len(self._view)
 
     def limit_frames(self, limit_bytes: int) -> None:
-        """Take frames up to that size from the next one on."""
+        """Limit the size of frames, from the next one on."""
         self._limit_bytes = limit_bytes
 
     @property
@@ -60,17 +59,17 @@ class ReceiveBuffer:
 
     @property
     def awaited_bytes(self) -> int:
-        """The size of the frame that has begun to arrive; 0 when not even its size is known.
+        """The size of the frame that is arriving, with its size field; 0 if it is unknown.
 
-        Counts the size field. To be asked after `next_frame` has returned None.
+        Valid after `next_frame` has returned None.
         """
         return self._frame_bytes
 
     def room(self) -> memoryview:
-        """Where the next bytes go; never empty. Ends all frames that were cut before.
+        """Return where to put the next bytes; never empty. Invalidates all earlier frames.
 
-        To be asked after `next_frame` has returned None. The room of a large frame ends where the
-        frame does: what came after it would have to be moved to the front.
+        Only valid after `next_frame` has returned None. For a large frame the room ends with the
+        frame: bytes after it would have to be moved to the front.
         """
         frame_bytes = self._frame_bytes
         capacity = len(self._view)
@@ -83,12 +82,14 @@ class ReceiveBuffer:
         return self._view[self._end :] if self._end else self._view
 
     def received(self, count: int) -> bool:
-        """So many bytes were put at the beginning of the room; whether a frame is surely short."""
+        """Add bytes that were put into the room; return whether the current frame is still
+        incomplete.
+        """
         self._end += count
         return self._end - self._start < self._frame_bytes
 
     def next_frame(self) -> memoryview | None:
-        """The next whole frame without its size field, or None until more bytes come."""
+        """Return the next whole frame without its size field, or None until more bytes arrive."""
         start = self._start
         have = self._end - start
         if have < _SIZE_BYTES:
@@ -96,7 +97,7 @@ class ReceiveBuffer:
             return None
         (size,) = _SIZE.unpack_from(self._view, start)
         if not 0 <= size <= self._limit_bytes:
-            raise ProtocolError(f"a frame of {size} bytes; {self._limit_bytes} are allowed")
+            raise ProtocolError(f"frame of {size} bytes exceeds the limit of {self._limit_bytes}")
         frame_bytes = _SIZE_BYTES + size
         if have < frame_bytes:
             self._frame_bytes = frame_bytes
@@ -106,10 +107,10 @@ class ReceiveBuffer:
         return self._view[start + _SIZE_BYTES : start + frame_bytes]
 
     def leave_behind(self, frame: memoryview) -> bool:
-        """Receive into other memory from now on, so that the frame cut last stays as it is.
+        """Switch to new memory, so that the last frame stays valid.
 
-        False, and nothing happens, where it fills less than half of the memory, which whoever
-        keeps the frame would keep whole.
+        Returns False, and does nothing, if the frame fills less than half of the memory, which
+        would be kept as a whole.
         """
         capacity = len(self._view)
         if 2 * len(frame) < capacity:
@@ -121,17 +122,18 @@ class ReceiveBuffer:
         return True
 
     def trim(self) -> None:
-        """Give memory back, unless it is in use."""
+        """Shrink the buffer, unless it is in use."""
         if self._end - self._start <= SMALL_BYTES < len(self._view):
             self._move_to(SMALL_BYTES)
 
     def _make_room(self) -> None:
-        """Move what is left to the front; to a larger buffer when this one was full."""
+        """Move the rest to the front, or to a larger buffer if this one was full."""
         capacity = len(self._view)
         if capacity < BUSY_BYTES:
             self._move_to(BUSY_BYTES)
         elif self._end - self._start == capacity:
-            # Whole steps, so that frames of nearly one size do not each make it grow a little.
+            # Multiples of a block, so that frames of nearly one size do not each make it grow a
+            # little.
             whole = -(-self._frame_bytes // BUSY_BYTES) * BUSY_BYTES
             self._move_to(min(whole, capacity * _GROWTH))
         else:

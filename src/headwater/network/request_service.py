@@ -1,17 +1,16 @@
-"""What this room and the one that serves requests agree on.
+"""Interface between connections and the service that answers requests.
 
-Each whole frame is handed to `Service.serve` with the slot of its answer. What a reader would get
-wrong:
+Each whole frame is passed to `Service.serve` with the slot for its response.
 
-- The frame's bytes lie in the connection's one receive buffer, without a copy. They are valid
-  until `serve` returns, when the frame is released. An append within `serve` needs no copy; whoever
-  keeps bytes longer must copy them, and whoever answers with them keeps them. A slice of the frame
-  is not released with it, and would silently become another request.
-- Answers may come at once or later and in any order; they leave in the order of requests.
-- A slot outlives the frame, and may outlive its connection. An answer that comes too late is
-  dropped, and what it holds is released.
+- The frame is a view of the connection's receive buffer, without a copy. It is valid until `serve`
+  returns, when it is released. An append within `serve` needs no copy; code that keeps bytes
+  longer, including a response that contains them, must copy them. Note: a slice of the frame is not
+  released with it, and would silently turn into another request.
+- Responses may come at once or later and in any order; they are sent in the order of requests.
+- A slot outlives the frame, and may outlive its connection. A response that comes too late is
+  dropped, and the file ranges in it are released.
 
-All of it is for the loop's thread only.
+Everything here is only for the loop's thread.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +23,7 @@ from headwater.network.send_queue import Part
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientAddress:
-    """Which connection this is, in words for logs and rules."""
+    """Identifies a connection, for logs and authorization."""
 
     listener: str
     peer_host: str
@@ -36,10 +35,10 @@ class ClientAddress:
 
 
 class ServedConnection(Protocol):
-    """What a service may know of a connection, and do with it."""
+    """A connection, as a service sees it."""
 
     requester: Requester
-    """Who is at the other end; whoever has them log in replaces it."""
+    """Principal and host of the client; set by authentication."""
 
     @property
     def address(self) -> ClientAddress: ...
@@ -48,39 +47,39 @@ class ServedConnection(Protocol):
     def is_closed(self) -> bool: ...
 
     def mute(self, until_ms: int) -> None:
-        """Serve and read nothing before that time. Answers still leave.
+        """Serve and read nothing before that time. Responses are still sent.
 
-        Who is muted already stays so for the longer of both times.
+        If it is muted already, the later time counts.
         """
 
     def unmute(self, now_ms: int) -> None:
-        """Serve again, if the time is over."""
+        """Serve again, if the time has passed."""
 
     def close(self) -> None:
-        """End it now, whatever is under way. May be called again."""
+        """Close the connection now. Idempotent."""
 
     def note_answer(self, slot: "ReplySlot") -> None:
-        """For the slot: it has been answered."""
+        """Called by the slot: it has a response."""
 
     def note_hold(self, slot: "ReplySlot") -> None:
-        """For the slot: nothing is to be served beside it."""
+        """Called by the slot: serve no other request until it has a response."""
 
     def note_steps(self, slot: "ReplySlot", steps: Iterator[None], size_bytes: int) -> None:
-        """For the slot: its answer takes long, and these steps lead to it."""
+        """Called by the slot: its response needs these steps."""
 
 
 class GuardedConnection(ServedConnection, Protocol):
-    """What somebody may do besides who stands between a connection and the service of all."""
+    """A connection, as an authenticator sees it."""
 
     def guard(self, service: "Service", *, frame_limit_bytes: int) -> None:
-        """Have another service serve it from now on, and frames up to that size only."""
+        """Let another service serve this connection, with this limit of the frame size."""
 
     def leave(self) -> None:
-        """Take no further request; close when all answers are sent."""
+        """Accept no further requests; close when all responses are sent."""
 
 
 class ReplySlot:
-    """The place of one request's answer. To be answered exactly once, by `reply` or `finish`."""
+    """The slot for one response. To be answered exactly once, by `reply` or `finish`."""
 
     __slots__ = ("_parts", "connection")
 
@@ -90,20 +89,20 @@ class ReplySlot:
 
     @property
     def parts(self) -> Sequence[Part] | None:
-        """What the answer consists of; None until there is one."""
+        """The response; None until there is one."""
         return self._parts
 
     def reply(self, parts: Sequence[Part]) -> None:
-        """Answer with these parts, which are the whole frame, its size field included.
+        """Answer with these parts of a whole frame, including its size field.
 
-        Ranges are released when they are sent, or dropped because the connection is gone.
+        File ranges are released when they are sent, or dropped because the connection is closed.
         """
         assert self._parts is None, "a request is answered once"
         self._parts = parts
         self.connection.note_answer(self)
 
     def finish(self) -> None:
-        """Answer with nothing, as a Produce with acks=0 wants it."""
+        """Answer with nothing, as for Produce with acks=0."""
         self.reply(())
 
     def hold(self) -> None:
@@ -111,32 +110,33 @@ class ReplySlot:
         self.connection.note_hold(self)
 
     def work(self, steps: Iterator[None], size_bytes: int = 0) -> None:
-        """Take these steps one by one, as the connection gets its share of the loop's time.
+        """Run these steps, as the connection gets its share of the loop's time.
 
         For a request that takes many milliseconds: other connections are served between its steps,
-        and no further request of this one until it is answered. The steps end when there are no
-        more of them, or with the connection. `size_bytes` is the size of the request: a few large
-        ones are worked on at a time, the others wait before the first step.
+        and no further request of this one until it is answered. The steps end when they are
+        exhausted, or with the connection; the last one may start others. `size_bytes` is the size
+        of the request: only a few large ones are processed at a time, others wait before their
+        first step.
         """
         self.connection.note_steps(self, steps, size_bytes)
 
 
 Guard = Callable[[GuardedConnection], None]
-"""Puts somebody between a new connection and the service of all, by the connection's `guard`."""
+"""Installs an authenticator on a new connection, by the connection's `guard`."""
 
 
 class Service(Protocol):
-    """Whom the connections of a server work for: the broker's dispatch."""
+    """Answers the requests of a server's connections: the broker's dispatch."""
 
     def serve(self, slot: ReplySlot, frame: memoryview) -> None:
-        """Take one request.
+        """Serve one request.
 
-        `ProtocolError` closes its connection. So does any other exception, but that is a mistake
-        of ours, and `failed` hears of it first.
+        `ProtocolError` closes its connection. So does any other exception, but that is a bug, and
+        `failed` is called first.
         """
 
     def failed(self, connection: ServedConnection, error: Exception) -> None:
-        """`serve` raised what it must not raise, or its answer could not be sent as it was."""
+        """`serve` raised an unexpected exception, or its response could not be sent."""
 
     def closed(self, connection: ServedConnection) -> None:
-        """The connection is gone, and answers to its requests will be dropped. Called once."""
+        """The connection is closed, and responses to its requests will be dropped. Called once."""

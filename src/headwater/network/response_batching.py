@@ -1,7 +1,7 @@
-"""Connections of a crowd whose answers leave together, when all of this turn have been served.
+"""Send the responses of many connections together, after all of them were served.
 
-What a reader would get wrong: this saves no call of the system. It saves that the loop makes, keeps
-and runs something for each of a hundred connections, whose requests take hardly longer.
+Note: this saves no system calls. It saves one scheduled callback per connection, which costs nearly
+as much as a small request.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from headwater.network.event_loop import Loop
 
 
 class ResponseBatching:
-    """For the loop's thread only."""
+    """Connections whose responses are pending. Only for the loop's thread."""
 
     __slots__ = ("_loop", "_waiting")
 
@@ -19,7 +19,7 @@ class ResponseBatching:
         self._waiting: list[Callable[[], None]] = []
 
     def add(self, proceed: Callable[[], None]) -> None:
-        """Call this as soon as the present callbacks have run. It may not raise anything."""
+        """Call `proceed` after the current callbacks of the loop. It must not raise."""
         if not self._waiting:
             self._loop.call_soon(self._leave)
         self._waiting.append(proceed)

@@ -1,7 +1,8 @@
-"""What is to be sent on one connection, in order: buffers and ranges of files.
+"""Send queue of a connection: buffers and file ranges, in order.
 
-Neighbouring buffers leave with one `sendmsg`, a range with `sendfile`. What a reader would get
-wrong: a range comes with a hold on its file, and the queue owns it from `put` on. It is released
+Consecutive buffers are sent with one `sendmsg`, a file range with `sendfile`.
+
+Invariant: a file range holds its file open, and the queue owns it from `put` on. It is released
 exactly once, when its last byte is sent or when `drop` empties the queue.
 """
 
@@ -16,14 +17,15 @@ from headwater.records.batch_header import Buffer
 
 # Far below the system's limit of 1,024; more would not make a call cheaper.
 _BUFFERS_AT_ONCE = 128
-# A broker's large buffers are cold reads. Each byte of them is copied while the loop waits, and
-# whoever lags can wait for another turn of it; those that follow the end of a log cannot.
+# A broker's large buffers are reads from disk for lagging consumers. Each byte is copied while the
+# loop waits; lagging consumers can wait for the next iteration, consumers at the end of a log
+# cannot.
 _MEMORY_AT_ONCE_BYTES = 262_144
 _SMALL_BYTES = 4_096
 
 
 class SendableFileRange(Protocol):
-    """Bytes `position` to `position + length` of an open file that is held open for us."""
+    """Bytes `position` to `position + length` of an open file."""
 
     @property
     def position(self) -> int: ...
@@ -34,22 +36,23 @@ class SendableFileRange(Protocol):
     def fileno(self) -> int: ...
 
     def release(self) -> None:
-        """End the hold; called once."""
+        """Release the file; called once."""
 
 
 Part = Buffer | SendableFileRange
 
 
 class SendQueue:
-    """Parts in, bytes out, as far as the channel takes them."""
+    """Queues parts and sends as much as the channel takes."""
 
     __slots__ = ("_at_once_bytes", "_parts", "_range_count", "_sent_of_first", "size_bytes")
 
     def __init__(self, memory_at_once_bytes: int = _MEMORY_AT_ONCE_BYTES) -> None:
-        """So many bytes of buffers, as opposed to files, are sent before others have a turn."""
+        """`memory_at_once_bytes` limits the buffers, as opposed to files, sent in one call."""
         self._at_once_bytes = memory_at_once_bytes
         self._parts: deque[Part] = deque()
-        # Without any, nobody has to ask each part what it is, which is dear for small answers.
+        # Without ranges the type of each part need not be checked, which is expensive for small
+        # responses.
         self._range_count = 0
         self._sent_of_first = 0
         self.size_bytes = 0
@@ -69,7 +72,9 @@ class SendQueue:
                 self._parts.append(part)
 
     def send(self, channel: TransportLayer, limit_bytes: int) -> int:
-        """Send until the channel is full, the queue empty or the limit reached; how many went."""
+        """Send until the channel is full, the queue empty or the limit reached; return the bytes
+        sent.
+        """
         if len(self._parts) == 1 and self.size_bytes <= _SMALL_BYTES <= limit_bytes:
             first = self._parts[0]
             if isinstance(first, bytes) and not self._sent_of_first:
@@ -89,13 +94,13 @@ class SendQueue:
                 else:
                     self._parts.clear()
                     self._sent_of_first = 0
-            # A channel that took less than it was offered is full; asking again is a wasted call.
+            # A channel that took less than it was offered is full; trying again would waste a call.
             if sent is None or sent < offered or (sent == self._at_once_bytes and is_memory):
                 break
         return total
 
     def _send_only(self, part: bytes, channel: TransportLayer) -> int:
-        """The usual small answer, without the ado around others."""
+        """Send a single small buffer: the common case."""
         sent = channel.send((part,), more=False) or 0
         self.size_bytes -= sent
         if self.size_bytes:
@@ -105,14 +110,14 @@ class SendQueue:
         return sent
 
     def drop(self) -> None:
-        """Forget everything and release what is held."""
+        """Empty the queue and release all file ranges."""
         parts = list(self._parts)
         self._parts.clear()
         self._sent_of_first = self.size_bytes = self._range_count = 0
         release(parts)
 
     def _send_first(self, channel: TransportLayer, limit_bytes: int) -> tuple[int, int | None]:
-        """Offer the first range or the first run of buffers: how much, and how much was taken."""
+        """Send the first range or the first run of buffers; return bytes offered and bytes sent."""
         first = self._parts[0]
         if not isinstance(first, Buffer):
             return self._send_range(first, channel, limit_bytes)
@@ -122,11 +127,11 @@ class SendQueue:
         offered = sum(map(len, run))
         if offered > limit_bytes:
             run, offered = _cut(run, limit_bytes)
-        # What follows at once may share a packet with the end of these.
+        # The following data may share a packet with the end of this.
         return offered, channel.send(run, more=offered < self.size_bytes)
 
     def _first_buffers(self) -> list[Buffer]:
-        """The buffers in front of the first range, at most so many as are sent at once."""
+        """Return the buffers before the first range, up to the limit of one call."""
         front = islice(self._parts, _BUFFERS_AT_ONCE)
         if not self._range_count:
             return cast("list[Buffer]", list(front))
@@ -144,7 +149,9 @@ class SendQueue:
         offered = min(part.length - done, limit_bytes)
         sent = channel.send_file(part.fileno(), part.position + done, offered)
         if sent == 0:
-            raise ConnectionLost(f"a file ended {part.length - done} bytes before its range")
+            raise ConnectionLost(
+                f"file ended {part.length - done} bytes before the end of the range"
+            )
         return offered, sent
 
     def _forget_sent(self, sent: int) -> None:
@@ -167,14 +174,14 @@ def size_of(part: Part) -> int:
 
 
 def release(parts: Iterable[Part]) -> None:
-    """End the holds of parts that nobody will send."""
+    """Release parts that will not be sent."""
     for part in parts:
         if not isinstance(part, Buffer):
             part.release()
 
 
 def _cut(run: list[Buffer], limit_bytes: int) -> tuple[list[Buffer], int]:
-    """As much of the run as the limit allows."""
+    """Return the part of the run that fits within the limit."""
     kept: list[Buffer] = []
     left = limit_bytes
     for buffer in run:

@@ -1,8 +1,7 @@
-"""The sockets of a broker: all listeners, all connections, their limits and their end.
+"""The network server of a broker: listeners, connections, limits (SocketServer).
 
-What a reader would get wrong: nothing here knows the time. Whoever runs the server calls `sweep`
-about once a second; without it no idle connection is closed, no muted one speaks again, and a
-listener that rests never wakes.
+The owner must call `sweep` about once a second; without it, idle connections are not closed, muted
+connections stay muted, and paused acceptors never resume.
 """
 
 import asyncio
@@ -34,7 +33,9 @@ from headwater.network.tls.tls_endpoints import ListenerTls
 from headwater.network.tls.tls_handshake import TlsWatch
 from headwater.network.transport_layer import PlaintextTransportLayer, TransportLayer
 
-_FAREWELL_MS: Final = 500
+_CLOSE_WAIT_MS: Final = 500
+# Measured with a clock that is set once a second.
+_SHORT_LIVED_MS: Final = 1_000
 
 _log = logging.getLogger(__name__)
 
@@ -53,9 +54,9 @@ class SocketServer:
         guards: Mapping[str, Guard] | None = None,
         protected: str | None = None,
     ) -> None:
-        """`tls` has the listeners that speak it, `guards` those where peers are let in first.
+        """`tls` has the TLS listeners, `guards` the authenticators of SASL listeners.
 
-        `protected` is a listener that limits of all listeners together leave open.
+        `protected` is the listener that limits of all listeners together do not affect.
         """
         self._tls = tls or {}
         self._guards = guards or {}
@@ -70,19 +71,20 @@ class SocketServer:
         self._attentive: dict[Connection, None] = {}
         self._connections: dict[Connection, None] = {}
         self._listeners: list[Acceptor] = []
+        self._by_name: dict[str, Acceptor] = {}
         self._emptied: asyncio.Event = asyncio.Event()
-        self._all_parted: asyncio.Event = asyncio.Event()
-        # None as long as no address has one.
+        self._all_closed: asyncio.Event = asyncio.Event()
+        # None while no address has a connection rate quota.
         self.connection_quota: ConnectionQuota | None = None
         self.throttled_connections = ThrottledConnections()
         self._complaints = Complaints()
         self._closing_connections = ClosingConnections(
-            loop, self._clock, close=self._close, emptied=self._all_parted.set
+            loop, self._clock, close=self._close, emptied=self._all_closed.set
         )
         self._handshakes = PendingHandshakes(
             loop,
             timeout_ms=settings.headwater_tls_handshake_timeout_ms,
-            agreed=self._agreed,
+            on_done=self._handshake_done,
             departed=lambda gone: self._connection_quotas.depart(gone.listener, gone.peer_host),
         )
         self.inflight_bytes = InflightBytes(
@@ -90,7 +92,7 @@ class SocketServer:
             buffer_bytes=ByteLimit(loop, settings.queued_max_request_bytes),
             stepwise_bytes=ByteLimit(loop, STEPWISE_BYTES_MAX),
         )
-        self._surroundings = ConnectionContext(
+        self._context = ConnectionContext(
             loop=loop,
             settings=settings,
             service=service,
@@ -108,7 +110,7 @@ class SocketServer:
 
     @property
     def endpoints(self) -> Sequence[Endpoint]:
-        """Where it listens, with the real ports."""
+        """The bound endpoints, with the actual ports."""
         return [listener.endpoint for listener in self._listeners]
 
     @property
@@ -117,24 +119,26 @@ class SocketServer:
 
     @property
     def failed_handshakes(self) -> Mapping[str, int]:
-        """How many could not agree on TLS with us, by listener."""
+        """Failed TLS handshakes by listener."""
         return self._handshakes.failed_counts
 
     def bind(self, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
-        """Listen on all of them or none; the answer has the real ports.
+        """Bind all endpoints or none, and return them with the actual ports.
 
-        Peers can connect from now on, and wait in the backlog until `start`.
+        Clients can connect from now on, and wait in the backlog until `start`.
         """
         try:
             for endpoint in endpoints:
-                self._listeners.append(self._listener(endpoint, endpoints))
+                listener = self._listener(endpoint, endpoints)
+                self._listeners.append(listener)
+                self._by_name[endpoint.name] = listener
         except BaseException:
             self._close_listeners()
             raise
         return list(self.endpoints)
 
     def configure(self, settings: NetworkSettings) -> None:
-        """Take new limits on who may connect; nobody who is connected is cut off."""
+        """Apply new connection limits; existing connections are not closed."""
         self._connection_quotas.configure(settings)
 
     def start(self) -> None:
@@ -142,7 +146,7 @@ class SocketServer:
             listener.start()
 
     def sweep(self, now_ms: int) -> None:
-        """Time has passed."""
+        """Run periodic checks."""
         for connection in list(self._attentive):
             connection.sweep(now_ms)
         self._clock.now_ms = now_ms
@@ -155,11 +159,11 @@ class SocketServer:
             listener.sweep()
         for connection in self._idle.expired(now_ms):
             if connection.is_idle:
-                _log.info("%s: closed, because it was idle", connection.address)
+                _log.info("Closed idle connection: %s", connection.address)
                 connection.close()
 
     async def stop(self, *, drain_ms: int) -> None:
-        """Accept no more, take no more requests, send what is owed or will be within the time."""
+        """Stop accepting connections and requests; send pending responses within the time."""
         self._close_listeners()
         self._handshakes.close()
         self.throttled_connections.close()
@@ -170,27 +174,32 @@ class SocketServer:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._emptied.wait(), drain_ms / 1_000)
         if self._connections:
-            _log.warning("%d connections were cut at the end", len(self._connections))
+            _log.warning(
+                "Closed connections with pending responses: count=%d", len(self._connections)
+            )
         for connection in list(self._connections):
             connection.close()
-        await self._see_off(min(drain_ms, _FAREWELL_MS))
+        await self._await_close(min(drain_ms, _CLOSE_WAIT_MS))
 
-    async def _see_off(self, patience_ms: int) -> None:
-        """Let peers read what was sent last. Those that do not hang up are idle, or asleep."""
-        self._all_parted.clear()
+    async def _await_close(self, patience_ms: int) -> None:
+        """Let clients read the last responses. Clients that do not close in time are idle."""
+        self._all_closed.clear()
         if self._closing_connections:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._all_parted.wait(), patience_ms / 1_000)
+                await asyncio.wait_for(self._all_closed.wait(), patience_ms / 1_000)
         self._closing_connections.close()
 
     def _close(self, channel: TransportLayer, address: ClientAddress) -> None:
-        """Close what was admitted, and count its peer out."""
+        """Close an admitted connection and remove it from the counts."""
         channel.close()
         self._connection_quotas.depart(address.listener, address.peer_host)
 
     def _departed(self, connection: Connection) -> None:
         del self._connections[connection]
         self._idle.remove(connection)
+        if self._clock.now_ms - connection.since_ms <= _SHORT_LIVED_MS:
+            listener = self._by_name[connection.address.listener]
+            listener.charge_short_lived(connection.tag_ns - connection.first_tag_ns)
         if not self._connections:
             self._emptied.set()
 
@@ -204,6 +213,7 @@ class SocketServer:
             endpoint,
             listening,
             self._loop,
+            fair_queue=self._context.fair_queue,
             may_accept=lambda: self._connection_quotas.may_accept(name),
             welcome=lambda accepted, host, port: self._welcome(
                 accepted, ClientAddress(listener=name, peer_host=host, peer_port=port)
@@ -215,31 +225,33 @@ class SocketServer:
             now_ms = self._clock.now_ms
             throttle_ms = self.connection_quota.throttle_ms(address.peer_host, now_ms)
             if throttle_ms > 0:
-                _log.info("%s: kept waiting by its connection_creation_rate", address)
+                _log.info("Throttled connection by connection_creation_rate: %s", address)
                 self.throttled_connections.add(accepted, now_ms + throttle_ms)
                 return
-        refusal = self._connection_quotas.admit(address.listener, address.peer_host)
-        if refusal is not None:
-            _log.info("%s: refused by %s", address, refusal)
+        setting = self._connection_quotas.admit(address.listener, address.peer_host)
+        if setting is not None:
+            _log.info("Rejected connection: client=%s setting=%s", address, setting)
             accepted.close()
             return
         tls = self._tls.get(address.listener)
         try:
             set_options(accepted, self._settings)
             if tls is None:
-                self._serve(PlaintextTransportLayer(accepted), address, self._surroundings)
+                self._serve(PlaintextTransportLayer(accepted), address, self._context)
             else:
-                self._handshakes.begin(accepted, tls, address, self._clock.now_ms)
+                listener = self._by_name[address.listener]
+                self._handshakes.begin(accepted, tls, address, listener, self._clock.now_ms)
         except OSError as error:
-            # The peer may have reset it already, or the loop can watch no more of them.
-            _log.info("%s: could not be served: %s", address, error)
+            # The peer may have reset it already, or the loop cannot watch more descriptors.
+            _log.info("Could not serve connection: client=%s error=%s", address, error)
             self._connection_quotas.depart(address.listener, address.peer_host)
             accepted.close()
 
     def _serve(
-        self, channel: TransportLayer, address: ClientAddress, surroundings: ConnectionContext
+        self, channel: TransportLayer, address: ClientAddress, context: ConnectionContext
     ) -> Connection:
-        connection = Connection(channel, address, surroundings)
+        listener = self._by_name[address.listener]
+        connection = Connection(channel, address, context, listener.tag_ns)
         guard = self._guards.get(address.listener)
         if guard is not None:
             guard(connection)
@@ -247,15 +259,15 @@ class SocketServer:
         self._idle.add(connection)
         return connection
 
-    def _agreed(
+    def _handshake_done(
         self, channel: TlsTransportLayer, address: ClientAddress, principal: Principal
     ) -> None:
-        """TLS is agreed on, so the peer is served."""
-        watched = replace(self._surroundings, loop=TlsWatch(self._loop, channel))
+        """Serve a connection after its TLS handshake."""
+        watched = replace(self._context, loop=TlsWatch(self._loop, channel))
         try:
             connection = self._serve(channel, address, watched)
         except OSError as error:
-            _log.info("%s: could not be served: %s", address, error)
+            _log.info("Could not serve connection: client=%s error=%s", address, error)
             self._close(channel, address)
             return
         connection.requester = Requester(principal, address.peer_host)

@@ -1,6 +1,4 @@
-"""The clock and the dice of a real process, for those that `event_loop` is for: brokers and
-clients.
-"""
+"""Clock and random source of a real process, for brokers and clients."""
 
 import os
 import time
@@ -24,7 +22,7 @@ class SystemRandom:
     __slots__ = ()
 
     def below(self, limit: int) -> int:
-        # The remainder of 64 more bits than needed is as good as even.
+        # With 64 extra bits the bias of the remainder is negligible.
         count = (limit.bit_length() + 7) // 8 + 8
         return int.from_bytes(os.urandom(count), "big") % limit
 

@@ -1,9 +1,9 @@
-"""What a connection does with its socket, as a port: receive, send, send a file, end, close.
+"""Transport layer of a connection: receive, send, send a file, close (TransportLayer).
 
-The seam where TLS stands, in `tls_channel`; a connection knows nothing of what is
-below it. What a reader would get wrong: "not now" and "the end" are different answers. `None` means
-that the call would have blocked; a receive of 0 bytes means that the peer will send no more. Every
-failure of the socket is `ConnectionLost`, never `OSError`.
+TLS implements the same protocol in `tls_channel`.
+
+Note: `None` means that the call would have blocked; a receive of 0 bytes means that the peer will
+send no more. Every socket error is raised as `ConnectionLost`, never `OSError`.
 """
 
 import errno
@@ -15,37 +15,37 @@ from typing import Protocol
 from headwater.common.exceptions import ConnectionLost
 from headwater.records.batch_header import Buffer
 
-# What a file system says that cannot feed sendfile.
+# Errors of file systems that do not support sendfile.
 _NO_SENDFILE = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 
-# How much is read at once where sendfile does not serve.
+# How much is read at once without sendfile.
 _COPY_BYTES = 65_536
 
 
 class TransportLayer(Protocol):
-    """One non-blocking stream of bytes in each direction."""
+    """A non-blocking stream of bytes in each direction."""
 
     def fileno(self) -> int:
         """The descriptor that the loop watches."""
 
     def receive_into(self, room: memoryview) -> int | None:
-        """How many bytes came; 0 at the end of the stream, None when there are none yet."""
+        """Return the bytes received; 0 at the end of the stream, None if there are none yet."""
 
     def send(self, buffers: Sequence[Buffer], *, more: bool) -> int | None:
-        """How many bytes went; None when none would. `more` says that others follow at once."""
+        """Return the bytes sent; None if it would block. `more` announces further data."""
 
     def send_file(self, descriptor: int, position: int, length: int) -> int | None:
-        """Like `send`, from a file; 0 when the file ends at `position`."""
+        """Like `send`, from a file; 0 if the file ends at `position`."""
 
     def end_sending(self) -> None:
-        """Tell the peer that nothing more will come; it may still be received from."""
+        """Shut down sending; receiving still works."""
 
     def close(self) -> None:
-        """Close the stream; to be called once."""
+        """Close the stream; called once."""
 
 
 class PlaintextTransportLayer:
-    """A socket without encryption."""
+    """A transport layer without encryption."""
 
     __slots__ = ("_fd", "_socket")
 
@@ -89,14 +89,14 @@ class PlaintextTransportLayer:
         try:
             content = os.pread(descriptor, min(length, _COPY_BYTES), position)
         except OSError as error:
-            raise ConnectionLost(f"reading what is to be sent failed: {error}") from error
+            raise ConnectionLost(f"reading the file to send failed: {error}") from error
         return self.send([content], more=False) if content else 0
 
     def end_sending(self) -> None:
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError as error:
-            raise ConnectionLost(f"ending failed: {error}") from error
+            raise ConnectionLost(f"shutdown failed: {error}") from error
 
     def close(self) -> None:
         self._socket.close()

@@ -1,5 +1,5 @@
 """Child processes, signals, and programs that Headwater starts: Java and ZooKeeper.
 
-Start with `die_with_parent`, which ends a child when its parent ends.
-`java` finds the Java for Spark, `zookeeper_server` runs a ZooKeeper for laptops and tests.
+Start with `die_with_parent`, which ends a child when its parent ends. `java` finds the runtime for
+Spark and ZooKeeper, `zookeeper_server` runs a ZooKeeper for laptops and tests.
 """

@@ -1,8 +1,8 @@
-"""Becomes another program that ends with its parent: `python bound_child.py PARENT_PID PROGRAM...`
+"""Run a program that ends with its parent: `python die_with_parent.py PARENT_PID PROGRAM...`.
 
-What a reader would get wrong: this is run as a file, in a process of its own, and imports nothing
-of ours. A program that we did not write cannot ask the kernel for its parent's death itself, and
-asking between fork and exec is not safe in a process that has threads.
+Note: this runs as a file in its own process and imports nothing of Headwater. A foreign program
+cannot request PR_SET_PDEATHSIG itself, and requesting it between fork and exec is not safe in a
+process with threads.
 """
 
 import ctypes
@@ -17,13 +17,13 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     parent_pid, *command = sys.argv[1:]
-    # Where the kernel cannot do it, the parent still ends us when it ends in good order.
+    # On other systems the parent ends this process only if it shuts down cleanly.
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-    # The parent may have died before the line above took effect.
+    # The parent may have died before the call above took effect.
     if os.getppid() != int(parent_pid):
         sys.exit(ORPHANED)
-    # Ctrl-C in a terminal goes to the whole group; the parent decides what becomes of us.
+    # Ctrl-C signals the whole process group; the parent decides when this process ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.execvp(command[0], command)
 

@@ -1,7 +1,7 @@
-"""Folders and files that only their owner can read.
+"""Directories and files that only their owner can read.
 
-ZooKeeper stores SCRAM keys and settings of brokers as they are, so its snapshots and transaction
-logs are as secret as a file of passwords.
+ZooKeeper stores SCRAM credentials and broker settings in plain form, so its snapshots and
+transaction logs are as secret as a password file.
 """
 
 import os
@@ -12,16 +12,16 @@ from typing import IO, Final
 from headwater.common.exceptions import StorageError
 
 UMASK: Final = 0o077
-"""For child processes that write such files."""
+"""umask of child processes that write such files."""
 _FOLDER: Final = 0o700
 _FILE: Final = 0o600
 
 
 def make_private(folder: Path, *, names: tuple[str, ...] = ()) -> None:
-    """Make a folder for its owner alone, or tighten one that exists, with the named entries in it.
+    """Create or restrict a directory and named entries for their owner only.
 
-    Only what is named is touched: a user may have pointed to a folder that holds other things. A
-    folder that all users share, such as /tmp, stays as it is. Raises `StorageError`.
+    Only the named entries are changed, because the user may have chosen a directory with other
+    files. A directory shared by all users, such as /tmp, stays as it is. Raises `StorageError`.
     """
     try:
         folder.mkdir(mode=_FOLDER, parents=True, exist_ok=True)
@@ -37,7 +37,7 @@ def make_private(folder: Path, *, names: tuple[str, ...] = ()) -> None:
 
 
 def open_private(path: Path, *, append: bool = False) -> IO[bytes]:
-    """Open a file for writing, readable for its owner only, also if it existed before."""
+    """Open a file for writing, readable by its owner only, even if it existed before."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_APPEND if append else os.O_TRUNC)
     descriptor = os.open(path, flags, _FILE)
     os.fchmod(descriptor, _FILE)

@@ -1,10 +1,10 @@
-"""SIGTERM and Ctrl-C, heard while Spark starts and while it works, as a wish to stop.
+"""Handle SIGTERM and Ctrl-C as stop requests while Spark starts and runs.
 
     with StopSignals() as signals:
         aside(lambda: work(signals))
 
-What a reader would get wrong: a signal's handler runs in the middle of whatever the main thread
-does. So the main thread does nothing but wait here, and whoever is asked to stop works in another.
+Note: a signal handler interrupts whatever the main thread does. So the main thread only waits here,
+and the work that is asked to stop runs in another thread.
 """
 
 import signal
@@ -19,9 +19,9 @@ _NUMBERS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopSignals:
-    """A wish to stop, which may come before there is anything to stop.
+    """Stop request, which may arrive before there is anything to stop.
 
-    The first signal asks for a gentle end, the second one ends the process at once.
+    The first signal requests a graceful stop, the second one ends the process immediately.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class StopSignals:
         self._before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
 
     def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._hear) for number in _NUMBERS}
+        self._before = {number: signal.signal(number, self._on_signal) for number in _NUMBERS}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -38,13 +38,16 @@ class StopSignals:
             signal.signal(number, handler)
 
     def pass_to(self, ask_to_stop: Callable[[], None]) -> None:
-        """Who is to be asked, also if the wish came before, and so perhaps twice."""
+        """Set the function to call on a stop request; called at once if one has already arrived.
+
+        The function may be called twice.
+        """
         self._ask_to_stop = ask_to_stop
         if self.is_asked:
             ask_to_stop()
 
-    def _hear(self, number: int, _: FrameType | None) -> None:
-        # Another one of these ends the process at once, as it would any other.
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        # A second signal ends the process immediately.
         signal.signal(number, signal.SIG_DFL)
         self.is_asked = True
         if self._ask_to_stop is not None:
@@ -52,10 +55,10 @@ class StopSignals:
 
 
 def aside(work: Callable[[], T]) -> T:
-    """Have Spark started and used in another thread, and wait for it.
+    """Run work that starts and uses Spark in another thread, and wait for it.
 
-    Where its context starts in the main thread, PySpark takes Ctrl-C for itself. And only the
-    thread that has started a session finds all formats that were registered with it.
+    If its context starts in the main thread, PySpark installs its own Ctrl-C handler. And only the
+    thread that started a session finds all data sources that were registered with it.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="spark") as executor:
         return executor.submit(work).result()

@@ -1,7 +1,7 @@
-"""ZooKeeper servers as child processes, for a laptop and for tests.
+"""Run ZooKeeper servers as child processes, for laptops and tests.
 
-What a reader would get wrong: these are real servers, but not a way to run ZooKeeper for others.
-They listen on one machine, and end with the process that started them.
+Note: these are real servers, but not a production setup. They listen on one machine and end with
+the process that started them.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from typing import Final
 from headwater.common.exceptions import ServerUnavailable
 from headwater.network.free_ports import free_ports
 from headwater.process import die_with_parent, zookeeper_jars
+from headwater.process.java import find_java
 from headwater.process.private_files import (
     UMASK,
     make_private,
@@ -24,10 +25,10 @@ from headwater.process.private_files import (
 )
 
 TICK_MS: Final = 500
-"""ZooKeeper's unit of time. The shortest session that it grants has two of it."""
+"""ZooKeeper's tickTime. The minimum session timeout is two ticks."""
 
 _LONGEST_SESSION_MS: Final = 60_000
-# What a server keeps in its folder; `version-2` has its snapshots and transaction logs.
+# Files of a server; `version-2` has its snapshots and transaction logs.
 _OWN_NAMES: Final = ("zoo.cfg", "myid", "server.log", "zookeeper_server.pid", "version-2")
 _LOOK_S: Final = 0.05
 _PROBE_S: Final = 2.0
@@ -36,12 +37,12 @@ _END_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPlan:
-    """Where one server of an ensemble keeps its data and listens."""
+    """Directory and ports of one server of an ensemble."""
 
     folder: Path
     host: str
     port: int
-    # Where the servers of an ensemble find each other; one that is alone needs neither.
+    # Ports between the servers of an ensemble; a single server needs neither.
     peer_port: int = 0
     election_port: int = 0
 
@@ -51,11 +52,11 @@ class ServerPlan:
 
 
 def planned(folder: Path, host: str, port: int, count: int) -> list[ServerPlan]:
-    """An ensemble of so many servers, on ports from `port` on; 0 takes free ones."""
+    """Plan an ensemble of `count` servers on ports from `port` on; 0 for free ports."""
     ports = free_ports(host, count) if port == 0 else range(port, port + count)
     if count == 1:
         return [ServerPlan(folder=folder, host=host, port=ports[0])]
-    # These are agreed on at every start, since all servers are started together.
+    # Chosen at every start, because all servers are started together.
     private = free_ports(host, 2 * count)
     return [
         ServerPlan(
@@ -70,7 +71,7 @@ def planned(folder: Path, host: str, port: int, count: int) -> list[ServerPlan]:
 
 
 def config_text(plans: Sequence[ServerPlan], place: int, *, tick_ms: int = TICK_MS) -> str:
-    """The zoo.cfg of the server at `place`."""
+    """Return the zoo.cfg of the server at `place`."""
     plan = plans[place]
     lines = [
         f"tickTime={tick_ms}",
@@ -95,14 +96,14 @@ def config_text(plans: Sequence[ServerPlan], place: int, *, tick_ms: int = TICK_
 
 
 class Server:
-    """One server, from its start to its end."""
+    """Process of one ZooKeeper server."""
 
     def __init__(self, plans: Sequence[ServerPlan], place: int, *, tick_ms: int = TICK_MS) -> None:
-        """Start it. `ServerUnavailable` when there is no Java, or no server for it."""
+        """Start the server; raise `ServerUnavailable` without Java or the server's jars."""
         self.plan = plans[place]
         folder = self.plan.folder
         command = [
-            zookeeper_jars.find_java(),
+            str(find_java(os.environ, needed_by="ZooKeeper").executable),
             "-Xmx512m",
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",
@@ -135,17 +136,17 @@ class Server:
         return self._process.poll() is None
 
     async def ready(self) -> None:
-        """Return when it serves; `ServerUnavailable` if it ends instead."""
-        while not await _serves(self.plan.host, self.plan.port):
+        """Wait until the server is ready; raise `ServerUnavailable` if it exits."""
+        while not await _is_ready(self.plan.host, self.plan.port):
             if not self.is_running:
                 raise ServerUnavailable(
-                    f"ZooKeeper ended with exit code {self._process.returncode}; "
-                    f"it says: {self._last_words()}"
+                    f"ZooKeeper exited with code {self._process.returncode}; "
+                    f"last lines of its log: {self._last_lines()}"
                 )
             await asyncio.sleep(_LOOK_S)
 
     def stop(self) -> None:
-        """End it in good order, or by force if it takes too long."""
+        """Terminate the server, and kill it if that takes too long."""
         if self.is_running:
             self._process.terminate()
             try:
@@ -154,14 +155,14 @@ class Server:
                 self._process.kill()
         self._process.wait()
 
-    def _last_words(self) -> str:
+    def _last_lines(self) -> str:
         lines = self._log_file.read_text(encoding="utf-8", errors="replace").split("\n")
-        said = [line for line in lines if line.strip()]
-        return " / ".join(said[-3:]) or "nothing"
+        written = [line for line in lines if line.strip()]
+        return " / ".join(written[-3:]) or "nothing"
 
 
-async def _serves(host: str, port: int) -> bool:
-    """Whether it says in which role it serves; one that seeks its ensemble has none."""
+async def _is_ready(host: str, port: int) -> bool:
+    """Return whether the server reports a role; one that is looking for its ensemble has none."""
     try:
         async with asyncio.timeout(_PROBE_S):
             reader, writer = await asyncio.open_connection(host, port)

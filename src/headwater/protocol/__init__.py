@@ -1,5 +1,5 @@
-"""Kafka's wire protocol: messages to bytes and back, without I/O.
+"""Kafka's wire protocol: encode and decode messages, without I/O.
 
-Start with `codec`, which encodes and decodes requests and responses, and `api_table`.
-`schema` declares the fields of a message with the versions they occur in.
+Start with `codec`, which encodes and decodes requests and responses, and `api_table`. `schema`
+declares the fields of a message with the versions they occur in.
 """

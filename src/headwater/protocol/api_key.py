@@ -1,10 +1,10 @@
-"""The numbers of the APIs that Headwater knows."""
+"""ApiKeys: the numbers of the APIs that Headwater knows."""
 
 from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """The first field of every request."""
+    """API key, the first field of every request."""
 
     PRODUCE = 0
     FETCH = 1
@@ -58,9 +58,14 @@ class ApiKey(IntEnum):
     ALTER_CLIENT_QUOTAS = 49
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
+    VOTE = 52
+    BEGIN_QUORUM_EPOCH = 53
+    END_QUORUM_EPOCH = 54
+    DESCRIBE_QUORUM = 55
     ALTER_PARTITION = 56
     UPDATE_FEATURES = 57
     ENVELOPE = 58
+    FETCH_SNAPSHOT = 59
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
     UNREGISTER_BROKER = 64
@@ -73,3 +78,6 @@ class ApiKey(IntEnum):
     PUSH_TELEMETRY = 72
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
+    ADD_RAFT_VOTER = 80
+    REMOVE_RAFT_VOTER = 81
+    UPDATE_RAFT_VOTER = 82

@@ -1,14 +1,14 @@
-"""The APIs that Headwater can speak, with the versions of Kafka 4.1.
+"""APIs that Headwater can encode and decode, with the versions of Kafka 4.1.
 
-Whether a broker *serves* an API is not said here: a broker announces the rows that it has
-handlers for. What a reader would get wrong:
+Whether a broker *serves* an API is decided elsewhere: a broker announces the APIs that it has
+handlers for. Notes:
 
-- Produce is announced from version 0 on, although 0 to 2 are refused by closing the connection.
-  Kafka does this (KAFKA-18659): librdkafka takes a missing version 0 for a broker that cannot
-  compress, and uses the newest version anyway.
+- Produce is announced from version 0 on, although 0 to 2 close the connection, as in Kafka
+  (KAFKA-18659): librdkafka treats a missing version 0 as a broker that cannot compress, and uses
+  the newest version anyway.
 - The newest version of some APIs is unstable. It is announced and served only with
   `unstable.api.versions.enable`.
-- The four requests of the ZooKeeper era, 4 to 7, travel between our own brokers only, so one
+- The four requests of the ZooKeeper era, 4 to 7, are sent between Headwater brokers only, so one
   version of each is enough. The same goes for AlterPartition.
 """
 
@@ -25,7 +25,7 @@ _PRODUCE_ANNOUNCED_SINCE: Final = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """One API and its versions, unstable ones included."""
+    """API and its versions, including unstable ones."""
 
     key: ApiKey
     oldest: int
@@ -36,11 +36,11 @@ class Api:
 
     @property
     def name(self) -> str:
-        """As Kafka writes it: `ListOffsets`."""
+        """Kafka's name: `ListOffsets`."""
         return "".join(word.capitalize() for word in self.key.name.split("_"))
 
     def is_flexible(self, version: int) -> bool:
-        """Whether the version has compact lengths and tagged fields."""
+        """Return whether the version has compact lengths and tagged fields."""
         return version >= self.flexible_since
 
     def newest_served(self, *, unstable: bool) -> int:
@@ -126,9 +126,14 @@ _ROWS: Final = (
     _row(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, flexible_since=1),
     _row(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, flexible_since=0),
     _row(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, flexible_since=0),
+    _row(ApiKey.VOTE, 0, 2, flexible_since=0, between_brokers=True),
+    _row(ApiKey.BEGIN_QUORUM_EPOCH, 0, 1, flexible_since=1, between_brokers=True),
+    _row(ApiKey.END_QUORUM_EPOCH, 0, 1, flexible_since=1, between_brokers=True),
+    _row(ApiKey.DESCRIBE_QUORUM, 0, 2, flexible_since=0),
     _row(ApiKey.ALTER_PARTITION, 3, 3, flexible_since=0, between_brokers=True),
     _row(ApiKey.UPDATE_FEATURES, 0, 2, flexible_since=0),
     _row(ApiKey.ENVELOPE, 0, 0, flexible_since=0, between_brokers=True),
+    _row(ApiKey.FETCH_SNAPSHOT, 0, 1, flexible_since=0, between_brokers=True),
     _row(ApiKey.DESCRIBE_CLUSTER, 0, 2, flexible_since=0),
     _row(ApiKey.DESCRIBE_PRODUCERS, 0, 0, flexible_since=0),
     _row(ApiKey.UNREGISTER_BROKER, 0, 0, flexible_since=0),
@@ -141,7 +146,10 @@ _ROWS: Final = (
     _row(ApiKey.PUSH_TELEMETRY, 0, 0, flexible_since=0),
     _row(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, flexible_since=0),
     _row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, flexible_since=0),
+    _row(ApiKey.ADD_RAFT_VOTER, 0, 0, flexible_since=0),
+    _row(ApiKey.REMOVE_RAFT_VOTER, 0, 0, flexible_since=0),
+    _row(ApiKey.UPDATE_RAFT_VOTER, 0, 0, flexible_since=0, between_brokers=True),
 )
 
-# Looked up by plain integers too: an IntEnum equals its number.
+# Also looked up by plain integers: an IntEnum equals its number.
 APIS: Final[Mapping[int, Api]] = MappingProxyType({row.key: row for row in _ROWS})

@@ -1,8 +1,8 @@
-"""The answer to ApiVersions, which a broker gives before anything else is settled.
+"""ApiVersions responses of a broker.
 
-It depends on settings and on the cluster's features, not on who asks, so it is written once per
-version and kept. A client that asks in a version from the future is answered in version 0, with
-UNSUPPORTED_VERSION and the range that it may use instead; its connection stays open.
+They depend on settings and on the cluster's features, not on the client, so each version is encoded
+once and cached. A request in an unknown newer version is answered in version 0 with
+UNSUPPORTED_VERSION and the supported range; its connection stays open.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,15 +19,15 @@ from headwater.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 
-# In version 3 a client may choke on a feature whose levels begin at 0 (KAFKA-17011).
+# A version 3 client may fail on a feature whose levels start at 0 (KAFKA-17011).
 _LEVEL_ZERO_SINCE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """A feature of the cluster: the levels that this broker can do, and the one that is on.
+    """Feature of the cluster: levels that this broker supports, and the finalized level.
 
-    `finalized` is 0 for a feature that is off.
+    `finalized` is 0 for a disabled feature.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Feature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersionsResponses:
-    """All answers of one listener, ready to be sent."""
+    """Encoded responses of one listener."""
 
     _by_version: dict[int, Encoded]
     _too_new: Encoded
@@ -54,7 +54,7 @@ def api_versions_responses(
     unstable: bool = False,
     finalized_epoch: int = 0,
 ) -> ApiVersionsResponses:
-    """The answers of a listener that serves these APIs.
+    """Encode the responses of a listener that serves these APIs.
 
     `finalized_epoch` rises whenever the finalized features change, so that clients notice.
     """
@@ -80,7 +80,7 @@ def api_versions_responses(
     versions = range(api.oldest, api.newest_served(unstable=unstable) + 1)
     return ApiVersionsResponses(
         _by_version={version: encode(_for(response, version), version) for version in versions},
-        _too_new=encode(_refusal(_announced(api, unstable)), 0),
+        _too_new=encode(_unsupported_version(_announced(api, unstable)), 0),
     )
 
 
@@ -99,5 +99,5 @@ def _for(response: ApiVersionsResponse, version: int) -> ApiVersionsResponse:
     return replace(response, supported_features=supported)
 
 
-def _refusal(api_versions: ApiVersion) -> ApiVersionsResponse:
+def _unsupported_version(api_versions: ApiVersion) -> ApiVersionsResponse:
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=(api_versions,))

@@ -1,9 +1,9 @@
-"""Bytes to messages and back, for every API.
+"""Encode and decode messages of every API.
 
-Versions end here: `read` gives the one shape that handlers know, `write` puts it into whichever
-version was asked for. Modules and layouts are made when they are first used, one version at a
-time. The records of Produce and Fetch are never copied: a read message has views of the frame, and
-a written one is a list of parts (see `send_parts`).
+Versions end here: `read` returns the one class that handlers use, `write` encodes it in the
+requested version. Modules and codecs are created when first used, one version at a time. The
+records of Produce and Fetch are never copied: a decoded message has views of the frame, and an
+encoded one is a list of parts (see `send_parts`).
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ M = TypeVar("M", bound=Message)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoded:
-    """A response that has been written before and is kept; good for one version only."""
+    """Encoded response, cached for one version."""
 
     api: ApiKey
     version: int
@@ -33,20 +33,20 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class _Translation(Generic[M]):
-    """How one version of one message is read and written."""
+    """Reader and writer of one version of a message."""
 
     read: Callable[[memoryview, int], M]
     write: Callable[[M], list[Part]]
 
 
 def read(cls: type[M], version: int, body: memoryview, elements_max: int = UNLIMITED) -> M:
-    """A message of a known class. ProtocolError if the bytes are not exactly one such message."""
+    """Decode a message; ProtocolError if the bytes are not exactly one such message."""
     translation: _Translation[M] = _translation(cls, version)
     return translation.read(body, elements_max)
 
 
 def write(message: M, version: int) -> list[Part]:
-    """The body of a message, in parts. UnsupportedInVersion if the version cannot say it."""
+    """Encode a message's body in parts; UnsupportedInVersion if the version lacks a field."""
     translation: _Translation[M] = _translation(type(message), version)
     return translation.write(message)
 
@@ -54,38 +54,38 @@ def write(message: M, version: int) -> list[Part]:
 def read_request(
     api_key: int, version: int, body: memoryview, elements_max: int = UNLIMITED
 ) -> Message:
-    """The request of an API, in its one shape; ProtocolError above that many array elements."""
+    """Decode a request; ProtocolError above `elements_max` array elements."""
     return read(request_class(api_key), version, body, elements_max)
 
 
 def write_response(response: Message | Encoded, version: int) -> list[Part]:
-    """The body of a response, in parts, ready to be sent."""
+    """Encode a response's body in parts, ready to send."""
     if isinstance(response, Encoded):
-        # An ApiVersions request from the future is answered in version 0.
+        # An ApiVersions request in an unknown version is answered in version 0.
         assert response.version == version or response.api is ApiKey.API_VERSIONS
         return [response.body]
     return write(response, version)
 
 
 def encode(response: Message, version: int) -> Encoded:
-    """Writes a response once, to be sent many times."""
+    """Encode a response once, to send it many times."""
     (body,) = write(response, version)
-    assert isinstance(body, bytearray), "a response with records is not worth keeping"
+    assert isinstance(body, bytearray), "a response with records cannot be cached"
     return Encoded(api=response.api, version=version, body=bytes(body))
 
 
 @cache
 def request_class(api_key: int) -> type[Message]:
-    """The class of an API's requests. Loads its module."""
-    return _shape(api_key, "Request")
+    """Return the class of an API's requests. Loads its module."""
+    return _message_class(api_key, "Request")
 
 
 @cache
 def response_class(api_key: int) -> type[Message]:
-    return _shape(api_key, "Response")
+    return _message_class(api_key, "Response")
 
 
-def _shape(api_key: int, ending: str) -> type[Message]:
+def _message_class(api_key: int, ending: str) -> type[Message]:
     api = APIS.get(api_key)
     if api is None:
         raise ProtocolError(f"there is no API {api_key}")
@@ -103,10 +103,10 @@ def _translation(cls: type[M], version: int) -> _Translation[M]:
     if older is None:
         layout = codec_for(cls, version, flexible=flexible)
         return _Translation(layout.read, layout.write)
-    return _detour(older, codec_for(older, version, flexible=flexible))
+    return _older_translation(older, codec_for(older, version, flexible=flexible))
 
 
-def _detour(
+def _older_translation(
     older: type[OlderMessage[M]], layout: VersionedCodec[OlderMessage[M]]
 ) -> _Translation[M]:
     def read_older(body: memoryview, elements_max: int) -> M:

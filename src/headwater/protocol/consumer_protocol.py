@@ -1,8 +1,8 @@
-"""What consumers of the classic protocol say to each other, inside JoinGroup and SyncGroup.
+"""ConsumerProtocol: subscriptions and assignments inside JoinGroup and SyncGroup.
 
-Subscriptions and assignments are bytes to a classic group (GR-15); they are read by the member that
-leads it, or by a broker that assigns for old members of a new group. Both begin with a version. One
-that is newer than all we know is read as the newest, which is what the format promises.
+They are opaque bytes to a classic group (GR-15); the group leader reads them, or a broker that
+assigns partitions for classic members of a consumer group. Both start with a version. An unknown
+newer version is read as the newest known one, as the format guarantees.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ class NamedPartitions:
 
 @protocol_message
 class Subscription:
-    """What a consumer wants, and what it still has of the last time."""
+    """Subscription of a consumer, with its previously owned partitions."""
 
     topics: tuple[str, ...] = many("string", default=())
     user_data: bytes | None = one("bytes", default=None, nullable_since=0)
@@ -40,36 +40,36 @@ class Subscription:
 
 @protocol_message
 class ConsumerAssignment:
-    """What a consumer gets."""
+    """Assignment of a consumer."""
 
     assigned_partitions: tuple[NamedPartitions, ...] = many(NamedPartitions, default=())
     user_data: bytes | None = one("bytes", default=None, nullable_since=0)
 
 
 def read_subscription(metadata: bytes) -> Subscription:
-    """ProtocolError, if it is none."""
+    """Decode a subscription, or raise ProtocolError."""
     layout: VersionedCodec[Subscription] = codec_for(
         Subscription, version_of(metadata), flexible=False
     )
-    return layout.read(_behind(metadata))
+    return layout.read(_after_version(metadata))
 
 
 def write_subscription(subscription: Subscription, version: int = NEWEST_VERSION) -> bytes:
-    """An older version drops what it has no field for, as Kafka's clients do."""
+    """Encode a subscription; like Kafka's clients, drop fields that an older version lacks."""
     (part,) = codec_for(Subscription, version, flexible=False).write(subscription)
     assert isinstance(part, bytearray)
     return _INT16.pack(version) + bytes(part)
 
 
 def read_assignment(assignment: bytes) -> ConsumerAssignment:
-    """ProtocolError, if it is none. Who was given nothing may have been given no bytes at all."""
+    """Decode an assignment, which may be empty, or raise ProtocolError."""
     if not assignment:
         return ConsumerAssignment()
     version = version_of(assignment)
     layout: VersionedCodec[ConsumerAssignment] = codec_for(
         ConsumerAssignment, version, flexible=False
     )
-    return layout.read(_behind(assignment))
+    return layout.read(_after_version(assignment))
 
 
 def write_assignment(assignment: ConsumerAssignment, version: int = NEWEST_VERSION) -> bytes:
@@ -88,7 +88,7 @@ def version_of(metadata: bytes) -> int:
 
 
 def named_partitions(partitions: Iterable[TopicPartition]) -> tuple[NamedPartitions, ...]:
-    """Partitions by topic, in order: equal sets give equal bytes."""
+    """Group partitions by topic, sorted, so that equal sets give equal bytes."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         by_topic.setdefault(topic, []).append(partition)
@@ -102,5 +102,5 @@ def partitions_of(named: Iterable[NamedPartitions]) -> list[TopicPartition]:
     return [TopicPartition(each.topic, number) for each in named for number in each.partitions]
 
 
-def _behind(metadata: bytes) -> memoryview:
+def _after_version(metadata: bytes) -> memoryview:
     return memoryview(metadata)[_INT16.size :]

@@ -1,7 +1,7 @@
-"""The errors that an answer tells, for whoever counts them.
+"""Find the error codes in a response, for the error metrics.
 
-An answer may carry an error on top, in each of its items, or in both; where is found once for each
-kind of message, from its declaration.
+A response may have an error at the top level, in its items, or in both; the fields are found once
+per message class from its declaration.
 """
 
 from collections.abc import Iterator
@@ -12,19 +12,19 @@ from headwater.common.error_codes import ErrorCode
 from headwater.protocol.older_versions import Message
 from headwater.protocol.schema import wire_fields
 
-# Some messages have further fields of this kind, which say more of the same error.
+# Some messages have further error fields, which repeat the same error.
 _ERROR: Final = "error_code"
 
 
 class _Places(NamedTuple):
-    """Whether a message has an error itself, and which of its fields have some within."""
+    """Whether a message has an error code itself, and which of its fields contain some."""
 
     has_error: bool
     parts: tuple[tuple[str, bool], ...]
 
 
 def error_counts(message: Message) -> Iterator[ErrorCode]:
-    """Every error in a message, however deep; NONE is none."""
+    """Yield every error code in a message, at any depth, except NONE."""
     return _errors_in(message)
 
 

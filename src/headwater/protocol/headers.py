@@ -1,12 +1,12 @@
-"""What stands before the body of a request and of a response.
+"""RequestHeader and ResponseHeader.
 
     request    int16 api_key, int16 api_version, int32 correlation_id,
                int16-string client_id (never compact), tagged fields if the version is flexible
     response   int32 correlation_id, tagged fields if the version is flexible
 
-The answer to ApiVersions never has tagged fields in its header, not even in flexible versions: the
-client does not know yet what the broker speaks. Kafka's request header without a client id was
-that of ControlledShutdown version 0, which nobody sends any more.
+The ApiVersions response never has tagged fields in its header, even in flexible versions, because
+the client does not know the broker's versions yet. The request header without a client id was that
+of ControlledShutdown version 0, which is no longer in use.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from headwater.protocol.primitives import skip_tagged_fields, write_string
 from headwater.protocol.send_parts import Part, part_bytes
 
 SIZE_BYTES: Final = 4
-"""In front of all: how long the rest of the frame is."""
+"""Size field of a frame, without itself."""
 
 _REQUEST: Final = Struct(">hhih")
 _REQUEST_WITHOUT_CLIENT_ID: Final = Struct(">hhi")
@@ -32,7 +32,7 @@ _new_tuple = tuple.__new__
 
 
 class RequestHeader(NamedTuple):
-    """A request's header, and where its body begins in the frame."""
+    """Request header, and the position of the body in the frame."""
 
     api: Api
     version: int
@@ -42,15 +42,15 @@ class RequestHeader(NamedTuple):
 
 
 def read_request_header(frame: memoryview) -> RequestHeader:
-    """ProtocolError for bytes that are no header, an unknown API, or a version that has no layout.
+    """Parse a header; ProtocolError for malformed bytes, an unknown API or version.
 
-    A version of ApiVersions that is too new passes: it gets an answer (see
+    An unknown newer version of ApiVersions is accepted: it gets a response (see
     `api_versions_response`).
     """
     try:
         key, version, correlation_id, length = _read_request(frame)
         api = APIS[key]
-        # Kafka takes a null client id, which has length -1, for an empty one.
+        # Kafka treats a null client id (length -1) as an empty one.
         position = _REQUEST.size + length if length > 0 else _REQUEST.size
         if position > len(frame):
             raise ProtocolError(f"a client id of {length} bytes overruns the request")
@@ -63,12 +63,12 @@ def read_request_header(frame: memoryview) -> RequestHeader:
         raise ProtocolError("the request ends within its header") from error
     if not api.oldest <= version <= api.newest and key != ApiKey.API_VERSIONS:
         raise ProtocolError(f"{api.name} has no version {version}")
-    # Not by the class's own way, which costs three times as much, for every request.
+    # The NamedTuple's own constructor costs three times as much, for every request.
     return _new_tuple(RequestHeader, (api, version, correlation_id, client_id, position))
 
 
 def response_frame(api: Api, version: int, correlation_id: int, body: Sequence[Part]) -> list[Part]:
-    """A response as it goes out: size, header, body."""
+    """Return a response frame: size, header, body."""
     tagged = version >= api.flexible_since and api.key is not ApiKey.API_VERSIONS
     size = _CORRELATION_ID.size + tagged
     for part in body:
@@ -80,7 +80,7 @@ def response_frame(api: Api, version: int, correlation_id: int, body: Sequence[P
 def request_frame(
     api: Api, version: int, correlation_id: int, client_id: str, body: Sequence[Part]
 ) -> list[Part]:
-    """A request as it goes out: size, header, body."""
+    """Return a request frame: size, header, body."""
     head = bytearray(SIZE_BYTES)
     head += _REQUEST_WITHOUT_CLIENT_ID.pack(api.key, version, correlation_id)
     write_string(head, client_id)
@@ -92,7 +92,7 @@ def request_frame(
 
 
 def read_correlation_id(frame: memoryview) -> int:
-    """Which request a response belongs to; only then is its version known."""
+    """Return the correlation id of a response; it determines the version."""
     try:
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
     except struct_error as error:
@@ -101,7 +101,7 @@ def read_correlation_id(frame: memoryview) -> int:
 
 
 def response_body_position(api: Api, version: int, frame: memoryview) -> int:
-    """Where the body of a response begins in its frame."""
+    """Return the position of the body in a response frame."""
     if version < api.flexible_since or api.key is ApiKey.API_VERSIONS:
         return _CORRELATION_ID.size
     try:

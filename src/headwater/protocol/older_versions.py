@@ -1,8 +1,8 @@
-"""What older versions said differently, not only shorter.
+"""Message classes for older versions that differ in more than fields.
 
-Most versions differ by fields that come and go, which a shape declares. Where the meaning changed
-(one group became many, a name became an id), the older versions have a shape of their own, and
-the message names it: `older = {7: OffsetFetchRequestUpToV7}`.
+Most versions differ by fields that come and go, which a message class declares. If the meaning
+changed (one group became many, a name became an id), the older versions have a class of their own,
+which the message names: `older = {7: OffsetFetchRequestUpToV7}`.
 """
 
 from typing import ClassVar, Protocol, Self, TypeVar
@@ -15,13 +15,13 @@ M = TypeVar("M")
 
 
 class Message(Protocol):
-    """A request or a response, in the one shape that everything above `wire` knows."""
+    """Request or response in the one class that all other layers use."""
 
     api: ClassVar[ApiKey]
 
 
 class OlderMessage(Protocol[M]):
-    """The same message as some first versions of its API put it."""
+    """The same message in the form of its API's first versions."""
 
     def lift(self) -> M: ...
 
@@ -30,7 +30,7 @@ class OlderMessage(Protocol[M]):
 
 
 def older_class(cls: type[M], version: int) -> type[OlderMessage[M]] | None:
-    """The shape that the version has instead of the message's own, if it has one."""
+    """Return the class of an older version, if it has its own."""
     older: dict[int, type[OlderMessage[M]]] = getattr(cls, "older", {})
     for last, shape in older.items():
         if version <= last:
@@ -39,7 +39,7 @@ def older_class(cls: type[M], version: int) -> type[OlderMessage[M]] | None:
 
 
 def the_only(items: tuple[T, ...]) -> T:
-    """The one item of a list which older versions could not have longer."""
+    """Return the only item of a list; UnsupportedInVersion if there are several."""
     if len(items) != 1:
-        raise UnsupportedInVersion(f"this version speaks of one at a time, not of {len(items)}")
+        raise UnsupportedInVersion(f"this version allows one item, not {len(items)}")
     return items[0]

@@ -1,9 +1,9 @@
-"""The small pieces that readers and writers of messages are made of.
+"""Primitive readers and writers of the wire format.
 
-A reader takes a buffer and a position and returns the value and the position behind it. Where the
-buffer is too short it raises IndexError, which whoever calls it turns into ProtocolError (see
-`versioned_codec`). The pieces that readers need for every field are not here but in the source that
-`reader_codegen` writes, because a call would cost more than they do.
+A reader takes a buffer and a position and returns the value and the position after it. If the
+buffer is too short it raises IndexError, which the caller turns into ProtocolError (see
+`versioned_codec`). Primitives that are needed for every field are inlined by `reader_codegen`,
+because a call would cost more than the work itself.
 """
 
 from struct import Struct
@@ -16,10 +16,10 @@ _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
 LONGEST_STRING_BYTES: Final = 32767
 TAGGED_FIELDS_MAX: Final = 1_000
-"""Tagged fields of one struct; the schemas have fewer than ten, so a thousand are an attack."""
+"""Maximum number of tagged fields per struct; the schemas have fewer than ten."""
 _LARGEST_UVARINT: Final = 2**32 - 1
 
-# The small varints, which are nearly all of them, ready to be appended.
+# Encoded small varints, which are nearly all.
 _SMALL_UVARINTS: Final = tuple(bytes((n,)) for n in range(128))
 
 
@@ -51,14 +51,14 @@ def uvarint(value: int) -> bytes:
 
 
 def skip_tagged_fields(buffer: memoryview, position: int, left: list[int] | None = None) -> int:
-    """The position behind a tag buffer of which nothing is wanted; `left` counts its fields."""
+    """Skip a tag buffer and return the position after it; `left` counts its fields."""
     if not buffer[position]:
         return position + 1
     count, position = read_tag_count(buffer, position)
     if left is not None:
         left[0] -= count
         if left[0] < 0:
-            raise ProtocolError("more elements than a request may have")
+            raise ProtocolError("the request has too many elements")
     for _ in range(count):
         _, position, end = read_tag(buffer, position)
         position = end
@@ -66,7 +66,7 @@ def skip_tagged_fields(buffer: memoryview, position: int, left: list[int] | None
 
 
 def read_tag_count(buffer: memoryview, position: int) -> tuple[int, int]:
-    """How many tagged fields follow."""
+    """Return the number of tagged fields and the position after it."""
     count, position = read_uvarint(buffer, position)
     if count > TAGGED_FIELDS_MAX:
         raise ProtocolError(f"{count} tagged fields; {TAGGED_FIELDS_MAX} are allowed")
@@ -74,7 +74,7 @@ def read_tag_count(buffer: memoryview, position: int) -> tuple[int, int]:
 
 
 def read_tag(buffer: memoryview, position: int) -> tuple[int, int, int]:
-    """The number of a tagged field, where its value begins, and where it ends."""
+    """Return tag, start and end of a tagged field."""
     tag, position = read_uvarint(buffer, position)
     size, position = read_uvarint(buffer, position)
     end = position + size

@@ -1,7 +1,6 @@
-"""A principal as bytes: how brokers tell each other on whose behalf one asks (KIP-590).
+"""DefaultKafkaPrincipalBuilder's serialization of a principal, for Envelope (KIP-590).
 
-The form of Kafka's default builder: a version, then kind, name, and whether a delegation token was
-used, which nobody here can have.
+A version, then type, name, and whether a delegation token was used, which is always false here.
 """
 
 from struct import Struct
@@ -18,27 +17,27 @@ def write_principal(principal: Principal) -> bytes:
     out = bytearray(_VERSION.size)
     write_compact_string(out, principal.kind)
     write_compact_string(out, principal.name)
-    # By no token, and without tagged fields.
+    # No delegation token, no tagged fields.
     out += b"\0\0"
     return bytes(out)
 
 
 def read_principal(content: bytes) -> Principal:
-    """ProtocolError if the bytes are not exactly one principal."""
+    """Decode a principal; ProtocolError if the bytes are not exactly one."""
     view = memoryview(content)
     try:
         return _read(view)
     except (IndexError, UnicodeDecodeError) as error:
-        raise ProtocolError("a principal that cannot be read") from error
+        raise ProtocolError("malformed principal") from error
 
 
 def _read(view: memoryview) -> Principal:
     if bytes(view[: _VERSION.size]) != bytes(_VERSION.size):
-        raise ProtocolError("a principal of a version that is not known here")
+        raise ProtocolError("principal of an unknown version")
     kind, position = _read_string(view, _VERSION.size)
     name, position = _read_string(view, position)
     if skip_tagged_fields(view, position + 1) != len(view):
-        raise ProtocolError("a principal with something behind it")
+        raise ProtocolError("trailing bytes after the principal")
     return Principal(kind, name)
 
 
@@ -46,5 +45,5 @@ def _read_string(view: memoryview, position: int) -> tuple[str, int]:
     length, position = read_uvarint(view, position)
     end = position + length - 1
     if not length or end > len(view):
-        raise ProtocolError("a principal that is cut short")
+        raise ProtocolError("truncated principal")
     return str(view[position:end], "utf-8"), end

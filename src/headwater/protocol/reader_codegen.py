@@ -1,4 +1,4 @@
-"""The source of a shape's reader, and the reader made from it.
+"""Generate the source of a message class's reader and compile it.
 
     def read_Topic(buffer, position, left):
         v_index, v_leader, = unpack_27(buffer, position)
@@ -10,12 +10,12 @@
         ...
         return Topic(index=v_index, leader=v_leader, name=v_name, ...), position
 
-Every length is compared with what is left of the buffer before anything is made from it. Tagged
-fields may come or not: they start at their defaults. Unknown ones are skipped. `left` is a list
-with the number of elements that all arrays of the message together may still have; the reader
-refuses a message as soon as a length field exceeds it, before the elements are read.
+Every length is compared with the rest of the buffer before anything is allocated. Tagged fields are
+optional and start at their defaults; unknown ones are skipped. `left` is a list with the number of
+elements that all arrays of the message together may still have; the reader rejects a message as
+soon as a length field exceeds it, before the elements are read.
 
-A reader in steps is the same as a generator: it yields after every `STEP_ELEMENTS` elements.
+A step reader is a generator that yields after every `STEP_ELEMENTS` elements.
 """
 
 from collections.abc import Callable, Generator
@@ -43,7 +43,7 @@ Reader = Callable[[memoryview, int, list[int]], tuple[M, int]]
 StepReader = Callable[[memoryview, int, list[int]], Generator[None, None, tuple[M, int]]]
 
 STEP_ELEMENTS: Final = 64
-"""A power of two, for a quick test."""
+"""A power of two, for a fast test."""
 
 _ERRORS: Final = {int(code): code for code in ErrorCode}
 _NAMES: Final = {
@@ -61,10 +61,10 @@ _NAMES: Final = {
     "skip_tagged_fields": primitives.skip_tagged_fields,
 }
 
-# What `struct` gives is not yet the value.
+# Conversions of values that `struct` returns.
 _CONVERSIONS: Final = {"uuid": "TopicId({})", "error_code": "error_of({}, UNKNOWN)"}
 
-# Lengths in flexible versions are one more than they say, 0 is null. Nearly all fit into a byte.
+# Lengths in flexible versions are stored plus one; 0 is null. Nearly all fit into a byte.
 _COMPACT_LENGTH: Final = (
     "length = buffer[position] - 1",
     "position += 1",
@@ -72,12 +72,12 @@ _COMPACT_LENGTH: Final = (
     "    length, position = read_uvarint(buffer, position - 1)",
     "    length -= 1",
 )
-# In older versions any negative length is null, as Kafka reads it.
+# In older versions any negative length is null, as in Kafka.
 _INT16_LENGTH: Final = ("length = read_int16(buffer, position)[0]", "position += 2")
 _INT32_LENGTH: Final = ("length = read_int32(buffer, position)[0]", "position += 4")
-# How the bytes from `position` to `end` become a value. Kafka too puts U+FFFD where text is no
-# UTF-8. Records stay where they are.
-_TAKEN: Final = {
+# How the bytes from `position` to `end` become a value. Like Kafka, invalid UTF-8 becomes U+FFFD.
+# Records are not copied.
+_VALUE_EXPRESSIONS: Final = {
     "string": "str(buffer[position:end], 'utf-8', 'replace')",
     "bytes": "bytes(buffer[position:end])",
     "records": "buffer[position:end]",
@@ -90,7 +90,7 @@ def reader_of(cls: type[M], version: int, flexible: bool) -> Reader[M]:
 
 
 def step_reader_of(cls: type[M], version: int, flexible: bool) -> StepReader[M]:
-    """For a shape with long arrays (see `struct_formats`)."""
+    """Return a step reader, for a class with long arrays (see `struct_formats`)."""
     return cast("StepReader[M]", _compiled(cls, _ReaderSource(version, flexible, in_steps=True)))
 
 
@@ -101,7 +101,7 @@ def _compiled(cls: type, source: "_ReaderSource") -> object:
 
 
 class _ReaderSource:
-    """Functions, one per struct, inner ones first; and the names that they use."""
+    """Generated functions, one per struct, inner ones first, and the names that they use."""
 
     def __init__(self, version: int, flexible: bool, *, in_steps: bool = False) -> None:
         self._in_steps = in_steps
@@ -149,7 +149,7 @@ class _ReaderSource:
         if field.repeated:
             return self._array(field.kind, target, nullable)
         if not isinstance(field.kind, str) and nullable:
-            # Kafka does this (4.1): null is -1, but within a tag it is 0.
+            # As in Kafka 4.1: null is -1, but in a tagged field it is 0.
             least = 1 if field.is_tagged_in(self._version) else 0
             return [
                 f"present = read_int8(buffer, position)[0] >= {least}",
@@ -161,7 +161,7 @@ class _ReaderSource:
         return self._single(field.kind, target, nullable)
 
     def _single(self, kind: Kind, target: str, nullable: bool) -> list[str]:
-        """Reads a value whose size is in itself."""
+        """Generate code to read a value that contains its size."""
         if not isinstance(kind, str):
             call = f"{self.define(kind)}(buffer, position, left)"
             if self._in_steps and has_long_arrays(kind, self._version):
@@ -172,8 +172,8 @@ class _ReaderSource:
             "if length >= 0:",
             "    end = position + length",
             f"    if end > len(buffer){_LENGTH_LIMITS.get(kind, '')}:",
-            f"        raise ProtocolError('{kind} of more bytes than there are')",
-            f"    {target} = {_TAKEN[kind]}",
+            f"        raise ProtocolError('{kind} is longer than the message')",
+            f"    {target} = {_VALUE_EXPRESSIONS[kind]}",
             "    position = end",
             "else:",
             f"    {_null(target, nullable)}",
@@ -186,10 +186,10 @@ class _ReaderSource:
             "if length >= 0:",
             # A lying count must not cost memory.
             f"    if length * {least} > len(buffer) - position:",
-            "        raise ProtocolError('an array of more elements than there are bytes')",
+            "        raise ProtocolError('the array has more elements than the message has bytes')",
             "    left[0] -= length",
             "    if left[0] < 0:",
-            "        raise ProtocolError('more elements than a request may have')",
+            "        raise ProtocolError('the request has too many elements')",
             *indented(self._elements(kind, target, least)),
             "else:",
             f"    {_null(target, nullable)}",
@@ -218,7 +218,7 @@ class _ReaderSource:
 
     def _tagged(self, cls: type, tagged: list[ProtocolField]) -> list[str]:
         if not tagged:
-            # Nearly always there is nothing to skip, and a call costs more than a look.
+            # Nearly always there are none, and a call costs more than a test.
             return [
                 "if buffer[position]:",
                 "    position = skip_tagged_fields(buffer, position, left)",
@@ -233,8 +233,11 @@ class _ReaderSource:
         loop = ["tag, position, tag_end = read_tag(buffer, position)"]
         for field in tagged:
             known = [line for run in runs([field]) for line in self._run(run)]
-            # Whoever wrote another size than the value has means something else by the tag.
-            known += ["if position != tag_end:", "    raise ProtocolError('a tag of a wrong size')"]
+            # A size other than the value's means that the tag has another meaning.
+            known += [
+                "if position != tag_end:",
+                "    raise ProtocolError('tagged field of a wrong size')",
+            ]
             loop += [f"if tag == {field.tag}:", *indented(known)]
         loop.append("position = tag_end")
         return [
@@ -249,7 +252,11 @@ STEP: Final = [f"if number & {STEP_ELEMENTS - 1} == {STEP_ELEMENTS - 1}:", "    
 
 
 def _null(target: str, nullable: bool) -> str:
-    return f"{target} = None" if nullable else "raise ProtocolError('null where none may be')"
+    return (
+        f"{target} = None"
+        if nullable
+        else "raise ProtocolError('null in a field that is not nullable')"
+    )
 
 
 def indented(lines: list[str]) -> list[str]:

@@ -1,23 +1,22 @@
-"""How a message is declared: one class for all its versions.
+"""Declare messages: one class for all versions.
 
-    @shape
+    @protocol_message
     class Topic:
         name: str = one("string", default="")
         topic_id: TopicId = one("uuid", default=NO_TOPIC_ID, since=10)
         partitions: tuple[Partition, ...] = many(Partition, default=())
 
-Each field knows in which versions it travels and how; a version that lacks it leaves it at its
-default. The order of the fields is their order on the wire. Two things are easily got wrong:
+Each field declares the versions that have it and its type; in other versions it has its default.
+The order of the fields is their order on the wire. Notes:
 
-- A field that was removed in some version (`until`) is still a field of the shape, so a change of
-  *meaning* between versions must not be declared this way. It gets a shape of its own and a lift
-  (see `older_versions`).
-- Shapes are frozen by mypy alone. The constructor of a dataclass that is frozen at run time takes
-  three times as long, and on the way of every Produce request several are made.
+- A field that was removed in some version (`until`) is still a field of the class, so a change of
+  *meaning* between versions must not be declared this way. It gets its own class and a `lift` (see
+  `older_versions`).
+- Message classes are frozen for mypy only. The constructor of a frozen dataclass takes three times
+  as long, and every Produce request creates several messages.
 
-There are hundreds of shapes, and every process that speaks the wire makes many of them at its
-start. So they share how they are shown, compared and hashed, which `dataclass` would write and
-compile for each.
+There are hundreds of message classes, and every process creates many of them at its start. So they
+share `__repr__`, `__eq__` and `__hash__`, which `dataclass` would generate and compile for each.
 """
 
 from dataclasses import Field, dataclass, field, fields, replace
@@ -33,13 +32,13 @@ Kind = str | type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolField:
-    """How one field travels. `kind` is a primitive's name or the shape of a nested struct."""
+    """Wire format of one field. `kind` is a primitive's name or a nested message class."""
 
     name: str = ""
     kind: Kind
     repeated: bool
     default: object
-    # What it means that a tag does not travel.
+    # Value if the tagged field is absent.
     absent: object
     since: int
     until: int
@@ -71,11 +70,11 @@ def one(
     absent: object = _AS_DEFAULT,
     ignorable: bool = False,
 ) -> T:
-    """A field with one value.
+    """Declare a field with one value.
 
-    An `ignorable` field is dropped without a word when a version cannot carry it. Any other must
-    then be at its default, or the message cannot be written in that version. A tag that is left
-    out stands for the default, or for what `absent` says.
+    An `ignorable` field is dropped silently in a version without it. Any other must then be at its
+    default, or the message cannot be encoded in that version. An absent tagged field has the
+    default, or the value of `absent`.
     """
     wire = ProtocolField(
         kind=kind,
@@ -104,10 +103,10 @@ def many(
     ignorable: bool = False,
     shared: bool = False,
 ) -> T:
-    """A field with an array of values, kept as a tuple.
+    """Declare a field with an array of values, kept as a tuple.
 
-    A `shared` one goes to many receivers, each in a message of its own: the bytes of the last tuple
-    are kept, and written again when the same tuple comes next.
+    A `shared` one goes to many receivers, each in its own message: the bytes of the last tuple are
+    cached and written again when the same tuple comes next.
     """
     wire = ProtocolField(
         kind=kind,
@@ -127,9 +126,10 @@ def many(
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(one, many))
 def protocol_message(cls: type[T]) -> type[T]:
-    """Makes a class of `one` and `many` fields a message, or a part of one."""
+    """Turn a class of `one` and `many` fields into a message or nested struct."""
     if cls.__doc__ is None:
-        # Else `dataclass` writes one, from a signature that takes longer to find than all the rest.
+        # Otherwise `dataclass` generates one from the signature, which takes longer than all the
+        # rest.
         cls.__doc__ = cls.__name__
     made = dataclass(slots=True, kw_only=True, repr=False, eq=False)(cls)
     for name, shared in _SHARED.items():
@@ -141,27 +141,27 @@ def _values(message: Any) -> list[object]:
     return [getattr(message, name) for name in type(message).__slots__]
 
 
-def _shown(self: Any) -> str:
+def _repr(self: Any) -> str:
     named = zip(type(self).__slots__, _values(self), strict=True)
     return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in named)})"
 
 
-def _is_equal(self: object, other: object) -> bool:
+def _eq(self: object, other: object) -> bool:
     if type(other) is not type(self):
-        # Shapes compare with nothing else, so nobody needs to be asked the other way round.
+        # Messages are equal only to messages, so the reflected comparison is not needed.
         return False
     return self is other or _values(self) == _values(other)
 
 
-def _hashed(self: object) -> int:
+def _hash(self: object) -> int:
     return hash(tuple(_values(self)))
 
 
-_SHARED: Final = {"__repr__": _shown, "__eq__": _is_equal, "__hash__": _hashed}
+_SHARED: Final = {"__repr__": _repr, "__eq__": _eq, "__hash__": _hash}
 
 
 def wire_fields(cls: type) -> list[ProtocolField]:
-    """The fields of a shape in the order in which they travel."""
+    """Return the fields of a message class in wire order."""
     return [replace(_declared(each), name=each.name) for each in fields(cls)]
 
 

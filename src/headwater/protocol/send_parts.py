@@ -1,19 +1,19 @@
-"""What a message goes out as: a few buffers, and runs of files that nobody reads.
+"""Parts of an encoded message: buffers, and file ranges that are sent without being read.
 
-A writer appends to one `Output`. Records are not copied into it: it notes where they belong and
-hands out the whole as a list of parts, for one `sendmsg` and, where a part lies in a file, for
-`sendfile`. Small records are copied after all, since a part costs more than they do.
+A writer appends to one `Output`. Records are not copied into it: it remembers their positions and
+returns a list of parts, for one `sendmsg` and, if a part is in a file, for `sendfile`. Small
+records are copied, because a part costs more than the copy.
 """
 
 from typing import Final, Protocol
 
 _COPIED_BYTES: Final = 1024
-# Made once: written out in a call it would be put together for every part.
+# Defined once: inside a function it would be created on every call.
 _Buffer = bytes | bytearray | memoryview
 
 
 class FileSlot(Protocol):
-    """A run of bytes in a file that is sent without being read."""
+    """File range that is sent without being read."""
 
     @property
     def length(self) -> int: ...
@@ -23,12 +23,12 @@ Part = bytes | bytearray | memoryview | FileSlot
 
 
 def part_bytes(part: Part) -> int:
-    """How many bytes a part will put on the wire."""
+    """Return the size of a part on the wire."""
     return len(part) if isinstance(part, _Buffer) else part.length
 
 
 class Output(bytearray):
-    """The bytes of a message, without the parts that stand between them."""
+    """Bytes of a message, without the parts between them."""
 
     __slots__ = ("_inserted",)
 
@@ -36,7 +36,7 @@ class Output(bytearray):
         self._inserted: list[tuple[int, Part]] = []
 
     def insert_part(self, part: Part) -> None:
-        """Puts a part behind what has been written so far."""
+        """Insert a part after what has been written so far."""
         if isinstance(part, _Buffer) and len(part) <= _COPIED_BYTES:
             self += part
         else:
@@ -49,7 +49,7 @@ class Output(bytearray):
         parts: list[Part] = []
         start = 0
         for position, part in self._inserted:
-            # There are always bytes between: each part has its length before it.
+            # There are always bytes between parts: each part has a length field before it.
             parts += (written[start:position], part)
             start = position
         if start < len(written):

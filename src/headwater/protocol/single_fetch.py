@@ -1,9 +1,9 @@
-"""The answer to a Fetch that tells of one partition, written without a message in between.
+"""Encode a Fetch response with one partition directly, without message objects.
 
-A consumer at the end of a log is answered once per batch, so this is paid nearly as often as a
-Produce. Only the plain case is written here: no error, nothing diverging, no aborted transactions
-(a list of none for whoever wants committed records, else no list), no preferred replica. All others
-go by `codec`, which this is held to byte for byte.
+A consumer at the end of a log gets one response per batch, so this runs nearly as often as Produce.
+Only the common case is handled here: no error, no diverging epoch, no aborted transactions (an
+empty list for read_committed, otherwise null), no preferred replica. All others use `codec`, and
+tests compare both byte by byte.
 """
 
 from struct import Struct
@@ -17,23 +17,23 @@ SINGLE_FETCH_SINCE: Final = 11
 _FLEXIBLE_SINCE: Final = 12
 _IDS_SINCE: Final = 13
 
-# Size, which request; tags of the header; throttle time, no error, session, one topic.
+# Size, correlation id; tagged fields of the header; throttle time, no error, session id, one topic.
 _HEAD: Final = Struct(">iiihii")
 _COMPACT_HEAD: Final = Struct(">iibihib")
-# One partition, its number, no error, high watermark, last stable offset, log start, the length of
+# One partition: index, no error, high watermark, last stable offset, log start offset, length of
 # the list of aborted transactions, no preferred replica.
 _PARTITION: Final = Struct(">iihqqqii")
 _COMPACT_PARTITION: Final = Struct(">bihqqqbi")
 _RECORDS: Final = Struct(">i")
 _NO_REPLICA: Final = -1
 _NULL: Final = -1
-# Of the partition, the topic and the answer.
+# Tagged fields of the partition, the topic and the response.
 _NO_TAGS: Final = bytes(3)
 _SIZE_BYTES: Final = 4
 
 
 class SingleFetched(NamedTuple):
-    """What is told of the partition. The topic has a name or, from version 13 on, an id."""
+    """Fields of the partition. The topic is a name or, from version 13 on, an id."""
 
     session_id: int
     topic: str
@@ -48,7 +48,7 @@ class SingleFetched(NamedTuple):
 def write_single_fetched(
     version: int, correlation_id: int, fetched: SingleFetched, records: Part
 ) -> list[Part]:
-    """The whole frame, in parts."""
+    """Return the complete response frame in parts."""
     session_id, topic, topic_id, *numbers, lists_aborted = fetched
     size = part_bytes(records)
     if version < _FLEXIBLE_SINCE:
@@ -63,7 +63,7 @@ def write_single_fetched(
         name = uvarint(len(name) + 1) + name
     else:
         name = topic_id
-    # Counts and sizes are sent one higher than they are, and null as nought.
+    # Compact counts and sizes are sent plus one; null is 0.
     aborted = 1 if lists_aborted else 0
     partition = _COMPACT_PARTITION.pack(2, numbers[0], 0, *numbers[1:], aborted, _NO_REPLICA)
     body = name + partition + uvarint(size + 1)

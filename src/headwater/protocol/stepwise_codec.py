@@ -1,7 +1,7 @@
-"""Read and write large messages in steps, so that others can be served in between.
+"""Encode and decode large messages in steps, so that other requests run in between.
 
-A message of 50,000 elements takes about 100 ms to read and as much to write. The generators here
-do the same as `codec` and yield after every few elements.
+A message of 50,000 elements takes about 100 ms to decode and as much to encode. These generators do
+the same as `codec` and yield after every few elements.
 """
 
 from collections.abc import Generator
@@ -25,13 +25,13 @@ M = TypeVar("M", bound=Message)
 def read_in_steps(
     cls: type[M], version: int, body: memoryview, elements_max: int = UNLIMITED
 ) -> Generator[None, None, M]:
-    """`translation.read`; the body must stay as it is until the last step."""
+    """Decode a message in steps; the body must not change until the last step."""
     older = older_class(cls, version)
-    shape: type = older or cls
-    if not has_long_arrays(shape, version):
+    message_class: type = older or cls
+    if not has_long_arrays(message_class, version):
         return read(cls, version, body, elements_max)
     try:
-        message, _ = yield from _reader(shape, version, APIS[cls.api].is_flexible(version))(
+        message, _ = yield from _reader(message_class, version, APIS[cls.api].is_flexible(version))(
             body, 0, [elements_max]
         )
     except (IndexError, struct_error) as error:
@@ -41,23 +41,23 @@ def read_in_steps(
 
 
 def write_in_steps(message: Message, version: int) -> Generator[None, None, list[Part]]:
-    """`translation.write`."""
+    """Encode a message in steps."""
     cls = type(message)
     older = older_class(cls, version)
-    shape: type = older or cls
-    if not has_long_arrays(shape, version):
+    message_class: type = older or cls
+    if not has_long_arrays(message_class, version):
         return write(message, version)
     out = Output()
     lowered = message if older is None else older.lower(message)
-    yield from _writer(shape, version, APIS[cls.api].is_flexible(version))(out, lowered)
+    yield from _writer(message_class, version, APIS[cls.api].is_flexible(version))(out, lowered)
     return out.parts()
 
 
 @cache
-def _reader(shape: type, version: int, flexible: bool) -> StepReader[Any]:
-    return step_reader_of(shape, version, flexible)
+def _reader(message_class: type, version: int, flexible: bool) -> StepReader[Any]:
+    return step_reader_of(message_class, version, flexible)
 
 
 @cache
-def _writer(shape: type, version: int, flexible: bool) -> StepWriter[Any]:
-    return step_writer_of(shape, version, flexible)
+def _writer(message_class: type, version: int, flexible: bool) -> StepWriter[Any]:
+    return step_writer_of(message_class, version, flexible)

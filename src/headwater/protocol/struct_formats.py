@@ -1,11 +1,11 @@
-"""What the fields of a shape look like in one version: formats, sizes, runs of fixed size."""
+"""Wire layout of a message class's fields in one version: formats, sizes, fixed-size runs."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from headwater.protocol.schema import ProtocolField, wire_fields
 
-# Kinds whose size does not depend on their value, as the `struct` module writes them.
+# Fixed-size kinds with their `struct` format.
 FIXED: Final = {
     "bool": "?",
     "int8": "b",
@@ -27,7 +27,7 @@ def is_fixed(field: ProtocolField) -> bool:
 
 
 def plain_fields(cls: type, version: int) -> list[ProtocolField]:
-    """The fields of the version that stand in line, in order."""
+    """Return the untagged fields of a version, in order."""
     return [
         field
         for field in wire_fields(cls)
@@ -36,7 +36,7 @@ def plain_fields(cls: type, version: int) -> list[ProtocolField]:
 
 
 def tagged_fields(cls: type, version: int) -> list[ProtocolField]:
-    """The fields of the version that travel with a number, in the order of the numbers."""
+    """Return the tagged fields of a version, ordered by tag."""
     tagged = [
         field
         for field in wire_fields(cls)
@@ -46,7 +46,7 @@ def tagged_fields(cls: type, version: int) -> list[ProtocolField]:
 
 
 def runs(fields: list[ProtocolField]) -> Iterator[list[ProtocolField]]:
-    """Neighbours of fixed size together, every other field alone."""
+    """Group adjacent fixed-size fields; every other field is alone."""
     run: list[ProtocolField] = []
     for field in fields:
         if is_fixed(field):
@@ -65,7 +65,7 @@ def run_format(run: list[ProtocolField]) -> str:
 
 
 def least_bytes(kind: str | type, version: int, flexible: bool) -> int:
-    """The least that a value of the kind takes on the wire."""
+    """Return the minimum size of a value on the wire."""
     if not isinstance(kind, str):
         fields = plain_fields(kind, version)
         return sum(_least_field_bytes(field, version, flexible) for field in fields) + flexible
@@ -83,7 +83,7 @@ def _least_field_bytes(field: ProtocolField, version: int, flexible: bool) -> in
 
 
 def has_long_arrays(cls: type, version: int) -> bool:
-    """Whether a struct, or one within it, has an array that is not one `struct` call."""
+    """Return whether a struct, or a nested one, has an array that is not one `struct` call."""
     for field in (*plain_fields(cls, version), *tagged_fields(cls, version)):
         if field.repeated and field.kind not in FIXED:
             return True

@@ -1,9 +1,9 @@
-"""How one version of a message lies on the wire: a reader and a writer, made from its shape.
+"""Reader and writer of one version of a message, generated from its class.
 
-Both are Python functions whose source is written from the shape when they are first asked for,
-as `dataclasses` does it, and then kept. Neighbouring fields of fixed size become one `struct`
-call. The reader meets hostile bytes: it checks every length against what is left of the buffer
-(see `reader_codegen`), so what it allocates is bounded by the size of the frame.
+Both are Python functions whose source is generated on first use, as `dataclasses` does, and then
+cached. Adjacent fixed-size fields become one `struct` call. The reader handles untrusted bytes: it
+checks every length against the rest of the buffer (see `reader_codegen`), so its allocations are
+bounded by the size of the frame.
 """
 
 from collections.abc import Callable
@@ -25,17 +25,17 @@ UNLIMITED: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class VersionedCodec(Generic[M]):
-    """One version of one message."""
+    """Codec of one version of a message."""
 
     _read: Reader[M]
     _write: Callable[[Output, M], None]
 
     def read(self, buffer: memoryview, elements_max: int = UNLIMITED) -> M:
-        """The message at the begin of the buffer, or ProtocolError.
+        """Decode the message at the start of the buffer, or raise ProtocolError.
 
-        `elements_max` limits the elements of all its arrays together. What stands behind it is
-        ignored. Kafka does this (4.1), and librdkafka (2.x) lives by it: when it asks for the
-        metadata of all topics it sends three bytes too many.
+        `elements_max` limits the elements of all its arrays together. Trailing bytes are ignored,
+        as in Kafka 4.1; librdkafka 2.x relies on it: its Metadata request for all topics has three
+        extra bytes.
         """
         try:
             return self._read(buffer, 0, [elements_max])[0]
@@ -50,5 +50,5 @@ class VersionedCodec(Generic[M]):
 
 @cache
 def codec_for(cls: type[M], version: int, *, flexible: bool) -> VersionedCodec[M]:
-    """The layout of a shape. The caller answers for the version being one that exists."""
+    """Return the codec of a message class; the version must exist."""
     return VersionedCodec(reader_of(cls, version, flexible), writer_of(cls, version, flexible))

@@ -1,12 +1,12 @@
-"""The source of a shape's writer, and the writer made from it.
+"""Generate the source of a message class's writer and compile it.
 
     def write_Topic(out, o):
         write_compact_string(out, o.name)
         out += pack_0(o.index, o.leader)
         ...
 
-A field that the version does not know is left out if the shape calls it ignorable. Otherwise it
-must be at its default; anything else would be lost, and the writer refuses.
+A field that the version does not have is omitted if it is ignorable. Otherwise it must be at its
+default; any other value would be lost, and the writer raises.
 """
 
 from collections.abc import Callable, Generator
@@ -49,7 +49,7 @@ def writer_of(cls: type[M], version: int, flexible: bool) -> Callable[[Output, M
 
 
 def step_writer_of(cls: type[M], version: int, flexible: bool) -> StepWriter[M]:
-    """The same as a generator, which yields after every `STEP_ELEMENTS` elements."""
+    """Return a step writer, which yields after every `STEP_ELEMENTS` elements."""
     return cast("StepWriter[M]", _compiled(cls, _WriterSource(version, flexible, in_steps=True)))
 
 
@@ -60,7 +60,7 @@ def _compiled(cls: type, source: "_WriterSource") -> object:
 
 
 class _WriterSource:
-    """Functions, one per struct, inner ones first; and the names that they use."""
+    """Generated functions, one per struct, inner ones first, and the names that they use."""
 
     def __init__(self, version: int, flexible: bool, *, in_steps: bool = False) -> None:
         self._in_steps = in_steps
@@ -75,7 +75,7 @@ class _WriterSource:
         if name in self.names:
             return name
         self.names[name] = None
-        body = [line for field in wire_fields(cls) for line in self._unsayable(cls, field)]
+        body = [line for field in wire_fields(cls) for line in self._missing_in_version(cls, field)]
         for run in runs(plain_fields(cls, self._version)):
             body += self._run(run)
         if self._flexible:
@@ -83,7 +83,7 @@ class _WriterSource:
         self.lines += [f"def {name}(out, o):", *indented(body or ["pass"])]
         return name
 
-    def _unsayable(self, cls: type, field: ProtocolField) -> list[str]:
+    def _missing_in_version(self, cls: type, field: ProtocolField) -> list[str]:
         if field.travels_in(self._version) or field.ignorable:
             return []
         default = self._named("default", cls, field, field.default)
@@ -140,10 +140,10 @@ class _WriterSource:
             lines += indented([self._call(field.kind, "item"), *STEP])
         else:
             lines += [f"for item in {value}:", *indented([self._call(field.kind, "item")])]
-        return self._kept(field, lines) if field.shared else lines
+        return self._cached(field, lines) if field.shared else lines
 
-    def _kept(self, field: ProtocolField, lines: list[str]) -> list[str]:
-        """Writes an array only if it is not the one that was written last."""
+    def _cached(self, field: ProtocolField, lines: list[str]) -> list[str]:
+        """Generate code that caches the bytes of a shared array."""
         kept = f"kept_{len(self.names)}"
         self.names[kept] = [None, b""]
         return [

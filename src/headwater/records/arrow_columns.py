@@ -1,10 +1,10 @@
-"""Record batches as Arrow columns, and columns as record batches.
+"""Convert record batches to Arrow columns and back.
 
-The only module of this room that imports pyarrow; a broker never loads it. Decoding adopts the
+The only module of this package that imports pyarrow; a broker never loads it. Decoding adopts the
 kernel's buffers without a copy, encoding reads Arrow's buffers in place.
 
-What a reader would get wrong: Arrow arrays may be slices of larger ones. Every buffer taken from
-an array is the whole one, and the array's own `offset` says where its rows begin.
+Note: Arrow arrays may be slices of larger ones. Every buffer of an array is the whole one, and the
+array's `offset` says where its rows start.
 """
 
 import struct
@@ -49,7 +49,7 @@ from headwater.records.payload import DEFAULT_LIMIT_BYTES, record_section
 if TYPE_CHECKING:
     AnyArray = pa.Array[Any]
     AnyChunkedArray = pa.ChunkedArray[Any]
-else:  # The stubs know what the arrays hold, the classes themselves take no parameter.
+else:  # The stubs are generic over the array's type, the classes are not.
     AnyArray = pa.Array
     AnyChunkedArray = pa.ChunkedArray
 
@@ -77,11 +77,11 @@ def decode_batches(
     check_crc: bool = True,
     include_control: bool = False,
 ) -> pa.RecordBatch:
-    """The records of batches as one Arrow batch of `SCHEMA`.
+    """Decode batches into one Arrow batch of `SCHEMA`.
 
-    Without a list of positions and headers all whole batches of the buffer are read. Records
+    Without a list of positions and headers, all whole batches of the buffer are read. Records
     before `first_offset` are left out: a fetch starts with the batch that holds its offset. No
-    single batch may unpack to more than the limit.
+    single batch may decompress to more than the limit.
     """
     chosen = _all_batches(buffer) if batches is None else batches
     return adopt_columns(
@@ -107,14 +107,14 @@ def encode_columns(
     is_transactional: bool = False,
     crc_from: int = CRC_END,
 ) -> list[memoryview]:
-    """Rows as record batches of about `batch_bytes` before compression, ready to be sent.
+    """Encode rows as record batches of about `batch_bytes` before compression, ready to send.
 
     Columns are found by name: `key` and `value` of binary or string type, `timestamp` in
-    milliseconds or of timestamp type, `headers` as a list of key and value. A missing column, or
-    a null in it, is a null key or value, no headers, or the default timestamp. Batches share
-    pieces of memory of some megabytes, and keep them for as long as one of them lives. A caller
-    who will change headers wants the CRC from `HEADER_BYTES` on, for `sealing.renew_crc`; a batch
-    that is compressed has the whole one always.
+    milliseconds or of timestamp type, `headers` as a list of key and value. A missing column or a
+    null is a null key or value, no headers, or the default timestamp. Batches share memory blocks
+    of some megabytes, which live as long as any of their batches. A caller that will change headers
+    passes `crc_from` as `HEADER_BYTES` and later calls `batch_sealing.renew_crc`; a compressed
+    batch always has the complete CRC.
     """
     template = BatchHeader(
         base_offset=0,
@@ -141,7 +141,7 @@ def encode_columns(
 
 
 def murmur2_column(keys: AnyArray | AnyChunkedArray) -> AnyArray:
-    """Kafka's hash of every key; null stays null."""
+    """Return Kafka's murmur2 hash of every key; null stays null."""
     array = _one_array(keys)
     column = _binary_buffers(array)
     if column is None:
@@ -152,7 +152,7 @@ def murmur2_column(keys: AnyArray | AnyChunkedArray) -> AnyArray:
 
 
 def partition_column(keys: AnyArray | AnyChunkedArray, partitions: int) -> AnyArray:
-    """The partition of every key, as Kafka's own producer chooses it; null stays null."""
+    """Return the partition of every key as Kafka's producer chooses it; null stays null."""
     positive = pc.bit_wise_and(murmur2_column(keys), integer(0x7FFFFFFF, pa.int32()))
     count = integer(partitions, pa.int32())
     found: AnyArray = pc.subtract(positive, pc.multiply(pc.divide(positive, count), count))
@@ -189,10 +189,10 @@ def _sections(
 
 
 def adopt_columns(columns: DecodedColumns) -> pa.RecordBatch:
-    """Arrow arrays over the kernel's buffers, of `SCHEMA`, or of `VIEWS_SCHEMA` for views."""
+    """Wrap the kernel's buffers in Arrow arrays of `SCHEMA`, or of `VIEWS_SCHEMA` for views."""
     rows = columns.row_count
     headers = columns.headers
-    assert headers.values is not None, "decoding gives every column"
+    assert headers.values is not None, "decoding returns every column"
     header_structs = pa.Array.from_buffers(
         HEADER_TYPE,
         headers.header_count,
@@ -236,7 +236,7 @@ def _binary_array(column: BinaryBuffers, rows: int) -> AnyArray:
 
 
 def _header_keys(headers: HeaderBuffers) -> AnyArray:
-    """Header keys as text. Kafka lets any bytes pass, and shows what is no UTF-8 as U+FFFD."""
+    """Return header keys as text; like Kafka, show invalid UTF-8 as U+FFFD."""
     if not headers.header_count:
         return pa.nulls(0, pa.string())
     keys = _binary_array(headers.keys, headers.header_count)
@@ -249,7 +249,7 @@ def _header_keys(headers: HeaderBuffers) -> AnyArray:
 
 
 def _whole_batches(data: pa.Table | pa.RecordBatch) -> list[pa.RecordBatch]:
-    """Arrow batches without regard to a table's chunks, which would cut record batches short."""
+    """Return Arrow batches that ignore a table's chunks."""
     return [data] if isinstance(data, pa.RecordBatch) else data.combine_chunks().to_batches()
 
 
@@ -284,7 +284,7 @@ def _packed(batch: memoryview, codec: Codec, level: int | None) -> memoryview:
 
 
 def _timestamps(column: AnyArray | None, rows: int, default_timestamp: int) -> Buffer:
-    """One 64-bit number of milliseconds for every row."""
+    """Return one 64-bit number of milliseconds for every row."""
     if column is None or pa.types.is_null(column.type):
         return struct.pack("=q", default_timestamp) * rows
     if pa.types.is_timestamp(column.type):
@@ -299,7 +299,7 @@ def _timestamps(column: AnyArray | None, rows: int, default_timestamp: int) -> B
 
 
 def _binary_buffers(array: AnyArray) -> BinaryBuffers | None:
-    """The buffers of a column of byte strings or text; None when its type says that all is null."""
+    """Return the buffers of a column of bytes or text; None for a null-typed column."""
     kind = array.type
     if pa.types.is_null(kind):
         return None
@@ -317,7 +317,7 @@ def _binary_buffers(array: AnyArray) -> BinaryBuffers | None:
 
 
 def _as_large_binary(array: AnyArray) -> AnyArray:
-    """Views, dictionaries and fixed sizes of byte strings in the layout that the kernel knows."""
+    """Convert views, dictionaries and fixed sizes to the kernel's layout."""
     kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
     if (
         pa.types.is_fixed_size_binary(kind)
@@ -346,7 +346,7 @@ def _header_buffers(column: AnyArray | None) -> HeaderBuffers | None:
     entries = column.values
     if not isinstance(entries, pa.StructArray):
         raise InvalidRecord(f"headers cannot be of type {column.type}")
-    # Flattening hands an entry's own null down to its parts; a null key is then refused.
+    # Flattening propagates an entry's null to its fields; a null key is then rejected.
     names = [field.name for field in entries.type]
     parts = dict(zip(names, entries.flatten(), strict=True))
     if set(parts) != {"key", "value"}:
@@ -372,5 +372,5 @@ def _one_array(keys: AnyArray | AnyChunkedArray) -> AnyArray:
 
 
 def _buffer(buffer: pa.Buffer | None) -> Buffer:
-    """Unsigned bytes; Arrow leaves out the buffers of an empty array."""
+    """Return a buffer as unsigned bytes; Arrow omits the buffers of an empty array."""
     return b"" if buffer is None else memoryview(buffer).cast("B")

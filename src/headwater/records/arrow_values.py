@@ -1,8 +1,8 @@
-"""Arrow scalars and arrays of a few Python values.
+"""Arrow scalars and arrays from a few Python values.
 
-What a reader would get wrong: `pa.scalar` and `pa.array` would do the same, but they look whether
-they were given something of pandas', and import pandas to find out, where it is installed. That
-takes a second or two, in each of the half dozen processes that Spark starts for a query.
+Note: `pa.scalar` and `pa.array` would do the same, but they check for pandas objects and import
+pandas if it is installed. That takes a second or two, in each of the half dozen processes that
+Spark starts for a query.
 """
 
 from array import array
@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-# The stubs tell scalars and arrays of each type apart; who takes these does not.
+# The stubs have a type per scalar and array type; callers do not distinguish them.
 AnyArray = Any
 AnyScalar = Any
 
-# By the stubs, it takes one kind of type at a time.
+# The stubs accept one kind of type at a time.
 _nulls: Any = pa.nulls
 _CODES: Final[dict[Any, str]] = {pa.int16(): "h", pa.int32(): "i", pa.int64(): "q"}
 
@@ -42,7 +42,7 @@ def nulls(count: int, kind: "pa.DataType") -> AnyArray:
 
 
 def integers(values: Sequence[int], kind: "pa.DataType") -> AnyArray:
-    """Of 16, 32 or 64 bits."""
+    """Return an array of 16, 32 or 64 bit integers."""
     content = pa.py_buffer(array(_CODES[kind], values))
     return pa.Array.from_buffers(kind, len(values), [None, content])
 

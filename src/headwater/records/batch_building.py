@@ -1,8 +1,8 @@
-"""Batches from record values: for control batches, internal topics and tests.
+"""MemoryRecordsBuilder: build one batch from records.
 
-Not the hot path: `columns.encode_columns` builds batches by the million, this builds one in a
-readable way. The result is what a client sends (base offset 0, leader epoch -1) unless told
-otherwise.
+For control batches, internal topics and tests. Not the hot path: `arrow_columns.encode_columns`
+builds batches in bulk, this builds one readably. By default the result is what a client sends (base
+offset 0, leader epoch -1).
 """
 
 from collections.abc import Sequence
@@ -40,13 +40,13 @@ def build_batch(
     delete_horizon_ms: int | None = None,
     last_offset: int | None = None,
 ) -> bytes:
-    """One whole batch.
+    """Build one complete batch.
 
-    A batch may end later than its last record (`last_offset`), as after compaction; without
-    records it must say where.
+    A batch may end after its last record (`last_offset`), as after compaction; without records
+    `last_offset` is required.
     """
     offsets = _offsets(records, base_offset)
-    assert offsets or last_offset is not None, "an empty batch must say where it ends"
+    assert offsets or last_offset is not None, "an empty batch requires last_offset"
     if last_offset is None:
         last_offset = offsets[-1]
     base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
@@ -115,7 +115,7 @@ def _encode(record: Record, timestamp_delta: int, offset_delta: int) -> bytes:
 
 
 def encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
-    """Headers as they stand at the end of a record: how many, and each one's key and value."""
+    """Encode headers as at the end of a record: count, then key and value of each."""
     parts = [write_varint(len(headers))]
     for key, value in headers:
         parts.append(_nullable(key.encode("utf-8", "surrogateescape")))

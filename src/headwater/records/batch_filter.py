@@ -1,8 +1,8 @@
-"""A batch with some of its records taken out, as compaction leaves it.
+"""Remove records from a batch, for compaction.
 
-What never changes: base offset, last offset delta, producer id, epoch and base sequence, leader
-epoch. So offsets keep their meaning, and a producer that comes back still finds its last sequence
-number, even in a batch that has no record left.
+Base offset, last offset delta, producer id, epoch, base sequence and leader epoch never change. So
+offsets keep their meaning, and a returning producer still finds its last sequence, even in a batch
+without records.
 """
 
 from headwater.common.ids import NO_TIMESTAMP
@@ -28,11 +28,11 @@ def filter_batch(
     delete_horizon_ms: int | None = None,
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
 ) -> bytes:
-    """The batch at a position with only the records whose byte in `keep` is not zero.
+    """Return the batch with only the records whose byte in `keep` is not zero.
 
-    A horizon given here is set (CP-4); without one, the batch keeps the horizon it has. The
-    base timestamp holds the horizon then, and the timestamp deltas count from it, so that every
-    record still has its own time.
+    A given delete horizon is set (CP-4); otherwise the batch keeps its own. The base timestamp then
+    holds the horizon, and the timestamp deltas are relative to it, so that every record keeps its
+    timestamp.
     """
     horizon_ms = header.delete_horizon_ms if delete_horizon_ms is None else delete_horizon_ms
     if horizon_ms == header.delete_horizon_ms and 0 not in keep:
@@ -56,9 +56,9 @@ def filter_batch(
 
 
 def empty_batch(header: BatchHeader) -> bytes:
-    """What remains of a batch that must stay for its producer's sake (CP-6).
+    """Return the empty batch that is kept for its producer's state (CP-6).
 
-    Kafka keeps the largest timestamp and forgets codec and horizon.
+    Like Kafka, keep the largest timestamp and clear codec and delete horizon.
     """
     attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON_FLAG)
     remains = header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0)

@@ -1,4 +1,4 @@
-"""The 61 bytes in front of every record batch of magic 2.
+"""Header of a record batch of magic 2 (61 bytes).
 
     byte 0  base offset       int64   stamped by the leader
          8  length            int32   bytes that follow this field, at least 49
@@ -15,8 +15,8 @@
         57  record count      int32
         61  records           one compressed stream when the codec is not none
 
-The CRC starts after itself, so base offset and leader epoch are stamped without touching it.
-`length` does not count the first twelve bytes: a batch occupies `size_bytes`.
+The CRC starts after itself, so base offset and leader epoch are stamped without changing it.
+`length` does not include the first twelve bytes: a batch occupies `size_bytes`.
 """
 
 import struct
@@ -35,7 +35,7 @@ MIN_LENGTH = HEADER_BYTES - LENGTH_END
 MAGIC = 2
 MAGIC_POSITION = 16
 FLAGS_POSITION = 22
-"""The lower byte of the attributes, with all flags that there are."""
+"""The lower byte of the attributes, which contains all defined flags."""
 
 CODEC_MASK = 0x07
 APPEND_TIME_FLAG = 0x08
@@ -50,7 +50,7 @@ assert HEADER.size == HEADER_BYTES
 
 
 class Codec(IntEnum):
-    """How the records of a batch are compressed; the number is its wire form."""
+    """Compression codec of a batch; the value is its wire form."""
 
     NONE = 0
     GZIP = 1
@@ -60,14 +60,14 @@ class Codec(IntEnum):
 
 
 class TimestampType(IntEnum):
-    """Whose clock the timestamps of a batch show."""
+    """Timestamp type of a batch: create time or log append time."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 
 
 class BatchHeader(NamedTuple):
-    """A parsed header. A tuple, because one is made for every Produce request."""
+    """Parsed header. A tuple, because one is created for every Produce request."""
 
     base_offset: int
     length: int
@@ -117,7 +117,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones and markers of this batch may go, once compaction has decided it."""
+        """When compaction may remove the tombstones and markers of this batch; None if not set."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
     @property
@@ -132,26 +132,26 @@ _unpack_header = HEADER.unpack_from
 def codec_of(attributes: int) -> Codec:
     number = attributes & CODEC_MASK
     if number > Codec.ZSTD:
-        raise UnknownCodec(f"no compression codec has the number {number}")
+        raise UnknownCodec(f"unknown compression codec {number}")
     return Codec(number)
 
 
 def sequence_after(sequence: int, steps: int) -> int:
-    """The sequence number `steps` records later; after 2147483647 comes 0 (IDP-7)."""
+    """Return the sequence `steps` records later; after 2147483647 comes 0 (IDP-7)."""
     return (sequence + steps) & MAX_SEQUENCE if sequence >= 0 else sequence
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Parse the header at a position and check what can be checked without the records.
+    """Parse and check the header at a position, without looking at the records.
 
-    The whole batch must lie in the buffer: a shorter one raises `TruncatedBatch`, so that a
-    reader at the end of a log can tell a torn tail from damage.
+    The whole batch must be in the buffer: a shorter one raises `TruncatedBatch`, so that a reader
+    at the end of a log can distinguish a torn tail from corruption.
     """
     available = len(buffer) - position
     if available < HEADER_BYTES:
         check_magic_if_present(buffer, position)
         raise TruncatedBatch(f"{available} bytes are too few for a batch header")
-    # Every produced batch comes through here, so the usual case asks each thing once and inline.
+    # Every produced batch is parsed here, so the common case does each check once and inline.
     header = _new_tuple(BatchHeader, _unpack_header(buffer, position))
     _, length, _, magic, _, _, last_offset_delta, _, _, _, _, _, record_count = header
     if magic != MAGIC or length < MIN_LENGTH or last_offset_delta < 0 or record_count < 0:
@@ -163,7 +163,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 def check_header(header: BatchHeader) -> None:
     if header.magic != MAGIC:
-        raise UnsupportedMagic(f"message format {header.magic} is not served, only {MAGIC}")
+        raise UnsupportedMagic(f"message format {header.magic} is not supported, only {MAGIC}")
     if header.length < MIN_LENGTH:
         raise CorruptBatch(f"a batch length of {header.length} cannot hold its header")
     if header.last_offset_delta < 0 or header.record_count < 0:
@@ -174,8 +174,8 @@ def check_header(header: BatchHeader) -> None:
 
 
 def check_magic_if_present(buffer: Buffer, position: int) -> None:
-    """Name an old format even when its message is shorter than our header."""
+    """Report an old message format even if its message is shorter than our header."""
     if len(buffer) - position > MAGIC_POSITION:
         magic = buffer[position + MAGIC_POSITION]
         if magic in (0, 1):
-            raise UnsupportedMagic(f"message format {magic} is not served, only {MAGIC}")
+            raise UnsupportedMagic(f"message format {magic} is not supported, only {MAGIC}")

@@ -1,18 +1,18 @@
-"""Validate and recompress clients' batches off the loop, where that takes long.
+"""Validate and recompress large client batches off the event loop.
 
-Small batches are validated by the append itself, on the loop: handing them to a thread would take
-longer. A large compressed batch, one for another codec than the topic wants (PV-5), and a
-compressed one for a compacted topic (CP-8) take milliseconds per megabyte.
+Small batches are validated by the append itself, on the event loop: passing them to a thread would
+take longer. Large compressed batches, batches with another codec than the topic's (PV-5), and
+compressed batches for a compacted topic (CP-8) take milliseconds per megabyte.
 
-    on the loop      asks `needs_preparation`, which looks at a few bytes, and copies the batch
-    on a thread      runs `prepare_batch`, which refuses what an append would refuse
-    on the loop      appends the prepared batch, after `check_prepared`
+    on the loop      `needs_preparation` looks at a few bytes; the batch is copied
+    on a thread      `prepare_batch` rejects what an append would reject
+    on the loop      the prepared batch is appended, after `check_prepared`
 
 Note: a small batch can decompress to a large one. The append on the loop stops at
 `LOOP_UNPACKED_BYTES` with `ValidationDeferred`, and the batch is prepared on a thread after all.
 
-Note: settings may change in between. `check_prepared` then checks the batch again under the new
-ones, by its header. Whether a producer repeats a batch is asked at the append.
+Note: settings may change in between. `check_prepared` then checks the batch's header again under
+the new ones. Duplicates are detected at the append.
 """
 
 from dataclasses import dataclass
@@ -44,19 +44,19 @@ from headwater.records.batch_validator import (
 )
 
 LOOP_BATCH_BYTES: Final = (1 << 21, 1 << 13, 1 << 16, 1 << 16, 1 << 15)
-"""The largest batch that is validated on the loop, by codec: none, gzip, snappy, lz4, zstd.
+"""Largest batch validated on the event loop, by codec: none, gzip, snappy, lz4, zstd.
 
-Each takes some 0.2 ms, about twice what it takes to hand a batch to a thread and back. Without a
-codec it is 2 ms for the smallest of records, and a tenth of that for usual ones.
+Each takes about 0.2 ms, twice as long as passing a batch to a thread and back. Uncompressed it is 2
+ms for the smallest records, and a tenth of that for typical ones.
 """
 
 LOOP_UNPACKED_BYTES: Final = 1 << 18
-"""How far a batch is decompressed on the loop."""
+"""Limit of decompression on the event loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedBatch:
-    """A client's batch, checked and under the codec that its topic wanted then."""
+    """Client's batch, validated and compressed with the codec that its topic required then."""
 
     content: bytearray | memoryview
     header: BatchHeader
@@ -64,19 +64,19 @@ class PreparedBatch:
 
 
 def always_needs_preparation(settings: TopicSettings) -> bool:
-    """Whether also small batches may: ask this once for a topic's settings, not for each batch."""
+    """Return whether even small batches may need it. Depends only on the settings."""
     return topic_codec(settings) is not None or settings.is_compacted
 
 
 def may_need_preparation(settings: TopicSettings) -> bool:
-    """Whether any batch could: ask this once for a topic's settings, not for each batch."""
+    """Return whether any batch could need it. Depends only on the settings."""
     return settings.validates_records or topic_codec(settings) is not None
 
 
 def needs_preparation(batch: Buffer, settings: TopicSettings, *, is_waiting: bool = False) -> bool:
-    """Whether to prepare this batch on a thread. Judges nothing.
+    """Return whether to prepare this batch on a thread. Validates nothing.
 
-    One that is waiting for its turn anyway is, whenever it has to be decompressed.
+    A batch that waits for its turn anyway is prepared whenever it has to be decompressed.
     """
     if len(batch) < HEADER_BYTES or batch[MAGIC_POSITION] != MAGIC:
         return False
@@ -95,18 +95,19 @@ def needs_preparation(batch: Buffer, settings: TopicSettings, *, is_waiting: boo
 
 
 def prepare_batch(batch: bytearray, settings: TopicSettings, *, now_ms: int) -> PreparedBatch:
-    """Check a batch in full and bring it under the topic's codec. For a thread: `batch` is given
-    away. Raises the `BatchError` that an append would raise.
+    """Validate a batch completely and apply the topic's codec; raises the append's `BatchError`.
+
+    Runs on a thread, which takes ownership of `batch`.
     """
     header = read_header(batch)
-    verdict = check_client_batch(batch, header, settings=settings, now_ms=now_ms)
-    content, header = corrected(batch, header, verdict, settings)
+    result = check_client_batch(batch, header, settings=settings, now_ms=now_ms)
+    content, header = corrected(batch, header, result, settings)
     content, header = under_topic_codec(content, header, settings)
     return PreparedBatch(content=content, header=header, settings=settings)
 
 
 def check_prepared(prepared: PreparedBatch, settings: TopicSettings, *, now_ms: int) -> None:
-    """Check what changed settings ask: limits, the window of timestamps, and the cleanup policy."""
+    """Check the batch against changed settings: size limits, timestamp range and cleanup policy."""
     if prepared.settings is settings:
         return
     _check_size(prepared.header.size_bytes, settings)
@@ -118,9 +119,9 @@ def check_prepared(prepared: PreparedBatch, settings: TopicSettings, *, now_ms: 
 def under_topic_codec(
     batch: bytearray | memoryview, header: BatchHeader, settings: TopicSettings
 ) -> tuple[bytearray | memoryview, BatchHeader]:
-    """The same records under the codec that the topic wants; the batch itself if it is so (PV-5).
+    """Return the batch compressed with the topic's codec; unchanged if it already is (PV-5).
 
-    The limits count again, for other codecs may pack worse (PV-1).
+    The size limits are checked again, because another codec may compress worse (PV-1).
     """
     codec = wanted_codec(header, settings)
     if codec is None:

@@ -1,4 +1,4 @@
-"""A header and its records made into one batch: length, magic and CRC are set here only."""
+"""Combine a header and its records into a batch, setting length, magic and CRC."""
 
 import struct
 
@@ -21,7 +21,7 @@ _CRC = struct.Struct(">I")
 
 
 def seal_batch(header: BatchHeader, payload: Buffer) -> bytes:
-    """The batch of a header and its records, which are packed as the header's codec says."""
+    """Build a batch from a header and its records, compressed with the header's codec."""
     batch = bytearray(HEADER_BYTES + len(payload))
     HEADER.pack_into(batch, 0, *header._replace(length=len(batch) - LENGTH_END, magic=MAGIC, crc=0))
     batch[HEADER_BYTES:] = payload
@@ -30,7 +30,7 @@ def seal_batch(header: BatchHeader, payload: Buffer) -> bytes:
 
 
 def renew_crc(batch: bytearray | memoryview, records_crc: int) -> None:
-    """Write the CRC of a batch whose header has changed, without a look at its records."""
+    """Write the CRC of a batch whose header has changed, without reading its records."""
     front = crc32c.crc32c(memoryview(batch)[CRC_END:HEADER_BYTES])
     crc = combined_crc(front, records_crc, len(batch) - HEADER_BYTES)
     _CRC.pack_into(batch, CRC_START, crc)

@@ -1,7 +1,7 @@
-"""What a leader writes into a batch on append, in place.
+"""Fields that a leader writes into a batch in place on append.
 
-Base offset and leader epoch lie outside the CRC and cost next to nothing; the timestamp type and
-the largest timestamp lie inside it, so that changing them means reading the whole batch again.
+The CRC does not cover base offset and leader epoch, so stamping them is cheap; it covers the
+timestamp type and largest timestamp, so changing those means reading the whole batch again.
 """
 
 import struct
@@ -24,7 +24,7 @@ _write_leader_epoch = _LEADER_EPOCH.pack_into
 def assign_offset(
     buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int
 ) -> None:
-    """Give the batch at a position its place in the log. The CRC stays valid."""
+    """Set base offset and leader epoch of a batch. The CRC stays valid."""
     _write_base_offset(buffer, position, base_offset)
     _write_leader_epoch(buffer, position + _LEADER_EPOCH_POSITION, leader_epoch)
 
@@ -32,15 +32,15 @@ def assign_offset(
 def stamp_append_time(
     buffer: bytearray | memoryview, header: BatchHeader, position: int, now_ms: int
 ) -> None:
-    """Make every record of the batch carry the broker's time (PV-4).
+    """Give every record of the batch the broker's time (PV-4).
 
-    The records' own timestamp deltas stay as sent; readers take the largest timestamp instead.
+    The records' timestamp deltas stay as sent; consumers use the largest timestamp instead.
     """
     _restamp_time(buffer, header, position, header.attributes | APPEND_TIME_FLAG, now_ms)
 
 
 def stamp_create_time(buffer: bytearray | memoryview, header: BatchHeader, position: int) -> None:
-    """Clear the append time flag that a client set on a topic of create time, as Kafka does."""
+    """Clear the LogAppendTime flag that a client set on a CreateTime topic, as Kafka does."""
     attributes = header.attributes & ~APPEND_TIME_FLAG
     _restamp_time(buffer, header, position, attributes, header.max_timestamp)
 
@@ -48,7 +48,7 @@ def stamp_create_time(buffer: bytearray | memoryview, header: BatchHeader, posit
 def stamp_max_timestamp(
     buffer: bytearray | memoryview, header: BatchHeader, position: int, max_timestamp: int
 ) -> None:
-    """Correct a largest timestamp that is not that of the records, as Kafka does (PV-3)."""
+    """Correct a max timestamp that does not match the records, as Kafka does (PV-3)."""
     _restamp_time(buffer, header, position, header.attributes, max_timestamp)
 
 

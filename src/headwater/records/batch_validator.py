@@ -1,12 +1,12 @@
-"""Validate the batches of clients as Kafka's LogValidator does, and recompress them.
+"""LogValidator: validate the batches of clients, and recompress them.
 
-The header is checked first, which costs nothing: what cannot be true is refused without looking at
-the records. Then the records are decompressed and walked, unless the topic has
+The header is checked first, which is cheap: an implausible one is rejected without looking at the
+records. Then the records are decompressed and walked, unless the topic has
 `headwater.record.validation.enable=false`: structure, offset deltas, timestamps, and keys on
-compacted topics. Without validation, timestamps are judged by the header's first and largest.
+compacted topics. Without validation, timestamps are checked by the header's base and max timestamp.
 
-Only clients' batches are validated. Coordinators write their own, and a follower trusts its
-leader beyond the CRC, as in Kafka.
+Only clients' batches are validated. Coordinators write their own, and a follower trusts its leader
+beyond the CRC, as in Kafka.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ from headwater.records.checksum import check_crc
 from headwater.records.codec_limits import BEGINNINGS, max_record_count
 from headwater.records.compression import compress
 from headwater.records.kernel import check_records, renumber_records, validate_records
-from headwater.records.kernel.buffers import RecordsVerdict
+from headwater.records.kernel.buffers import ValidationResult
 from headwater.records.payload import DEFAULT_LIMIT_BYTES, brief_record_section, record_section
 from headwater.records.record import Record
 from headwater.records.record_reader import read_records
@@ -65,14 +65,14 @@ def check_client_batch(
     settings: TopicSettings,
     now_ms: int,
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
-) -> RecordsVerdict | None:
-    """Raise the failure by which Kafka refuses this batch; `buffer` is all that was sent.
+) -> ValidationResult | None:
+    """Raise the error with which Kafka rejects this batch; `buffer` is everything that was sent.
 
-    PV-1, PV-2, PV-3 and CP-8, in Kafka's order, so that the same batch gets the same error. The
-    verdict is for `corrected`; there is none where records are not validated.
+    PV-1, PV-2, PV-3 and CP-8, in Kafka's order, so that the same batch gets the same error. Returns
+    the result for `corrected`, or None if records are not validated.
     """
     if header.base_offset != 0:
-        raise InvalidRecord(f"a client's batch starts at offset 0, not {header.base_offset}")
+        raise InvalidRecord(f"base offset of a client's batch must be 0, not {header.base_offset}")
     size_bytes = header.length + LENGTH_END
     if size_bytes > settings.max_message_bytes:
         raise BatchTooLarge(
@@ -81,7 +81,7 @@ def check_client_batch(
         )
     check_crc(buffer, header)
     if size_bytes != len(buffer):
-        raise InvalidRecord("a produce request carries exactly one batch for a partition")
+        raise InvalidRecord("a produce request must have exactly one batch per partition")
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
         raise InvalidRecord(
             f"{header.record_count} records cannot end at delta {header.last_offset_delta}"
@@ -91,28 +91,28 @@ def check_client_batch(
     if attributes & CONTROL_FLAG:
         raise InvalidRecord("clients may not write control batches")
     if header.producer_id >= 0 and header.base_sequence < 0:
-        raise InvalidRecord(f"an idempotent batch has no sequence {header.base_sequence}")
+        raise InvalidRecord(f"invalid sequence {header.base_sequence} of an idempotent batch")
     if codec > Codec.ZSTD:
-        raise UnknownCodec(f"no compression codec has the number {codec}")
+        raise UnknownCodec(f"unknown compression codec {codec}")
     records_bytes = size_bytes - HEADER_BYTES
     if header.record_count > max_record_count(codec, records_bytes):
-        # Else a header alone could use up two thousand million offsets.
+        # Otherwise a bare header could use up two billion offsets.
         raise InvalidRecord(
             f"{records_bytes} bytes under codec {codec} cannot hold {header.record_count} records"
         )
     beginning = BEGINNINGS.get(codec)
     if beginning and buffer[HEADER_BYTES : HEADER_BYTES + len(beginning)] != beginning:
         raise InvalidRecord("the records are not compressed with the codec that the batch names")
-    verdict = None
+    result = None
     if settings.validates_records:
-        verdict = check_batch_records(
+        result = check_batch_records(
             buffer, header, settings=settings, now_ms=now_ms, limit_bytes=limit_bytes
         )
     else:
         check_timestamps(buffer, header, settings, now_ms)
     if size_bytes > settings.segment_bytes:
         raise BatchListTooLarge(f"{size_bytes} bytes, a segment holds {settings.segment_bytes}")
-    return verdict
+    return result
 
 
 def check_batch_records(
@@ -122,14 +122,14 @@ def check_batch_records(
     settings: TopicSettings,
     now_ms: int,
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
-) -> RecordsVerdict:
-    """Open the records of a batch whose header is right, and refuse what Kafka refuses in them.
+) -> ValidationResult:
+    """Validate the records of a batch whose header is valid.
 
-    `DecompressionBomb` if they decompress to more than the limit.
+    Raises `DecompressionBomb` if they decompress to more than the limit.
     """
     has_create_time = settings.message_timestamp_type != _APPEND_TIME
     if header.attributes & APPEND_TIME_FLAG or not has_create_time:
-        # All records have one timestamp, and it stands in the header.
+        # All records have the same timestamp, which is in the header.
         check_timestamps(buffer, header, settings, now_ms)
         oldest_ms, newest_ms = -LONG_MAX - 1, LONG_MAX
     else:
@@ -137,7 +137,7 @@ def check_batch_records(
         newest_ms = min(now_ms + settings.message_timestamp_after_max_ms, LONG_MAX)
     needs_keys = settings.is_compacted
     try:
-        verdict = validate_records(
+        result = validate_records(
             brief_record_section(buffer, header, limit_bytes),
             header.record_count,
             header.base_timestamp,
@@ -146,10 +146,10 @@ def check_batch_records(
             needs_keys,
         )
     except CorruptBatch as error:
-        # The CRC is right, so this is how the client has built the batch.
+        # The CRC is right, so the client built the batch like this.
         raise InvalidRecord(str(error)) from error
-    lacks_key = needs_keys and verdict.has_null_key
-    if lacks_key or not verdict.is_in_time:
+    lacks_key = needs_keys and result.has_null_key
+    if lacks_key or not result.is_in_time:
 
         def is_bad(record: Record) -> bool:
             time = record.timestamp
@@ -157,47 +157,47 @@ def check_batch_records(
                 oldest_ms <= time <= newest_ms or time == NO_TIMESTAMP
             )
 
-        blamed = _blamed(buffer, header, is_bad)
-        if not verdict.is_in_time:
+        bad_records = _bad_records(buffer, header, is_bad)
+        if not result.is_in_time:
             raise InvalidTimestamp(
-                f"not all timestamps are within {oldest_ms} to {newest_ms}", blamed
+                f"not all timestamps are within {oldest_ms} to {newest_ms}", bad_records
             )
-        raise InvalidRecord("a compacted topic takes no record without a key", blamed)
-    return verdict
+        raise InvalidRecord("records of a compacted topic must have a key", bad_records)
+    return result
 
 
 def corrected(
     batch: bytearray | memoryview,
     header: BatchHeader,
-    verdict: RecordsVerdict | None,
+    result: ValidationResult | None,
     settings: TopicSettings,
 ) -> tuple[bytearray | memoryview, BatchHeader]:
-    """The batch with what Kafka corrects instead of refusing; itself if nothing is to be done.
+    """Return the batch with the corrections that Kafka makes; unchanged if there are none.
 
-    Offset deltas that are not 0, 1, 2 and so on come from old clients (PV-2), and the largest
-    timestamp of the header becomes that of the records.
+    Offset deltas other than 0, 1, 2 and so on come from old clients (PV-2), and the header's max
+    timestamp is set to that of the records.
     """
-    if verdict is None:
+    if result is None:
         return batch, header
-    if not verdict.is_dense:
+    if not result.is_dense:
         codec = header.codec
         batch = bytearray(recompress(batch, codec, compression_level(codec, settings)))
         header = read_header(batch)
-    if header.max_timestamp != verdict.max_timestamp and not (
+    if header.max_timestamp != result.max_timestamp and not (
         header.attributes & APPEND_TIME_FLAG or settings.message_timestamp_type == _APPEND_TIME
     ):
-        stamp_max_timestamp(batch, header, 0, verdict.max_timestamp)
-        header = header._replace(max_timestamp=verdict.max_timestamp)
+        stamp_max_timestamp(batch, header, 0, result.max_timestamp)
+        header = header._replace(max_timestamp=result.max_timestamp)
     return batch, header
 
 
 def topic_codec(settings: TopicSettings) -> Codec | None:
-    """The codec that the topic insists on, or None when it takes what producers send."""
+    """Return the topic's codec, or None for compression.type=producer."""
     return _CODECS.get(settings.compression_type)
 
 
 def wanted_codec(header: BatchHeader, settings: TopicSettings) -> Codec | None:
-    """The codec that the topic insists on, or None when the batch may stay as it is (PV-5)."""
+    """Return the topic's codec, or None if the batch already has it (PV-5)."""
     codec = topic_codec(settings)
     return None if codec is None or codec is header.codec else codec
 
@@ -220,7 +220,7 @@ def recompress(
     level: int | None = None,
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
 ) -> bytes:
-    """The same records under another codec (PV-5), with the offset deltas 0, 1, 2 and so on."""
+    """Return the batch with another codec and consecutive offset deltas (PV-5)."""
     header = read_header(batch)
     payload = record_section(batch, header, 0, limit_bytes)
     if not check_records(payload, header.record_count).is_dense:
@@ -233,26 +233,26 @@ def recompress(
 
 
 def check_keys(buffer: Buffer, header: BatchHeader, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
-    """CP-8."""
+    """Reject records without a key (CP-8)."""
     payload = brief_record_section(buffer, header, limit_bytes)
     if check_records(payload, header.record_count).has_null_key:
-        blamed = _blamed(buffer, header, lambda record: record.key is None)
-        raise InvalidRecord("a compacted topic takes no record without a key", blamed)
+        bad_records = _bad_records(buffer, header, lambda record: record.key is None)
+        raise InvalidRecord("records of a compacted topic must have a key", bad_records)
 
 
 def check_timestamps(
     buffer: Buffer, header: BatchHeader, settings: TopicSettings, now_ms: int
 ) -> None:
-    """Judge timestamps by the header alone (PV-3); a refused batch is opened to name records."""
+    """Check timestamps by the header alone (PV-3); name bad records on failure."""
     has_append_time = header.attributes & APPEND_TIME_FLAG
     if settings.message_timestamp_type == _APPEND_TIME:
         if has_append_time:
-            raise InvalidTimestamp("only a broker may say that timestamps are append times")
+            raise InvalidTimestamp("only a broker may set the timestamp type LogAppendTime")
         return
     latest = header.max_timestamp
     earliest = latest if has_append_time else header.base_timestamp
     if has_append_time and latest == NO_TIMESTAMP:
-        raise InvalidTimestamp("only a broker may say that timestamps are append times")
+        raise InvalidTimestamp("only a broker may set the timestamp type LogAppendTime")
     oldest_ms = now_ms - settings.message_timestamp_before_max_ms
     newest_ms = now_ms + settings.message_timestamp_after_max_ms
 
@@ -262,14 +262,14 @@ def check_timestamps(
     if is_outside(earliest) or is_outside(latest):
         raise InvalidTimestamp(
             f"timestamps {earliest} to {latest} are not all within {oldest_ms} to {newest_ms}",
-            _blamed(buffer, header, lambda record: is_outside(record.timestamp)),
+            _bad_records(buffer, header, lambda record: is_outside(record.timestamp)),
         )
 
 
-def _blamed(
+def _bad_records(
     buffer: Buffer, header: BatchHeader, is_bad: Callable[[Record], bool]
 ) -> tuple[int, ...]:
-    """Which records of a refused batch are bad, by their number in the batch (KIP-467).
+    """Return the indexes of the bad records in a rejected batch (KIP-467).
 
     Only small batches are searched, so that bad batches cannot keep the broker busy.
     """

@@ -1,7 +1,7 @@
-"""What can be said of a compressed batch without decompressing it.
+"""Bounds on a compressed batch that hold without decompressing it.
 
-A batch header is only a claim: 90 bytes can claim two thousand million records, each of which takes
-an offset. How far a codec can expand its input bounds what such a claim can be.
+A batch header is only a claim: 90 bytes can claim two billion records, each of which takes an
+offset. The expansion limit of a codec bounds such a claim.
 """
 
 from typing import Final
@@ -12,32 +12,32 @@ MIN_RECORD_BYTES: Final = 7
 """One byte each for length, attributes, both deltas, key, value and header count."""
 
 MAX_UNPACKED_BYTES: Final = 100 * 1024 * 1024
-"""What one batch may decompress to: as much as one request may carry (socket.request.max.bytes)."""
+"""Decompression limit of one batch: as much as one request may carry (socket.request.max.bytes)."""
 
 BEGINNINGS: Final[dict[int, bytes]] = {
     Codec.GZIP: b"\x1f\x8b",
     Codec.LZ4: b"\x04\x22\x4d\x18",
     Codec.ZSTD: b"\x28\xb5\x2f\xfd",
 }
-"""What the frames of a codec begin with. Those of snappy need not begin with anything."""
+"""Magic bytes of each codec's frames. Snappy frames need not have any."""
 
 MAX_EXPANSION: Final[dict[int, int]] = {
-    # Not compressed.
+    # Uncompressed.
     Codec.NONE: 1,
     # Deflate: a match of 258 bytes takes at least two bits.
     Codec.GZIP: 1032,
-    # A copy of 64 bytes takes three.
+    # A copy of 64 bytes takes three bytes.
     Codec.SNAPPY: 22,
     # Each further byte of a match length adds 255 bytes.
     Codec.LZ4: 255,
-    # A block of 128 KiB that repeats one byte takes four.
+    # A block of 128 KiB that repeats one byte takes four bytes.
     Codec.ZSTD: 32768,
 }
-"""Bytes that one byte of a codec's input can become, at most."""
+"""Maximum number of bytes that one compressed byte can expand to."""
 
 
 def max_record_count(codec: int, packed_bytes: int) -> int:
-    """How many records a batch can hold whose record section takes this many bytes."""
+    """Return the maximum number of records in a record section of this size."""
     unpacked_bytes = packed_bytes * MAX_EXPANSION[codec]
     if codec != Codec.NONE:
         unpacked_bytes = min(unpacked_bytes, MAX_UNPACKED_BYTES)

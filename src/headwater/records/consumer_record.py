@@ -1,7 +1,7 @@
-"""One record as a consumer hands it out.
+"""ConsumerRecord: one record as a consumer returns it.
 
-A named tuple, because the kernel makes a hundred thousand of them in the time of a few thousand
-ordinary objects, and because a record that was read does not change.
+A named tuple, because the kernel creates a hundred thousand of them in the time of a few thousand
+ordinary objects, and because a consumed record does not change.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class ConsumerRecord(NamedTuple):
-    """A record with its place. Bytes in header keys that are no UTF-8 are surrogate escapes."""
+    """Record with its partition and offset. Header keys hold invalid UTF-8 as surrogate escapes."""
 
     topic: str
     partition: int
@@ -24,4 +24,4 @@ class ConsumerRecord(NamedTuple):
     value: bytes | None
     headers: Headers
     leader_epoch: int
-    """The epoch of the leader that took it, or -1; a commit may carry it (KIP-320)."""
+    """Leader epoch of the record's batch, or -1; a commit may carry it (KIP-320)."""

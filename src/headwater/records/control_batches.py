@@ -1,7 +1,7 @@
-"""Control batches: the markers that end a transaction, and kinds that we only pass on.
+"""Control batches: transaction markers, and other types that are only passed on.
 
-A marker is one record in a batch of its own, and it takes up an offset like any record. Its key
-says what it is; a reader must let kinds pass that it does not know.
+A marker is one record in its own batch, and takes an offset like any record. Its key says what it
+is; readers must skip types that they do not know.
 
     key:    int16 version 0, int16 type
     value:  int16 version 0, int32 coordinator epoch   (COMMIT and ABORT only)
@@ -25,7 +25,7 @@ _VERSION = 0
 
 
 class ControlType(IntEnum):
-    """What a control record says; the number is its wire form."""
+    """Type of a control record; the value is its wire form."""
 
     ABORT = 0
     COMMIT = 1
@@ -37,7 +37,7 @@ class ControlType(IntEnum):
 
 
 class ControlRecord(NamedTuple):
-    """A control record as read. `type` is a plain number where this version knows no name."""
+    """Parsed control record. `type` is a plain number if unknown."""
 
     type: ControlType | int
     coordinator_epoch: int | None
@@ -61,7 +61,7 @@ def build_marker(
     base_offset: int = 0,
     leader_epoch: int = NO_EPOCH,
 ) -> bytes:
-    """The batch that commits or aborts a producer's transaction on one partition (TX-6)."""
+    """Build the marker that commits or aborts a producer's transaction in a partition (TX-6)."""
     record = Record(
         key=_KEY.pack(_VERSION, kind),
         value=_MARKER_VALUE.pack(_VERSION, coordinator_epoch),
@@ -81,14 +81,14 @@ def build_marker(
 def read_control(
     buffer: Buffer, header: BatchHeader, position: int = 0, limit_bytes: int = DEFAULT_LIMIT_BYTES
 ) -> ControlRecord | None:
-    """The control record of a control batch; None when compaction has left the batch empty."""
+    """Read the record of a control batch; None if compaction has emptied the batch."""
     assert header.is_control, "only control batches hold control records"
     record = next(read_records(buffer, header, position, limit_bytes), None)
     return None if record is None else parse_control(record.key, record.value)
 
 
 def parse_control(key: bytes | None, value: bytes | None) -> ControlRecord:
-    """A control record from its key and value. Later versions may only add fields."""
+    """Parse a control record's key and value. Later versions may only add fields."""
     if key is None or len(key) < _KEY.size:
         raise CorruptBatch("a control record's key is too short")
     _, number = _KEY.unpack_from(key)

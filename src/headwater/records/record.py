@@ -10,11 +10,11 @@ from headwater.common.ids import NO_TIMESTAMP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A record. Its header keys hold bytes that are no UTF-8 as surrogate escapes."""
+    """Record. Header keys hold invalid UTF-8 as surrogate escapes."""
 
     key: bytes | None = None
     value: bytes | None = None
     timestamp: int = NO_TIMESTAMP
     headers: tuple[tuple[str, bytes | None], ...] = ()
     offset: int | None = None
-    """None, when a batch is built, for the offset after the record before."""
+    """When a batch is built, None means the offset after the previous record."""

@@ -1,4 +1,4 @@
-"""Batches back into record values: for tools and tests, never on the hot path."""
+"""Decode batches into record values: for tools and tests, never on the hot path."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from headwater.records.record_walk import RecordPlaces, read_record_header, walk
 def read_records(
     buffer: Buffer, header: BatchHeader, position: int = 0, limit_bytes: int = DEFAULT_LIMIT_BYTES
 ) -> Iterator[Record]:
-    """The records of the batch at a position, with their absolute offsets."""
+    """Yield the records of the batch at a position, with absolute offsets."""
     view = memoryview(record_section(buffer, header, position, limit_bytes))
     has_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     for places in walk_records(view, header.record_count):

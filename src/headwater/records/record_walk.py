@@ -1,10 +1,10 @@
-"""A walk over the records of a batch in pure Python, with every bound checked.
+"""Walk over the records of a batch in pure Python, with every bound checked.
 
     record:  length VARINT | attributes 1 byte | timestamp delta VARLONG | offset delta VARINT
              | key length VARINT, key | value length VARINT, value | header count VARINT
              | { key length VARINT, key, value length VARINT, value } ...
 
-Any negative key or value length is null, as Kafka reads it; a negative header key length is not.
+Any negative key or value length is null, as in Kafka; a negative header key length is not.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _OVERRUN = "a record runs over its end"
 
 
 class RecordPlaces(NamedTuple):
-    """Where the parts of one record lie; a length below zero is null."""
+    """Positions of the parts of one record; a length below zero is null."""
 
     start: int
     body: int
@@ -36,7 +36,7 @@ class RecordPlaces(NamedTuple):
 
 
 def walk_records(view: memoryview, record_count: int) -> Iterator[RecordPlaces]:
-    """Every record of a section, checked; the section must end with the last one."""
+    """Yield every record of a section, checked; the section must end with the last one."""
     end = len(view)
     if record_count < 0 or record_count * MIN_RECORD_BYTES > end:
         raise CorruptBatch("more records are declared than the batch has bytes for")
@@ -86,7 +86,7 @@ def _read_record(view: memoryview, start: int, limit: int) -> RecordPlaces:
 
 
 def read_record_header(view: memoryview, position: int, end: int) -> tuple[int, int, int, int, int]:
-    """Key and value of one header, each as start and length, and the position after it."""
+    """Return start and length of a header's key and value, and the position after it."""
     key_length, key = read_varint(view, position, end)
     if key_length < 0:
         raise CorruptBatch("a header without a key")

@@ -1,7 +1,7 @@
-"""Kafka's numbers of varying length: seven bits a byte, the low ones first, signs folded in.
+"""Variable-length integers: VARINT and VARLONG in zigzag encoding.
 
-The same zigzag form serves VARINT and VARLONG; only the largest number allowed differs. A number
-that is longer or larger than its field is damage here, where Java would drop its upper bits.
+Seven bits per byte, low ones first. Both types use the same encoding; only the maximum differs. A
+number longer or larger than its field is corruption here, where Java would drop its upper bits.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ _ONE_BYTE: Final = tuple(bytes((number,)) for number in range(0x80))
 
 
 def write_varint(number: int) -> bytes:
-    """The zigzag form of a number of up to 64 bits; one of 32 bits looks the same."""
+    """Encode a number of up to 64 bits; a 32-bit number has the same encoding."""
     rest = (number << 1) ^ (number >> 63)
     if rest <= 0x7F:
         return _ONE_BYTE[rest]

@@ -1,4 +1,5 @@
-"""A schema registry with Confluent's HTTP interface and `_schemas` topic.
+"""A schema registry with Confluent's REST API and `_schemas` topic.
 
-Start with `server` and `routes`; `commands` decides, `schema_store` reads and writes `_schemas`.
+Start with `server` and `routes`. `commands` and `queries` decide from `registry_state`;
+`schema_store` reads and writes `_schemas`.
 """

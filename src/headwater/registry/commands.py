@@ -1,7 +1,8 @@
-"""What the registry decides. Each function looks at the state and returns entries to write, with
-the answer that may be given once they are durable; or raises a `RestError`.
+"""Decide changes to the registry: each function returns entries to write and the response.
 
-Pure, so a decision that came too late, because another instance was faster, is simply made again.
+The response is sent once the entries are committed. Raises `RestError` for rejected requests.
+
+Pure, so a decision that another instance's write made obsolete is simply taken again.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ from headwater.registry.registry_errors import (
     version_soft_deleted,
 )
 from headwater.registry.registry_state import DEFAULT_LEVEL, DEFAULT_MODE, State, identity
-from headwater.registry.schema_submission import Resolved, Submitted, complaints, resolve
+from headwater.registry.schema_submission import Resolved, Submitted, incompatibilities, resolve
 from headwater.registry.schemas_topic_records import (
     ClearSubjectKey,
     ConfigKey,
@@ -57,7 +58,7 @@ _CONFIGS: Final = ("compatibility", "normalize")
 
 @dataclass(frozen=True, slots=True)
 class RegistryChange:
-    """What to write, and what to answer then. Without entries nothing has to be written."""
+    """Entries to write, and the response. Without entries nothing is written."""
 
     entries: Sequence[Entry]
     answer: Any
@@ -66,9 +67,9 @@ class RegistryChange:
 def register(
     state: State, subject: str, given: Submitted, *, normalize: bool = False, force: bool = False
 ) -> RegistryChange:
-    """Give a schema an id and make it the next version of a subject.
+    """Assign an id to a schema and make it the next version of a subject.
 
-    `force` leaves the compatibility check out. The answer is the version as it is registered.
+    `force` skips the compatibility check. The answer is the registered version.
     """
     _check_subject(subject)
     _check_register_mode(state, subject, given)
@@ -82,7 +83,7 @@ def register(
     if state.mode_of(subject) != "IMPORT" and not force:
         _check_compatible(state, subject, resolved)
     every = state.versions(subject, deleted=True)
-    version = _version_to_give(state, subject, given, every)
+    version = _next_version(state, subject, given, every)
     schema_id = given.id if given.id >= 0 else known_id
     if schema_id is None:
         schema_id = state.id_max + 1
@@ -95,7 +96,7 @@ def register(
         schema_type=resolved.schema_type,
         references=resolved.references,
     )
-    # A version that was deleted and comes back under a new number is gone under the old one.
+    # Registering a soft-deleted schema again replaces its old version by the new one.
     replaced = [
         Entry(_key(each), None)
         for each in every
@@ -107,18 +108,18 @@ def register(
     return RegistryChange((*replaced, Entry(_key(value), value)), value)
 
 
-def _version_to_give(state: State, subject: str, given: Submitted, every: list[SchemaValue]) -> int:
-    following = every[-1].version + 1 if every else 1
+def _next_version(state: State, subject: str, given: Submitted, every: list[SchemaValue]) -> int:
+    next_number = every[-1].version + 1 if every else 1
     if given.version <= 0:
-        return following
-    if given.version != following and state.mode_of(subject) != "IMPORT":
+        return next_number
+    if given.version != next_number and state.mode_of(subject) != "IMPORT":
         raise invalid_schema("Version is not one more than previous version")
     return given.version
 
 
 def _check_subject(subject: str) -> None:
     has_control = any(ord(each) < 32 or ord(each) == 127 for each in subject)
-    # What begins like this is a context of Confluent's, which is not served.
+    # Subjects in a context start with ":"; contexts are not supported.
     if not subject.strip() or has_control or subject.startswith(":") or len(subject) > _SUBJECT_MAX:
         raise invalid_subject(subject)
 
@@ -138,7 +139,7 @@ def _check_writable(state: State, subject: str | None) -> None:
 
 
 def _check_compatible(state: State, subject: str, resolved: Resolved) -> None:
-    found = complaints(state, resolved, state.versions(subject), state.level_of(subject))
+    found = incompatibilities(state, resolved, state.versions(subject), state.level_of(subject))
     if found:
         raise incompatible_schema(subject, found)
 
@@ -166,13 +167,13 @@ def delete_subject(state: State, subject: str, *, permanent: bool) -> RegistryCh
     if not permanent:
         value = {"subject": subject, "version": numbers[-1]}
         return RegistryChange((Entry(DeleteSubjectKey(subject), value),), numbers)
-    # Later versions may refer to earlier ones, so they go first.
-    gone = [Entry(_key(each), None) for each in reversed(versions)]
-    return RegistryChange((*gone, *_without_settings(state, subject)), numbers)
+    # Delete later versions first, since they may refer to earlier ones.
+    tombstones = [Entry(_key(each), None) for each in reversed(versions)]
+    return RegistryChange((*tombstones, *_setting_tombstones(state, subject)), numbers)
 
 
 def delete_version(state: State, subject: str, version: int, *, permanent: bool) -> RegistryChange:
-    """Version -1 is the latest."""
+    """Delete one version; -1 is the latest."""
     found = version_of(state, subject, version, deleted=True)
     if not permanent:
         if version == -1 and state.has(subject):
@@ -188,12 +189,12 @@ def delete_version(state: State, subject: str, version: int, *, permanent: bool)
     if not found.is_deleted:
         raise version_not_soft_deleted(subject, found.version)
     is_last = len(state.versions(subject, deleted=True)) == 1
-    others = _without_settings(state, subject) if is_last else []
+    others = _setting_tombstones(state, subject) if is_last else []
     return RegistryChange((Entry(_key(found), None), *others), found.version)
 
 
 def version_of(state: State, subject: str, version: int, *, deleted: bool = False) -> SchemaValue:
-    """One version; -1 is the latest."""
+    """Return one version; -1 is the latest."""
     versions = state.versions(subject, deleted=deleted)
     if not versions:
         raise subject_not_found(subject)
@@ -205,7 +206,7 @@ def version_of(state: State, subject: str, version: int, *, deleted: bool = Fals
     raise version_not_found(version)
 
 
-def _without_settings(state: State, subject: str) -> list[Entry]:
+def _setting_tombstones(state: State, subject: str) -> list[Entry]:
     found: list[Entry] = []
     if subject in state.modes:
         found.append(Entry(ModeKey(subject), None))
@@ -217,9 +218,9 @@ def _without_settings(state: State, subject: str) -> list[Entry]:
 def set_config(state: State, subject: str | None, body: dict[str, Any]) -> RegistryChange:
     if subject is not None:
         _check_subject(subject)
-    unserved = sorted(key for key, value in body.items() if value and key not in _CONFIGS)
-    if unserved:
-        raise RestError(INVALID_COMPATIBILITY, f"{', '.join(unserved)}: not served here")
+    unsupported = sorted(key for key, value in body.items() if value and key not in _CONFIGS)
+    if unsupported:
+        raise RestError(INVALID_COMPATIBILITY, f"{', '.join(unsupported)}: not supported")
     changed: dict[str, Any] = {}
     if body.get("compatibility") is not None:
         changed["compatibilityLevel"] = _level(body["compatibility"])
@@ -244,7 +245,7 @@ def _level(given: Any) -> str:
 
 
 def delete_config(state: State, subject: str | None) -> RegistryChange:
-    """Back to the level of all, or of all to the default."""
+    """Fall back to the global config, or reset the global config to the default."""
     found = state.configs.get(subject)
     if found is None and subject is not None:
         raise subject_not_found(subject)
@@ -268,7 +269,7 @@ def set_mode(
     mode = str(body.get("mode") or "").upper()
     if mode not in MODES:
         if mode == "FORWARD":
-            raise RestError(INVALID_MODE, "Forward mode is not served here")
+            raise RestError(INVALID_MODE, "Forward mode is not supported")
         raise invalid_mode()
     named = {} if subject is None else {"subject": subject}
     entry = Entry(ModeKey(subject), {**named, "mode": mode})
@@ -278,13 +279,13 @@ def set_mode(
     concerned = sorted(state.subjects) if subject is None else [subject]
     if any(state.has(each) for each in concerned):
         raise not_permitted("Cannot import since found existing subjects")
-    left = [each for name in concerned for each in state.versions(name, deleted=True)]
-    for each in left:
+    remaining = [each for name in concerned for each in state.versions(name, deleted=True)]
+    for each in remaining:
         if state.referrers(each.subject, each.version, deleted=True):
             raise reference_exists(each.subject, each.version)
-    gone = [Entry(_key(each), None) for each in left]
+    tombstones = [Entry(_key(each), None) for each in remaining]
     clear = Entry(ClearSubjectKey(subject), named)
-    return RegistryChange((*gone, clear, entry), answer)
+    return RegistryChange((*tombstones, clear, entry), answer)
 
 
 def delete_mode(state: State, subject: str | None) -> RegistryChange:

@@ -1,4 +1,4 @@
-"""What the registry tells without writing: answers as JSON values, from the state alone."""
+"""Answer the registry's read requests as JSON values, from the state alone."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,12 +14,12 @@ from headwater.registry.registry_errors import (
     version_not_found,
 )
 from headwater.registry.registry_state import State, guid_of, identity
-from headwater.registry.schema_submission import Submitted, complaints, resolve
+from headwater.registry.schema_submission import Submitted, incompatibilities, resolve
 from headwater.registry.schemas_topic_records import SchemaValue
 
 
 def described(version: SchemaValue) -> dict[str, Any]:
-    """A version as clients see it; the type of an Avro schema is left out, as it always was."""
+    """A version in the REST API's form. As in Confluent's, `schemaType` is omitted for Avro."""
     written: dict[str, Any] = {
         "subject": version.subject,
         "version": version.version,
@@ -29,7 +29,7 @@ def described(version: SchemaValue) -> dict[str, Any]:
 
 
 def registered(version: SchemaValue, *, is_full: bool) -> dict[str, Any]:
-    """The answer to registering a schema: its id, and all of it for newer clients."""
+    """Response to registering a schema: its id, or the whole version for newer clients."""
     if not is_full:
         return {"id": version.id}
     answer = described(version)
@@ -92,7 +92,7 @@ def all_schemas(
 def look_up(
     state: State, subject: str, given: Submitted, *, normalize: bool, deleted: bool
 ) -> SchemaValue:
-    """The version of a subject that has this schema."""
+    """Find the version of a subject that has this schema."""
     resolved = resolve(state, given, normalize=normalize or state.normalizes(subject))
     for each in reversed(state.versions(subject, deleted=deleted)):
         if identity(each) == resolved.identity:
@@ -119,7 +119,7 @@ def schema_by_guid(state: State, text: str) -> SchemaValue:
 def latest_with_metadata(
     state: State, subject: str, properties: Mapping[str, str], *, deleted: bool
 ) -> SchemaValue:
-    """The latest version whose metadata has all these properties; another registry wrote them."""
+    """Find the latest version whose metadata has all these properties (set by another registry)."""
     for each in reversed(state.versions(subject, deleted=deleted)):
         metadata = each.others.get("metadata")
         own = metadata.get("properties") if isinstance(metadata, dict) else None
@@ -144,7 +144,7 @@ def referenced_by(state: State, subject: str, version: int, *, deleted: bool = F
 def compatibility(
     state: State, subject: str, version: int | None, given: Submitted, *, normalize: bool
 ) -> list[str]:
-    """What speaks against a schema as the next version; without a number, all versions count."""
+    """Incompatibilities of a schema with one version; without a number, with all versions."""
     versions = state.versions(subject)
     if version == -1:
         versions = versions[-1:]
@@ -153,10 +153,10 @@ def compatibility(
         if not versions:
             raise version_not_found(version)
     resolved = resolve(state, given, normalize=normalize or state.normalizes(subject))
-    return complaints(state, resolved, versions, state.level_of(subject))
+    return incompatibilities(state, resolved, versions, state.level_of(subject))
 
 
-def told_compatibility(
+def compatibility_response(
     state: State,
     subject: str,
     version: int | None,
@@ -165,13 +165,13 @@ def told_compatibility(
     normalize: bool,
     verbose: bool,
 ) -> dict[str, Any]:
-    """The answer to a check. A verbose one tells also why a schema is none."""
+    """Response to a compatibility check. A verbose one includes parse errors."""
     try:
         found = compatibility(state, subject, version, given, normalize=normalize)
-    except RestError as refusal:
-        if not verbose or refusal.error_code != INVALID_SCHEMA:
+    except RestError as error:
+        if not verbose or error.error_code != INVALID_SCHEMA:
             raise
-        found = [refusal.message]
+        found = [error.message]
     answer: dict[str, Any] = {"is_compatible": not found}
     return answer | {"messages": found} if verbose else answer
 

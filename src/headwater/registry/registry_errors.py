@@ -1,16 +1,16 @@
-"""Refusals of the registry: an HTTP status, Confluent's error code, and Confluent's words.
+"""REST errors of the registry, with Confluent's error codes and messages.
 
-Clients compare codes, and many also search in the messages, so both are Confluent's. What follows
-"details:" is worded here. docs/guides/schema-registry.md lists them all, and a test reads that
+Clients compare codes, and many also search in the messages, so both are Confluent's. The text after
+"details:" is Headwater's. docs/guides/schema-registry.md lists them all, and a test reads that
 table.
 
-Note: the first three digits of a code are the status, so the status is derived from the code.
+Note: the first three digits of a code are the HTTP status, so the status is derived from the code.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-from headwater.common.exceptions import HeadwaterError
+from headwater.http_server.http_errors import HttpError
 
 SUBJECT_NOT_FOUND: Final = 40401
 VERSION_NOT_FOUND: Final = 40402
@@ -37,20 +37,15 @@ TIMED_OUT: Final = 50002
 FORWARDING_FAILED: Final = 50003
 
 _CONTEXT: Final = ""
-"""How Confluent's messages write the default context, the only one that is served."""
+"""The default context as Confluent's messages write it; the only one that is supported."""
 
 
-class RestError(HeadwaterError):
-    """Nothing was done. The code tells a program why, the message a person."""
+class RestError(HttpError):
+    """The request was rejected, with an error code for programs and a message for people."""
 
     def __init__(self, error_code: int, message: str) -> None:
-        super().__init__(message)
+        super().__init__(int(str(error_code)[:3]), message)
         self.error_code = error_code
-        self.message = message
-
-    @property
-    def status(self) -> int:
-        return int(str(self.error_code)[:3])
 
 
 def subject_not_found(subject: str) -> RestError:
@@ -68,7 +63,7 @@ def schema_not_found(which: int | str | None = None) -> RestError:
 
 
 def subject_soft_deleted(subject: str) -> RestError:
-    # Confluent's messages have no space behind this full stop.
+    # Confluent's message has no space after this full stop.
     return RestError(
         SUBJECT_SOFT_DELETED,
         f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently",
@@ -180,7 +175,7 @@ def schema_too_large() -> RestError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """Confluent's words for a write that the topic did not take; the log has the cause."""
+    """Confluent's error messages for a failed write to `_schemas`. The log has the cause."""
 
     failed: str
     timed_out: str
@@ -193,7 +188,7 @@ class Operation:
         return RestError(TIMED_OUT, self.timed_out)
 
     def forwarding_failed(self) -> RestError:
-        """Of two instances that write at once, one is asked to try again."""
+        """The error for a writer that other instances keep overtaking; the client should retry."""
         return RestError(
             FORWARDING_FAILED, f"Error while forwarding {self.forwarding} request to the leader"
         )

@@ -1,7 +1,7 @@
-"""A registry as a process: the store, the HTTP port, and a clean end.
+"""Run a registry: the schema store, the HTTP port, and a clean shutdown.
 
-What a reader would get wrong: the port is bound before anything else is done, so that a taken one
-is told at once, but nobody is answered before the topic has been read.
+Note: the port is bound first, so that a port in use is reported at once, but requests are accepted
+only after `_schemas` has been read.
 """
 
 import asyncio
@@ -17,30 +17,30 @@ from headwater.registry.schema_store import SchemaStore
 from headwater.registry.server import REQUESTS_MAX, V1, application
 
 _CONNECTIONS_MAX: Final = 4 * REQUESTS_MAX
-_STRANGERS: Final = b'{"error_code":401,"message":"Unauthorized: user and password are needed"}'
+_UNAUTHORIZED: Final = b'{"error_code":401,"message":"Unauthorized: user and password are needed"}'
 
 
-def _guard(door: HttpAddress) -> Guard:
-    """Under TLS any name is served: a browser takes no certificate of ours for another name."""
-    hosts = door.hosts if door.context is None else frozenset({ANY_HOST})
+def _guard(address: HttpAddress) -> Guard:
+    """Allow any Host header with TLS: browsers reject the certificate for other names anyway."""
+    hosts = address.hosts if address.context is None else frozenset({ANY_HOST})
     return Guard(service="registry", hosts=hosts)
 
 
 async def serve(
     bootstrap_servers: str,
-    door: HttpAddress,
+    address: HttpAddress,
     *,
     ready: Callable[[str], object],
     ended: asyncio.Event,
     timeout_s: float = 10.0,
     client_settings: Mapping[str, object] = MappingProxyType({}),
 ) -> None:
-    """Serve until `ended` is set; `ready` is told the URL.
+    """Serve until `ended` is set; call `ready` with the URL.
 
-    Raises `CannotListen`, or a `KafkaError` if no broker answers. `client_settings` are those that
-    all clients have, such as a login.
+    Raises `CannotListen`, or a `KafkaError` if no broker answers. `client_settings` apply to all
+    clients, for example for authentication.
     """
-    with HttpPort(door, refusal=_STRANGERS, kind=V1) as port:
+    with HttpPort(address, refusal=_UNAUTHORIZED, kind=V1) as port:
         store = SchemaStore(bootstrap_servers, timeout_s=timeout_s, client_settings=client_settings)
         waiting = asyncio.create_task(ended.wait())
         try:
@@ -51,7 +51,7 @@ async def serve(
                 await asyncio.wait((starting,))
                 return
             await starting
-            app = application(store, PATHS, _guard(door))
+            app = application(store, PATHS, _guard(address))
             serving = asyncio.create_task(port.serve(app, ended, connections_max=_CONNECTIONS_MAX))
             ready(port.url)
             await serving

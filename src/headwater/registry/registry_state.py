@@ -1,7 +1,7 @@
-"""What the registry knows: `_schemas`, folded record by record.
+"""The registry's state, built from the records of `_schemas`.
 
-What a reader would get wrong: nothing else moves this state. A command returns entries; they count
-when they have been read back from the topic, ours like everybody else's.
+Invariant: only `apply` changes it. A command returns entries; they take effect when they are read
+back from the topic, like the entries of other instances.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ DEFAULT_LEVEL: Final = "BACKWARD"
 DEFAULT_MODE: Final = "READWRITE"
 
 Identity = tuple[str, str, tuple[Reference, ...]]
-"""What makes a schema the same: its type, its text, and what its names refer to."""
+"""Schemas with the same type, text and references are the same schema."""
 
 
 def identity(of: SchemaValue) -> Identity:
@@ -33,9 +33,10 @@ def identity(of: SchemaValue) -> Identity:
 
 
 def guid_of(schema: SchemaValue) -> str | None:
-    """The GUID that Confluent's registry gives a schema: a digest of its text and references.
+    """Compute a schema's GUID as Confluent's registry does: a digest of its text and references.
 
-    None for a schema with metadata or rules, which are digested as well and are not served here.
+    None for a schema with metadata or rules, which the digest includes and which are not supported
+    here.
     """
     if schema.others.get("metadata") or schema.others.get("ruleSet"):
         return None
@@ -51,27 +52,28 @@ def guid_of(schema: SchemaValue) -> str | None:
 @dataclass(slots=True)
 class State:
     subjects: dict[str, dict[int, SchemaValue]] = field(default_factory=dict)
-    """Versions by number, softly deleted ones among them."""
+    """Versions by number, including soft-deleted ones."""
     schemas: dict[int, SchemaValue] = field(default_factory=dict)
-    """By id: the version that had it first."""
+    """By id: the first version that has it."""
     ids: dict[Identity, int] = field(default_factory=dict)
     configs: dict[str | None, dict[str, Any]] = field(default_factory=dict)
     modes: dict[str | None, str] = field(default_factory=dict)
     raw_keys: dict[Key, bytes] = field(default_factory=dict)
-    """The bytes of each key as it was read last."""
+    """The bytes of each key as last read."""
     id_max: int = 0
     guids: dict[str, int] = field(default_factory=dict)
     """Ids by GUID."""
     _uses: dict[int, dict[tuple[str, int], None]] = field(default_factory=dict)
-    """Subjects and versions by the id that they have."""
+    """Subjects and versions by schema id."""
     _referring: dict[str, dict[tuple[str, int], None]] = field(default_factory=dict)
     """Subjects and versions by a subject that they refer to."""
 
     def snapshot(self) -> "State":
-        """A state that stays as it is while this one goes on, for another thread to read.
+        """Return a copy that other threads can read while this state changes.
 
-        The versions of a subject are shared, since `apply` replaces them and never changes them.
-        The indexes are shared too: they only name versions, which are then looked up here.
+        The versions of a subject are shared, since `apply` replaces and never mutates them. The
+        indexes are shared too: they only contain names of versions, which are looked up in the
+        copy.
         """
         return replace(
             self,
@@ -85,7 +87,7 @@ class State:
         )
 
     def apply(self, entry: Entry, raw_key: bytes | None = None) -> None:
-        """Take in one record of the topic."""
+        """Apply one record of the topic."""
         key, value = entry.key, entry.value
         if raw_key is not None:
             self.raw_keys[key] = raw_key
@@ -105,7 +107,7 @@ class State:
                 self._forget_ids(key.subject)
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[SchemaValue]:
-        """In order; with `deleted`, softly deleted ones too."""
+        """Versions in order; with `deleted`, soft-deleted ones too."""
         found = self.subjects.get(subject, {})
         every = [found[number] for number in sorted(found)]
         return every if deleted else [each for each in every if not each.is_deleted]
@@ -122,7 +124,7 @@ class State:
         ]
 
     def referrers(self, subject: str, version: int, *, deleted: bool) -> list[SchemaValue]:
-        """The versions that refer to this one."""
+        """Versions that refer to this one."""
         return [
             each
             for each in self._named_by(self._referring.get(subject, {}), deleted=deleted)
@@ -134,7 +136,7 @@ class State:
     def _named_by(
         self, index: dict[tuple[str, int], None], *, deleted: bool
     ) -> Iterator[SchemaValue]:
-        """The versions that an index names, in order, as far as this state has them."""
+        """Versions that an index names, in order, if this state has them."""
         for subject, number in sorted(index):
             found = self.subjects.get(subject, {}).get(number)
             if found is not None and (deleted or not found.is_deleted):
@@ -147,7 +149,7 @@ class State:
         return latest[-1].version if latest else -1
 
     def level_of(self, subject: str | None) -> str:
-        """The compatibility level in force."""
+        """The compatibility level that applies to the subject."""
         for name in (subject, None):
             level = self.configs.get(name, {}).get("compatibilityLevel")
             if isinstance(level, str):
@@ -162,28 +164,28 @@ class State:
         return False
 
     def mode_of(self, subject: str | None) -> str:
-        """The mode in force. READONLY_OVERRIDE of all is stronger than the mode of any."""
-        everywhere = self.modes.get(None, DEFAULT_MODE)
-        if everywhere == "READONLY_OVERRIDE":
-            return everywhere
-        return self.modes.get(subject, everywhere)
+        """The mode that applies. A global READONLY_OVERRIDE wins over the subject's mode."""
+        global_mode = self.modes.get(None, DEFAULT_MODE)
+        if global_mode == "READONLY_OVERRIDE":
+            return global_mode
+        return self.modes.get(subject, global_mode)
 
     def _apply_schema(self, key: SchemaKey, value: SchemaValue | None) -> None:
         versions = dict(self.subjects.get(key.subject, {}))
-        former = versions.pop(key.version, None)
+        previous = versions.pop(key.version, None)
         if value is None:
             self._put_versions(key.subject, versions)
-            if former is not None:
-                self._unindex(former)
-                self._tombstoned(former)
+            if previous is not None:
+                self._unindex(previous)
+                self._tombstoned(previous)
             return
         self.id_max = max(self.id_max, value.id)
         known = self.schemas.get(value.id)
         if known is not None and identity(known) != identity(value):
-            # Two writers at once have given one id twice; the first has it.
+            # Two concurrent writers assigned the same id; the first one keeps it.
             return
-        if former is not None:
-            self._unindex(former)
+        if previous is not None:
+            self._unindex(previous)
         versions[key.version] = value
         self._put_versions(key.subject, versions)
         self._index(value)
@@ -200,24 +202,24 @@ class State:
             self.subjects.pop(subject, None)
 
     def _index(self, version: SchemaValue) -> None:
-        place = (version.subject, version.version)
-        self._uses.setdefault(version.id, {})[place] = None
+        location = (version.subject, version.version)
+        self._uses.setdefault(version.id, {})[location] = None
         for each in version.references:
-            self._referring.setdefault(each.subject, {})[place] = None
+            self._referring.setdefault(each.subject, {})[location] = None
 
     def _unindex(self, version: SchemaValue) -> None:
-        place = (version.subject, version.version)
-        self._uses.get(version.id, {}).pop(place, None)
+        location = (version.subject, version.version)
+        self._uses.get(version.id, {}).pop(location, None)
         for each in version.references:
-            self._referring.get(each.subject, {}).pop(place, None)
+            self._referring.get(each.subject, {}).pop(location, None)
 
-    def _tombstoned(self, former: SchemaValue) -> None:
-        """An id without a version is gone, but is never given again while the process lives."""
-        left = self.uses(former.id, deleted=True)
-        if left:
-            self.schemas[former.id] = left[0]
+    def _tombstoned(self, previous: SchemaValue) -> None:
+        """Remove an id without versions. It is not assigned again while the process runs."""
+        remaining = self.uses(previous.id, deleted=True)
+        if remaining:
+            self.schemas[previous.id] = remaining[0]
             return
-        self._forget(former)
+        self._forget(previous)
 
     def _forget(self, schema: SchemaValue) -> None:
         self.schemas.pop(schema.id, None)

@@ -1,4 +1,4 @@
-"""Every path of the registry, with what it asks or commands."""
+"""The REST API's paths and their handlers."""
 
 from functools import partial
 from typing import Any, Final
@@ -19,211 +19,217 @@ from headwater.registry.schema_types import SCHEMA_TYPES
 from headwater.registry.schemas_topic_records import SchemaValue
 from headwater.registry.server import Raw, RegistryRequest, RegistryRoute, read_number
 
-_EVERYWHERE: Final = ":*:"
-"""How Confluent's clients say: in all contexts. There is only one here."""
+_ALL_CONTEXTS: Final = ":*:"
+"""Prefix for "in all contexts" in Confluent's clients. There is only one here."""
 _DEFAULT_CONTEXT: Final = "."
 _IN_DEFAULT_CONTEXT: Final = ":.:"
-"""What may stand before the name of a subject in the default context."""
+"""Optional prefix of subjects in the default context."""
 _INTERFACE_VERSION: Final = "7.9.0"
-"""The version of Confluent's registry whose interface this is; clients may compare it."""
+"""Version of Confluent's registry with this API; clients may compare it."""
 _GROUP_ID: Final = "schema-registry"
-"""Confluent's default for what its instances have in common."""
+"""Confluent's default for `schema.registry.group.id`."""
 
 
-async def root(_call: RegistryRequest) -> Any:
+async def root(_request: RegistryRequest) -> Any:
     return {}
 
 
-async def list_subjects(call: RegistryRequest) -> Any:
-    return call.page(
+async def list_subjects(request: RegistryRequest) -> Any:
+    return request.page(
         queries.subjects(
-            call.store.state,
-            prefix=_prefix(call),
-            deleted=call.is_set("deleted"),
-            deleted_only=_is_deleted_only(call),
+            request.store.state,
+            prefix=_prefix(request),
+            deleted=request.is_set("deleted"),
+            deleted_only=_is_deleted_only(request),
         )
     )
 
 
-async def look_up(call: RegistryRequest) -> Any:
-    question = partial(
+async def look_up(request: RegistryRequest) -> Any:
+    query = partial(
         queries.look_up,
-        subject=_subject(call),
-        given=read_submitted(call.json_object),
-        normalize=call.is_set("normalize"),
-        deleted=call.is_set("deleted"),
+        subject=_subject(request),
+        given=read_submitted(request.json_object),
+        normalize=request.is_set("normalize"),
+        deleted=request.is_set("deleted"),
     )
-    return queries.described(await call.store.ask(question))
+    return queries.described(await request.store.ask(query))
 
 
-async def latest_with_metadata(call: RegistryRequest) -> Any:
-    wanted = zip(call.query.getlist("key"), call.query.getlist("value"), strict=False)
+async def latest_with_metadata(request: RegistryRequest) -> Any:
+    wanted = zip(request.query.getlist("key"), request.query.getlist("value"), strict=False)
     found = queries.latest_with_metadata(
-        call.store.state, _subject(call), dict(wanted), deleted=call.is_set("deleted")
+        request.store.state, _subject(request), dict(wanted), deleted=request.is_set("deleted")
     )
     return queries.described(found)
 
 
-async def delete_subject(call: RegistryRequest) -> Any:
-    permanent = call.is_set("permanent")
-    return await call.store.execute(
-        partial(commands.delete_subject, subject=_subject(call), permanent=permanent),
+async def delete_subject(request: RegistryRequest) -> Any:
+    permanent = request.is_set("permanent")
+    return await request.store.execute(
+        partial(commands.delete_subject, subject=_subject(request), permanent=permanent),
         DELETE_SUBJECT,
     )
 
 
-async def list_versions(call: RegistryRequest) -> Any:
-    return call.page(
+async def list_versions(request: RegistryRequest) -> Any:
+    return request.page(
         queries.version_numbers(
-            call.store.state,
-            _subject(call),
-            deleted=call.is_set("deleted"),
-            deleted_only=_is_deleted_only(call),
-            deleted_as_negative=call.is_set("deletedAsNegative"),
+            request.store.state,
+            _subject(request),
+            deleted=request.is_set("deleted"),
+            deleted_only=_is_deleted_only(request),
+            deleted_as_negative=request.is_set("deletedAsNegative"),
         )
     )
 
 
-async def register(call: RegistryRequest) -> Any:
+async def register(request: RegistryRequest) -> Any:
     command = partial(
         commands.register,
-        subject=_subject(call),
-        given=read_submitted(call.json_object),
-        normalize=call.is_set("normalize"),
-        force=call.is_set("force"),
+        subject=_subject(request),
+        given=read_submitted(request.json_object),
+        normalize=request.is_set("normalize"),
+        force=request.is_set("force"),
     )
-    return queries.registered(await call.store.execute(command), is_full=call.accepts_more)
+    return queries.registered(await request.store.execute(command), is_full=request.accepts_more)
 
 
-async def show_version(call: RegistryRequest) -> Any:
-    return queries.described(_version(call))
+async def show_version(request: RegistryRequest) -> Any:
+    return queries.described(_version(request))
 
 
-async def show_version_schema(call: RegistryRequest) -> Any:
-    return _raw(_version(call))
+async def show_version_schema(request: RegistryRequest) -> Any:
+    return _raw(_version(request))
 
 
-async def delete_version(call: RegistryRequest) -> Any:
-    subject, version = _subject(call), call.version(call.parts[1])
-    permanent = call.is_set("permanent")
-    return await call.store.execute(
+async def delete_version(request: RegistryRequest) -> Any:
+    subject, version = _subject(request), request.version(request.parts[1])
+    permanent = request.is_set("permanent")
+    return await request.store.execute(
         partial(commands.delete_version, subject=subject, version=version, permanent=permanent),
         DELETE_VERSION,
     )
 
 
-async def referenced_by(call: RegistryRequest) -> Any:
-    return call.page(
+async def referenced_by(request: RegistryRequest) -> Any:
+    return request.page(
         queries.referenced_by(
-            call.store.state,
-            _subject(call),
-            call.version(call.parts[1]),
-            deleted=call.is_set("deleted"),
+            request.store.state,
+            _subject(request),
+            request.version(request.parts[1]),
+            deleted=request.is_set("deleted"),
         )
     )
 
 
-async def all_schemas(call: RegistryRequest) -> Any:
-    return call.page(
+async def all_schemas(request: RegistryRequest) -> Any:
+    return request.page(
         queries.all_schemas(
-            call.store.state,
-            prefix=_prefix(call),
-            deleted=call.is_set("deleted"),
-            latest_only=call.is_set("latestOnly"),
+            request.store.state,
+            prefix=_prefix(request),
+            deleted=request.is_set("deleted"),
+            latest_only=request.is_set("latestOnly"),
         )
     )
 
 
-async def schema_of_id(call: RegistryRequest) -> Any:
-    found = queries.schema_by_id(call.store.state, _id(call))
+async def schema_of_id(request: RegistryRequest) -> Any:
+    found = queries.schema_by_id(request.store.state, _id(request))
     answer = queries.schema_part(found)
-    return answer | {"maxId": call.store.state.id_max} if call.is_set("fetchMaxId") else answer
-
-
-async def raw_schema_of_id(call: RegistryRequest) -> Any:
-    return _raw(queries.schema_by_id(call.store.state, _id(call)))
-
-
-async def versions_of_id(call: RegistryRequest) -> Any:
-    return call.page(
-        [{"subject": each.subject, "version": each.version} for each in _uses(call)],
+    return (
+        answer | {"maxId": request.store.state.id_max} if request.is_set("fetchMaxId") else answer
     )
 
 
-async def subjects_of_id(call: RegistryRequest) -> Any:
-    return call.page(sorted({each.subject for each in _uses(call)}))
+async def raw_schema_of_id(request: RegistryRequest) -> Any:
+    return _raw(queries.schema_by_id(request.store.state, _id(request)))
 
 
-async def schema_of_guid(call: RegistryRequest) -> Any:
-    found = queries.schema_by_guid(call.store.state, call.parts[0])
+async def versions_of_id(request: RegistryRequest) -> Any:
+    return request.page(
+        [{"subject": each.subject, "version": each.version} for each in _uses(request)],
+    )
+
+
+async def subjects_of_id(request: RegistryRequest) -> Any:
+    return request.page(sorted({each.subject for each in _uses(request)}))
+
+
+async def schema_of_guid(request: RegistryRequest) -> Any:
+    found = queries.schema_by_guid(request.store.state, request.parts[0])
     return queries.schema_part(found)
 
 
-async def ids_of_guid(call: RegistryRequest) -> Any:
+async def ids_of_guid(request: RegistryRequest) -> Any:
     try:
-        found = queries.schema_by_guid(call.store.state, call.parts[0])
+        found = queries.schema_by_guid(request.store.state, request.parts[0])
     except RestError:
         return []
     return [{"context": _DEFAULT_CONTEXT, "id": found.id}]
 
 
-async def schema_types(_call: RegistryRequest) -> Any:
+async def schema_types(_request: RegistryRequest) -> Any:
     return list(SCHEMA_TYPES)
 
 
-async def contexts(call: RegistryRequest) -> Any:
-    prefix = call.query.get("contextPrefix", "")
-    return call.page([each for each in (_DEFAULT_CONTEXT,) if each.startswith(prefix)])
+async def contexts(request: RegistryRequest) -> Any:
+    prefix = request.query.get("contextPrefix", "")
+    return request.page([each for each in (_DEFAULT_CONTEXT,) if each.startswith(prefix)])
 
 
-async def metadata_id(call: RegistryRequest) -> Any:
-    clusters = {"kafka-cluster": call.store.cluster_id, "schema-registry-cluster": _GROUP_ID}
+async def metadata_id(request: RegistryRequest) -> Any:
+    clusters = {"kafka-cluster": request.store.cluster_id, "schema-registry-cluster": _GROUP_ID}
     return {"id": "", "scope": {"path": [], "clusters": clusters}}
 
 
-async def metadata_version(_call: RegistryRequest) -> Any:
+async def metadata_version(_request: RegistryRequest) -> Any:
     return {"version": f"{_INTERFACE_VERSION}-headwater-{headwater.__version__}"}
 
 
-async def check_version(call: RegistryRequest) -> Any:
-    return await _checked(call, call.version(call.parts[1]))
+async def check_version(request: RegistryRequest) -> Any:
+    return await _checked(request, request.version(request.parts[1]))
 
 
-async def check_subject(call: RegistryRequest) -> Any:
-    return await _checked(call, None)
+async def check_subject(request: RegistryRequest) -> Any:
+    return await _checked(request, None)
 
 
-async def show_config(call: RegistryRequest) -> Any:
-    return queries.config(call.store.state, _scope(call), or_global=call.is_set("defaultToGlobal"))
-
-
-async def set_config(call: RegistryRequest) -> Any:
-    body = call.json_object
-    return await call.store.execute(
-        partial(commands.set_config, subject=_scope(call), body=body), UPDATE_CONFIG
+async def show_config(request: RegistryRequest) -> Any:
+    return queries.config(
+        request.store.state, _scope(request), or_global=request.is_set("defaultToGlobal")
     )
 
 
-async def delete_config(call: RegistryRequest) -> Any:
-    return await call.store.execute(
-        partial(commands.delete_config, subject=_scope(call)), DELETE_CONFIG
+async def set_config(request: RegistryRequest) -> Any:
+    body = request.json_object
+    return await request.store.execute(
+        partial(commands.set_config, subject=_scope(request), body=body), UPDATE_CONFIG
     )
 
 
-async def show_mode(call: RegistryRequest) -> Any:
-    return queries.mode(call.store.state, _scope(call), or_global=call.is_set("defaultToGlobal"))
-
-
-async def set_mode(call: RegistryRequest) -> Any:
-    body, force = call.json_object, call.is_set("force")
-    return await call.store.execute(
-        partial(commands.set_mode, subject=_scope(call), body=body, force=force), UPDATE_MODE
+async def delete_config(request: RegistryRequest) -> Any:
+    return await request.store.execute(
+        partial(commands.delete_config, subject=_scope(request)), DELETE_CONFIG
     )
 
 
-async def delete_mode(call: RegistryRequest) -> Any:
-    return await call.store.execute(
-        partial(commands.delete_mode, subject=_scope(call)), DELETE_MODE
+async def show_mode(request: RegistryRequest) -> Any:
+    return queries.mode(
+        request.store.state, _scope(request), or_global=request.is_set("defaultToGlobal")
+    )
+
+
+async def set_mode(request: RegistryRequest) -> Any:
+    body, force = request.json_object, request.is_set("force")
+    return await request.store.execute(
+        partial(commands.set_mode, subject=_scope(request), body=body, force=force), UPDATE_MODE
+    )
+
+
+async def delete_mode(request: RegistryRequest) -> Any:
+    return await request.store.execute(
+        partial(commands.delete_mode, subject=_scope(request)), DELETE_MODE
     )
 
 
@@ -260,57 +266,59 @@ PATHS: Final = (
 )
 
 
-def _subject(call: RegistryRequest) -> str:
-    """The subject in a path, which may name the default context."""
-    return call.parts[0].removeprefix(_IN_DEFAULT_CONTEXT)
+def _subject(request: RegistryRequest) -> str:
+    """The subject in the path, without the prefix of the default context."""
+    return request.parts[0].removeprefix(_IN_DEFAULT_CONTEXT)
 
 
-def _scope(call: RegistryRequest) -> str | None:
-    """What a config or mode is for: a subject, or all of them without one."""
-    return (_subject(call) or None) if call.parts and call.parts[0] else None
+def _scope(request: RegistryRequest) -> str | None:
+    """The subject of a config or mode; None if it is global."""
+    return (_subject(request) or None) if request.parts and request.parts[0] else None
 
 
-def _prefix(call: RegistryRequest) -> str:
-    given = call.query.get("subjectPrefix", "")
-    return given.removeprefix(_EVERYWHERE).removeprefix(_IN_DEFAULT_CONTEXT)
+def _prefix(request: RegistryRequest) -> str:
+    given = request.query.get("subjectPrefix", "")
+    return given.removeprefix(_ALL_CONTEXTS).removeprefix(_IN_DEFAULT_CONTEXT)
 
 
-def _is_deleted_only(call: RegistryRequest) -> bool:
-    # confluent-kafka spells it the second way, which Confluent's own registry passes over.
-    return call.is_set("deletedOnly") or call.is_set("deleted_only")
+def _is_deleted_only(request: RegistryRequest) -> bool:
+    # confluent-kafka sends the second spelling, which Confluent's own registry ignores.
+    return request.is_set("deletedOnly") or request.is_set("deleted_only")
 
 
-def _version(call: RegistryRequest) -> SchemaValue:
-    version = call.version(call.parts[1])
-    deleted = call.is_set("deleted")
-    return commands.version_of(call.store.state, _subject(call), version, deleted=deleted)
+def _version(request: RegistryRequest) -> SchemaValue:
+    version = request.version(request.parts[1])
+    deleted = request.is_set("deleted")
+    return commands.version_of(request.store.state, _subject(request), version, deleted=deleted)
 
 
-def _id(call: RegistryRequest) -> int:
-    number = read_number(call.parts[0])
+def _id(request: RegistryRequest) -> int:
+    number = read_number(request.parts[0])
     if number is None:
         raise RestError(404, "HTTP 404 Not Found")
     return number
 
 
-def _uses(call: RegistryRequest) -> list[SchemaValue]:
-    found = queries.versions_of_id(call.store.state, _id(call), deleted=call.is_set("deleted"))
-    subject = call.query.get("subject")
+def _uses(request: RegistryRequest) -> list[SchemaValue]:
+    found = queries.versions_of_id(
+        request.store.state, _id(request), deleted=request.is_set("deleted")
+    )
+    subject = request.query.get("subject")
     return [each for each in found if subject in (None, "", each.subject)]
 
 
 def _raw(version: SchemaValue) -> Raw:
-    """The schema itself and not a text that holds it; one of another type need not be JSON."""
+    """The schema itself instead of a JSON string; a schema need not be JSON."""
     return Raw(version.schema)
 
 
-async def _checked(call: RegistryRequest, version: int | None) -> Any:
-    question = partial(
-        queries.told_compatibility,
-        subject=_subject(call),
+async def _checked(request: RegistryRequest, version: int | None) -> Any:
+    query = partial(
+        queries.compatibility_response,
+        subject=_subject(request),
         version=version,
-        given=read_submitted(call.json_object),
-        normalize=call.is_set("normalize"),
-        verbose=call.is_set("verbose"),
+        given=read_submitted(request.json_object),
+        normalize=request.is_set("normalize"),
+        verbose=request.is_set("verbose"),
     )
-    return await call.store.ask(question)
+    return await request.store.ask(query)

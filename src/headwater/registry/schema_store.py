@@ -1,12 +1,13 @@
-"""The topic `_schemas`: read from its beginning and followed, written in transactions.
+"""Read `_schemas` from the beginning, follow it, and write it in transactions.
 
-All instances of a registry share one `transactional.id`. Who wants to write takes it, which fences
-whoever had it, and reads to the end of the topic before deciding. If another instance takes it
-meanwhile, the write fails as a whole, and is decided again on what is there then. So any number of
-instances may write, one after the other, and none decides on what is no longer true.
+All instances of a registry share one `transactional.id`. To write, an instance initializes its
+producer, which fences the previous one, and reads to the end of the topic before it decides. If
+another instance fences it meanwhile, the transaction fails as a whole and the instance decides
+again on the new state. So any number of instances can write, one after the other, and none of them
+decides on stale state.
 
-What a reader would get wrong: what was written is not known yet. The answer waits until the record
-has come back through the consumer, as everybody else's does.
+Note: an instance learns its own writes by consuming them. The response is sent only after the
+consumer has read the record back.
 """
 
 import asyncio
@@ -48,21 +49,21 @@ from headwater.registry.schemas_topic_records import (
     value_bytes,
 )
 
-_PLACE: Final = TopicPartition(TOPIC, 0)
+_PARTITION: Final = TopicPartition(TOPIC, 0)
 _REPLICAS_MAX: Final = 3
 _ATTEMPTS_MAX: Final = 10
 _POLL_S: Final = 0.5
-_LOOK_AGAIN_S: Final = 0.005
+_POSITION_CHECK_S: Final = 0.005
 _BACKOFF_S: Final = 0.5
 _START_S: Final = 60.0
 _TRANSACTIONAL_ID: Final = "headwater-schema-registry"
 _CLIENT_ID: Final = "headwater-schema-registry"
-# What a writer hears whose transaction another instance has ended; which, depends on how far it
-# was. Nothing of it is in force, so it is decided again, after what the other one wrote.
-_OVERTAKEN: Final = (ProducerFenced, InvalidProducerEpoch, InvalidTxnState, TransactionAbortable)
+# Errors of a writer that another instance has fenced; which one depends on how far its transaction
+# was. The transaction is aborted, so the change is decided again on the new state.
+_FENCED: Final = (ProducerFenced, InvalidProducerEpoch, InvalidTxnState, TransactionAbortable)
 
-# Checks hold the interpreter lock and so do not get faster with more threads; with more than one, a
-# short check does not wait for a long one.
+# Compatibility checks hold the GIL, so more threads do not make them faster. But with more than one
+# thread, a short check does not wait for a long one.
 _THREADS: Final = 4
 
 T = TypeVar("T")
@@ -71,7 +72,7 @@ log = logging.getLogger(__name__)
 
 
 class SchemaStore:
-    """The state of a registry, and the way to change it. Lives on one loop."""
+    """The registry's state, and the way to change it. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -81,9 +82,9 @@ class SchemaStore:
         client_settings: Mapping[str, object] = MappingProxyType({}),
         executor: Executor | None = None,
     ) -> None:
-        """`timeout_s` bounds each write. `client_settings` are those that all clients have.
+        """`timeout_s` bounds each write; `client_settings` apply to all clients.
 
-        `executor` runs what takes time; it is shut down by `close`.
+        `executor` runs slow checks; `close` shuts it down.
         """
         self._client: dict[str, object] = {
             "client.id": _CLIENT_ID,
@@ -91,9 +92,9 @@ class SchemaStore:
             "bootstrap.servers": bootstrap_servers,
         }
         self._timeout_s = timeout_s
-        self._known = State()
+        self._state = State()
         self._consumer: Consumer | None = None
-        self._scout: Consumer | None = None
+        self._offsets_consumer: Consumer | None = None
         self._producer: Producer | None = None
         self._following: asyncio.Task[None] | None = None
         self._writing = asyncio.Lock()
@@ -104,33 +105,33 @@ class SchemaStore:
 
     @property
     def state(self) -> State:
-        """What is known now. Raises `RestError` while the topic is read again."""
+        """The current state. Raises `RestError` while the topic is read again."""
         if not self._is_loaded:
             raise RestError(STORE_FAILED, "The topic _schemas is being read; try again soon")
-        return self._known
+        return self._state
 
-    async def ask(self, question: Callable[[State], T]) -> T:
-        """Answer a question that may take long, on another thread. Raises `RestError`.
+    async def ask(self, query: Callable[[State], T]) -> T:
+        """Run a query that may be slow on another thread, with a snapshot of the state.
 
-        Other requests are answered meanwhile. The state that the question sees does not change.
+        Raises what the query raises. The event loop keeps answering other requests.
         """
         if self._snapshot is None:
             self._snapshot = self.state.snapshot()
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._executor, question, self._snapshot)
+        return await loop.run_in_executor(self._executor, query, self._snapshot)
 
     async def start(self) -> None:
-        """Return when all that the topic has is known."""
+        """Create `_schemas` if necessary and read it to its end."""
         try:
             async with asyncio.timeout(_START_S):
-                await self._make_topic()
+                await self._create_topic()
                 self._consumer = self._new_consumer()
-                self._scout = self._new_consumer()
+                self._offsets_consumer = self._new_consumer()
                 self._following = asyncio.create_task(self._follow(self._consumer))
                 await self._catch_up()
                 self._is_loaded = True
         except TimeoutError as error:
-            raise KafkaError(f"the topic {TOPIC} could not be read in time") from error
+            raise KafkaError(f"could not read topic {TOPIC} within {_START_S:.0f} s") from error
 
     async def close(self) -> None:
         if self._following is not None:
@@ -138,7 +139,7 @@ class SchemaStore:
             with suppress(asyncio.CancelledError):
                 await self._following
         await self._drop_producer()
-        for consumer in (self._consumer, self._scout):
+        for consumer in (self._consumer, self._offsets_consumer):
             if consumer is not None:
                 await consumer.close(0)
         self._executor.shutdown(wait=False, cancel_futures=True)
@@ -146,40 +147,46 @@ class SchemaStore:
     async def execute(
         self, decide: Callable[[State], RegistryChange], operation: Operation = REGISTER
     ) -> Any:
-        """Decide, write, read back; the answer. Raises `RestError`, in the words of `operation`."""
+        """Decide, write, read back, and return the answer. `operation` has the texts of errors."""
         try:
             async with asyncio.timeout(self._timeout_s), self._writing:
                 for _ in range(_ATTEMPTS_MAX):
                     try:
                         return await self._attempt(decide)
-                    except _OVERTAKEN:
-                        log.info("another instance has written meanwhile; deciding again")
+                    except _FENCED:
+                        log.info(
+                            "Write fenced by another instance, deciding again: topic=%s", TOPIC
+                        )
         except TimeoutError as error:
             raise operation.has_timed_out() from error
         except MessageTooLarge as error:
             raise schema_too_large() from error
         except KafkaError as error:
-            log.warning("The topic %s was not written: %s", TOPIC, error)
+            log.warning("Write failed: topic=%s error=%s", TOPIC, error)
             raise operation.store_failed() from error
-        log.warning("Other instances have written before this one each time: %s", TOPIC)
+        log.warning(
+            "Write failed, fenced by other instances each time: topic=%s attempts=%d",
+            TOPIC,
+            _ATTEMPTS_MAX,
+        )
         raise operation.forwarding_failed()
 
     async def _attempt(self, decide: Callable[[State], RegistryChange]) -> Any:
-        is_sound = False
+        is_producer_usable = False
         try:
             producer = await self._own_producer()
             await self._catch_up()
             decision = await self.ask(decide)
             if decision.entries:
                 await self._until(await self._write(producer, decision) + 1)
-            is_sound = True
+            is_producer_usable = True
             return decision.answer
         except RestError:
-            is_sound = True
+            is_producer_usable = True
             raise
         finally:
-            if not is_sound:
-                # What is under way on it ends with the next owner of the id, one way or the other.
+            if not is_producer_usable:
+                # The next producer with this transactional id completes or aborts its transaction.
                 await self._drop_producer()
 
     async def _own_producer(self) -> Producer:
@@ -194,11 +201,14 @@ class SchemaStore:
         return self._producer
 
     async def _write(self, producer: Producer, decision: RegistryChange) -> int:
-        """The offset of the last record, once all are committed."""
+        """Write in one transaction; return the offset of the last record once it is committed."""
         await producer.begin_transaction()
         sent = [
             await producer.send(
-                TOPIC, value_bytes(each.value), key=self._key_of(each), partition=_PLACE.partition
+                TOPIC,
+                value_bytes(each.value),
+                key=self._key_of(each),
+                partition=_PARTITION.partition,
             )
             for each in decision.entries
         ]
@@ -206,7 +216,7 @@ class SchemaStore:
         return (await sent[-1]).offset
 
     def _key_of(self, entry: Entry) -> bytes:
-        return self._known.raw_keys.get(entry.key) or key_bytes(entry.key)
+        return self._state.raw_keys.get(entry.key) or key_bytes(entry.key)
 
     async def _drop_producer(self) -> None:
         producer, self._producer = self._producer, None
@@ -216,7 +226,7 @@ class SchemaStore:
 
     # Reading.
 
-    async def _make_topic(self) -> None:
+    async def _create_topic(self) -> None:
         async with Admin(self._client) as admin:
             cluster = await admin.describe_cluster()
             self.cluster_id = cluster.cluster_id
@@ -231,12 +241,14 @@ class SchemaStore:
             resource = ConfigResource.topic(TOPIC)
             configs = (await admin.describe_configs([resource]))[resource]
         if len(described.partitions) != 1:
-            raise InvalidSetting(f"the topic {TOPIC} must have one partition")
+            raise InvalidSetting(
+                f"topic {TOPIC} must have one partition, it has {len(described.partitions)}"
+            )
         policy = configs["cleanup.policy"].value
         if policy != "compact":
             raise InvalidSetting(
-                f"the topic {TOPIC} must have cleanup.policy=compact, and not {policy}, "
-                "which forgets schemas"
+                f"topic {TOPIC} must have cleanup.policy=compact, not {policy}, "
+                "which would delete schemas"
             )
 
     def _new_consumer(self) -> Consumer:
@@ -247,7 +259,7 @@ class SchemaStore:
             enable_auto_commit=False,
             exclude_internal_topics=False,
         )
-        consumer.assign([_PLACE])
+        consumer.assign([_PARTITION])
         consumer.seek_to_beginning()
         return consumer
 
@@ -257,43 +269,47 @@ class SchemaStore:
                 for record in await consumer.poll(_POLL_S):
                     self._apply(record)
             except HeadwaterError as error:
-                log.warning("the topic %s cannot be read: %s", TOPIC, error)
+                log.warning("Read failed: topic=%s error=%s", TOPIC, error)
                 if not error.code.is_retriable:
                     self._read_again(consumer)
                 await asyncio.sleep(_BACKOFF_S)
             if not self._is_loaded and self._following is not None:
-                await self._look_whether_loaded(consumer)
+                await self._check_loaded(consumer)
 
     def _read_again(self, consumer: Consumer) -> None:
-        """The topic is another one, or was cut: what is known is worth nothing."""
+        """Start over: the topic was recreated or truncated, so the state is invalid."""
         self._is_loaded = False
-        self._known = State()
+        self._state = State()
         self._snapshot = None
         consumer.seek_to_beginning()
 
-    async def _look_whether_loaded(self, consumer: Consumer) -> None:
+    async def _check_loaded(self, consumer: Consumer) -> None:
         with suppress(HeadwaterError):
-            assert self._scout is not None
-            end = (await self._scout.end_offsets([_PLACE], timeout=_POLL_S))[_PLACE]
-            self._is_loaded = await consumer.position(_PLACE, timeout=_POLL_S) >= end
+            assert self._offsets_consumer is not None
+            end = (await self._offsets_consumer.end_offsets([_PARTITION], timeout=_POLL_S))[
+                _PARTITION
+            ]
+            self._is_loaded = await consumer.position(_PARTITION, timeout=_POLL_S) >= end
 
     def _apply(self, record: ConsumerRecord) -> None:
         try:
             entry = read_entry(record.key, record.value)
         except ValueError as error:
-            log.warning("%s, offset %d: left out, since %s", TOPIC, record.offset, error)
+            log.warning(
+                "Ignored malformed record: topic=%s offset=%d error=%s", TOPIC, record.offset, error
+            )
             return
         if entry is not None:
             self._snapshot = None
-            self._known.apply(entry, record.key)
+            self._state.apply(entry, record.key)
 
     async def _catch_up(self) -> None:
-        """Know all that is committed now."""
-        assert self._scout is not None
-        await self._until((await self._scout.end_offsets([_PLACE]))[_PLACE])
+        """Read everything that is committed now."""
+        assert self._offsets_consumer is not None
+        await self._until((await self._offsets_consumer.end_offsets([_PARTITION]))[_PARTITION])
 
     async def _until(self, offset: int) -> None:
-        """The consumer skips markers without a word; so we look where it is, again and again."""
+        """Poll the consumer's position, which also advances past transaction markers."""
         assert self._consumer is not None
-        while await self._consumer.position(_PLACE) < offset:
-            await asyncio.sleep(_LOOK_AGAIN_S)
+        while await self._consumer.position(_PARTITION) < offset:
+            await asyncio.sleep(_POSITION_CHECK_S)

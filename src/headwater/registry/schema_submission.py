@@ -1,7 +1,7 @@
-"""From what a client sends to a schema that can be compared: references followed, text settled.
+"""Parse submitted schemas with their references, and check compatibility with earlier versions.
 
-What a reader would get wrong: a schema that names types of other subjects can only be read together
-with them, so also an old version is read with the references that it was registered with.
+Note: a schema that uses types of other subjects can only be parsed together with them, so earlier
+versions are parsed with the references that they were registered with.
 """
 
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ from headwater.registry.registry_state import Identity, State
 from headwater.registry.schema_types import SCHEMA_TYPES, Read, Referred
 from headwater.registry.schemas_topic_records import Reference, SchemaValue, read_references
 
-_UNSERVED: Final = ("metadata", "ruleSet", "schemaTagsToAdd", "schemaTagsToRemove")
+_UNSUPPORTED: Final = ("metadata", "ruleSet", "schemaTagsToAdd", "schemaTagsToRemove")
 _REFERRED_CHARS_MAX: Final = 10_000_000
-"""How much text a schema may refer to, since a small request must not cost much time."""
+"""Limit for the text of all referenced schemas: a small request must not cost much time."""
 _OLD_SCHEMA_CHARS: Final = 10 * 1024
-"""How much of an earlier schema a message quotes."""
+"""Number of characters of the earlier schema that an error message quotes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """A schema that was read, and the text that it is known by."""
+    """A parsed schema and its canonical text."""
 
     schema_type: str
     text: str
@@ -50,13 +50,13 @@ class Resolved:
 
 
 def read_submitted(body: dict[str, Any]) -> Submitted:
-    """Raises Refusal for what is no schema, or of a kind that is not served."""
+    """Parse a request body; `RestError` if it is no valid or supported schema."""
     kind = body.get("schemaType") or "AVRO"
     if not isinstance(kind, str) or kind not in SCHEMA_TYPES:
         raise invalid_schema(f"Invalid schema type {kind}")
-    for name in _UNSERVED:
+    for name in _UNSUPPORTED:
         if body.get(name):
-            raise RestError(INVALID_RULES, f"{name} of schemas is not served here")
+            raise RestError(INVALID_RULES, f"{name} is not supported")
     schema = body.get("schema")
     if not isinstance(schema, str) or not schema.strip():
         raise invalid_schema("Empty schema")
@@ -83,7 +83,7 @@ def _number(body: dict[str, Any], name: str, default: int) -> int:
 
 
 def resolve(state: State, given: Submitted, *, normalize: bool) -> Resolved:
-    """Read a schema with all that it refers to."""
+    """Parse a schema with everything that it refers to."""
     try:
         found = _read(state, given.schema_type, given.schema, given.references)
         text = found.normalized() if normalize else found.canonical()
@@ -105,7 +105,7 @@ def _read(state: State, kind: str, text: str, references: tuple[Reference, ...])
     referred: list[Referred] = []
     _add_referred(state, kind, references, referred, set())
     if sum(len(each.text) for each in referred) > _REFERRED_CHARS_MAX:
-        raise invalid_schema_of_type(kind, "the schemas that it refers to are too large")
+        raise invalid_schema_of_type(kind, "the referenced schemas are too large")
     return SCHEMA_TYPES[kind].read(text, referred)
 
 
@@ -120,12 +120,12 @@ def _add_referred(
         found = _referred(state, kind, each)
         if found.schema_type != kind:
             raise invalid_schema_of_type(
-                kind, f"the reference {each.name} leads to a schema of type {found.schema_type}"
+                kind, f"the reference {each.name} is a schema of type {found.schema_type}"
             )
-        place = (each.name, found.subject, found.version)
-        if place in done:
+        location = (each.name, found.subject, found.version)
+        if location in done:
             continue
-        done.add(place)
+        done.add(location)
         _add_referred(state, kind, found.references, into, done)
         into.append(Referred(each.name, found.schema))
 
@@ -145,14 +145,16 @@ def _referred(state: State, kind: str, reference: Reference) -> SchemaValue:
 
 
 def stored_root(state: State, version: SchemaValue) -> Any:
-    """A version that was registered before, read again."""
+    """Parse a registered version again."""
     return _read(state, version.schema_type, version.schema, version.references).root
 
 
-def complaints(state: State, new: Resolved, versions: list[SchemaValue], level: str) -> list[str]:
-    """Why a schema may not follow these versions, oldest first; empty if it may.
+def incompatibilities(
+    state: State, new: Resolved, versions: list[SchemaValue], level: str
+) -> list[str]:
+    """Incompatibilities of a schema with earlier versions; empty if it is compatible.
 
-    In Confluent's words: what is wrong, then the earlier version and the level in force.
+    In Confluent's format: the incompatibilities, then the earlier version and the level.
     """
     if level == "NONE" or not versions:
         return []
@@ -161,32 +163,34 @@ def complaints(state: State, new: Resolved, versions: list[SchemaValue], level: 
     found: list[str] = []
     try:
         for old in reversed(chosen):
-            found += _complaints_of(state, new, old, direction)
+            found += _incompatibilities_with(state, new, old, direction)
             if found:
-                # One version tells enough; more of them would say the same again.
+                # Report the first incompatible version only.
                 break
     except RecursionError as error:
         raise _too_deep(new.schema_type) from error
     return [*found, f"{{validateFields: 'false', compatibility: '{level}'}}"] if found else []
 
 
-def _complaints_of(state: State, new: Resolved, old: SchemaValue, direction: str) -> list[str]:
+def _incompatibilities_with(
+    state: State, new: Resolved, old: SchemaValue, direction: str
+) -> list[str]:
     if old.schema_type != new.schema_type:
         return ["Incompatible because of different schema type"]
     try:
-        former = stored_root(state, old)
-    except RestError as refusal:
-        # Another registry has taken it, which is less strict.
-        return [f"Version {old.version} cannot be read: {refusal.message}"]
+        previous = stored_root(state, old)
+    except RestError as error:
+        # Another registry, which is less strict, has registered it.
+        return [f"Version {old.version} cannot be parsed: {error.message}"]
     unreadable = SCHEMA_TYPES[new.schema_type].unreadable
     found: list[str] = []
     if direction in ("FORWARD", "FULL"):
         found += [
-            each.described(reader="old", writer="new") for each in unreadable(former, new.root)
+            each.described(reader="old", writer="new") for each in unreadable(previous, new.root)
         ]
     if direction in ("BACKWARD", "FULL"):
         found += [
-            each.described(reader="new", writer="old") for each in unreadable(new.root, former)
+            each.described(reader="new", writer="old") for each in unreadable(new.root, previous)
         ]
     if not found:
         return []
@@ -197,4 +201,4 @@ def _complaints_of(state: State, new: Resolved, old: SchemaValue, direction: str
 
 
 def _too_deep(schema_type: str) -> RestError:
-    return invalid_schema_of_type(schema_type, "its types refer to each other too many levels deep")
+    return invalid_schema_of_type(schema_type, "its types are nested too deeply")

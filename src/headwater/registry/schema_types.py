@@ -1,7 +1,7 @@
-"""The types of schemas that are served: how each is read, written as text, and compared.
+"""Supported schema types: how to parse, normalize and compare each.
 
-What a reader would get wrong: BACKWARD and FORWARD are one question, with the two schemas in other
-places: can this reader read all that this writer may have written?
+Note: BACKWARD and FORWARD ask the same question with the schemas swapped: can this reader read
+everything that this writer may have written?
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from headwater.schemas.json_schema.parser import parse_json, read_tree
 
 
 class Described(Protocol):
-    """An incompatibility, whose sides are called "new" and "old" once they are known."""
+    """An incompatibility; `described` inserts which side is "new" and which is "old"."""
 
     def described(self, *, reader: str, writer: str) -> str: ...
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Referred:
-    """A schema that another one refers to, and the name that it has there."""
+    """A referenced schema, and the name that the reference gives it."""
 
     name: str
     text: str
@@ -38,7 +38,7 @@ class Referred:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """A schema that was read: the texts that it can be known by, and what it is compared by."""
+    """A parsed schema: its canonical and normalized texts, and the tree for comparisons."""
 
     canonical: Callable[[], str]
     normalized: Callable[[], str]
@@ -47,19 +47,19 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaType:
-    """What a schema refers to comes before it, what those refer to before them."""
+    """Referenced schemas are passed before the schemas that refer to them."""
 
     read: Callable[[str, Sequence[Referred]], Read]
-    """Raises `Refusal` for what is no schema of the type."""
+    """Raises `RestError` if the text is no valid schema of the type."""
     unreadable: Callable[[Any, Any], Sequence[Described]]
-    """What keeps a reader, given first, from the data of a writer."""
+    """Incompatibilities that keep a reader (first argument) from reading a writer's data."""
     orders_references: bool = False
-    """Whether a normalised schema has its references in order, too."""
+    """Whether normalization also sorts the references."""
 
 
 def _read_avro(text: str, referred: Sequence[Referred]) -> Read:
     names: dict[str, Named] = {}
-    # Once, also if two names lead to it, or its types would be defined twice.
+    # Parse each text once, even under two names; otherwise its types would be defined twice.
     for each in dict.fromkeys(each.text for each in referred):
         parse(each, names)
     defined = frozenset(names)

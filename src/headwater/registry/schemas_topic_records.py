@@ -1,8 +1,7 @@
-"""The records of `_schemas`: keys and values as JSON, in the form that Confluent's registry has.
+"""Records of `_schemas`: JSON keys and values in the format of Confluent's registry.
 
-What a reader would get wrong: a compacted topic knows a key by its bytes, and other versions and
-other registries write the same key in other words. So whoever writes a key that was read before
-writes it as it was read.
+Note: compaction compares keys as bytes, and other registries may order a key's fields differently.
+So a key that was read before is written with exactly the bytes that were read.
 """
 
 import json
@@ -19,7 +18,7 @@ _KNOWN: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """A name that a schema uses, and where it is defined."""
+    """A name that a schema uses, and the version that defines it."""
 
     name: str
     subject: str
@@ -37,7 +36,7 @@ class SchemaKey:
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """Of a subject, or of all without one."""
+    """Config of a subject, or the global config without one."""
 
     subject: str | None
 
@@ -54,7 +53,7 @@ class DeleteSubjectKey:
 
 @dataclass(frozen=True, slots=True)
 class ClearSubjectKey:
-    """What an import leaves: ids of this subject are forgotten."""
+    """Written by an import: the ids of this subject are removed."""
 
     subject: str | None
 
@@ -73,7 +72,7 @@ class SchemaValue:
     schema_type: str = "AVRO"
     references: tuple[Reference, ...] = ()
     is_deleted: bool = False
-    # What another registry has noted and we do not use; it stays.
+    # Fields that another registry wrote and that are unused here; they are preserved.
     others: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
@@ -91,12 +90,12 @@ class SchemaValue:
 
 
 Value = SchemaValue | Mapping[str, Any] | None
-"""None takes a key away. What is no schema is kept as the JSON that it is."""
+"""None is a tombstone. Values that are no schemas stay plain JSON objects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A record of the topic, or one that shall be."""
+    """A record of the topic, or one to write."""
 
     key: Key
     value: Value
@@ -124,9 +123,9 @@ def value_bytes(value: Value) -> bytes | None:
 
 
 def read_entry(key: bytes | None, value: bytes | None) -> Entry | None:
-    """What a record says; None for what says nothing to us, a NOOP or a kind of a later day.
+    """Parse a record; None for a NOOP or an unknown key type.
 
-    Raises ValueError if it is of a kind that we know, and is broken.
+    Raises ValueError if the key type is known and the record is malformed.
     """
     if key is None:
         return None
@@ -137,7 +136,7 @@ def read_entry(key: bytes | None, value: bytes | None) -> Entry | None:
         return Entry(found, None)
     given = json.loads(value)
     if not isinstance(given, dict):
-        raise ValueError(f"a value is no object: {given!r}")
+        raise ValueError(f"value is not a JSON object: {given!r}")
     return Entry(found, _schema_value(given) if isinstance(found, SchemaKey) else given)
 
 
@@ -154,7 +153,7 @@ def _read_key(given: Any) -> Key | None:
         case {"keytype": "CLEAR_SUBJECT"}:
             return ClearSubjectKey(given.get("subject") or None)
         case {"keytype": "SCHEMA" | "DELETE_SUBJECT"}:
-            raise ValueError(f"a key has not what its kind needs: {given!r}")
+            raise ValueError(f"key lacks required fields: {given!r}")
         case _:
             return None
 
@@ -178,15 +177,15 @@ def _schema_value(given: dict[str, Any]) -> SchemaValue:
                 others={key: each for key, each in given.items() if key not in _KNOWN},
             )
         case _:
-            raise ValueError("a schema has not what it needs")
+            raise ValueError("schema value lacks required fields")
 
 
 def read_references(given: Any) -> tuple[Reference, ...]:
-    """Raises ValueError if these are no references."""
+    """Parse references; ValueError if they are malformed."""
     if given is None:
         return ()
     if not isinstance(given, list):
-        raise ValueError("references are a list")
+        raise ValueError("references must be a list")
     found = []
     for each in given:
         match each:

@@ -1,6 +1,6 @@
-"""The registry over HTTP, with the paths, fields and codes of Confluent's.
+"""Serve the registry over HTTP, with Confluent's paths, fields and error codes.
 
-What a reader would get wrong: names of subjects may have slashes, which clients send as `%2F`; see
+Note: subjects may contain slashes, which clients send as `%2F`; see
 `headwater.http_server.http_requests`.
 """
 
@@ -15,15 +15,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from headwater.http_server.http_errors import HttpError
 from headwater.http_server.http_requests import (
-    BodyBrokeOff,
-    BodyTooLarge,
-    BodyTooSlow,
-    match_path,
+    HttpRequest,
+    HttpRoute,
+    RequestLimit,
+    content_type,
+    parse_json,
     path_parts,
     read_body,
 )
-from headwater.http_server.request_guard import HEADERS, Forbidden, Guard
+from headwater.http_server.request_guard import HEADERS, Guard
 from headwater.registry.registry_errors import RestError, invalid_version
 from headwater.registry.schema_store import SchemaStore
 
@@ -36,20 +38,19 @@ _GENERIC: Final = "application/octet-stream"
 _METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 _INT_MAX: Final = 2**31 - 1
 _DIGITS_MAX: Final = 20
-_ACCEPT_MORE: Final = "confluent-accept-unknown-properties"
+_ACCEPT_UNKNOWN_PROPERTIES: Final = "confluent-accept-unknown-properties"
 _GUARD: Final = Guard(service="registry")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RegistryRequest:
-    """A request to one of the paths: what stands in the path, in the query and in the body."""
+class RegistryRequest(HttpRequest):
+    """A request with its body."""
 
     store: SchemaStore
-    parts: Sequence[str]
     query: QueryParams
     body: Any
     accepts_more: bool = False
-    """Whether the client accepts answers with properties that older clients do not know."""
+    """Whether the client accepts responses with properties unknown to older clients."""
 
     def is_set(self, name: str) -> bool:
         return self.query.get(name, "").lower() == "true"
@@ -61,7 +62,7 @@ class RegistryRequest:
         return self.body
 
     def version(self, text: str) -> int:
-        """A version's number; -1 for the latest."""
+        """Parse a version number; -1 for the latest."""
         stripped = text.strip()
         if stripped.lower() in ("latest", "-1"):
             return -1
@@ -71,7 +72,7 @@ class RegistryRequest:
         return number
 
     def page(self, found: Sequence[Any]) -> Sequence[Any]:
-        """The part of a list that `offset` and `limit` ask for."""
+        """The slice of a list that `offset` and `limit` request."""
         first = self._number("offset", 0)
         limit = self._number("limit", -1)
         return found[first:] if limit < 1 else found[first : first + limit]
@@ -87,7 +88,7 @@ class RegistryRequest:
 
 
 def read_number(text: str) -> int | None:
-    """A number as the interface has them, up to 2^31-1; None for all else."""
+    """Parse a number up to 2^31-1; None if it is none."""
     if not text.isdecimal() or len(text) > _DIGITS_MAX or int(text) > _INT_MAX:
         return None
     return int(text)
@@ -95,7 +96,7 @@ def read_number(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """An answer that is a text as it is, and not the JSON of a text."""
+    """A response that is plain text instead of a JSON string."""
 
     text: str
 
@@ -104,19 +105,18 @@ Handler = Callable[[RegistryRequest], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class RegistryRoute:
-    """A path of the interface; `None` stands for a name or a number."""
+class RegistryRoute(HttpRoute):
+    """A path and its handlers by method."""
 
-    parts: tuple[str | None, ...]
     handlers: dict[str, Handler]
 
 
 def application(
     store: SchemaStore, paths: Sequence[RegistryRoute], guard: Guard = _GUARD
 ) -> Starlette:
-    """An ASGI application that answers from a store."""
-    door = _Server(store, paths, guard)
-    return Starlette(routes=[Route("/{path:path}", door.answer, methods=[*_METHODS, "HEAD"])])
+    """Build the ASGI application for a store."""
+    server = _Server(store, paths, guard)
+    return Starlette(routes=[Route("/{path:path}", server.answer, methods=[*_METHODS, "HEAD"])])
 
 
 class _Server:
@@ -124,7 +124,7 @@ class _Server:
         self._store = store
         self._guard = guard
         self._paths = paths
-        self._under_way = 0
+        self._limit = RequestLimit(REQUESTS_MAX)
 
     async def answer(self, request: Request) -> Response:
         accepted = _answer_type(request.headers.get("accept"))
@@ -133,33 +133,27 @@ class _Server:
             self._check_source(request)
             if accepted is None:
                 raise RestError(406, "HTTP 406 Not Acceptable")
-            if self._under_way >= REQUESTS_MAX:
-                raise RestError(503, "Too many requests are under way; try again soon")
-            self._under_way += 1
-            try:
+            with self._limit.slot():
                 answer = await self._answered(request)
-            finally:
-                self._under_way -= 1
             return _response(200, answer, media_type)
-        except RestError as refusal:
-            told = {"error_code": refusal.error_code, "message": refusal.message}
-            return _response(refusal.status, told, media_type)
+        except HttpError as error:
+            code = error.error_code if isinstance(error, RestError) else error.status
+            return _response(
+                error.status, {"error_code": code, "message": error.message}, media_type
+            )
 
     def _check_source(self, request: Request) -> None:
-        """Refuse what a page of another site asks for."""
-        try:
-            self._guard.check_host(request.headers.get("host"))
-            self._guard.check_reader(request.headers)
-            if request.method not in ("GET", "HEAD"):
-                self._guard.check_origin(request.headers)
-        except Forbidden as error:
-            raise RestError(403, str(error)) from None
+        """Reject requests from pages of other sites."""
+        self._guard.check_host(request.headers.get("host"))
+        self._guard.check_reader(request.headers)
+        if request.method not in ("GET", "HEAD"):
+            self._guard.check_origin(request.headers)
 
     async def _answered(self, request: Request) -> Any:
         given = path_parts(request)
         method = "GET" if request.method == "HEAD" else request.method
         for path in self._paths:
-            parts = match_path(path.parts, given)
+            parts = path.match(given)
             if parts is None:
                 continue
             handler = path.handlers.get(method)
@@ -171,14 +165,14 @@ class _Server:
                 parts=parts,
                 query=request.query_params,
                 body=body,
-                accepts_more=request.headers.get(_ACCEPT_MORE, "").lower() == "true",
+                accepts_more=request.headers.get(_ACCEPT_UNKNOWN_PROPERTIES, "").lower() == "true",
             )
             return await handler(call)
         raise RestError(404, "HTTP 404 Not Found")
 
 
 def _answer_type(accepted: str | None) -> str | None:
-    """The type of an answer that a client takes; None if it takes none of ours."""
+    """The response's media type; None if the client accepts none of ours."""
     if not accepted:
         return V1
     wanted = [each.partition(";")[0].strip().lower() for each in accepted.split(",")]
@@ -189,24 +183,11 @@ def _answer_type(accepted: str | None) -> str | None:
 
 
 async def _body(request: Request) -> Any:
-    # Pages of other sites can send a body without a type, but none of these types.
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in (*_JSON_TYPES, _GENERIC):
+    # Browsers let other sites' pages send a body without a type, but not with one of these types.
+    if content_type(request) not in (*_JSON_TYPES, _GENERIC):
         raise RestError(415, "HTTP 415 Unsupported Media Type")
-    try:
-        raw = await read_body(request, bytes_max=BODY_BYTES_MAX)
-    except BodyTooLarge as error:
-        raise RestError(413, str(error)) from None
-    except BodyTooSlow:
-        raise RestError(408, "HTTP 408 Request Timeout") from None
-    except BodyBrokeOff as error:
-        raise RestError(400, str(error)) from None
-    if not raw:
-        return None
-    try:
-        return json.loads(raw)
-    except (ValueError, RecursionError):
-        raise RestError(400, "The body is no JSON") from None
+    raw = await read_body(request, bytes_max=BODY_BYTES_MAX)
+    return parse_json(raw) if raw else None
 
 
 def _response(status: int, answer: Any, media_type: str) -> Response:
@@ -214,5 +195,5 @@ def _response(status: int, answer: Any, media_type: str) -> Response:
         content = answer.text
     else:
         content = json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
-    # Names with half a surrogate pair can be sent as JSON, but are no UTF-8.
+    # JSON can contain unpaired surrogates, which UTF-8 cannot encode.
     return Response(content.encode("utf-8", "replace"), status, HEADERS, media_type)

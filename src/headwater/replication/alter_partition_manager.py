@@ -1,8 +1,9 @@
-"""A leader's wishes for other in-sync replicas, on their way to the controller (AlterPartition).
+"""Send ISR changes to the controller with AlterPartition and apply its answers.
 
-Wishes of all partitions go together, one request at a time. What a reader would get wrong: a wish
-is not sent again because no answer came, but because the partition still has it: whatever the
-controller has told meanwhile by other ways may have settled it.
+The changes of all partitions travel together, one request at a time.
+
+Note: after an error or a timeout a change is only sent again if the partition still has it pending.
+Metadata that arrived meanwhile may have made it obsolete.
 """
 
 from collections.abc import Callable
@@ -28,15 +29,18 @@ from headwater.replication.isr_state import CommittedIsr, IsrProposal, ProposalO
 from headwater.replication.purgatory.timer import Timer, WakeupTimer
 
 _RETRY_MS: Final = 50
-"""How long to wait for another try. Kafka's brokers do this (4.1)."""
+"""Delay before a retry, as in Kafka 4.1."""
 
-_LOOK_AGAIN_MS: Final = 500
-"""After a refusal: the controller may not have dealt yet with a broker that came back, and one that
-has everything says nothing more of it by which its leader would be reminded."""
+_CHECK_REJECTED_MS: Final = 500
+"""After a rejected change, check the ISR again after this time.
+
+The controller may not have processed the registration of a restarted follower yet. A follower that
+has caught up does not name the partition in its fetches, so no fetch triggers the next attempt.
+"""
 
 
 class IsrProposer(Protocol):
-    """A led partition that would like other in-sync replicas."""
+    """A partition that this broker leads and that may propose ISR changes."""
 
     @property
     def topic_id(self) -> TopicId: ...
@@ -46,29 +50,29 @@ class IsrProposer(Protocol):
 
     @property
     def proposal(self) -> IsrProposal | None:
-        """What it would like now."""
+        """The pending change, if there is one."""
 
     def member_epochs(self, proposal: IsrProposal) -> list[tuple[NodeId, int]]:
-        """The proposed replicas and the broker epochs they fetched with; -1 where unknown."""
+        """Return the proposed ISR with the broker epoch of each member's fetches, -1 if unknown."""
 
     def proposal_answered(
         self, proposal: IsrProposal, answer: CommittedIsr | ErrorCode
     ) -> ProposalOutcome: ...
 
-    def look_at_followers(self) -> None:
-        """Whether it would like something now."""
+    def check_isr(self) -> None:
+        """Propose an ISR change if one is due."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerIdentity:
-    """As whom a broker speaks to the controller."""
+    """Broker id and broker epoch that AlterPartition requests carry."""
 
     node_id: NodeId
     broker_epoch: int
 
 
 class AlterPartitionManager:
-    """See the module. At most one wish of each partition."""
+    """Holds at most one pending ISR change per partition."""
 
     def __init__(
         self,
@@ -85,61 +89,61 @@ class AlterPartitionManager:
         self._sender = sender
         self._controller = controller
         self._timeout_ms = timeout_ms
-        self._wishes: dict[IsrProposer, IsrProposal] = {}
-        self._is_under_way = False
-        self._refused: dict[IsrProposer, None] = {}
+        self._pending: dict[IsrProposer, IsrProposal] = {}
+        self._is_in_flight = False
+        self._rejected: dict[IsrProposer, None] = {}
         self._retry = WakeupTimer(timer, self._send)
-        self._look = WakeupTimer(timer, self._look_again)
+        self._check_timer = WakeupTimer(timer, self._check_rejected)
         self._is_closed = False
 
     def __len__(self) -> int:
-        return len(self._wishes)
+        return len(self._pending)
 
     def add(self, isr_proposer: IsrProposer, proposal: IsrProposal) -> None:
-        """Ask for this as soon as the last request is answered."""
-        self._wishes[isr_proposer] = proposal
-        if not self._is_under_way and not self._retry.is_set:
-            # Not now: more may come within this turn.
+        """Send this change as soon as the request in flight is answered."""
+        self._pending[isr_proposer] = proposal
+        if not self._is_in_flight and not self._retry.is_set:
+            # Not at once: other partitions may add changes in the same turn of the event loop.
             self._retry.set(self._clock.steady_ms())
 
     def close(self) -> None:
         self._is_closed = True
         self._retry.cancel()
-        self._look.cancel()
-        self._wishes.clear()
-        self._refused.clear()
+        self._check_timer.cancel()
+        self._pending.clear()
+        self._rejected.clear()
 
     def _send(self) -> None:
-        if self._is_closed or self._is_under_way:
+        if self._is_closed or self._is_in_flight:
             return
-        # A partition may have been told what it asks for, or have lost its leadership.
-        for isr_proposer, proposal in list(self._wishes.items()):
+        # Metadata may have settled the change, or this broker may not lead the partition any more.
+        for isr_proposer, proposal in list(self._pending.items()):
             if isr_proposer.proposal is not proposal:
-                del self._wishes[isr_proposer]
-        if not self._wishes:
+                del self._pending[isr_proposer]
+        if not self._pending:
             return
         controller = self._controller()
         if controller == NO_CONTROLLER:
-            self._try_later()
+            self._retry_later()
             return
-        sent = dict(self._wishes)
-        self._is_under_way = True
+        sent = dict(self._pending)
+        self._is_in_flight = True
         self._inter_broker_client.ask(
             controller,
             _request(self._sender(), sent),
-            purpose=Purpose.PETITION,
+            purpose=Purpose.TO_CONTROLLER,
             timeout_ms=self._timeout_ms,
-            then=lambda response: self._answered(sent, response),
-            otherwise=self._failed,
+            then=lambda response: self._handle_response(sent, response),
+            otherwise=self._handle_failure,
         )
 
-    def _answered(self, sent: dict[IsrProposer, IsrProposal], response: Message) -> None:
+    def _handle_response(self, sent: dict[IsrProposer, IsrProposal], response: Message) -> None:
         assert isinstance(response, AlterPartitionResponse)
-        self._is_under_way = False
+        self._is_in_flight = False
         if response.error_code:
-            # The whole request was refused: by a broker that is not the controller (any more), or
-            # since it knows another epoch of ours.
-            self._try_later()
+            # The controller rejected the whole request: it is not the controller (any more), or it
+            # knows another epoch of this broker.
+            self._retry_later()
             return
         results = {
             (topic.topic_id, result.partition_index): result
@@ -149,41 +153,41 @@ class AlterPartitionManager:
         must_wait = False
         for isr_proposer, proposal in sent.items():
             result = results.get((isr_proposer.topic_id, isr_proposer.number))
-            # Who is not spoken of asks again.
+            # A partition that is missing in the response is retried.
             answer = ErrorCode.UNKNOWN_SERVER_ERROR if result is None else _answer(result)
-            verdict = isr_proposer.proposal_answered(proposal, answer)
-            if verdict is ProposalOutcome.AGAIN:
+            outcome = isr_proposer.proposal_answered(proposal, answer)
+            if outcome is ProposalOutcome.AGAIN:
                 must_wait = True
-            elif self._wishes.get(isr_proposer) is proposal:
-                del self._wishes[isr_proposer]
-            if verdict is ProposalOutcome.WITHDRAWN:
-                self._refused[isr_proposer] = None
-        if self._refused and not self._look.is_set:
-            self._look.set(self._clock.steady_ms() + _LOOK_AGAIN_MS)
+            elif self._pending.get(isr_proposer) is proposal:
+                del self._pending[isr_proposer]
+            if outcome is ProposalOutcome.WITHDRAWN:
+                self._rejected[isr_proposer] = None
+        if self._rejected and not self._check_timer.is_set:
+            self._check_timer.set(self._clock.steady_ms() + _CHECK_REJECTED_MS)
         if must_wait:
-            self._try_later()
+            self._retry_later()
         else:
             self._send()
 
-    def _look_again(self) -> None:
-        refused, self._refused = self._refused, {}
-        for isr_proposer in refused:
-            isr_proposer.look_at_followers()
+    def _check_rejected(self) -> None:
+        rejected, self._rejected = self._rejected, {}
+        for isr_proposer in rejected:
+            isr_proposer.check_isr()
 
-    def _failed(self, _: HeadwaterError) -> None:
-        self._is_under_way = False
-        self._try_later()
+    def _handle_failure(self, _: HeadwaterError) -> None:
+        self._is_in_flight = False
+        self._retry_later()
 
-    def _try_later(self) -> None:
+    def _retry_later(self) -> None:
         if not self._is_closed:
             self._retry.set(self._clock.steady_ms() + _RETRY_MS)
 
 
 def _request(
-    sender: BrokerIdentity, wishes: dict[IsrProposer, IsrProposal]
+    sender: BrokerIdentity, changes: dict[IsrProposer, IsrProposal]
 ) -> AlterPartitionRequest:
     by_topic: dict[TopicId, list[PartitionData]] = {}
-    for isr_proposer, proposal in wishes.items():
+    for isr_proposer, proposal in changes.items():
         members = tuple(
             BrokerState(
                 broker_id=node_id,

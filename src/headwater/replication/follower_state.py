@@ -1,8 +1,10 @@
-"""The follower's side of one partition: what to ask of its leader, and what to make of the answer.
+"""The follower side of one partition: what to fetch and how to apply the response.
 
-The log is cut where the leader's history is another (EP-6), and grows by what the leader sends as
-it is (EP-9). What a reader would get wrong: an answer is about what was asked. Between the two the
-log may have been cut or have grown by an earlier answer, and then it is not taken.
+The log is truncated where it diverges from the leader's (EP-6) and extended with the leader's
+batches byte for byte (EP-9).
+
+Note: a response is only applied if the log still ends where it ended when the request was sent. An
+earlier response may have extended or truncated it since.
 """
 
 import logging
@@ -22,139 +24,146 @@ from headwater.storage.log.unified_log import UnifiedLog
 _log = logging.getLogger(__name__)
 
 Key = tuple[TopicId, int]
-_NOWHERE: Final = -1
+_NO_OFFSET: Final = -1
 
 
 class Outcome(Enum):
-    """How it goes on after an answer."""
+    """How fetching continues after a response."""
 
-    FETCH_ON = "ask for what follows"
-    OUT_OF_RANGE = "find out where the leader's log begins and ends"
-    DELAY = "try again a little later"
+    FETCH_ON = "fetch from the new end offset"
+    OUT_OF_RANGE = "look up the leader's log start and end offset"
+    DELAY = "retry after a backoff"
 
 
 class FollowerState:
     """One partition that is fetched from one leader in one leader epoch."""
 
     __slots__ = (
-        "_named_in",
-        "_told_epoch",
-        "_told_log_start",
-        "_told_offset",
+        "_request_number",
+        "_sent_epoch",
+        "_sent_log_start",
+        "_sent_offset",
         "delays",
-        "hosted",
         "is_delayed",
         "is_in_session",
         "key",
         "leader_epoch",
         "log",
+        "partition",
         "retry_ms",
     )
 
-    def __init__(self, hosted: Partition) -> None:
-        log = hosted.log
-        assert log is not None, "a partition is followed once its log is open"
-        self.hosted = hosted
+    def __init__(self, partition: Partition) -> None:
+        log = partition.log
+        assert log is not None, "the log must be open before the partition is fetched"
+        self.partition = partition
         self.log = log
-        self.key: Key = (hosted.topic.topic_id, hosted.name.partition)
-        self.leader_epoch = hosted.leader_epoch
-        # Whether the leader knows, or is about to hear, that it shall be fetched.
+        self.key: Key = (partition.topic.topic_id, partition.name.partition)
+        self.leader_epoch = partition.leader_epoch
+        # Whether the leader's fetch session has the partition, or the next request adds it.
         self.is_in_session = False
-        # Whether it is left alone, until when, and how often that came about in a row.
+        # Whether fetching is delayed, until when, and how many delays there were in a row.
         self.is_delayed = False
         self.retry_ms = 0
         self.delays = 0
-        self._named_in = 0
-        self._told_offset = _NOWHERE
-        self._told_log_start = _NOWHERE
-        self._told_epoch = NO_EPOCH
+        self._request_number = 0
+        self._sent_offset = _NO_OFFSET
+        self._sent_log_start = _NO_OFFSET
+        self._sent_epoch = NO_EPOCH
 
     def begin(self, now_ms: int) -> None:
-        """What was never committed and cannot be compared by epochs is not trusted."""
+        """Without leader epochs, truncate to the high watermark; the rest is unverifiable."""
         if self.log.epochs.latest == NO_EPOCH:
             self.log.truncate_to(self.log.high_watermark, now_ms=now_ms)
 
     @property
     def has_news(self) -> bool:
-        """Whether the leader has yet to hear where this log is."""
+        """Whether the log has changed since the last request that named the partition."""
         log = self.log
         return (
-            log.end_offset != self._told_offset
-            or log.log_start_offset != self._told_log_start
-            or log.epochs.latest != self._told_epoch
+            log.end_offset != self._sent_offset
+            or log.log_start_offset != self._sent_log_start
+            or log.epochs.latest != self._sent_epoch
         )
 
     def is_answered_by(self, number: int) -> bool:
-        """Whether an answer to the request of this number can be about it as it is now."""
-        return self.is_in_session and not self.is_delayed and self._named_in <= number
+        """Return whether the response to this request can apply to the partition as it is now."""
+        return self.is_in_session and not self.is_delayed and self._request_number <= number
 
-    def mention(self, max_bytes: int, number: int) -> FetchPartition:
-        """How it stands in the next request, which has this number."""
+    def fetch_entry(self, max_bytes: int, number: int) -> FetchPartition:
+        """Return the partition's entry in the fetch request with this number."""
         log = self.log
         self.is_in_session = True
-        self._named_in = number
-        self._told_offset = log.end_offset
-        self._told_log_start = log.log_start_offset
-        self._told_epoch = log.epochs.latest
+        self._request_number = number
+        self._sent_offset = log.end_offset
+        self._sent_log_start = log.log_start_offset
+        self._sent_epoch = log.epochs.latest
         return FetchPartition(
-            partition=self.hosted.name.partition,
+            partition=self.partition.name.partition,
             current_leader_epoch=self.leader_epoch,
-            fetch_offset=self._told_offset,
-            last_fetched_epoch=self._told_epoch,
-            log_start_offset=self._told_log_start,
+            fetch_offset=self._sent_offset,
+            last_fetched_epoch=self._sent_epoch,
+            log_start_offset=self._sent_log_start,
             partition_max_bytes=max_bytes,
         )
 
     def forget(self) -> None:
-        """The leader knows nothing of it any more."""
+        """The partition is not in the leader's fetch session any more."""
         self.is_in_session = False
-        self._told_offset = _NOWHERE
+        self._sent_offset = _NO_OFFSET
 
     def take(self, data: PartitionData, now_ms: int) -> Outcome:
-        """Obey an answer."""
+        """Apply the partition's part of a fetch response."""
         if data.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
             return Outcome.OUT_OF_RANGE
         if data.error_code:
             return Outcome.DELAY
-        if (self._told_offset, self._told_epoch) != (self.log.end_offset, self.log.epochs.latest):
-            # It is about an offset that this log has left since.
+        if (self._sent_offset, self._sent_epoch) != (self.log.end_offset, self.log.epochs.latest):
+            # The log has been truncated or extended since the request was sent.
             return Outcome.FETCH_ON
         try:
             if data.diverging_epoch.end_offset >= 0:
                 diverging = data.diverging_epoch
-                return self._part_ways(EpochEnd(diverging.epoch, diverging.end_offset), now_ms)
-            return self._grow(data, now_ms)
+                return self._truncate_diverging(
+                    EpochEnd(diverging.epoch, diverging.end_offset), now_ms
+                )
+            return self._append(data, now_ms)
         except (BatchError, StorageError) as error:
-            _log.warning("%s cannot follow its leader: %s", self.hosted.name, error)
+            _log.warning(
+                "Cannot apply fetched records: partition=%s error=%s", self.partition.name, error
+            )
             return Outcome.DELAY
         except HeadwaterError as error:
-            _log.info("%s follows its leader later: %s", self.hosted.name, error)
+            _log.info("Retrying fetch later: partition=%s error=%s", self.partition.name, error)
             return Outcome.DELAY
 
     def place_between(self, leader_start: int, leader_end: int, now_ms: int) -> None:
-        """The leader has not what was asked for: go where it has something (EP-7)."""
+        """After OFFSET_OUT_OF_RANGE, truncate to the leader's end or restart at its start.
+
+        See EP-7.
+        """
         log = self.log
         if leader_end < log.end_offset:
-            truncate(log, self.hosted.name, leader_end, now_ms)
+            truncate(log, self.partition.name, leader_end, now_ms)
         elif leader_start > log.end_offset:
             _log.warning(
-                "%s starts over at offset %d, where its leader's log begins; it ended at %d",
-                self.hosted.name,
+                "Restarting at the leader's log start: partition=%s offset=%d log_end_offset=%d",
+                self.partition.name,
                 leader_start,
                 log.end_offset,
             )
             log.start_over(leader_start, now_ms=now_ms)
 
-    def _part_ways(self, leader: EpochEnd, now_ms: int) -> Outcome:
+    def _truncate_diverging(self, leader: EpochEnd, now_ms: int) -> Outcome:
         log = self.log
         target = truncation_offset(log.epochs, log.end_offset, leader)
         before = (log.end_offset, log.epochs.latest)
-        truncate(log, self.hosted.name, max(target, log.log_start_offset), now_ms)
-        # Where nothing changed, the same question would get the same answer at once.
-        is_other = before != (log.end_offset, log.epochs.latest)
-        return Outcome.FETCH_ON if is_other else Outcome.DELAY
+        truncate(log, self.partition.name, max(target, log.log_start_offset), now_ms)
+        # If nothing was truncated, the same fetch would at once get the same response.
+        has_changed = before != (log.end_offset, log.epochs.latest)
+        return Outcome.FETCH_ON if has_changed else Outcome.DELAY
 
-    def _grow(self, data: PartitionData, now_ms: int) -> Outcome:
+    def _append(self, data: PartitionData, now_ms: int) -> Outcome:
         log, records = self.log, data.records
         size_bytes = 0
         if records:
@@ -163,20 +172,22 @@ class FollowerState:
             size_bytes = log.append_as_follower(
                 records, leader_epoch=self.leader_epoch, now_ms=now_ms
             )
-        self.hosted.followed(
+        self.partition.followed(
             log,
             high_watermark=data.high_watermark,
             log_start_offset=data.log_start_offset,
             size_bytes=size_bytes,
         )
-        # Nothing was taken of what came: a leader that we do not follow yet has written it (EP-8).
+        # No record was appended: the batches are of a leader epoch that this follower does not know
+        # yet (EP-8).
         return Outcome.DELAY if records and not size_bytes else Outcome.FETCH_ON
 
 
 def _align(log: UnifiedLog, records: Buffer, now_ms: int) -> None:
-    """An empty log may have to begin a little earlier, at the batch that holds its offset.
+    """Move an empty log's start to the base offset of the batch that contains its offset.
 
-    That happens where records were deleted up to an offset amid a batch. Kafka does this.
+    Needed where DeleteRecords moved the leader's log start into the middle of a batch. Kafka does
+    the same.
     """
     if log.end_offset != log.log_start_offset or len(records) < HEADER_BYTES:
         return

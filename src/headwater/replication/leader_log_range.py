@@ -1,8 +1,10 @@
-"""Where the leader's log begins and ends, asked by a follower that is beside it (EP-7).
+"""Look up the log start and end offset of a leader after OFFSET_OUT_OF_RANGE (EP-7).
 
-Two ListOffsets, one after the other, since one may not name a partition twice. What a reader would
-get wrong: a lookup that fails is told to nobody. The follower waits anyway, and its next fetch
-gets the same refusal.
+Sends two ListOffsets requests, one after the other, because a request may name a partition only
+once.
+
+Note: a lookup that fails has no callback. The partition's fetch is delayed anyway, and the next
+fetch gets OFFSET_OUT_OF_RANGE again.
 """
 
 from __future__ import annotations
@@ -33,63 +35,68 @@ _EARLIEST: Final = -2
 
 
 def look_up_range(
-    tools: ReplicaFetcherServices,
+    services: ReplicaFetcherServices,
     leader: NodeId,
-    following: FollowerState,
+    follower: FollowerState,
     *,
     then: Callable[[], None],
 ) -> None:
-    """Ask for the end, then for the beginning, and put the follower's log where there is something.
-
-    `then` is called when that is done.
-    """
+    """Look up the leader's range and move the follower's log into it, then call `then`."""
 
     def found_end(end_offset: int) -> None:
-        _ask(tools, leader, following, _EARLIEST, lambda start: found_both(start, end_offset))
+        _list_offset(
+            services, leader, follower, _EARLIEST, lambda start: found_both(start, end_offset)
+        )
 
     def found_both(start_offset: int, end_offset: int) -> None:
-        hosted = following.hosted
-        if not hosted.is_followed_here or hosted.leader_epoch != following.leader_epoch:
+        partition = follower.partition
+        if not partition.is_followed_here or partition.leader_epoch != follower.leader_epoch:
             return
         try:
-            following.place_between(start_offset, end_offset, tools.clock.now_ms())
+            follower.place_between(start_offset, end_offset, services.clock.now_ms())
         except HeadwaterError as error:
-            _log.warning("%s cannot go where its leader's log is: %s", hosted.name, error)
+            _log.warning(
+                "Cannot move log into the leader's range: partition=%s error=%s",
+                partition.name,
+                error,
+            )
         else:
             then()
 
-    _ask(tools, leader, following, _LATEST, found_end)
+    _list_offset(services, leader, follower, _LATEST, found_end)
 
 
-def _ask(
-    tools: ReplicaFetcherServices,
+def _list_offset(
+    services: ReplicaFetcherServices,
     leader: NodeId,
-    following: FollowerState,
+    follower: FollowerState,
     timestamp: int,
     then: Callable[[int], None],
 ) -> None:
-    name = following.hosted.name
+    name = follower.partition.name
     partition = ListOffsetsPartition(
         partition_index=name.partition,
-        current_leader_epoch=following.leader_epoch,
+        current_leader_epoch=follower.leader_epoch,
         timestamp=timestamp,
     )
 
-    def answered(response: Message) -> None:
+    def handle_response(response: Message) -> None:
         assert isinstance(response, ListOffsetsResponse)
         (topic,) = response.topics
         (found,) = topic.partitions
         if not found.error_code:
             then(found.offset)
 
-    tools.inter_broker_client.ask(
+    services.inter_broker_client.ask(
         leader,
         ListOffsetsRequest(
-            replica_id=tools.node_id,
+            replica_id=services.node_id,
             topics=(ListOffsetsTopic(name=name.topic, partitions=(partition,)),),
         ),
         purpose=Purpose.REPLICATION,
-        timeout_ms=tools.settings.timeout_ms,
-        then=answered,
-        otherwise=lambda error: _log.info("no range of %s: %s", name, error),
+        timeout_ms=services.settings.timeout_ms,
+        then=handle_response,
+        otherwise=lambda error: _log.info(
+            "ListOffsets to the leader failed: partition=%s error=%s", name, error
+        ),
     )

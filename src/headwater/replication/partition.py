@@ -1,12 +1,13 @@
-"""One partition that this broker holds: its place in the cluster, its log, and who waits for it.
+"""One partition of this broker: its role, its log and the requests that wait for it.
 
-The log is opened, or made, when it is first needed: a topic of a thousand partitions exists at
-once, and its folders come as they are used or in the background. What a reader would get wrong: a
-broker that should lead or follow does neither before the log is open.
+The log is opened or created on first use or in the background, so a topic with a thousand
+partitions is available at once.
 
-Those who wait are of three kinds. `readers` are told when consumers may see more, `tails` are the
-followers that fetch here and see everything, and the waits of `leading` are writes that want to be
-everywhere.
+Note: the broker neither leads nor follows a partition before its log is open.
+
+Three kinds of listeners wait here: `readers` are delayed fetches of consumers (they see up to the
+high watermark), `tails` are the fetch sessions of followers (they see up to the log end), and
+`leading.waits` holds the delayed produces with acks=all.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ _LOST: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 class HostedTopic:
-    """What the partitions of a topic share."""
+    """State that the partitions of a topic share."""
 
     __slots__ = ("bytes_in", "bytes_out", "name", "records_in", "resource", "topic_id")
 
     def __init__(self, name: str, topic_id: TopicId) -> None:
         self.name = name
         self.topic_id = topic_id
-        # What a client needs rights to, made once and asked about with every request.
+        # Created once, because every request is authorized against it.
         self.resource = Resource(ResourceKind.TOPIC, name)
         self.records_in = 0
         self.bytes_in = 0
@@ -52,13 +53,13 @@ class HostedTopic:
 
 
 class Partition:
-    """See the module. For the loop's thread only."""
+    """Used on the event loop's thread only."""
 
     __slots__ = (
         "_is_led",
         "_node_id",
         "_open_log",
-        "_ties",
+        "_services",
         "_unseen_bytes",
         "guard",
         "is_deleted",
@@ -81,29 +82,30 @@ class Partition:
         *,
         node_id: NodeId,
         open_log: OpenLog,
-        ties: ReplicaServices | None = None,
+        services: ReplicaServices | None = None,
     ) -> None:
-        """Without `ties` there are no other brokers."""
+        """`services` is None on a standalone broker."""
         self.topic = topic
         self.name = TopicPartition(topic.name, number)
         self.log: UnifiedLog | None = None
         self.state = state
-        # None where another broker leads, or where there is no other replica.
+        # None if another broker leads, or if there is only one replica.
         self.leading: LeaderState | None = None
         self.readers: dict[PartitionListener, None] = {}
         self.tails: dict[LogTailListener, None] = {}
-        # DeleteRecords that wait until followers have deleted too.
+        # DeleteRecords requests that wait for the followers' log start offsets.
         self.start_waits = DelayedProducePurgatory()
-        # Batches that are being prepared, and those that came after them (see `pending_appends`).
+        # Batches that are being validated on a thread, and the batches behind them
+        # (`pending_appends`).
         self.waiting: deque[PendingAppend] = deque()
-        # Made with the first transaction (see `transactional_append`).
+        # Created with the first transaction (see `transactional_append`).
         self.guard: TransactionVerification | None = None
         self.is_deleted = False
         self._is_led = state.leader == node_id
         self._node_id = node_id
         self._open_log = open_log
-        self._ties = ties
-        # Appended since the high watermark was last at the log's end.
+        self._services = services
+        # Bytes appended since the high watermark last reached the log end.
         self._unseen_bytes = 0
 
     @property
@@ -116,19 +118,19 @@ class Partition:
 
     @property
     def is_followed_here(self) -> bool:
-        """Whether this broker should fetch it from another one.
+        """Whether this broker should fetch the partition from its leader.
 
-        What was removed says no, whatever its last place: its log may have another host by now.
+        False for a removed partition: its log may belong to another `Partition` object by now.
         """
         state = self.state
         if self.is_deleted or self._is_led or state.leader == NO_LEADER:
             return False
         return self._node_id in state.replicas
 
-    # Its place in the cluster.
+    # Role: leader or follower.
 
     def place(self, state: PartitionRegistration) -> None:
-        """The cluster has said who holds and who leads it; what is older than known is dropped."""
+        """Apply a new partition state unless it is older than the current one."""
         if state.partition_epoch < self.state.partition_epoch:
             return
         former, self.state = self.state, state
@@ -138,39 +140,41 @@ class Partition:
         self.notify(0)
 
     def opened(self) -> UnifiedLog:
-        """Its log. `StorageError` where the disk failed, `UnreadableLog` where it is damaged.
+        """Return the log, opening it first if necessary.
 
-        What was removed has none any more: under its name there may be another one's.
+        Raises `StorageError` if the disk failed, `UnreadableLog` if the log is damaged. A removed
+        partition has no log: its name may be in use by another one.
         """
         if self.is_deleted:
-            raise StorageError(f"{self.name} was removed")
+            raise StorageError(f"partition {self.name} was removed from this broker")
         if self.log is None:
             self.log = log = self._open_log(self)
             self._take_role(log, is_new=True)
         return self.log
 
     def remove(self, code: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> None:
-        """The partition is gone, or not here any more; whoever waits for it hears of it."""
+        """The partition was deleted or moved away; waiting requests fail with `code`."""
         self.is_deleted = True
         self._resign(code)
-        if self._ties is not None:
-            self._ties.unfollow(self)
+        if self._services is not None:
+            self._services.unfollow(self)
         self.log = None
         self.notify(0)
 
     def go_offline(self) -> None:
-        """The disk has failed under its log: neither lead nor follow."""
+        """The log's disk failed: stop leading and following."""
         self._resign(ErrorCode.KAFKA_STORAGE_ERROR)
-        if self._ties is not None:
-            self._ties.unfollow(self)
+        if self._services is not None:
+            self._services.unfollow(self)
         self.notify(0)
 
     def refuse(
         self, current_leader_epoch: int = -1, *, may_follow: bool = False
     ) -> ErrorCode | None:
-        """Why a client's request does not belong here; the epoch is judged first (EP-4).
+        """Return the error for a request that this broker cannot serve.
 
-        Some requests are also for a follower to answer.
+        The leader epoch is checked first (EP-4). `may_follow` is for requests that a follower may
+        answer too.
         """
         if current_leader_epoch >= 0 and current_leader_epoch != self.state.leader_epoch:
             if current_leader_epoch < self.state.leader_epoch:
@@ -186,54 +190,54 @@ class Partition:
             return
         if not self._is_led:
             self._resign(_LOST)
-            if self._ties is not None:
+            if self._services is not None:
                 if self.is_followed_here:
-                    self._ties.follow(self)
+                    self._services.follow(self)
                 else:
-                    self._ties.unfollow(self)
+                    self._services.unfollow(self)
             return
-        if self._ties is not None:
-            self._ties.unfollow(self)
+        if self._services is not None:
+            self._services.unfollow(self)
         # EP-1.
         if log.epochs.latest < self.state.leader_epoch:
             log.begin_epoch(self.state.leader_epoch)
         self._lead(log, is_new=is_new)
         self._raise_high_watermark(log)
-        self.look_at_followers()
+        self.check_isr()
 
     def _lead(self, log: UnifiedLog, *, is_new: bool) -> None:
-        ties, state = self._ties, self.state
-        if ties is None or (len(state.replicas) == 1 and self.leading is None):
-            # The usual case of a broker that is alone stays as short as it can be.
+        services, state = self._services, self.state
+        if services is None or (len(state.replicas) == 1 and self.leading is None):
+            # Shortcut for the common case of a single replica.
             return
         if self.leading is None or is_new:
             self.leading = LeaderState(
                 self._node_id,
                 state,
-                ties.rules,
+                services.rules,
                 end_offset=log.end_offset,
-                now_ms=ties.steady_ms(),
+                now_ms=services.steady_ms(),
                 waits=DelayedProducePurgatory() if self.leading is None else self.leading.waits,
             )
         else:
-            self.leading.place(state, ties.steady_ms())
+            self.leading.place(state, services.steady_ms())
 
     def _resign(self, code: ErrorCode) -> None:
         leading, self.leading = self.leading, None
         if leading is not None:
             leading.waits.fail(code)
         self.start_waits.fail(code)
-        # Markers may come while another broker leads, so what a coordinator said then is stale.
+        # Another leader may write markers in between, so earlier verifications are void.
         self.guard = None
 
-    # What is written here, and who has it.
+    # Appends and the high watermark.
 
     def lacks_replicas(self, min_insync_replicas: int) -> bool:
-        """Whether fewer are in sync than an acks=all write needs (MIN-1)."""
+        """Return whether the ISR is too small for a produce with acks=all (MIN-1)."""
         return len(self.state.isr) < min(min_insync_replicas, len(self.state.replicas))
 
     def advanced(self, log: UnifiedLog, size_bytes: int) -> None:
-        """Something was appended: readers may see what all in-sync replicas have (HW-2)."""
+        """After an append: advance the high watermark and notify listeners (HW-2)."""
         leading = self.leading
         if leading is None:
             log.raise_high_watermark(log.end_offset)
@@ -247,9 +251,9 @@ class Partition:
         self._raise_high_watermark(log)
 
     def await_commit(self, wait: DelayedProduce, offset: int) -> bool:
-        """Be told when all in-sync replicas have everything below an offset; False if nobody will.
+        """Call `wait` when the high watermark reaches an offset. False if it never will.
 
-        To be asked only where the high watermark is not there yet.
+        Call only while the high watermark is below the offset.
         """
         if self.leading is None:
             return False
@@ -264,93 +268,93 @@ class Partition:
         return self.leading is not None and node_id in self.leading.followers
 
     def fetched(self, fetch: FollowerFetch) -> bool:
-        """A follower has all up to an offset, and wants what follows (HW-4).
+        """Record a follower's fetch and advance the ISR and high watermark (HW-4).
 
-        False if it may not, because another broker of its id has come in its place.
+        False if the fetch comes from an outdated registration of the broker.
         """
-        leading, log, ties = self.leading, self.log, self._ties
-        if leading is None or log is None or ties is None:
+        leading, log, services = self.leading, self.log, self._services
+        if leading is None or log is None or services is None:
             return False
-        if not leading.fetched(fetch, end_offset=log.end_offset, now_ms=ties.steady_ms()):
+        if not leading.fetched(fetch, end_offset=log.end_offset, now_ms=services.steady_ms()):
             return False
-        proposal = leading.joining(fetch.node_id, high_watermark=log.high_watermark)
+        proposal = leading.expand_isr(fetch.node_id, high_watermark=log.high_watermark)
         if proposal is not None:
-            ties.alter_partition_manager.add(self, proposal)
+            services.alter_partition_manager.add(self, proposal)
         self._raise_high_watermark(log)
         if len(self.start_waits):
             self.start_waits.reached(self.low_watermark, ErrorCode.NONE)
         return True
 
     def may_send(self, follower: NodeId) -> bool:
-        """Whether a follower's quota lets it have more."""
-        return self._ties is None or self._ties.may_send(self, follower)
+        """Return whether the leader replication quota allows sending to this follower."""
+        return self._services is None or self._services.may_send(self, follower)
 
-    def note_sent(self, size_bytes: int) -> None:
-        if self._ties is not None:
-            self._ties.note_sent(self, size_bytes)
+    def record_sent(self, size_bytes: int) -> None:
+        if self._services is not None:
+            self._services.record_sent(self, size_bytes)
 
-    def look_at_followers(self) -> None:
-        """Ask for those to leave the in-sync replicas that lag, and for others to join (ISR-1)."""
-        leading, log, ties = self.leading, self.log, self._ties
-        if leading is None or log is None or ties is None:
+    def check_isr(self) -> None:
+        """Propose to remove lagging followers from the ISR or to add caught-up ones (ISR-1)."""
+        leading, log, services = self.leading, self.log, self._services
+        if leading is None or log is None or services is None:
             return
-        now_ms = ties.steady_ms()
-        proposal = leading.leaving(end_offset=log.end_offset, now_ms=now_ms) or leading.any_joining(
-            high_watermark=log.high_watermark, now_ms=now_ms
-        )
+        now_ms = services.steady_ms()
+        proposal = leading.shrink_isr(
+            end_offset=log.end_offset, now_ms=now_ms
+        ) or leading.expand_isr_with_any(high_watermark=log.high_watermark, now_ms=now_ms)
         if proposal is not None:
-            ties.alter_partition_manager.add(self, proposal)
-        # Somebody who was awaited, though not in sync, may be given up by now.
+            services.alter_partition_manager.add(self, proposal)
+        # A follower that was about to join counted for the high watermark; it may not any more.
         self._raise_high_watermark(log)
 
     @property
     def low_watermark(self) -> int:
-        """Below it no living replica has anything (DR-1)."""
+        """The lowest log start offset of all live replicas (DR-1)."""
         assert self.log is not None
         start = self.log.log_start_offset
         return start if self.leading is None else self.leading.low_watermark(start)
 
     def start_moved(self) -> None:
-        """The log's start was raised here, and followers shall hear of it."""
+        """The log start offset was raised here; the next fetch responses carry it to followers."""
         for tail in self.tails:
             tail.moved()
 
     def followed(
         self, log: UnifiedLog, *, high_watermark: int, log_start_offset: int, size_bytes: int
     ) -> None:
-        """As a follower: what the leader says of its offsets, after its bytes are here (HW-5)."""
+        """As a follower: apply the leader's high watermark and log start after an append (HW-5)."""
         before = log.high_watermark
         if log_start_offset > log.log_start_offset:
             log.raise_log_start(min(log_start_offset, log.end_offset))
         log.raise_high_watermark(high_watermark)
         if log.high_watermark != before and self.readers:
-            self.tell_readers(size_bytes)
+            self.notify_readers(size_bytes)
 
     @property
     def is_new_leader(self) -> bool:
-        """Whether not all of what former leaders left is known to be committed (HW-8)."""
+        """Whether records of former leader epochs may still be uncommitted (HW-8)."""
         leading, log = self.leading, self.log
         return leading is not None and log is not None and leading.epoch_start > log.high_watermark
 
     def _raise_high_watermark(self, log: UnifiedLog) -> None:
-        leading, ties = self.leading, self._ties
+        leading, services = self.leading, self._services
         if leading is None:
             log.raise_high_watermark(log.end_offset)
             return
-        assert ties is not None
+        assert services is not None
         min_in_sync = min(log.settings.min_insync_replicas, len(self.state.replicas))
         committed = leading.committed_end(
-            log.end_offset, min_in_sync=min_in_sync, now_ms=ties.steady_ms()
+            log.end_offset, min_in_sync=min_in_sync, now_ms=services.steady_ms()
         )
         if committed <= log.high_watermark:
             return
         log.raise_high_watermark(committed)
-        enough = len(leading.in_sync.maximal) >= min_in_sync
-        code = ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        has_enough_replicas = len(leading.isr.maximal) >= min_in_sync
+        code = ErrorCode.NONE if has_enough_replicas else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         for tail in self.tails:
             tail.moved()
         size_bytes, self._unseen_bytes = self._unseen_bytes, 0
-        self.tell_readers(size_bytes if log.high_watermark == log.end_offset else 0)
+        self.notify_readers(size_bytes if log.high_watermark == log.end_offset else 0)
         leading.waits.reached(log.high_watermark, code)
 
     # `headwater.replication.alter_partition_manager.IsrProposer`.
@@ -365,7 +369,7 @@ class Partition:
 
     @property
     def proposal(self) -> IsrProposal | None:
-        return None if self.leading is None else self.leading.in_sync.pending
+        return None if self.leading is None else self.leading.isr.pending
 
     def member_epochs(self, proposal: IsrProposal) -> list[tuple[NodeId, int]]:
         assert self.leading is not None
@@ -376,50 +380,48 @@ class Partition:
     ) -> ProposalOutcome:
         if self.leading is None or self.log is None:
             return ProposalOutcome.STALE
-        verdict = self.leading.in_sync.answered(proposal, answer)
-        if verdict is ProposalOutcome.GRANTED:
+        outcome = self.leading.isr.answered(proposal, answer)
+        if outcome is ProposalOutcome.GRANTED:
             assert isinstance(answer, CommittedIsr)
-            assert self._ties is not None
-            self._ties.note_in_sync(len(self.state.isr), len(answer.isr))
+            assert self._services is not None
+            self._services.record_isr_change(len(self.state.isr), len(answer.isr))
             self.state = replace(self.state, isr=answer.isr, partition_epoch=answer.partition_epoch)
-            # Others may have waited for their turn.
-            self.look_at_followers()
-        if verdict in (ProposalOutcome.GRANTED, ProposalOutcome.WITHDRAWN):
+            # Other followers may have been waiting for the pending change.
+            self.check_isr()
+        if outcome in (ProposalOutcome.GRANTED, ProposalOutcome.WITHDRAWN):
             self._raise_high_watermark(self.log)
-        return verdict
+        return outcome
 
-    # Those who wait for something to read.
+    # Listeners.
 
     def notify(self, size_bytes: int) -> None:
-        """Tell everybody who reads here."""
-        self.tell_readers(size_bytes)
+        """Wake all fetches that wait on this partition."""
+        self.notify_readers(size_bytes)
         for tail in list(self.tails):
             tail.changed()
 
-    def tell_readers(self, size_bytes: int) -> None:
+    def notify_readers(self, size_bytes: int) -> None:
         for reader in list(self.readers):
             reader.more_to_read(size_bytes)
 
 
-# Who hears that there is more to read in a partition.
-#
-# What a reader would get wrong: a consumer may read what is committed, and a follower all there
-# is. So the same append is told to followers at once, and to consumers perhaps later.
+# Note: consumers may read up to the high watermark, followers up to the log end. The same append
+# wakes followers at once and consumers when the high watermark advances.
 class PartitionListener(Protocol):
-    """A request that waits for bytes to read."""
+    """A delayed fetch of a consumer."""
 
     def more_to_read(self, size_bytes: int) -> None:
-        """So many bytes more can be read, or, with 0, something else has changed."""
+        """`size_bytes` more can be read; 0 if something else has changed."""
 
 
 class LogTailListener(Protocol):
-    """A follower that fetches from here."""
+    """A partition in the fetch session of a follower."""
 
     def appended(self, size_bytes: int) -> None:
-        """So many bytes more can be fetched."""
+        """`size_bytes` more can be fetched."""
 
     def moved(self) -> None:
-        """The high watermark or the log's start is another, which can wait for the next answer."""
+        """The high watermark or log start offset moved; this need not end a waiting fetch."""
 
     def changed(self) -> None:
-        """Something else has changed: look again."""
+        """The partition's role or log changed: a waiting fetch must check it again."""

@@ -1,7 +1,7 @@
 """Prepare batches on threads and append them in the order of their arrival.
 
 Invariant: while one batch of a partition is being prepared, all later ones wait behind it, also
-those that need no preparation. Idempotent producers count on the order.
+batches that need no preparation. Idempotent producers count on the order.
 """
 
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from headwater.storage.io.executor import Executor
 from headwater.storage.log.unified_log import UnifiedLog
 
 Ready = PreparedBatch | bytearray | HeadwaterError
-"""A batch to append, prepared or in no need of it, or why it cannot be."""
+"""A batch to append, validated if necessary, or the error that it failed with."""
 
 
 class PendingAppend:
-    """One batch on its way into a log. `then` is called with it when its turn has come."""
+    """One batch on its way into a log. `then` is called with it in its turn."""
 
     __slots__ = ("_then", "outcome")
 
@@ -41,9 +41,9 @@ def append_in_order(
     now_ms: int,
     then: Callable[[Ready], None],
 ) -> None:
-    """Prepare a batch if need be, and give it back when all before it are appended.
+    """Validate a batch if necessary and pass it to `then` after all earlier batches.
 
-    The batch is given away. `then` may be called before this returns.
+    Ownership of the batch moves here. `then` may be called before this function returns.
     """
     waiting = PendingAppend(then)
     hosted.waiting.append(waiting)
@@ -60,12 +60,12 @@ def append_in_order(
 
 
 def _prepared(batch: bytearray, settings: TopicSettings, now_ms: int) -> PreparedBatch | BatchError:
-    """On a thread. A refusal is a value, so that it takes its turn like all others."""
+    """Runs on a thread. An error is returned, not raised, so that it keeps its turn."""
     try:
         return prepare_batch(batch, settings, now_ms=now_ms)
     except BatchError as error:
-        # With its tracebacks it would be part of a cycle: their frames lead back to that of the
-        # thread, which holds this result. So would the memory be that those frames hold.
+        # Drop the traceback: its frames refer to the thread's frame, which holds this result. That
+        # reference cycle would keep their memory alive until the next collection.
         error.__traceback__ = error.__cause__ = error.__context__ = None
         return error
 

@@ -1,9 +1,11 @@
-"""One leader's partitions, fetched together: one request for all of them, again and again.
+"""Fetch all partitions that this broker follows of one leader.
 
-Partitions are named to the leader once, in a fetch session, and then only when there is news of
-them (KIP-227); so an idle one costs nothing. What a reader would get wrong: a second request may
-leave while the first waits at the leader, when a partition has just come here. It makes the leader
-answer the first at once, so the newcomer need not wait for the end of a long one.
+Partitions are named in a fetch session once and then only when their state changes (KIP-227), so an
+idle partition costs nothing.
+
+Note: when a partition is added while a fetch waits at the leader, a second request is sent. It
+makes the leader answer the first at once, so the new partition does not wait for
+`replica.fetch.wait.max.ms`.
 """
 
 import logging
@@ -35,16 +37,18 @@ _NO_SESSION: Final = 0
 _FIRST_EPOCH: Final = 0
 _LARGEST_EPOCH: Final = 2**31 - 1
 _MOST_IN_FLIGHT: Final = 2
-_SAID_EVERY: Final = 60
-"""That a leader does not answer is said at first, and then about once a minute."""
+_LOG_EVERY: Final = 60
+"""An unreachable leader is logged at once and then after this many failures (about a minute)."""
 
 _FIRST_DELAY_MS: Final = 50
-"""A follower often hears of a new leader before that one does, so the first retry comes soon."""
+"""First retry delay. Short, because a follower often learns of a new leader before that leader
+does.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchSettings:
-    """`replica.fetch.*`, and how long an answer may take."""
+    """`replica.fetch.*` settings and the request timeout."""
 
     min_bytes: int = 1
     max_bytes: int = 1_048_576
@@ -64,128 +68,131 @@ class ReplicaFetcherServices:
     clock: Clock
     timer: Timer
     settings: FetchSettings
-    # Whether a partition may be fetched now, or has to wait because of its quota.
+    # Whether the follower replication quota allows fetching a partition now.
     may_fetch: Callable[[Partition], bool]
-    # How many bytes came for a partition.
-    note_bytes: Callable[[Partition, int], None]
+    # Records bytes fetched for a partition.
+    record_bytes: Callable[[Partition, int], None]
 
 
 class ReplicaFetcher:
-    """See the module. Lives as long as something is followed of its leader."""
+    """Exists as long as this broker follows a partition of the leader."""
 
-    def __init__(self, leader: NodeId, tools: ReplicaFetcherServices) -> None:
+    def __init__(self, leader: NodeId, services: ReplicaFetcherServices) -> None:
         self.leader = leader
-        self._tools = tools
+        self._services = services
         self._following: dict[Key, FollowerState] = {}
-        # What the next request names, and what it takes back.
-        self._mentions: dict[FollowerState, None] = {}
+        # Partitions that the next request adds to or updates in the session, and those it removes.
+        self._updated: dict[FollowerState, None] = {}
         self._forgotten: dict[Key, None] = {}
         self._delayed: dict[FollowerState, None] = {}
         self._session_id = _NO_SESSION
         self._session_epoch = _FIRST_EPOCH
         self._in_flight = 0
         self._sent = 0
-        # Answers to requests of an earlier session are for nobody.
-        self._life = 0
+        # Incremented with each session; responses to requests of an earlier session are ignored.
+        self._session_number = 0
         self._failures = 0
-        self._backoff = WakeupTimer(tools.timer, self._send)
-        self._wake = WakeupTimer(tools.timer, self._wake_delayed)
+        self._backoff = WakeupTimer(services.timer, self._send)
+        self._wake = WakeupTimer(services.timer, self._end_delays)
         self._wake_ms = 0
-        self._soon = WakeupTimer(tools.timer, self._send)
+        self._soon = WakeupTimer(services.timer, self._send)
 
     def __len__(self) -> int:
         return len(self._following)
 
-    def follow(self, hosted: Partition) -> None:
-        """Fetch it from now on, or in its new leader epoch."""
-        following = FollowerState(hosted)
-        known = self._following.get(following.key)
+    def follow(self, partition: Partition) -> None:
+        """Start to fetch a partition, or continue under its new leader epoch."""
+        state = FollowerState(partition)
+        known = self._following.get(state.key)
         if (
             known is not None
-            and known.leader_epoch == following.leader_epoch
-            and known.log is following.log
+            and known.leader_epoch == state.leader_epoch
+            and known.log is state.log
         ):
             return
-        self.unfollow(hosted)
+        self.unfollow(partition)
         try:
-            following.begin(self._tools.clock.now_ms())
+            state.begin(self._services.clock.now_ms())
         except HeadwaterError as error:
-            _log.warning("%s cannot be followed yet: %s", hosted.name, error)
-        self._following[following.key] = following
-        self._forgotten.pop(following.key, None)
-        self._mentions[following] = None
+            _log.warning(
+                "Cannot truncate before fetching: partition=%s error=%s", partition.name, error
+            )
+        self._following[state.key] = state
+        self._forgotten.pop(state.key, None)
+        self._updated[state] = None
         self._backoff.cancel()
-        # Not now: a thousand may come within this turn.
+        # Not at once: a thousand partitions may be added in the same turn of the event loop.
         if not self._soon.is_set:
-            self._soon.set(self._tools.clock.steady_ms())
+            self._soon.set(self._services.clock.steady_ms())
 
-    def unfollow(self, hosted: Partition) -> None:
-        key = (hosted.topic.topic_id, hosted.name.partition)
-        following = self._following.pop(key, None)
-        if following is not None:
-            self._leave_session(following)
-            self._delayed.pop(following, None)
+    def unfollow(self, partition: Partition) -> None:
+        key = (partition.topic.topic_id, partition.name.partition)
+        state = self._following.pop(key, None)
+        if state is not None:
+            self._leave_session(state)
+            self._delayed.pop(state, None)
 
     def close(self) -> None:
-        self._life += 1
+        self._session_number += 1
         self._following.clear()
-        for alarm in (self._backoff, self._wake, self._soon):
-            alarm.cancel()
+        for timer in (self._backoff, self._wake, self._soon):
+            timer.cancel()
 
     # Requests.
 
     def _send(self) -> None:
-        """Ask, unless an answer is awaited that will not be hurried by it."""
-        is_urgent = any(not each.is_in_session for each in self._mentions)
+        """Send a fetch, unless one is in flight and a second would not speed it up."""
+        is_urgent = any(not each.is_in_session for each in self._updated)
         if self._in_flight >= (_MOST_IN_FLIGHT if is_urgent else 1) or self._backoff.is_set:
             return
-        if not self._can_ask():
+        if not self._has_partitions_to_fetch():
             return
-        tools = self._tools
+        services = self._services
         self._sent += 1
-        life, number, request = self._life, self._sent, self._request()
+        session_number, number, request = self._session_number, self._sent, self._request()
         self._in_flight += 1
-        tools.inter_broker_client.ask(
+        services.inter_broker_client.ask(
             self.leader,
             request,
             purpose=Purpose.REPLICATION,
-            timeout_ms=tools.settings.timeout_ms,
-            then=lambda response: self._answered(life, number, response),
-            otherwise=lambda error: self._failed(life, error),
+            timeout_ms=services.settings.timeout_ms,
+            then=lambda response: self._handle_response(session_number, number, response),
+            otherwise=lambda error: self._handle_failure(session_number, error),
         )
 
-    def _can_ask(self) -> bool:
-        """Whether there is anything to ask for. A session that names nothing is not worth one."""
-        self._sort_out_throttled()
+    def _has_partitions_to_fetch(self) -> bool:
+        """Return whether there is anything to fetch; drop a session without partitions."""
+        self._delay_throttled()
         if len(self._following) > len(self._delayed):
-            # A second request can only go on with a session, not begin one.
+            # A second request can only continue a session, not create one.
             return self._session_id != _NO_SESSION or not self._in_flight
         if self._session_id != _NO_SESSION and not self._in_flight:
             self._drop_session()
         return False
 
-    def _sort_out_throttled(self) -> None:
-        for following in list(self._mentions):
-            if not self._tools.may_fetch(following.hosted):
-                self._delay(following)
+    def _delay_throttled(self) -> None:
+        for state in list(self._updated):
+            if not self._services.may_fetch(state.partition):
+                self._delay(state)
 
     def _request(self) -> FetchRequest:
-        tools, settings = self._tools, self._tools.settings
+        services, settings = self._services, self._services.settings
         if self._session_id == _NO_SESSION:
             self._forgotten.clear()
             named = [each for each in self._following.values() if not each.is_delayed]
         else:
-            named = list(self._mentions)
-        self._mentions.clear()
+            named = list(self._updated)
+        self._updated.clear()
         by_topic: dict[TopicId, list[FetchPartition]] = {}
-        for following in named:
-            mention = following.mention(settings.max_bytes, self._sent)
-            by_topic.setdefault(following.key[0], []).append(mention)
+        for state in named:
+            entry = state.fetch_entry(settings.max_bytes, self._sent)
+            by_topic.setdefault(state.key[0], []).append(entry)
         request = FetchRequest(
             replica_state=ReplicaState(
-                replica_id=tools.node_id, replica_epoch=tools.broker_epoch()
+                replica_id=services.node_id, replica_epoch=services.broker_epoch()
             ),
-            # The first one does not wait: others can join it only when there is a session.
+            # The first request does not wait: a second one is only possible once there is a
+            # session.
             max_wait_ms=0 if self._session_id == _NO_SESSION else settings.wait_max_ms,
             min_bytes=settings.min_bytes,
             max_bytes=settings.response_max_bytes,
@@ -195,13 +202,13 @@ class ReplicaFetcher:
                 FetchTopic(topic_id=topic_id, partitions=tuple(partitions))
                 for topic_id, partitions in by_topic.items()
             ),
-            forgotten_topics_data=self._taken_back(),
+            forgotten_topics_data=self._forgotten_topics(),
         )
         if self._session_id != _NO_SESSION:
             self._next_epoch()
         return request
 
-    def _taken_back(self) -> tuple[ForgottenTopic, ...]:
+    def _forgotten_topics(self) -> tuple[ForgottenTopic, ...]:
         by_topic: dict[TopicId, list[int]] = {}
         for topic_id, number in self._forgotten:
             by_topic.setdefault(topic_id, []).append(number)
@@ -213,61 +220,67 @@ class ReplicaFetcher:
 
     # Answers.
 
-    def _answered(self, life: int, number: int, response: Message) -> None:
+    def _handle_response(self, session_number: int, number: int, response: Message) -> None:
         assert isinstance(response, FetchResponse)
-        if life != self._life:
+        if session_number != self._session_number:
             return
         self._in_flight -= 1
         if self._failures:
-            _log.info("broker %d answers fetches again", self.leader)
+            _log.info("Leader answers fetch requests again: leader=%d", self.leader)
         self._failures = 0
         if response.error_code:
-            # The session is not known, or not at this point. Begin another at once, but no more
-            # than once at once.
-            is_fresh = self._session_id == _NO_SESSION
-            _log.debug("broker %d refused a fetch: %s", self.leader, response.error_code.name)
+            # The leader does not know the session or its epoch. Create a new one at once; if that
+            # was already a new one, back off.
+            was_new_session = self._session_id == _NO_SESSION
+            _log.debug(
+                "Leader rejected a fetch request: leader=%d error=%s",
+                self.leader,
+                response.error_code.name,
+            )
             self._drop_session()
-            if is_fresh:
+            if was_new_session:
                 self._back_off()
             self._send()
             return
         if self._session_id == _NO_SESSION and response.session_id != _NO_SESSION:
             self._session_id, self._session_epoch = response.session_id, 1
-        now_ms = self._tools.clock.now_ms()
+        now_ms = self._services.clock.now_ms()
         for topic in response.responses:
             for data in topic.partitions:
-                following = self._following.get((topic.topic_id, data.partition_index))
-                # One that was named after the request was sent is not what the answer is about.
-                if following is not None and following.is_answered_by(number):
-                    self._took(following, following.take(data, now_ms))
+                state = self._following.get((topic.topic_id, data.partition_index))
+                # Skip a partition that was added or updated after this request was sent.
+                if state is not None and state.is_answered_by(number):
+                    self._handle_outcome(state, state.take(data, now_ms))
                     if data.records:
-                        self._note(following, data.records)
+                        self._record_bytes(state, data.records)
         if self._session_id == _NO_SESSION:
-            # The leader keeps no session for us: everything is named each time.
-            for following in self._following.values():
-                following.forget()
+            # The leader created no session: every request names all partitions.
+            for state in self._following.values():
+                state.forget()
         self._send()
 
-    def _took(self, following: FollowerState, outcome: Outcome) -> None:
+    def _handle_outcome(self, state: FollowerState, outcome: Outcome) -> None:
         if outcome is Outcome.FETCH_ON:
-            following.delays = 0
-            if following.has_news and self._following.get(following.key) is following:
-                self._mentions[following] = None
+            state.delays = 0
+            if state.has_news and self._following.get(state.key) is state:
+                self._updated[state] = None
         elif outcome is Outcome.OUT_OF_RANGE:
-            self._delay(following)
-            look_up_range(self._tools, self.leader, following, then=lambda: self._resume(following))
+            self._delay(state)
+            look_up_range(self._services, self.leader, state, then=lambda: self._resume(state))
         else:
-            self._delay(following)
+            self._delay(state)
 
-    def _note(self, following: FollowerState, records: object) -> None:
+    def _record_bytes(self, state: FollowerState, records: object) -> None:
         if isinstance(records, bytes | bytearray | memoryview):
-            self._tools.note_bytes(following.hosted, len(records))
+            self._services.record_bytes(state.partition, len(records))
 
-    def _failed(self, life: int, error: HeadwaterError) -> None:
-        if life != self._life:
+    def _handle_failure(self, session_number: int, error: HeadwaterError) -> None:
+        if session_number != self._session_number:
             return
-        if self._failures % _SAID_EVERY == 0:
-            _log.info("broker %d does not answer fetches: %s", self.leader, error)
+        if self._failures % _LOG_EVERY == 0:
+            _log.info(
+                "Leader does not answer fetch requests: leader=%d error=%s", self.leader, error
+            )
         self._drop_session()
         self._back_off()
 
@@ -279,60 +292,60 @@ class ReplicaFetcher:
         )
 
     def _drop_session(self) -> None:
-        """Begin anew with the next request; what is under way is for nobody."""
-        self._life += 1
+        """Start a new session with the next request and ignore responses in flight."""
+        self._session_number += 1
         self._in_flight = 0
         self._session_id, self._session_epoch = _NO_SESSION, _FIRST_EPOCH
-        self._mentions.clear()
+        self._updated.clear()
         self._forgotten.clear()
-        for following in self._following.values():
-            following.forget()
+        for state in self._following.values():
+            state.forget()
 
-    def _leave_session(self, following: FollowerState) -> None:
-        self._mentions.pop(following, None)
-        if following.is_in_session:
-            following.forget()
-            self._forgotten[following.key] = None
+    def _leave_session(self, state: FollowerState) -> None:
+        self._updated.pop(state, None)
+        if state.is_in_session:
+            state.forget()
+            self._forgotten[state.key] = None
 
-    def _delay(self, following: FollowerState) -> None:
-        """Leave it alone for a while, which grows while nothing comes of it."""
-        self._leave_session(following)
-        following.is_delayed = True
-        following.retry_ms = self._tools.clock.steady_ms() + self._delay_ms(following.delays)
-        following.delays += 1
-        self._delayed[following] = None
-        if not self._wake.is_set or following.retry_ms < self._wake_ms:
-            self._set_wake(following.retry_ms)
+    def _delay(self, state: FollowerState) -> None:
+        """Stop fetching a partition for a while; the delay grows with each one in a row."""
+        self._leave_session(state)
+        state.is_delayed = True
+        state.retry_ms = self._services.clock.steady_ms() + self._delay_ms(state.delays)
+        state.delays += 1
+        self._delayed[state] = None
+        if not self._wake.is_set or state.retry_ms < self._wake_ms:
+            self._set_wake(state.retry_ms)
 
     def _set_wake(self, at_ms: int) -> None:
         self._wake_ms = at_ms
         self._wake.set(at_ms)
 
-    def _wake_delayed(self) -> None:
-        now_ms = self._tools.clock.steady_ms()
-        for following in list(self._delayed):
-            if following.retry_ms <= now_ms:
-                self._end_delay(following)
+    def _end_delays(self) -> None:
+        now_ms = self._services.clock.steady_ms()
+        for state in list(self._delayed):
+            if state.retry_ms <= now_ms:
+                self._end_delay(state)
         if self._delayed:
             self._set_wake(min(each.retry_ms for each in self._delayed))
         self._send()
 
-    def _resume(self, following: FollowerState) -> None:
-        """What it was delayed for is done."""
-        if following in self._delayed:
-            self._end_delay(following)
+    def _resume(self, state: FollowerState) -> None:
+        """The reason for the delay is resolved: fetch again."""
+        if state in self._delayed:
+            self._end_delay(state)
             self._send()
 
-    def _end_delay(self, following: FollowerState) -> None:
-        del self._delayed[following]
-        following.is_delayed = False
-        self._forgotten.pop(following.key, None)
-        self._mentions[following] = None
+    def _end_delay(self, state: FollowerState) -> None:
+        del self._delayed[state]
+        state.is_delayed = False
+        self._forgotten.pop(state.key, None)
+        self._updated[state] = None
 
     def _back_off(self) -> None:
-        self._backoff.set(self._tools.clock.steady_ms() + self._delay_ms(self._failures))
+        self._backoff.set(self._services.clock.steady_ms() + self._delay_ms(self._failures))
         self._failures += 1
 
     def _delay_ms(self, times: int) -> int:
-        """`replica.fetch.backoff.ms` in the end, and never nought, which would be at once."""
-        return max(1, min(_FIRST_DELAY_MS << min(times, 16), self._tools.settings.backoff_ms))
+        """Exponential backoff up to `replica.fetch.backoff.ms`, at least 1 ms."""
+        return max(1, min(_FIRST_DELAY_MS << min(times, 16), self._services.settings.backoff_ms))

@@ -1,7 +1,7 @@
-"""What this broker does for partitions that other brokers hold too: fetch, watch, and petition.
+"""Replication services of a broker: replica fetchers, ISR checks and AlterPartition.
 
-Fills `PartitionTies` for all hosted partitions: a fetcher for each leader that something is
-followed of, the wishes for other in-sync replicas, and the regular look for those that lag.
+Implements `ReplicaServices` for all partitions: one fetcher per leader, the AlterPartition manager,
+the periodic check for lagging followers, and the replication quotas.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CHECKS_PER_LAG: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFetcherManagerServices:
-    """What the composition of a broker gives. `broker_epoch` is that of its registration."""
+    """What the composition root provides. `broker_epoch` is the epoch of this registration."""
 
     node_id: NodeId
     broker_epoch: Callable[[], int]
@@ -44,12 +44,12 @@ class ReplicaFetcherManagerServices:
 
 
 class ReplicaFetcherManager:
-    """See the module: `headwater.replication.replica_services.ReplicaServices`."""
+    """Implements `headwater.replication.replica_services.ReplicaServices`."""
 
-    def __init__(self, tools: ReplicaFetcherManagerServices) -> None:
-        settings = tools.settings
-        self._tools = tools
-        self._clock = tools.clock
+    def __init__(self, services: ReplicaFetcherManagerServices) -> None:
+        settings = services.settings
+        self._services = services
+        self._clock = services.clock
         self._image: ClusterImage | None = None
         self._led: Callable[[], Iterable[Partition]] = tuple
         self._fetchers: dict[NodeId, ReplicaFetcher] = {}
@@ -60,24 +60,24 @@ class ReplicaFetcherManager:
             registered_epoch=self._registered_epoch,
         )
         self.alter_partition_manager = AlterPartitionManager(
-            tools.inter_broker_client,
-            tools.clock,
-            tools.timer,
-            sender=lambda: BrokerIdentity(tools.node_id, tools.broker_epoch()),
+            services.inter_broker_client,
+            services.clock,
+            services.timer,
+            sender=lambda: BrokerIdentity(services.node_id, services.broker_epoch()),
             controller=self._controller,
             timeout_ms=settings.request_timeout_ms,
         )
-        self._fetcher_tools = ReplicaFetcherServices(
-            node_id=tools.node_id,
-            broker_epoch=tools.broker_epoch,
-            inter_broker_client=tools.inter_broker_client,
-            clock=tools.clock,
-            timer=tools.timer,
+        self._fetcher_services = ReplicaFetcherServices(
+            node_id=services.node_id,
+            broker_epoch=services.broker_epoch,
+            inter_broker_client=services.inter_broker_client,
+            clock=services.clock,
+            timer=services.timer,
             settings=_fetch_settings(settings),
             may_fetch=self._may_fetch,
-            note_bytes=self._note_fetched,
+            record_bytes=self._record_fetched,
         )
-        # For the books.
+        # Metrics.
         self.bytes_in = 0
         self.bytes_out = 0
         self.in_sync_shrinks = 0
@@ -85,25 +85,25 @@ class ReplicaFetcherManager:
         self._leader_throttle = ByteRateLimit()
         self._follower_throttle = ByteRateLimit()
         self.configure(settings)
-        self._check = WakeupTimer(tools.timer, self._look_at_followers)
+        self._check = WakeupTimer(services.timer, self._check_isrs)
         self._is_closed = False
 
     def begin(self, led: Callable[[], Iterable[Partition]]) -> None:
-        """Look after the partitions that this broker leads, from now on."""
+        """Check the ISRs of the partitions that `led` returns, from now on."""
         self._led = led
         self._set_check()
 
     def changed(self, image: ClusterImage) -> None:
-        """Who is up and who is controller comes from here."""
+        """Take live brokers and the controller from a new image."""
         self._image = image
 
     def configure(self, settings: BrokerSettings) -> None:
-        """Take what may change while the broker runs."""
+        """Apply dynamic settings."""
         self._leader_throttle.limit = settings.leader_replication_throttled_rate
         self._follower_throttle.limit = settings.follower_replication_throttled_rate
 
     def close(self) -> None:
-        """The broker stops: ask nobody for anything any more."""
+        """Stop all fetchers and requests."""
         self._is_closed = True
         self._check.cancel()
         self.alter_partition_manager.close()
@@ -123,7 +123,7 @@ class ReplicaFetcherManager:
             self.unfollow(partition)
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
-            fetcher = self._fetchers[leader] = ReplicaFetcher(leader, self._fetcher_tools)
+            fetcher = self._fetchers[leader] = ReplicaFetcher(leader, self._fetcher_services)
         self._leaders[partition] = leader
         fetcher.follow(partition)
 
@@ -132,38 +132,45 @@ class ReplicaFetcherManager:
         if leader is not None:
             self._fetchers[leader].unfollow(partition)
 
-    # Limits on replicas that are being moved.
+    # Replication quotas.
 
     def may_send(self, partition: Partition, follower: NodeId) -> bool:
-        """As a leader: whether a follower may have more of a partition now."""
+        """As a leader: return whether the quota allows sending to this follower.
+
+        Members of the ISR are never throttled.
+        """
         log = partition.log
         if log is None or not is_throttled(
-            log.settings.leader_replication_throttled_replicas, partition.name, self._tools.node_id
+            log.settings.leader_replication_throttled_replicas,
+            partition.name,
+            self._services.node_id,
         ):
             return True
         return follower in partition.state.isr or not self._leader_throttle.is_exceeded(
             self.steady_ms()
         )
 
-    def note_sent(self, partition: Partition, size_bytes: int) -> None:
+    def record_sent(self, partition: Partition, size_bytes: int) -> None:
         self.bytes_out += size_bytes
         log = partition.log
         if log is not None and is_throttled(
-            log.settings.leader_replication_throttled_replicas, partition.name, self._tools.node_id
+            log.settings.leader_replication_throttled_replicas,
+            partition.name,
+            self._services.node_id,
         ):
             self._leader_throttle.note(size_bytes, self.steady_ms())
 
-    def note_in_sync(self, before: int, after: int) -> None:
+    def record_isr_change(self, before: int, after: int) -> None:
         self.in_sync_shrinks += after < before
         self.in_sync_expands += after > before
 
     def _may_fetch(self, partition: Partition) -> bool:
         if self._is_throttled_here(partition):
-            is_in_sync = self._tools.node_id in partition.state.isr
-            return is_in_sync or not self._follower_throttle.is_exceeded(self.steady_ms())
+            is_in_isr = self._services.node_id in partition.state.isr
+            return is_in_isr or not self._follower_throttle.is_exceeded(self.steady_ms())
         return True
 
-    def _note_fetched(self, partition: Partition, size_bytes: int) -> None:
+    def _record_fetched(self, partition: Partition, size_bytes: int) -> None:
         self.bytes_in += size_bytes
         if self._is_throttled_here(partition):
             self._follower_throttle.note(size_bytes, self.steady_ms())
@@ -173,21 +180,21 @@ class ReplicaFetcherManager:
         return log is not None and is_throttled(
             log.settings.follower_replication_throttled_replicas,
             partition.name,
-            self._tools.node_id,
+            self._services.node_id,
         )
 
-    # The regular look at followers.
+    # Periodic ISR check.
 
     def _set_check(self) -> None:
-        """ISR-2."""
+        """Check twice per `replica.lag.time.max.ms` (ISR-2)."""
         interval_ms = max(1, self.rules.lag_max_ms // _CHECKS_PER_LAG)
         self._check.set(self._clock.steady_ms() + interval_ms)
 
-    def _look_at_followers(self) -> None:
+    def _check_isrs(self) -> None:
         if self._is_closed:
             return
         for partition in self._led():
-            partition.look_at_followers()
+            partition.check_isr()
         self._set_check()
 
     def _controller(self) -> NodeId:

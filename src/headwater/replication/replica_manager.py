@@ -1,8 +1,8 @@
-"""All partitions that this broker holds, kept in step with the cluster's image.
+"""All partitions of this broker, kept in step with the cluster image.
 
-What a reader would get wrong: a partition is here as soon as the cluster has agreed on it, but its
-folder may not be. `opened` of the partition makes it; `open_some` does so in the background for
-those that nobody asks for.
+Note: a partition exists here as soon as the cluster image has it, but its folder may not.
+`Partition.opened` creates it; `open_some` does so in the background for partitions that no request
+has used yet.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _OPENED_AT_ONCE_MS: Final = 10
 
 
 class ReplicaManager:
-    """Finds partitions by name and by topic id."""
+    """Finds partitions by topic name and by topic id."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class ReplicaManager:
         clock: Clock,
         replicas: ReplicaFetcherManager | None = None,
     ) -> None:
-        """Without `replicas` there are no other brokers."""
+        """`replicas` is None on a standalone broker."""
         self._image = image
         self._static = static
         self._directories = directories
@@ -64,13 +64,13 @@ class ReplicaManager:
         self._by_id: dict[TopicId, dict[int, Partition]] = {}
         self._unopened: dict[Partition, None] = {}
         self._failed_count = 0
-        # In a cluster it is the controller's first word that says what belongs to whom.
+        # In a cluster, the first update from the controller says which partitions belong here.
         self._is_settled = replicas is None
-        # From which partition on topics were made or grew while this broker ran: the folders of
-        # those are not on a directory that had failed before.
+        # First partition that was created while this broker ran, by topic: the folders of these are
+        # not on a directory that had failed before.
         self._new_from: dict[TopicId, int] = {}
         for topic in image.topics.values():
-            self._host(topic, 0, topic.partitions)
+            self._add_local(topic, 0, topic.partitions)
         if replicas is not None:
             replicas.changed(image)
             replicas.begin(self._led)
@@ -83,7 +83,7 @@ class ReplicaManager:
         return sum(map(len, self._by_name.values()))
 
     def by_name(self, topic: str) -> dict[int, Partition] | None:
-        """The hosted partitions of a topic by their number; None where there are none."""
+        """Return the partitions of a topic on this broker by number; None if there are none."""
         return self._by_name.get(topic)
 
     def by_id(self, topic_id: TopicId) -> dict[int, Partition] | None:
@@ -94,7 +94,7 @@ class ReplicaManager:
         return None if partitions is None else partitions.get(partition)
 
     def missing(self, topic: str | TopicId, partition: int) -> ErrorCode:
-        """Why a partition that is not here is not: the cluster may have it elsewhere (FT-11)."""
+        """Return the error for a partition that is not on this broker (FT-11)."""
         image = self._image
         if isinstance(topic, TopicId):
             found = image.topic_by_id(topic)
@@ -111,60 +111,60 @@ class ReplicaManager:
             yield next(iter(partitions.values())).topic
 
     def settings_of(self, topic: str) -> TopicSettings:
-        """What the logs of a topic obey now."""
+        """Return the settings that apply to the logs of a topic."""
         if self._defaults is None:
             self._defaults = topic_defaults_for(self._image, self._static)
         return settings_for(self._image, topic, self._defaults)
 
     def changed(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
-        """The cluster has agreed on something."""
+        """Apply metadata changes; `image` is the cluster image after them."""
         former, self._image = self._image, image
         if self.replicas is not None:
             self.replicas.changed(image)
-        gone: list[Partition] = []
+        removed: list[Partition] = []
         for change in changes:
             match change:
                 case TopicCreated(topic):
                     self._new_from[topic.topic_id] = 0
-                    self._host(topic, 0, topic.partitions)
+                    self._add_local(topic, 0, topic.partitions)
                 case PartitionsAdded(name, added):
                     topic = image.topics[name]
                     first = len(topic.partitions) - len(added)
                     self._new_from.setdefault(topic.topic_id, first)
-                    self._host(topic, first, added)
+                    self._add_local(topic, first, added)
                 case TopicDeleted(name):
-                    gone += self._release(name)
+                    removed += self._release(name)
                     known = former.topics.get(name)
                     if known is not None:
-                        # Also where no partition of it was here, or none was left.
+                        # Also if this broker had no partition of the topic.
                         self._new_from.pop(known.topic_id, None)
                 case PartitionChanged(name, number, partition):
-                    self._place(image.topics[name], number, partition)
+                    self._update(image.topics[name], number, partition)
                 case ConfigsReplaced(resource, _):
                     self._reconfigure(resource.resource_type, resource.name)
                 case TopicKnown(topic):
-                    self._host(topic, 0, topic.partitions)
+                    self._add_local(topic, 0, topic.partitions)
                 case PartitionDropped(name, number, is_deleted):
                     dropped = self._drop(name, number)
-                    gone += dropped if is_deleted else ()
+                    removed += dropped if is_deleted else ()
                 case BrokerRegistered(broker):
-                    self._reconsider(broker.node_id)
+                    self._check_isr_of(broker.node_id)
         if not self._is_settled and any(isinstance(change, BrokerRegistered) for change in changes):
             self.settle()
-        self._delete_logs(gone)
+        self._delete_logs(removed)
         if self.replicas is not None:
-            # Leaders wait for their followers, and followers fetch when their logs are open.
+            # Leaders need their followers, and followers only fetch once their logs are open.
             self.open_some(_OPENED_AT_ONCE_MS)
 
     def configure(self, settings: BrokerSettings) -> None:
-        """Take what may change while the broker runs."""
+        """Apply dynamic settings."""
         if self.replicas is not None:
             self.replicas.configure(settings)
 
     def open_some(self, limit_ms: int) -> None:
-        """Make the folders of partitions that nobody has asked for yet, for about so long.
+        """Open or create logs in the background for about `limit_ms`.
 
-        How long one takes is the disk's affair, so it is time that is limited, and not number.
+        Limited by time, not by number, because opening depends on the disk.
         """
         until_ms = self._clock.steady_ms() + limit_ms
         while self._unopened:
@@ -172,9 +172,9 @@ class ReplicaManager:
             try:
                 partition.opened()
             except (StorageError, UnreadableLog) as error:
-                _log.error("%s is offline: %s", partition.name, error)
+                _log.error("Partition is offline: partition=%s error=%s", partition.name, error)
             except TooManyOpenFiles:
-                # Others give some back; whoever comes next tries again.
+                # Retried later, when other files have been closed.
                 self._unopened[partition] = None
                 return
             self._unopened.pop(partition, None)
@@ -182,18 +182,18 @@ class ReplicaManager:
                 return
 
     def expire_questions(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget questions about transactions that led to nothing (IDP-8)."""
+        """Drop pending transaction verifications that led to no batch (IDP-8)."""
         for partition in self:
             if partition.guard is not None:
                 partition.guard.expire(now_ms, expiration_ms)
 
-    # Disks that failed.
+    # Failed log directories.
 
     def leave_failed_directories(self) -> bool:
-        """Whether a log directory has failed since this was last asked.
+        """Take partitions on failed log directories offline. True if a directory failed since.
 
-        Its partitions are neither led nor followed any more. Whoever asks tells the controller,
-        which then hears `trouble` of each of them, and has others lead.
+        The caller reports to the controller, which then asks for each partition's state with
+        `trouble` and elects other leaders.
         """
         failed = [each for each in self._directories.directories if each.failure is not None]
         if len(failed) == self._failed_count:
@@ -205,32 +205,32 @@ class ReplicaManager:
         return True
 
     def trouble(self, name: TopicPartition) -> ErrorCode:
-        """What keeps this broker from serving a replica that it has: its disk has failed."""
+        """Return KAFKA_STORAGE_ERROR if the partition's log directory failed, else NONE."""
         partition = self.find(*name)
-        is_lost = partition is not None and self._is_lost(partition)
-        return ErrorCode.KAFKA_STORAGE_ERROR if is_lost else ErrorCode.NONE
+        is_offline = partition is not None and self._is_offline(partition)
+        return ErrorCode.KAFKA_STORAGE_ERROR if is_offline else ErrorCode.NONE
 
-    def _is_lost(self, partition: Partition) -> bool:
-        """Told without opening the log: a controller may ask about thousands at once."""
+    def _is_offline(self, partition: Partition) -> bool:
+        """Does not open the log: the controller may ask about thousands of partitions at once."""
         if partition.log is not None:
             return partition.log.failure is not None
         directories = self._directories
         if partition.name in directories:
             home = directories.directory_of(partition.name)
             return home.failure is not None or partition.name in home.broken
-        # It may lie on the one that failed, and must not begin anew elsewhere.
+        # Its log may be on the failed directory and must not be created again elsewhere.
         new_from = self._new_from.get(partition.topic.topic_id)
         is_new = new_from is not None and partition.number >= new_from
         return not is_new and len(directories.serving()) < len(directories.directories)
 
-    def _host(
+    def _add_local(
         self, topic: TopicImage, first: int, partitions: Iterable[PartitionRegistration]
     ) -> None:
         for number, state in enumerate(partitions, first):
             if self._static.node_id in state.replicas:
-                self._take(topic, number, state)
+                self._add(topic, number, state)
 
-    def _take(self, topic: TopicImage, number: int, state: PartitionRegistration) -> None:
+    def _add(self, topic: TopicImage, number: int, state: PartitionRegistration) -> None:
         hosted = self._by_name.get(topic.name)
         if hosted is None:
             hosted = self._by_name[topic.name] = self._by_id[topic.topic_id] = {}
@@ -243,7 +243,7 @@ class ReplicaManager:
             state,
             node_id=self._static.node_id,
             open_log=self._open,
-            ties=self.replicas,
+            services=self.replicas,
         )
         hosted[number] = partition
         self._unopened[partition] = None
@@ -261,7 +261,7 @@ class ReplicaManager:
         return list(partitions.values())
 
     def _drop(self, name: str, number: int) -> list[Partition]:
-        """Be without a partition that the cluster still has. Its log stays where it is."""
+        """Remove a partition that still exists on other brokers. Its log is not deleted here."""
         of_topic = self._by_name.get(name, {})
         partition = of_topic.pop(number, None)
         if partition is None:
@@ -272,26 +272,26 @@ class ReplicaManager:
         partition.remove(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return [partition]
 
-    def _place(self, topic: TopicImage, number: int, state: PartitionRegistration) -> None:
+    def _update(self, topic: TopicImage, number: int, state: PartitionRegistration) -> None:
         partition = self.find(topic.name, number)
         if partition is not None:
             partition.place(state)
         elif self._static.node_id in state.replicas:
-            # A reassignment brings it here.
-            self._take(topic, number, state)
+            # A reassignment adds a replica on this broker.
+            self._add(topic, number, state)
 
-    def _reconsider(self, node_id: NodeId) -> None:
-        """A broker came up: what it has fetched already may count now (ISR-3)."""
+    def _check_isr_of(self, node_id: NodeId) -> None:
+        """A broker registered: its earlier fetches may now make it eligible for the ISR (ISR-3)."""
         for partition in self._led():
             if partition.has_follower(node_id):
-                partition.look_at_followers()
+                partition.check_isr()
 
     def _led(self) -> Iterator[Partition]:
-        """Those with followers elsewhere."""
+        """Led partitions with replicas on other brokers."""
         return (each for each in self if each.leading is not None)
 
     def _reconfigure(self, resource_type: ResourceType, name: str) -> None:
-        """Open logs take new settings at once (CF-1); the others when they are opened."""
+        """Apply new settings to open logs at once (CF-1), to others when they are opened."""
         if resource_type is ResourceType.TOPIC:
             self._configure(name)
         elif resource_type is ResourceType.BROKER:
@@ -311,27 +311,29 @@ class ReplicaManager:
         log = self._directories.log(partition.name, now_ms=now_ms)
         if log is not None:
             return log
-        if self._is_lost(partition):
-            raise StorageError(f"{partition.name} is on no log directory that serves")
+        if self._is_offline(partition):
+            raise StorageError(
+                f"partition {partition.name} may be on a log directory that is offline"
+            )
         topic_id = partition.topic.topic_id
         return self._directories.create(partition.name, topic_id, now_ms=now_ms)
 
-    def _delete_logs(self, gone: Iterable[Partition]) -> None:
-        names = [each.name for each in gone if each.name in self._directories]
+    def _delete_logs(self, removed: Iterable[Partition]) -> None:
+        names = [each.name for each in removed if each.name in self._directories]
         try:
             self._directories.delete_all(names, now_ms=self._clock.now_ms())
         except StorageError as error:
-            _log.error("deleted, but some folders stay: %s", error)
+            _log.error("Deleting the folders of removed partitions failed: error=%s", error)
 
     def settle(self) -> None:
-        """Once the directories are open: hold what lies there against what the cluster knows.
+        """Compare the partition folders on disk with the cluster image, once all are known.
 
-        In a cluster this waits until a controller has told of all that there is, which it does
-        together with the first list of brokers.
+        In a cluster this waits for the controller's first update, which contains all partitions and
+        the live brokers.
 
-        A folder without a topic id, which a power cut may leave, belongs to whom its name says, if
-        no other one does. One of a topic that is gone, or of its namesake with another id, is set
-        aside (TI-1).
+        A folder without a topic id, which a power cut may leave, is adopted by the partition of its
+        name if no other folder belongs to it. A folder of a deleted topic, or of a topic with the
+        same name and another id, is set aside (TI-1).
         """
         self._is_settled = True
         for name in self._directories.partitions():
@@ -339,7 +341,7 @@ class ReplicaManager:
             wanted = None if partition is None else partition.topic.topic_id
             for stray in self._strays(name, wanted):
                 self._directories.set_aside(name, stray, now_ms=self._clock.now_ms())
-                _log.warning("%s is no partition of this broker, and was set aside", name)
+                _log.warning("Set aside the folder of a stray partition: partition=%s", name)
         self._directories.adopt_futures(self._topic_id_of, now_ms=self._clock.now_ms())
 
     def _topic_id_of(self, name: TopicPartition) -> TopicId | None:
@@ -347,12 +349,12 @@ class ReplicaManager:
         return None if partition is None else partition.topic.topic_id
 
     def _strays(self, name: TopicPartition, wanted: TopicId | None) -> list[LogDirectory]:
-        """Where folders with its name are somebody else's; the right one is taken for its own."""
+        """Return the directories where this name is another topic's folder; adopt the right one."""
         candidates = self._directories.candidates(name)
         found = {each: each.topic_id(name) for each in candidates if each.failure is None}
         strays = [each for each, topic_id in found.items() if topic_id not in (None, wanted)]
         nameless = [each for each, topic_id in found.items() if topic_id is None]
-        is_whole = len(found) == len(candidates)
-        if nameless and is_whole and wanted is not None and wanted not in found.values():
+        has_all = len(found) == len(candidates)
+        if nameless and has_all and wanted is not None and wanted not in found.values():
             nameless.pop(0).adopt(name, wanted)
         return strays + nameless

@@ -1,4 +1,4 @@
-"""What a partition with replicas on several brokers needs of the rest of its broker: a port."""
+"""Port: what a replicated partition needs from the rest of its broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ReplicaServices(Protocol):
-    """Filled by `headwater.replication.replica_fetcher_manager`."""
+    """Implemented by `headwater.replication.replica_fetcher_manager`."""
 
     @property
     def rules(self) -> LeaderRules: ...
@@ -24,16 +24,16 @@ class ReplicaServices(Protocol):
     def steady_ms(self) -> int: ...
 
     def follow(self, partition: Partition) -> None:
-        """Fetch it from its leader, from now on or in a new epoch. Its log is open."""
+        """Fetch the partition from its leader, or continue in its new epoch. Its log is open."""
 
     def unfollow(self, partition: Partition) -> None:
-        """Stop fetching it, if anybody did."""
+        """Stop fetching the partition, if it was fetched."""
 
     def may_send(self, partition: Partition, follower: NodeId) -> bool:
-        """Whether a follower may have more of a partition now, or has used up its quota."""
+        """Return whether the quota allows sending more of the partition to a follower."""
 
-    def note_sent(self, partition: Partition, size_bytes: int) -> None:
-        """So much of it was sent to a follower."""
+    def record_sent(self, partition: Partition, size_bytes: int) -> None:
+        """Count bytes sent to a follower."""
 
-    def note_in_sync(self, before: int, after: int) -> None:
-        """So many replicas were in sync, and so many are."""
+    def record_isr_change(self, before: int, after: int) -> None:
+        """Count an ISR shrink or expansion; the arguments are ISR sizes."""

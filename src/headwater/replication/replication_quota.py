@@ -1,7 +1,8 @@
-"""How fast replicas that are being moved may be fetched (`*.replication.throttled.*`).
+"""Which replicas the replication quota throttles (`*.replication.throttled.*`).
 
-A topic names the replicas that the limit is for, and a broker has the limit. What a reader would
-get wrong: who is in sync is never slowed down, whatever the topic says. Writers wait for it.
+The topic lists the throttled replicas, the broker has the rate.
+
+Note: replicas in the ISR are never throttled, because producers with acks=all wait for them.
 """
 
 from typing import Final
@@ -12,7 +13,7 @@ _ALL: Final = "*"
 
 
 def is_throttled(replicas: tuple[str, ...], name: TopicPartition, node_id: NodeId) -> bool:
-    """Whether a topic's list names the replica: by a star, or as `partition:broker`."""
+    """Return whether a topic's list contains the replica: `*`, or `partition:broker`."""
     if not replicas:
         return False
     return _ALL in replicas or f"{name.partition}:{node_id}" in replicas

@@ -1,13 +1,14 @@
-"""The leader's guard over the first batch of a transaction in one partition (KIP-890, TX-13).
+"""Verify transactions with their coordinator before the first batch (KIP-890, TX-13).
 
-A transactional batch may only be written if its coordinator knows that the partition is in the
-transaction; otherwise no marker would ever come, and readers of committed records would wait for
-ever. So before the first batch the leader asks. Its question takes a ticket out, and the batch is
-written only if the ticket is still the one: a marker that arrives in between takes it away.
+A transactional batch may only be appended if its coordinator knows that the partition is in the
+transaction. Otherwise no marker would ever be written, and read_committed consumers would wait
+forever. The leader asks the coordinator before the first batch. It creates a verification guard for
+the request and appends the batch only if that guard is still current: a marker that arrives in
+between invalidates it.
 
-What a reader would get wrong: a ticket is kept when the question fails. It remembers the lowest
-sequence that was refused, and batches behind that one, which the client has already sent, are out
-of order until it is written. Without that the second batch of a transaction could be its first.
+Note: the guard stays when verification fails. It remembers the lowest rejected sequence, and later
+batches that the client has already sent are rejected as out of order until that one is appended.
+Otherwise the second batch of a transaction could become its first.
 """
 
 from dataclasses import dataclass
@@ -62,76 +63,80 @@ def commit_verification_request(commit_version: int) -> VerificationRequest:
     return VerificationRequest.VERIFY_ABORTABLE if is_new else VerificationRequest.VERIFY
 
 
-def commit_code(answer: ErrorCode, question: VerificationRequest) -> ErrorCode:
-    """What a TxnOffsetCommit is told when the coordinator's answer is no. Kafka does this (4.1)."""
-    if answer is ErrorCode.NETWORK_EXCEPTION:
-        # Older clients know no such error here, and this one makes them try again.
+def commit_code(error: ErrorCode, request: VerificationRequest) -> ErrorCode:
+    """Map the coordinator's error to one for TxnOffsetCommit, as Kafka 4.1 does."""
+    if error is ErrorCode.NETWORK_EXCEPTION:
+        # Older clients do not expect NETWORK_EXCEPTION here; this error makes them retry.
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    return _known_to_producers(answer, question)
+    return _known_to_producers(error, request)
 
 
-def produce_code(answer: ErrorCode, question: VerificationRequest) -> ErrorCode:
-    """What a Produce is told when the coordinator's answer is no.
+def produce_code(error: ErrorCode, request: VerificationRequest) -> ErrorCode:
+    """Map the coordinator's error to one for Produce, as Kafka 4.1 does.
 
-    Clients do not expect errors of coordinators from a Produce, so these become one that makes
-    them try again without asking for metadata. Kafka does this (4.1).
+    Clients do not expect coordinator errors in a Produce response, so these become an error that
+    makes them retry without a metadata request.
     """
-    if answer in _RETRIED_BY_OLD_CLIENTS:
+    if error in _RETRIED_BY_OLD_CLIENTS:
         return ErrorCode.NOT_ENOUGH_REPLICAS
-    if answer is ErrorCode.CONCURRENT_TRANSACTIONS and question.is_verify_only:
+    if error is ErrorCode.CONCURRENT_TRANSACTIONS and request.is_verify_only:
         return ErrorCode.NOT_ENOUGH_REPLICAS
-    return _known_to_producers(answer, question)
+    return _known_to_producers(error, request)
 
 
-def _known_to_producers(answer: ErrorCode, question: VerificationRequest) -> ErrorCode:
-    if answer is ErrorCode.PRODUCER_FENCED:
+def _known_to_producers(error: ErrorCode, request: VerificationRequest) -> ErrorCode:
+    if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    if answer is ErrorCode.TRANSACTION_ABORTABLE and question is VerificationRequest.VERIFY:
+    if error is ErrorCode.TRANSACTION_ABORTABLE and request is VerificationRequest.VERIFY:
         return ErrorCode.INVALID_TXN_STATE
-    return answer
+    return error
 
 
 def refuse_late(client_version: int, *, has_open_transaction: bool) -> ErrorCode | None:
-    """Whether a leader may write a marker, if a transaction of the marker's own epoch is open.
+    """Return the error for a late marker, if a transaction of the marker's epoch is open.
 
-    In version 2 a marker has the epoch after that of the batches it ends. So what is open in its
-    own epoch is the next transaction, and the marker a late copy, which would end it too early.
-    Kafka 4.1 lets it; its successor sends the version along (KIP-1228), as coordinators do here.
-    Without an open transaction a copy is written again, and ends nothing.
+    With transaction version 2 a marker has the epoch after that of its batches. A transaction that
+    is open in the marker's own epoch is therefore the next one, and the marker is a late copy that
+    would end it too early. Kafka 4.1 accepts it; later versions send the transaction version along
+    (KIP-1228), as coordinators do here. Without an open transaction the marker is appended again
+    and ends nothing.
     """
     is_late = client_version >= _EPOCH_BUMPS and has_open_transaction
     return ErrorCode.INVALID_PRODUCER_EPOCH if is_late else None
 
 
 class VerificationGuard:
-    """The right to write the first batch, if it is still the one that the guard knows.
+    """Permission to append the first batch of a transaction, while it is current.
 
-    No two are equal, also of guards that follow each other: a broker that has led before, and leads
-    again, may still be owed an answer from then.
+    Guards compare by identity: a broker that led the partition before and leads it again may still
+    receive an error from the earlier term.
     """
 
     __slots__ = ()
 
 
 @dataclass(slots=True)
-class _Asked:
-    ticket: VerificationGuard
+class _PendingVerification:
+    guard: VerificationGuard
     epoch: int
     lowest_sequence: int
-    question: VerificationRequest
-    asked_ms: int
+    request: VerificationRequest
+    started_ms: int
 
 
 class TransactionVerification:
-    """The open questions of one partition, by producer. Ask only while no transaction is open."""
+    """Pending verifications of one partition, by producer id.
 
-    __slots__ = ("_asked",)
+    Use only while the producer has no open transaction in the log.
+    """
+
+    __slots__ = ("_pending",)
 
     def __init__(self) -> None:
-        self._asked: dict[int, _Asked] = {}
+        self._pending: dict[int, _PendingVerification] = {}
 
     def __len__(self) -> int:
-        return len(self._asked)
+        return len(self._pending)
 
     def ask(
         self,
@@ -139,63 +144,63 @@ class TransactionVerification:
         *,
         epoch: int,
         sequence: int,
-        question: VerificationRequest,
+        request: VerificationRequest,
         now_ms: int,
     ) -> VerificationGuard:
-        """The ticket for a batch whose transaction is not open here yet."""
-        asked = self._asked.get(producer_id)
-        if asked is None:
-            asked = _Asked(VerificationGuard(), epoch, sequence, question, now_ms)
-            self._asked[producer_id] = asked
-        elif epoch > asked.epoch:
-            asked.epoch, asked.lowest_sequence = epoch, sequence
-        elif epoch == asked.epoch:
-            asked.lowest_sequence = min(asked.lowest_sequence, sequence)
-        return asked.ticket
+        """Return the guard for a batch whose transaction is not open here yet."""
+        pending = self._pending.get(producer_id)
+        if pending is None:
+            pending = _PendingVerification(VerificationGuard(), epoch, sequence, request, now_ms)
+            self._pending[producer_id] = pending
+        elif epoch > pending.epoch:
+            pending.epoch, pending.lowest_sequence = epoch, sequence
+        elif epoch == pending.epoch:
+            pending.lowest_sequence = min(pending.lowest_sequence, sequence)
+        return pending.guard
 
     def check(
         self,
         producer_id: int,
-        ticket: VerificationGuard | None,
+        guard: VerificationGuard | None,
         *,
         sequence: int,
         knows_producer: bool,
     ) -> None:
-        """Refuse a batch that would open a transaction, right before it is written.
+        """Reject a batch that would open an unverified transaction, right before the append.
 
-        `knows_producer` says whether the log remembers anything of it. A coordinator's batch has
-        no sequence that could be wrong (IDP-9).
+        `knows_producer`: whether the log has state of the producer. Batches of coordinators have no
+        sequence to check (IDP-9).
         """
-        asked = self._asked.get(producer_id)
-        if asked is None or asked.ticket is not ticket:
+        pending = self._pending.get(producer_id)
+        if pending is None or pending.guard is not guard:
             raise TransactionStateRefused(
-                f"producer {producer_id} may not open a transaction that is not verified"
+                f"producer {producer_id} has no verified transaction in this partition"
             )
         if sequence == NO_SEQUENCE:
             return
-        must_be_first = asked.question is VerificationRequest.ADD and not knows_producer
-        if sequence > asked.lowest_sequence or (must_be_first and sequence != 0):
-            expected = 0 if must_be_first else asked.lowest_sequence
+        must_be_first = pending.request is VerificationRequest.ADD and not knows_producer
+        if sequence > pending.lowest_sequence or (must_be_first and sequence != 0):
+            expected = 0 if must_be_first else pending.lowest_sequence
             raise SequenceRefused(
-                f"producer {producer_id} sent sequence {sequence} to open a transaction, "
-                f"where {expected} comes next"
+                f"producer {producer_id} sent sequence {sequence} as the first of a transaction, "
+                f"expected {expected}"
             )
 
-    def is_current(self, producer_id: int, ticket: VerificationGuard) -> bool:
-        """Whether no marker has been written since the ticket was taken."""
-        asked = self._asked.get(producer_id)
-        return asked is not None and asked.ticket is ticket
+    def is_current(self, producer_id: int, guard: VerificationGuard) -> bool:
+        """Return whether the guard is current: no batch or marker was appended since."""
+        pending = self._pending.get(producer_id)
+        return pending is not None and pending.guard is guard
 
     def forget(self, producer_id: int) -> None:
-        """A batch of the producer was written, or a marker: no ticket is good any more."""
-        self._asked.pop(producer_id, None)
+        """Invalidate the guard after a batch or marker of the producer was appended."""
+        self._pending.pop(producer_id, None)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget questions that led to nothing, as long ago as producers are forgotten."""
+        """Drop verifications older than `producer.id.expiration.ms`."""
         old = [
             producer_id
-            for producer_id, asked in self._asked.items()
-            if now_ms - asked.asked_ms >= expiration_ms
+            for producer_id, pending in self._pending.items()
+            if now_ms - pending.started_ms >= expiration_ms
         ]
         for producer_id in old:
-            del self._asked[producer_id]
+            del self._pending[producer_id]

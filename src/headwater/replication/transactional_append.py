@@ -1,12 +1,12 @@
-"""Batches and markers of transactions on their way into a leader's log (KIP-890, TX-13).
+"""Append batches and markers of transactions to a leader's log (KIP-890, TX-13).
 
-`transaction_verification` has the rules; here they meet a partition and its log. A batch whose
-transaction is already open in the partition needs nothing. Any other one needs a ticket, which is
-taken out before its coordinator is asked and held against the guard right before the append.
+Applies the rules of `transaction_verification` to a partition and its log. A batch whose
+transaction is already open in the log needs no verification. Any other needs a guard, created
+before the coordinator is asked and checked right before the append.
 
-What a reader would get wrong: whoever writes a batch or a marker of a producer says so by
-`written`, also where nobody has asked. A ticket that outlives the marker of its transaction would
-let a late batch open one that never ends.
+Invariant: every append of a batch or marker of a producer calls `written`, even without a pending
+verification. A guard that outlived the marker of its transaction would let a late batch open a
+transaction that never ends.
 """
 
 from typing import Final
@@ -22,11 +22,11 @@ from headwater.replication.transaction_verification import (
 from headwater.storage.log.unified_log import UnifiedLog
 
 UNGUARDED: Final = VerificationGuard()
-"""For whoever has been told not to ask (transaction.partition.verification.enable)."""
+"""Skips the check (`transaction.partition.verification.enable=false`)."""
 
 
 def needs_verification(log: UnifiedLog, header: BatchHeader) -> bool:
-    """Whether a batch would open a transaction here. A repeat opens nothing, and is answered."""
+    """Return whether a batch would open a transaction. A duplicate opens none."""
     producers = log.producers
     return (
         not producers.has_open_transaction(header.producer_id, header.producer_epoch)
@@ -35,7 +35,7 @@ def needs_verification(log: UnifiedLog, header: BatchHeader) -> bool:
 
 
 def begin_verification(
-    hosted: Partition,
+    partition: Partition,
     producer_id: int,
     *,
     epoch: int,
@@ -43,50 +43,54 @@ def begin_verification(
     question: VerificationRequest,
     now_ms: int,
 ) -> VerificationGuard:
-    """For a batch that would open a transaction, before its coordinator is asked."""
-    if hosted.guard is None:
-        hosted.guard = TransactionVerification()
-    return hosted.guard.ask(
-        producer_id, epoch=epoch, sequence=sequence, question=question, now_ms=now_ms
+    """Create the guard for a batch that would open a transaction."""
+    if partition.guard is None:
+        partition.guard = TransactionVerification()
+    return partition.guard.ask(
+        producer_id, epoch=epoch, sequence=sequence, request=question, now_ms=now_ms
     )
 
 
-def is_current(hosted: Partition, producer_id: int, ticket: VerificationGuard) -> bool:
-    """Whether a ticket is still good: no marker of the producer was written since it was taken."""
-    return hosted.guard is not None and hosted.guard.is_current(producer_id, ticket)
+def is_current(partition: Partition, producer_id: int, guard: VerificationGuard) -> bool:
+    """Return whether a guard is current: no marker of the producer was appended since."""
+    return partition.guard is not None and partition.guard.is_current(producer_id, guard)
 
 
 def check_verification(
-    hosted: Partition,
+    partition: Partition,
     log: UnifiedLog,
-    ticket: VerificationGuard | None,
+    guard: VerificationGuard | None,
     *,
     producer_id: int,
     epoch: int,
     sequence: int,
 ) -> None:
-    """Right before the append. `TransactionStateRefused` or `SequenceRefused` if it may not be."""
+    """Check the guard right before the append.
+
+    Raises `TransactionStateRefused` or `SequenceRefused`.
+    """
     producers = log.producers
-    if ticket is UNGUARDED or producers.has_open_transaction(producer_id, epoch):
+    if guard is UNGUARDED or producers.has_open_transaction(producer_id, epoch):
         return
-    guard = hosted.guard or TransactionVerification()
-    guard.check(
+    verification = partition.guard or TransactionVerification()
+    verification.check(
         producer_id,
-        ticket,
+        guard,
         sequence=sequence,
         knows_producer=producers.knows(producer_id),
     )
 
 
-def verification_failed(hosted: Partition, producer_id: int, code: ErrorCode) -> None:
-    """The coordinator has said no. A ticket for a producer that it does not know is of no use, and
-    whoever makes producers up must not fill the guard with them.
+def verification_failed(partition: Partition, producer_id: int, code: ErrorCode) -> None:
+    """The coordinator rejected the transaction: drop the guard of an unknown producer id.
+
+    Otherwise a client could fill the memory with invented producer ids.
     """
     if code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
-        written(hosted, producer_id)
+        written(partition, producer_id)
 
 
-def written(hosted: Partition, producer_id: int) -> None:
-    """A batch or a marker of the producer was appended."""
-    if hosted.guard is not None:
-        hosted.guard.forget(producer_id)
+def written(partition: Partition, producer_id: int) -> None:
+    """A batch or marker of the producer was appended: its guard is void."""
+    if partition.guard is not None:
+        partition.guard.forget(producer_id)

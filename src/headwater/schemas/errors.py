@@ -4,7 +4,7 @@ from headwater.common.exceptions import HeadwaterError
 
 
 class InvalidSchema(HeadwaterError):
-    """The text is not a schema, or one that is too large to compare."""
+    """The text is not a valid schema, or the schema is too large to compare."""
 
 
 def invalid_schema_of_type(schema_type: str, details: str) -> InvalidSchema:
@@ -12,4 +12,4 @@ def invalid_schema_of_type(schema_type: str, details: str) -> InvalidSchema:
 
 
 class UnsupportedSchema(HeadwaterError):
-    """A schema is none, has no type in Spark, or is not one of the rows that are to be written."""
+    """Spark cannot read or write rows with this schema."""

@@ -1,93 +1,81 @@
-"""A Spark session that is set up for pipelines: Java found, settings tuned, `headwater` registered.
+"""Start Spark sessions that are set up for topics: Java found, settings tuned, formats registered.
 
     spark = headwater.spark.session("local[2]")
 
-What a reader would get wrong: settings are given to Spark before its JVM starts, so a session that
-is there already keeps its own, and only learns the data source. What the caller sets wins over what
-is tuned here.
+The master decides who starts Java and where tasks run:
 
-Most of the wait for a first batch is Python importing pyspark from a zip file in every worker. With
-a `local` master the workers are therefore started by a script that leaves the zip out of their
-path, since the same package is installed beside it. Java's part of the wait is a third less where
-somebody has prepared for it (`headwater.spark.class_archive`).
+- `local[N]`: this process starts a JVM, which also runs the tasks.
+- `spark://`, `yarn`, `k8s://`: this process starts a JVM as the driver; executors run the tasks.
+- `sc://`: a Spark Connect server has both.
+- none, in a program that `spark-submit` started: the JVM is there, with its own settings.
+
+Note: settings reach Spark before its JVM starts. A session that exists already keeps its own, and
+only learns the formats. The caller's settings win over the tuned ones.
 """
 
-import atexit
+import importlib.util
+import logging
 import os
-import shutil
-import sys
-import tempfile
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headwater.process.java import Java, find_java
+from headwater.spark import python_daemon
 from headwater.spark.class_archive import reading_option
 from headwater.spark.exceptions import InvalidOption
+from headwater.spark.installation import check_spark_version, is_in_zip_file, kernel_warning
+from headwater.spark.java_process import (
+    JAVA_OPTIONS,
+    LOG_LEVEL,
+    has_java_process,
+    logging_option,
+    start_java,
+)
+from headwater.spark.worker_python import choose_worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
+
+CONNECT: Final = "sc://"
+_LOCAL: Final = "local"
+_MASTERS: Final = (_LOCAL, "spark://", "k8s://", "yarn", CONNECT)
 
 _STATE: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _CHECKPOINTS: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
-
-_TUNED: Final = {
+# A session can change these while it runs, and so can a client of Spark Connect.
+_TUNED_SESSION: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.stateStore.providerClass": _STATE,
-    # Many small columns batches cost the sink more than few large ones.
+    # Few large Arrow batches cost the sink less than many small ones.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-    # A task that runs twice at once is only fenced off, and has worked for nothing.
+    "spark.sql.streaming.metricsEnabled": "true",
+}
+_TUNED: Final = {
+    **_TUNED_SESSION,
+    # The sink fences the second of two attempts that run at once: its work is lost.
     "spark.speculation": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.streaming.metricsEnabled": "true",
+    # Between an executor's JVM and its Python workers, on the same machine.
+    "spark.python.unix.domain.socket.enabled": "true",
 }
 COLLECTOR: Final = "-XX:+UseParallelGC"
-"""Rows are short-lived: collecting them in parallel costs the JVM a quarter less per row than its
+"""Rows are short-lived: the parallel collector costs the JVM a quarter less per row than the
 default, which is made for short pauses."""
 
-_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _TUNED_LOCALLY: Final = {
-    # Without Hadoop's native library each checkpoint file costs a child process or two. Its raw
-    # file system would cost none, but state stores cannot be written with it.
+    # Without Hadoop's native library each checkpoint file costs a child process or two. Hadoop's
+    # raw file system would cost none, but state stores cannot be written with it.
     "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
-    "spark.python.unix.domain.socket.enabled": "true",
-    _JAVA_OPTIONS: COLLECTOR,
+    JAVA_OPTIONS: COLLECTOR,
 }
-
-LOG_LEVEL: Final = "spark.log.level"
-_LOGS: Final = """rootLogger.level = {level}
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{{yy/MM/dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
-# Spark takes the level of this one for that of all, and says so if it is another.
-logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
-logger.gateway.level = {level}
-"""
-
-_MASTERS: Final = ("local", "spark://", "k8s://", "yarn")
-
-_WORKER: Final = """#!/bin/sh
-# Leaves pyspark's zip file out of the path: it holds no bytecode, and takes a second to import.
-rest=
-IFS=:
-for part in $PYTHONPATH; do
-    case $part in
-        */pyspark.zip|*/py4j-*-src.zip) ;;
-        *) rest=$rest${{rest:+:}}$part ;;
-    esac
-done
-unset IFS
-PYTHONPATH=$rest
-export PYTHONPATH
-exec {python} "$@"
-"""
+_DAEMON: Final = "spark.python.daemon.module"
 
 
 def session(
@@ -95,21 +83,27 @@ def session(
     conf: Mapping[str, str] | None = None,
     *,
     app_name: str = "headwater",
+    log_file: Path | None = None,
 ) -> "SparkSession":
-    """A session on `master` (the environment's, or all cores of this machine, if not given)."""
+    """Start a session on `master`, or return the active one.
+
+    Without a master it is the one of `spark-submit` or `spark.master`, else all cores of this
+    machine. `log_file` takes the log of Spark and of its Python workers on this machine, which
+    otherwise goes to standard error.
+    """
+    check_spark_version()
     from pyspark.sql import SparkSession
 
-    there = SparkSession.getActiveSession()
-    if there is None:
-        java = find_java(os.environ)
-        os.environ["JAVA_HOME"] = str(java.home)
-        there = _build(java, master, dict(conf or {}), app_name)
-    register(there)
-    return there
+    found = SparkSession.getActiveSession()
+    if found is None:
+        found = _start(master, dict(conf or {}), app_name, log_file)
+    register(found)
+    return found
 
 
 def register(spark: "SparkSession") -> None:
-    """Make `format("headwater")`, and that of connectors, known to a session."""
+    """Make `format("headwater")` and the formats of connectors known to a session."""
+    check_spark_version()
     from headwater.spark.data_source import HeadwaterSource
 
     spark.dataSource.register(HeadwaterSource)
@@ -119,81 +113,109 @@ def register(spark: "SparkSession") -> None:
 
 
 def tuned(master: str, cores: int) -> dict[str, str]:
-    """The settings that serve pipelines best, for a kind of master."""
+    """The settings for pipelines on a kind of master."""
     settings = dict(_TUNED)
-    if not master.startswith("local"):
-        return settings
-    settings |= _TUNED_LOCALLY
-    settings["spark.sql.shuffle.partitions"] = str(cores)
+    if not is_in_zip_file():
+        # Executors find a module of a zip file only after their daemon has started.
+        settings[_DAEMON] = python_daemon.MODULE
+    if is_local(master):
+        settings |= _TUNED_LOCALLY
+        settings["spark.sql.shuffle.partitions"] = str(cores)
     return settings
 
 
+def is_local(master: str) -> bool:
+    """Whether tasks run in the driver's JVM."""
+    return master.startswith(_LOCAL) and not master.startswith("local-cluster")
+
+
 def check_master(master: str) -> None:
-    """Refuse what is none, before Java is started and ends with a page of exceptions."""
+    """Refuse an unknown kind of master before Java reports it with a page of exceptions."""
     if not master.startswith(_MASTERS):
-        known = "local[2], spark://..., k8s://... or yarn"
-        raise InvalidOption(f"{master} is no master; one is {known}")
+        known = "local[2], spark://..., k8s://..., yarn or sc://..."
+        raise InvalidOption(f"unknown master {master}; a master is {known}")
 
 
 def local_master(cores: int) -> str:
-    """All cores of this machine, and four attempts at a task, of which plain `local` has one."""
+    """All cores, and four attempts at a task; a plain `local` makes one attempt only."""
     return f"local[{cores},4]"
 
 
-def _build(java: Java, master: str | None, conf: dict[str, str], app_name: str) -> "SparkSession":
+def _start(
+    master: str | None, conf: dict[str, str], app_name: str, log_file: Path | None
+) -> "SparkSession":
+    if warning := kernel_warning():
+        _log.warning("%s", warning)
+    remote = os.environ.get("SPARK_REMOTE")
+    if master is None and remote is not None:
+        master = remote
+    if master is not None:
+        check_master(master)
+        if master.startswith(CONNECT):
+            return _connect(master, conf, app_name)
+    if has_java_process(os.environ):
+        return _in_submitted_program(master, conf, app_name)
+    java = find_java(os.environ)
+    os.environ["JAVA_HOME"] = str(java.home)
+    return _launch(java, master, conf, app_name, log_file)
+
+
+def _connect(url: str, conf: dict[str, str], app_name: str) -> "SparkSession":
+    """A session of a Spark Connect server, which has its own Java, settings and workers."""
+    from pyspark.sql import SparkSession
+
+    if importlib.util.find_spec("grpc") is None:
+        raise InvalidOption(
+            f"the master {url} needs Spark Connect's client: pip install 'pyspark[connect]'"
+        )
+    conf.pop(LOG_LEVEL, None)
+    builder = SparkSession.builder.remote(url).appName(app_name)
+    for name, value in {**_TUNED_SESSION, **conf}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _in_submitted_program(
+    master: str | None, conf: dict[str, str], app_name: str
+) -> "SparkSession":
+    """A session in a program of `spark-submit`, whose options win over the tuned settings."""
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+    submitted = dict(SparkConf().getAll())
+    cores = len(os.sched_getaffinity(0))
+    chosen = master or submitted.get("spark.master") or local_master(cores)
+    check_master(chosen)
+    choose_worker_python({**submitted, **conf}, is_local=is_local(chosen))
+    settings = {**tuned(chosen, cores), **submitted, **conf}
+    # The JVM runs, so options for its start come too late.
+    settings.pop(JAVA_OPTIONS, None)
+    settings.setdefault("spark.app.name", app_name)
+    builder = SparkSession.builder.master(chosen)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _launch(
+    java: Java, master: str | None, conf: dict[str, str], app_name: str, log_file: Path | None
+) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     cores = len(os.sched_getaffinity(0))
     chosen = master or conf.pop("spark.master", None) or local_master(cores)
     check_master(chosen)
     settings = tuned(chosen, cores)
-    if chosen.startswith("local") and (option := reading_option(java, os.environ)):
-        settings[_JAVA_OPTIONS] += f" {option}"
-    if chosen.startswith("local") and (option := logging_option(conf, os.environ)):
-        settings[_JAVA_OPTIONS] += f" {option}"
+    options = [settings.get(JAVA_OPTIONS), reading_option(java, os.environ)]
+    if option := logging_option(conf, os.environ):
+        options.append(option)
         del conf[LOG_LEVEL]
+    settings[JAVA_OPTIONS] = " ".join(each for each in options if each)
     settings |= conf
-    if chosen.startswith("local") and "spark.pyspark.python" not in settings:
-        # Spark's JVM reads the environment, and not the settings, when Python has started it: one
-        # for tasks, and the other for the process that looks which formats are installed.
-        script = str(worker_script())
-        os.environ.setdefault("PYSPARK_PYTHON", script)
-        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", script)
-    builder = SparkSession.builder.master(chosen).appName(app_name)
+    settings |= choose_worker_python(settings, is_local=is_local(chosen))
+    settings |= {"spark.master": chosen, "spark.app.name": app_name}
+    start_java(settings, log_file)
+    builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
-
-
-def logging_option(conf: Mapping[str, str], environment: Mapping[str, str]) -> str | None:
-    """What has Java log from a level on, if there is one, and nobody has said how to log.
-
-    Told to Spark in the usual way, a level holds only after a page of warnings.
-    """
-    level = conf.get(LOG_LEVEL)
-    if level is None or _JAVA_OPTIONS in conf or _has_log_settings(environment):
-        return None
-    file = _folder() / "log4j2.properties"
-    file.write_text(_LOGS.format(level=level.lower()))
-    return f"-Dlog4j2.configurationFile=file:{file}"
-
-
-def _has_log_settings(environment: Mapping[str, str]) -> bool:
-    """Whether somebody has said what Spark is to log."""
-    folders = [environment.get("SPARK_CONF_DIR"), environment.get("SPARK_HOME", "") + "/conf"]
-    return any((Path(each) / "log4j2.properties").exists() for each in folders if each)
-
-
-def _folder() -> Path:
-    """One that is gone when this process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="headwater-spark-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
-def worker_script() -> Path:
-    """A Python for workers that leaves the zip file out; gone when this process ends."""
-    script = _folder() / "python"
-    script.write_text(_WORKER.format(python=sys.executable))
-    script.chmod(0o700)
-    return script

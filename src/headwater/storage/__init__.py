@@ -1,5 +1,5 @@
-"""The logs of one broker: segments, indexes, producer state, recovery, retention, cleaning.
+"""Logs of one broker: segments, indexes, producer state, recovery, retention, compaction.
 
-Start with `log.unified_log` (one partition) and `log_manager.log_manager` (all partitions).
-All I/O goes through the ports in `io`, so that the simulator can replace the disk.
+Start with `log.unified_log` (one partition) and `log_manager.log_manager` (all partitions). All I/O
+goes through the ports in `io`, so that the simulator can replace the disk.
 """

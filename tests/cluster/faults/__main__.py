@@ -1,9 +1,9 @@
-"""Hurt a real cluster for some minutes, and hold it to its promises.
+"""Inject faults into a real cluster for some minutes, and check its guarantees.
 
     python -m tests.cluster.faults --minutes 10
     python -m tests.cluster.faults --minutes 10 --seed 7    the same faults again
 
-What went wrong is told at the end, and the brokers' folders and logs are kept then.
+Violations are printed at the end; the brokers' folders and logs are kept then.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""A producer of transactions that writes down what it was told of each.
+"""A transactional producer that records the outcome of each transaction.
 
-What a reader would get wrong: a transaction may end without a word, when its producer has to be
-given up between the question and the answer. Then it is whole or absent, and nobody knows which.
+Note: the outcome may be unknown, if the producer is closed before its EndTxn is answered. Such a
+transaction must be complete or absent.
 """
 
 import time
@@ -21,7 +21,7 @@ _ASK_S: Final = 10.0
 
 
 class Bookkeeper(Witness):
-    """Transactions over all partitions of a topic, every fourth of them aborted by its own will."""
+    """Transactions over all partitions of a topic, every fourth of them aborted on purpose."""
 
     def __init__(self, target: Target, name: str) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Bookkeeper(Witness):
             try:
                 self.fates[number] = self._one(producer, number)
             except KafkaException:
-                # It is fenced or broken for good. Its successor ends what it has left open.
+                # It is fenced or has a fatal error. Its successor aborts what it has left open.
                 self.fates.setdefault(number, Fate.UNKNOWN)
                 self.given_up += 1
                 producer = self._new_producer()
@@ -82,7 +82,7 @@ class Bookkeeper(Witness):
         return Fate.ABORTED
 
     def _persist(self, ask: Callable[[], object]) -> None:
-        """Ask until there is an answer; the same question may be asked again."""
+        """Retry until there is a response; the request is idempotent."""
         while True:
             try:
                 ask()
@@ -108,7 +108,7 @@ def _wants_abort(error: Exception) -> bool:
 def committed_records(
     target: Target, committed: Collection[int], patience_s: float
 ) -> Counter[int]:
-    """How many records of each transaction a reader gets, once it has all of those it waits for."""
+    """Count the records of each transaction that a consumer gets, once it has all expected ones."""
     consumer = Consumer(
         {
             "bootstrap.servers": target.servers,
@@ -123,7 +123,7 @@ def committed_records(
     found: Counter[int] = Counter()
     at_end: set[int | None] = set()
     until = time.monotonic() + patience_s
-    # A commit is told before its markers are written, so the end may come too early.
+    # A commit is answered before its markers are written, so the end offset may be too low.
     while time.monotonic() < until and (
         len(at_end) < target.partitions or any(found[number] < RECORDS_EACH for number in committed)
     ):

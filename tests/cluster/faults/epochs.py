@@ -1,4 +1,4 @@
-"""Under which epochs of its producer a value lies in a log."""
+"""Producer epochs under which a value is in a log."""
 
 from collections import Counter, defaultdict
 
@@ -7,7 +7,7 @@ from headwater.records.record_reader import read_records
 
 
 def sent_again(content: bytes) -> set[bytes]:
-    """Values that a producer has written in two epochs or more, and in none of them twice."""
+    """Return values that are in the log under two or more producer epochs, once in each."""
     found: dict[bytes, Counter[tuple[int, int]]] = defaultdict(Counter)
     view, position = memoryview(content), 0
     while position + HEADER_BYTES <= len(view):

@@ -1,7 +1,7 @@
-"""Which faults come in which order, from one integer.
+"""Sequence of faults, derived from one integer.
 
-What a reader would get wrong: a seed gives the same faults in the same order and of the same
-length, and not the same run. What brokers and clients do in between is theirs.
+Note: a seed gives the same faults in the same order and of the same length, but not the same run:
+brokers and clients are not deterministic.
 """
 
 import random
@@ -35,18 +35,18 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One thing that goes wrong, and for how long."""
+    """One fault, and how long it lasts."""
 
     kind: Kind
-    # Whose process is hurt; one after the other if it is restarted.
+    # Affected brokers; one after the other if they are restarted.
     victims: tuple[int, ...] = ()
     links: tuple[Ends, ...] = ()
     cut: Cut = Cut.HOLD
-    # Whether what was held is lost in the end, as after a router's restart.
+    # Whether held bytes are lost in the end, as after a router's restart.
     drops: bool = False
-    # How many bytes of a file there is still room for.
+    # How many bytes a file may still grow.
     room_bytes: int = 0
-    # A short while passes before it begins, beside another one.
+    # Delay before it begins, beside another one.
     delay_s: float = 0.0
     lasting_s: float
 
@@ -64,14 +64,14 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Faults that overlap, and how long all is well after them."""
+    """Faults that overlap, and the recovery time after them."""
 
     faults: tuple[Fault, ...]
     calm_s: float
 
 
 def rounds(seed: int) -> Iterator[Round]:
-    """Without end. Every kind comes once before any comes twice."""
+    """Yield rounds without end. Every kind occurs once before any occurs twice."""
     rng = random.Random(seed)
     kinds: list[Kind] = []
     while True:
@@ -80,7 +80,7 @@ def rounds(seed: int) -> Iterator[Round]:
             rng.shuffle(kinds)
         faults = [_fault(rng, kinds.pop(), BROKERS)]
         if rng.random() < 0.4:
-            # Another one of another place, so that they do not get into each other's way.
+            # A second fault in another place, so that they do not interfere.
             others = [each for each in BROKERS if each not in faults[0].victims]
             beside = rng.choice([each for each in Kind if each not in _alike(faults[0])])
             if others or beside is Kind.CUT:
@@ -104,7 +104,7 @@ def _fault(
         case Kind.ZOOKEEPER_KILLED | Kind.ZOOKEEPER_RESTART:
             return Fault(kind=kind, lasting_s=lasting_s, delay_s=delay_s)
         case Kind.RESTART:
-            # As often as not a rolling one of all that are left.
+            # In half of the cases a rolling restart of all brokers.
             count = rng.choice((1, len(candidates)))
             lasting_s = rng.choice((0.0, 1.0))
         case Kind.KILL:
@@ -127,16 +127,16 @@ def _cut(rng: random.Random, lasting_s: float, delay_s: float) -> Fault:
     to_zookeeper = [Ends(one, None)]
     links = rng.choice(
         (
-            # A broker that is alone, with or without a session, and one that has no session.
+            # An isolated broker, with or without a session, and one without a session.
             among_brokers + to_zookeeper,
             among_brokers,
             to_zookeeper,
-            # It is heard, or hears, but not both.
+            # It sends or receives, but not both.
             among_brokers[: len(others)],
             among_brokers[len(others) :],
             # One pair.
             [Ends(one, others[0]), Ends(others[0], one)],
-            # Everybody is alone.
+            # All brokers are isolated.
             [Ends(a, b) for a in BROKERS for b in BROKERS if a != b],
         )
     )

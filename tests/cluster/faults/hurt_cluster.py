@@ -1,7 +1,7 @@
-"""Three brokers and a ZooKeeper as processes, behind links that can be cut, and how they are hurt.
+"""Three brokers and a ZooKeeper as processes, behind links that can be cut.
 
-What a reader would get wrong: clients reach brokers directly. So a broker that has lost all others
-is still found by its clients, which is when a leader of yesterday could do harm.
+Note: clients reach brokers directly. So an isolated broker is still reachable for clients, which is
+when a stale leader could do harm.
 """
 
 import os
@@ -33,10 +33,10 @@ _SETTINGS: Final[dict[str, Value]] = {
     "offsets.topic.replication.factor": 3,
     "transaction.state.log.num.partitions": 3,
     "zookeeper.session.timeout.ms": SESSION_MS,
-    # A start may wait for longer than a session, until ZooKeeper is back.
+    # A start may wait for longer than a session timeout, until ZooKeeper is back.
     "zookeeper.connection.timeout.ms": 60_000,
     "replica.lag.time.max.ms": LAG_MS,
-    # Many segments, so that faults fall on rolls too.
+    # Many segments, so that faults also hit segment rolls.
     "log.segment.bytes": 1_048_576,
     "log.retention.ms": -1,
     "controlled.shutdown.max.retries": 3,
@@ -48,7 +48,7 @@ _LOOK_S: Final = 0.05
 
 
 class HurtCluster:
-    """Entered, it runs. Every fault is over, and every process up again, when `hurt` returns."""
+    """Runs as a context manager. When `hurt` returns, all faults are over and all processes up."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -56,7 +56,7 @@ class HurtCluster:
         self.zookeeper = EmbeddedZooKeeper(patience_s=PATIENCE_S)
         self.brokers: list[EmbeddedBroker] = []
         self.restarts = 0
-        # How long something is broken is the point here; with the cluster's end it ends too.
+        # Fault durations are the point here; the end of the cluster ends them too.
         self._is_over = threading.Event()
 
     @property
@@ -89,16 +89,16 @@ class HurtCluster:
         self._links.__exit__(kind, error, traceback)
 
     def hurt(self, faults: Sequence[Fault]) -> None:
-        """Do them side by side, and return when the last one is over."""
+        """Inject faults concurrently, and return when the last one is over."""
         with ThreadPoolExecutor(len(faults)) as together:
             list(together.map(self._hurt, faults))
 
     def rest(self, seconds: float) -> None:
-        """Let clients and brokers be for a while."""
+        """Leave clients and brokers undisturbed for a while."""
         self._is_over.wait(seconds)
 
     def stop(self) -> None:
-        """In good order, one after the other."""
+        """Stop all brokers cleanly, one after the other."""
         for broker in self.brokers:
             broker.stop()
 
@@ -152,7 +152,7 @@ class HurtCluster:
             self._start(self.brokers[each])
 
     def _fill_disk(self, fault: Fault) -> None:
-        """No file of this broker grows past a limit; a write that does is cut off there."""
+        """Limit the size of this broker's files; writes beyond it fail."""
         broker = self.brokers[fault.victims[0]]
         sizes = [each.stat().st_size for each in _logs_in(self.data_of(fault.victims[0]))]
         limit = fault.room_bytes and max(sizes, default=0) // 2 + fault.room_bytes
@@ -161,7 +161,7 @@ class HurtCluster:
         self._wait(fault.lasting_s, lambda: not broker.is_running)
         if broker.is_running:
             resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (unlimited, unlimited))
-            # Whatever it makes of that, a person would start it anew.
+            # Whatever it makes of that, an operator would restart it.
             with suppress(ProcessLookupError):
                 broker.kill()
         self._start(broker)
@@ -183,7 +183,7 @@ class HurtCluster:
         self.zookeeper.start()
 
     def _start(self, broker: EmbeddedBroker) -> None:
-        """Again and again: it does not start while its ZooKeeper is away for long."""
+        """Retry: it does not start while its ZooKeeper is unavailable for long."""
         self.restarts += 1
         until = time.monotonic() + PATIENCE_S
         while True:
@@ -206,5 +206,5 @@ def _logs_in(folder: Path) -> list[Path]:
 
 
 def replica_bytes(folder: Path, partition: str) -> bytes:
-    """All batches that a broker holds of a partition, whichever way it has cut them."""
+    """Return all batches of a broker's replica, however its segments are split."""
     return b"".join(each.read_bytes() for each in sorted((folder / partition).glob("*.log")))

@@ -1,11 +1,11 @@
 """Network links that can be cut: a TCP proxy in front of each broker and of ZooKeeper.
 
-A broker advertises to its colleagues an address of ours, and finds ZooKeeper at another one. Who
-connects to a broker says so in the first request (`broker-2-fetch`), and so each direction of each
-pair of brokers is a link of its own.
+A broker advertises a proxy address to the other brokers, and reaches ZooKeeper through another one.
+A connection's first request has the client id of the connecting broker (`broker-2-fetch`), so each
+direction of each pair of brokers is a link of its own.
 
-What a reader would get wrong: a link that is held loses nothing. What was under way arrives when it
-is let go, as after a cable was out, so brokers hear late what nobody means any more.
+Note: a link that is held loses nothing. Bytes in flight arrive when it is released, as after an
+unplugged cable, so that brokers receive outdated requests.
 """
 
 import asyncio
@@ -41,14 +41,14 @@ class Cut(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Which link: from whom, and to whom. Brokers are numbers, and ZooKeeper has none."""
+    """Source and target of a link. Brokers are numbers, ZooKeeper is None."""
 
     source: int
     target: int | None
 
 
 class Link:
-    """All connections from one place to another. For the thread of the links only."""
+    """All connections from one place to another. Only for the thread of the links."""
 
     def __init__(self) -> None:
         self._cut: Cut | None = None
@@ -65,7 +65,7 @@ class Link:
             self.drop()
 
     def drop(self) -> None:
-        """End what is connected, with all that is under way."""
+        """Close all connections, with everything in flight."""
         for pair in self._open.items():
             for writer in pair:
                 writer.transport.abort()
@@ -77,7 +77,7 @@ class Link:
         writer: asyncio.StreamWriter,
         port: int,
     ) -> None:
-        """Connect to the port, and pass on bytes until one side ends."""
+        """Connect to the port, and forward bytes until one side closes."""
         if self._cut is Cut.REFUSE:
             writer.transport.abort()
             return
@@ -103,7 +103,7 @@ class Link:
 
 
 class Links:
-    """All links of a cluster, served by a thread. Ends are made as they are asked for."""
+    """All links of a cluster, served by a thread. Links are created on demand."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -128,7 +128,7 @@ class Links:
         self._loop.close()
 
     def to_broker(self, target: int, port: int) -> int:
-        """The port at which its colleagues find the broker that listens on `port`."""
+        """Return the port at which other brokers reach the broker that listens on `port`."""
 
         async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             first = await _first_request(reader)
@@ -142,7 +142,7 @@ class Links:
         return self._run(self._serve(carry))
 
     def to_zookeeper(self, source: int, port: int) -> int:
-        """The port at which one broker finds the ZooKeeper that listens on `port`."""
+        """Return the port at which one broker reaches the ZooKeeper that listens on `port`."""
 
         async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await self._link(Ends(source, None)).carry(b"", reader, writer, port)
@@ -190,14 +190,14 @@ class Links:
 
 
 async def _first_request(reader: asyncio.StreamReader) -> bytes:
-    """As much of it as has the caller's name."""
+    """Read as much of it as contains the client id."""
     head = await reader.readexactly(_HEAD.size)
     *_, name_bytes = _HEAD.unpack(head)
     return head + await reader.readexactly(max(0, name_bytes))
 
 
 async def _until_lost(carried: Awaitable[None], writer: asyncio.StreamWriter) -> None:
-    # A connection may end at any time, which is no news here.
+    # A connection may end at any time, which is expected here.
     with suppress(OSError, asyncio.IncompleteReadError):
         await carried
     writer.transport.abort()

@@ -12,7 +12,7 @@ SECONDS = 60
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_cluster_keeps_its_promises_through_a_minute_of_faults(tmp_path: Path) -> None:
+def test_cluster_keeps_its_guarantees_through_a_minute_of_faults(tmp_path: Path) -> None:
     reason = absence()
     if reason is not None:
         pytest.skip(reason)

@@ -1,4 +1,4 @@
-"""The checks of the fault script notice what they are there for, and a seed replays."""
+"""The checks of the fault script detect violations, and a seed is reproducible."""
 
 from itertools import islice
 
@@ -23,7 +23,7 @@ WHOLE: Log = {0: list(enumerate(VALUES))}
 
 
 def heard() -> Heard:
-    """What clients hear of a cluster that keeps its promises."""
+    """What clients observe of a correct cluster."""
     return Heard(
         sent={0: list(VALUES)},
         acknowledged=[
@@ -40,28 +40,28 @@ def said_of(log: Log, committed: int = 4) -> str:
     return "\n".join(complaints(heard(), log, {0: committed}))
 
 
-def test_nothing_is_said_of_a_log_that_has_everything_once_and_in_order() -> None:
+def test_complete_log_in_order_has_no_violations() -> None:
     assert said_of(WHOLE) == ""
 
 
-def test_a_lost_record_is_noticed_as_acknowledged_and_as_seen() -> None:
+def test_lost_record_is_detected_as_acknowledged_and_as_consumed() -> None:
     said = said_of({0: WHOLE[0][:3]})
     assert "value=b'0:3') is lost" in said
     assert "b'0:3' was seen at 3 of partition 0, and now it is None" in said
 
 
-def test_a_record_that_took_anothers_offset_is_noticed() -> None:
+def test_record_with_the_offset_of_another_is_detected() -> None:
     other = heard()
     other.sent[0].append(b"1:0")
     log = {0: [*WHOLE[0][:3], (3, b"1:0")]}
     assert any("but there is (3, b'1:0')" in said for said in complaints(other, log, {0: 4}))
 
 
-def test_a_doubled_record_is_noticed() -> None:
+def test_duplicate_record_is_detected() -> None:
     assert "b'0:3' is 2 times in partition 0" in said_of({0: [*WHOLE[0], (4, VALUES[3])]})
 
 
-def test_records_that_changed_places_are_noticed_though_nobody_was_told_their_offsets() -> None:
+def test_reordered_records_are_detected_without_known_offsets() -> None:
     untold = Heard(sent={0: list(VALUES)}, handled=set(VALUES))
     log = {0: [(0, VALUES[0]), (1, VALUES[2]), (2, VALUES[1]), (3, VALUES[3])]}
     assert complaints(untold, log, {}) == [
@@ -69,26 +69,26 @@ def test_records_that_changed_places_are_noticed_though_nobody_was_told_their_of
     ]
 
 
-def test_a_hole_in_the_offsets_is_noticed() -> None:
+def test_gap_in_the_offsets_is_detected() -> None:
     assert "offset 3 where 2 should be" in said_of({0: [*WHOLE[0][:2], (3, VALUES[3])]})
 
 
-def test_a_commit_that_was_forgotten_is_noticed() -> None:
+def test_lost_commit_is_detected() -> None:
     assert said_of(WHOLE, committed=2) == "offset 3 of partition 0 was committed, and now it is 2"
 
 
-def test_a_record_that_the_group_never_got_is_noticed() -> None:
+def test_record_that_the_group_never_got_is_detected() -> None:
     idle = heard()
     idle.handled.clear()
     assert len(complaints(idle, WHOLE, {0: 4})) == len(VALUES)
 
 
-def test_a_seed_gives_the_same_faults_again() -> None:
+def test_seed_gives_the_same_faults_again() -> None:
     assert list(islice(rounds(5), 50)) == list(islice(rounds(5), 50))
     assert list(islice(rounds(5), 50)) != list(islice(rounds(6), 50))
 
 
-def test_every_kind_of_fault_comes_soon_and_overlapping_ones_hurt_different_brokers() -> None:
+def test_every_kind_of_fault_comes_soon_and_overlapping_ones_hit_different_brokers() -> None:
     for seed in range(50):
         first = list(islice(rounds(seed), len(Kind)))
         assert {fault.kind for each in first for fault in each.faults} == set(Kind)
@@ -97,7 +97,7 @@ def test_every_kind_of_fault_comes_soon_and_overlapping_ones_hurt_different_brok
             assert sorted(hurt) == sorted(set(hurt) & set(BROKERS))
 
 
-def test_a_record_whose_offset_nobody_told_must_be_there_all_the_same() -> None:
+def test_acknowledged_record_without_offset_must_be_in_the_log() -> None:
     inferred = heard()
     inferred.acknowledged = [Acknowledged(partition=0, offset=None, value=VALUES[3])]
     assert complaints(inferred, WHOLE, {0: 4}) == []
@@ -112,7 +112,7 @@ def test_a_record_whose_offset_nobody_told_must_be_there_all_the_same() -> None:
         (Fate.UNKNOWN, [0, 3], [1, 2, 6]),
     ],
 )
-def test_a_transaction_is_whole_or_absent_as_its_producer_was_told(
+def test_transaction_is_complete_or_absent_according_to_its_outcome(
     fate: Fate, good: list[int], bad: list[int]
 ) -> None:
     for count in good:
@@ -121,11 +121,11 @@ def test_a_transaction_is_whole_or_absent_as_its_producer_was_told(
         assert len(list(broken_transactions({7: fate}, {7: count}, whole=3))) == 1
 
 
-def test_a_transaction_that_nobody_made_is_noticed() -> None:
+def test_unknown_transaction_is_detected() -> None:
     assert len(list(broken_transactions({}, {7: 3}, whole=3))) == 1
 
 
-def test_what_librdkafka_sent_again_under_a_new_epoch_is_no_fault_of_a_broker() -> None:
+def test_librdkafkas_retries_with_a_new_epoch_are_not_violations() -> None:
     old = build_batch([Record(value=VALUES[3])], producer_id=7, producer_epoch=0, base_sequence=3)
     new = build_batch([Record(value=VALUES[3])], producer_id=7, producer_epoch=1, base_sequence=0)
     assert sent_again(old + new) == {VALUES[3]}

@@ -1,4 +1,4 @@
-"""One run: a cluster, clients that never rest, faults for some minutes, and what came of it all."""
+"""One run: a cluster, clients, faults for some minutes, and the checks."""
 
 import threading
 import time
@@ -28,23 +28,23 @@ _LOOK_S: Final = 0.2
 
 @dataclass(slots=True)
 class Outcome:
-    """What there is to say at the end."""
+    """The result of a run."""
 
     faults: Counter[str] = field(default_factory=Counter)
     acknowledged: int = 0
     seen: int = 0
     commits: int = 0
     transactions: Counter[Fate] = field(default_factory=Counter)
-    # How many records librdkafka has sent again under a new epoch.
+    # Records that librdkafka has sent again with a new epoch.
     sent_again: int = 0
     restarts: int = 0
-    # How long producers heard nothing at most, by what had happened.
+    # The longest time without a delivery report, by fault.
     stalls_s: list[tuple[float, str]] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
 
 class Trial:
-    """See the module."""
+    """Runs the cluster, the clients and the faults."""
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
         self._folder = folder
@@ -122,7 +122,7 @@ class Trial:
         self._outcome.stalls_s.append((stall_s, told))
 
     def _recover(self, cluster: HurtCluster, clients: Clients, topic: str) -> None:
-        """All is healed: everybody must get in sync again, in reasonable time."""
+        """All faults are over: all replicas must rejoin the ISR, in reasonable time."""
         until = time.monotonic() + PATIENCE_S
         wanted = {each: list(BROKERS) for each in range(PARTITIONS)}
         while (found := clients.in_sync(topic)) != wanted:

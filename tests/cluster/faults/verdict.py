@@ -1,9 +1,9 @@
-"""Whether what a cluster promised was kept: pure, over what clients heard and the final log.
+"""Check a cluster's guarantees from what clients observed and the final log. Pure.
 
-What a reader would get wrong: a record that was not acknowledged may be in the log or not. It may
-not be there twice, and not before one that the same producer sent earlier, within one epoch of its
-producer. But librdkafka takes a new epoch when a later batch is refused as out of order, and sends
-again what it has no answer for; brokers cannot know such a copy, and it is `Heard.sent_again`.
+Note: a record that was not acknowledged may be in the log or not. Within one producer epoch it must
+not be there twice, and not before a record that the same producer sent earlier. But librdkafka
+bumps its epoch when a later batch fails as out of order, and sends unanswered batches again;
+brokers cannot recognise such a copy, and it is in `Heard.sent_again`.
 """
 
 from collections import Counter
@@ -13,15 +13,16 @@ from enum import Enum
 from itertools import islice
 
 Log = Mapping[int, Sequence[tuple[int, bytes]]]
-"""What partitions hold: offsets and values, in order."""
+"""Contents of partitions: offsets and values, in order."""
 
 _MOST_COMPLAINTS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledged:
-    """`offset` is None where librdkafka took it from the next batch's answer that this one is in
-    the log too: the answer of its own had been lost."""
+    """`offset` is None if librdkafka inferred it: the record's own response was lost, but the
+    response to the next batch shows that it is in the log.
+    """
 
     partition: int
     offset: int | None
@@ -30,21 +31,21 @@ class Acknowledged:
 
 @dataclass(slots=True)
 class Heard:
-    """What clients have done and heard."""
+    """What clients have done and observed."""
 
     sent: dict[int, list[bytes]] = field(default_factory=dict)
     acknowledged: list[Acknowledged] = field(default_factory=list)
-    # What a consumer that reads along has seen: partition, offset, value.
+    # Partition, offset and value of all records that a tailing consumer has seen.
     seen: list[tuple[int, int, bytes]] = field(default_factory=list)
-    # What lies in a partition under two epochs of its producer, once in each.
+    # Values that are in a partition under two producer epochs, once in each.
     sent_again: set[tuple[int, bytes]] = field(default_factory=set)
-    # What a group has handled, and the offsets whose commit it was told of.
+    # Offsets that a group has processed, and those whose commit succeeded.
     handled: set[bytes] = field(default_factory=set)
     committed: dict[int, int] = field(default_factory=dict)
 
 
 class Fate(Enum):
-    """What a producer was told of a transaction."""
+    """Outcome of a transaction, as its producer knows it."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -54,8 +55,11 @@ class Fate(Enum):
 def broken_transactions(
     fates: Mapping[int, Fate], found: Mapping[int, int], *, whole: int
 ) -> Iterator[str]:
-    """What is wrong; `found` says how many records of each transaction a reader of committed ones
-    gets, and `whole` how many there are in one."""
+    """Return violations.
+
+    `found` has the number of records of each transaction that a read_committed consumer gets, and
+    `whole` the number in a complete one.
+    """
     allowed = {
         Fate.COMMITTED: (whole,),
         Fate.ABORTED: (0,),
@@ -68,7 +72,7 @@ def broken_transactions(
 
 
 def complaints(heard: Heard, log: Log, committed_at_last: Mapping[int, int]) -> list[str]:
-    """What is wrong; not all of it if it is much."""
+    """Return violations; not all of them if there are many."""
     return [
         *islice(_broken_offsets(log), _MOST_COMPLAINTS),
         *islice(_lost_or_moved(heard, log), _MOST_COMPLAINTS),
@@ -80,7 +84,7 @@ def complaints(heard: Heard, log: Log, committed_at_last: Mapping[int, int]) -> 
 
 
 def value_of(producer: int, number: int) -> bytes:
-    """What a producer writes as its record of this number."""
+    """Return the value of a producer's record with this number."""
     return b"%d:%d" % (producer, number)
 
 
@@ -113,7 +117,7 @@ def _doubled_or_strange(heard: Heard, log: Log) -> Iterator[str]:
             if times > 1 + ((partition, value) in heard.sent_again):
                 yield f"{value!r} is {times} times in partition {partition}"
             if value not in sent:
-                yield f"{value!r} is in partition {partition}, and nobody sent it there"
+                yield f"{value!r} is in partition {partition}, where it was not sent"
 
 
 def _out_of_order(heard: Heard, log: Log) -> Iterator[str]:

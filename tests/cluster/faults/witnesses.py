@@ -1,8 +1,9 @@
-"""Clients that go on through all faults, and remember what they were told.
+"""Clients that keep running through all faults and record what they observe.
 
-Each is a thread around a client of confluent-kafka. What a reader would get wrong: none of them
-ever gives up. A record that is neither acknowledged nor refused in the end is a complaint, and so
-is a consumer that does not reach the end.
+Each is a thread around a confluent-kafka client.
+
+Note: they never give up. A record without a delivery report in the end is a violation, and so is a
+consumer that does not reach the end.
 """
 
 import threading
@@ -23,21 +24,21 @@ from confluent_kafka import (
 from tests.cluster.faults.verdict import Acknowledged, Heard, value_of
 
 RECORDS_PER_S: Final = 300
-"""Of each producer."""
+"""Per producer."""
 
-# The key of every record, so that segments fill.
+# The key of every record, so that segments fill up.
 _WEIGHT: Final = b"k" * 300
 _UNANSWERED_MAX: Final = 3_000
 _TURN_S: Final = 0.02
 _COMMIT_EVERY_S: Final = 1.0
 
-# A broker that sleeps, or whose link is cut, is given up after a while.
+# A broker that is paused, or whose link is cut, is given up after a while.
 IMPATIENT: Final = {
     "socket.timeout.ms": 6_000,
     "reconnect.backoff.max.ms": 1_000,
     "topic.metadata.refresh.interval.ms": 5_000,
-    # librdkafka 2.16 was seen to hang for good when it had to begin anew with its bootstrap servers
-    # while it asked for the ends of leader epochs.
+    # librdkafka 2.16 was seen to hang for good when it fell back to its bootstrap servers during
+    # OffsetForLeaderEpoch.
     "metadata.recovery.strategy": "none",
     "log_level": 1,
 }
@@ -51,7 +52,7 @@ class Target:
 
 
 class Witness:
-    """A thread that lives until it is told to finish."""
+    """A thread that runs until it is told to finish."""
 
     def __init__(self) -> None:
         self._ending = threading.Event()
@@ -62,7 +63,7 @@ class Witness:
         self._thread.start()
 
     def finish(self, patience_s: float) -> None:
-        """Have it do what is left to do, and wait for it."""
+        """Finish the remaining work, and wait for the thread."""
         self._ending.set()
         self._thread.join(patience_s)
         if self._thread.is_alive():
@@ -98,7 +99,7 @@ class Writer(Witness):
                 "bootstrap.servers": target.servers,
                 "acks": "all",
                 "enable.idempotence": True,
-                # Never: it sends again until it is answered.
+                # Never: it retries until it is answered.
                 "delivery.timeout.ms": 0,
                 "request.timeout.ms": 5_000,
                 "linger.ms": 5,
@@ -117,7 +118,7 @@ class Writer(Witness):
         while not self._ending.is_set():
             due = int((time.monotonic() - began_s) * RECORDS_PER_S)
             if self._unanswered >= _UNANSWERED_MAX:
-                # What could not be sent in time is not sent at all.
+                # A record that could not be sent in time is not sent at all.
                 began_s = time.monotonic() - number / RECORDS_PER_S
             while number < due and self._unanswered < _UNANSWERED_MAX:
                 self._write(number)
@@ -158,7 +159,7 @@ class Writer(Witness):
 
 
 class Tail(Witness):
-    """A consumer that reads along, uncommitted records too, and never goes back."""
+    """A tailing consumer, read_uncommitted, that never goes back."""
 
     def __init__(self, target: Target, heard: Heard) -> None:
         super().__init__()
@@ -178,10 +179,10 @@ class Tail(Witness):
         consumer = Consumer(
             {
                 "bootstrap.servers": self._target.servers,
-                "group.id": "nobody",
+                "group.id": "unused",
                 "enable.auto.commit": False,
                 "isolation.level": "read_uncommitted",
-                # An offset that has gone is what this is all about.
+                # A lost offset is what this test is about.
                 "auto.offset.reset": "error",
                 "fetch.wait.max.ms": 100,
                 **IMPATIENT,
@@ -214,7 +215,7 @@ class Tail(Witness):
 
 
 class Member(Witness):
-    """One member of a group that commits what it has handled."""
+    """A group member that commits what it has processed."""
 
     def __init__(self, target: Target, group: str, heard: Heard, lock: threading.Lock) -> None:
         super().__init__()
@@ -268,7 +269,7 @@ class Member(Witness):
         try:
             answered = consumer.commit(offsets=offsets, asynchronous=False) or []
         except KafkaException:
-            # A rebalance, or no coordinator: the next owner handles some of it again.
+            # A rebalance, or no coordinator: the next owner processes some of it again.
             self.failed_commits += 1
             return
         self.commits += 1

@@ -1,8 +1,8 @@
-"""kio as the judge of our messages: random ones, and how kio would put them.
+"""kio as an independent reference for messages.
 
-kio is generated from Kafka's own message definitions and has a class per version. Its fields are
-in the order of the wire, like ours, so the two are paired by their places. Our own shapes are
-never asked what a version looks like: kio is.
+kio is generated from Kafka's message schemas and has a class per version. Its fields are in wire
+order, like ours, so the two are paired by position. The layout of a version always comes from kio,
+never from our own classes.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from headwater.protocol.api_key import ApiKey
 from headwater.protocol.api_table import APIS, Api
 from headwater.protocol.schema import ProtocolField, wire_fields
 
-# Requests between our own brokers, of Kafka's ZooKeeper era: kio no longer has them.
+# Requests between Headwater brokers, of Kafka's ZooKeeper era: kio no longer has them.
 UNJUDGED = {
     ApiKey.LEADER_AND_ISR,
     ApiKey.STOP_REPLICA,
@@ -35,7 +35,7 @@ UNJUDGED = {
 JUDGED: list[Api] = [api for key, api in APIS.items() if key not in UNJUDGED]
 
 _INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "timedelta_i32": 32}
-# Null to kio is a value to Kafka: the zero id, the timestamp -1.
+# kio's null is a value in Kafka: the zero id, the timestamp -1.
 _NEVER_NULL = ("uuid", "datetime_i64")
 _LATEST_MS = 4_000_000_000_000
 _OUR_TAGS = 10_000
@@ -58,9 +58,9 @@ def kio_bytes(message: object) -> bytes:
 def paired(
     shape: type, kio_class: type, version: int
 ) -> Iterator[tuple[ProtocolField, Field[object]]]:
-    """Our fields of the version beside kio's. That they are as many is part of the judgement.
+    """Pair our fields of the version with kio's; equal counts are part of the check.
 
-    Those that only our own brokers know are not Kafka's; at their default they do not travel.
+    Fields that only Headwater brokers use are not Kafka's; at their default they are not sent.
     """
     ours = [
         field
@@ -73,14 +73,14 @@ def paired(
 
 
 def _plain(name: str) -> str:
-    """kio has timedeltas and datetimes, and so no need of a unit."""
+    """kio uses timedeltas and datetimes, so it needs no unit in the name."""
     for old in ("v3_and_below_", "_v3_and_below"):
         name = name.replace(old, "")
     return name.removesuffix("_ms")
 
 
 def random_message(rng: Random, shape: type, kio_class: type, version: int) -> object:
-    """A message of ours with any values in the fields that kio says the version has."""
+    """Return a message with random values in the fields that kio's version has."""
     values = {
         ours.name: _random_field(rng, ours, theirs, version)
         for ours, theirs in paired(shape, kio_class, version)
@@ -137,7 +137,7 @@ def _random_value(
 
 
 def differing_defaults(shape: type, kio_class: type, version: int) -> Iterator[str]:
-    """The fields whose default kio states and has otherwise, nested ones included."""
+    """Return the fields whose default differs from kio's, nested ones included."""
     for ours, theirs in paired(shape, kio_class, version):
         inner, repeated, _ = unwrapped(theirs.type)
         if isinstance(ours.kind, type):
@@ -157,7 +157,7 @@ def _is_kios_null(theirs: Field[object], ours: ProtocolField) -> bool:
 
 
 def as_kio(message: object, kio_class: type, version: int) -> object:
-    """The same message as kio has it."""
+    """Convert the message to kio's class."""
     values = {}
     for ours, theirs in paired(type(message), kio_class, version):
         inner, repeated, _ = unwrapped(theirs.type)
@@ -199,7 +199,7 @@ def _as_bytes(value: object) -> bytes:
 
 
 def unwrapped(annotation: object) -> tuple[type, bool, bool]:
-    """The innermost type of a kio field, whether it is an array, whether it may be null."""
+    """Return a kio field's innermost type, and if it is an array or nullable."""
     optional = NoneType in get_args(annotation)
     if optional:
         (annotation,) = [each for each in get_args(annotation) if each is not NoneType]

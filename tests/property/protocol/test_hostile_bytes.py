@@ -1,4 +1,4 @@
-"""Any bytes either parse or raise ProtocolError, and cost no more memory than they could fill."""
+"""Arbitrary bytes are parsed or raise ProtocolError, with bounded memory."""
 
 import tracemalloc
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ from tests.property.protocol.kio_judge import (
     random_message,
 )
 
-# Lengths that lie: compact, int16 and int32, the largest and null.
+# Wrong lengths: compact, int16 and int32, the largest and null.
 LIES = [b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x07", b"\x7f\xff\xff\xff", b"\xff\xff", b"\0"]
 EVERY_VERSION = [
     (shape_of(api.key), version)
@@ -39,7 +39,7 @@ EVERY_VERSION = [
 ]
 
 
-def parses_or_is_refused(shape: type[Message], version: int, body: bytes) -> None:
+def parses_or_is_rejected(shape: type[Message], version: int, body: bytes) -> None:
     with suppress(ProtocolError):
         read(shape, version, memoryview(bytearray(body)))
 
@@ -74,21 +74,23 @@ def damaged(rng: Random, body: bytes) -> bytes:
 @given(st.sampled_from(EVERY_VERSION), st.binary(max_size=200))
 @example(EVERY_VERSION[0], b"")
 @settings(max_examples=400)
-def test_random_bytes_are_read_or_refused(which: tuple[type[Message], int], body: bytes) -> None:
-    parses_or_is_refused(*which, body)
+def test_random_bytes_are_decoded_or_rejected(
+    which: tuple[type[Message], int], body: bytes
+) -> None:
+    parses_or_is_rejected(*which, body)
 
 
 @pytest.mark.parametrize("api", JUDGED, ids=lambda api: api.name)
-def test_damaged_messages_are_read_or_refused(api: Api) -> None:
+def test_corrupt_messages_are_decoded_or_rejected(api: Api) -> None:
     rng = Random(api.key)
     for shape, version, body in valid_bodies(api, rng):
         for _ in range(60):
-            parses_or_is_refused(shape, version, damaged(rng, body))
+            parses_or_is_rejected(shape, version, damaged(rng, body))
 
 
 @pytest.mark.parametrize("api", JUDGED, ids=lambda api: api.name)
-def test_a_message_cut_short_is_refused_and_what_stands_behind_one_is_ignored(api: Api) -> None:
-    """librdkafka sends three bytes too many when it asks for all topics."""
+def test_truncated_message_is_rejected_and_trailing_bytes_are_ignored(api: Api) -> None:
+    """librdkafka sends three extra bytes when it requests all topics."""
     for shape, version, body in valid_bodies(api, Random(api.key)):
         if body:
             with pytest.raises(ProtocolError):
@@ -97,19 +99,19 @@ def test_a_message_cut_short_is_refused_and_what_stands_behind_one_is_ignored(ap
         assert read(shape, version, memoryview(body + b"\1\0\0")) == whole
 
 
-def test_lying_lengths_cost_no_memory() -> None:
-    """One frame of a few bytes that claims two billion elements must not take the broker down."""
+def test_wrong_lengths_cost_no_memory() -> None:
+    """A frame of a few bytes that claims two billion elements must not exhaust the broker."""
     rng = Random(1)
     tracemalloc.start()
     try:
         for api in JUDGED[::5]:
             for shape, version, body in valid_bodies(api, rng):
-                parses_or_is_refused(shape, version, body)
+                parses_or_is_rejected(shape, version, body)
                 tracemalloc.reset_peak()
                 before, _ = tracemalloc.get_traced_memory()
                 for position in range(min(len(body), 80)):
                     for lie in LIES:
-                        parses_or_is_refused(shape, version, body[:position] + lie)
+                        parses_or_is_rejected(shape, version, body[:position] + lie)
                 _, peak = tracemalloc.get_traced_memory()
                 assert peak - before < 64 * 1024 + 200 * len(body), (shape, version)
     finally:
@@ -117,7 +119,7 @@ def test_lying_lengths_cost_no_memory() -> None:
 
 
 def test_every_element_of_every_array_takes_at_least_a_byte() -> None:
-    """Otherwise a count could not be held to what is left of the frame."""
+    """Otherwise a count could not be compared with the rest of the frame."""
 
     def check(cls: type, version: int, flexible: bool) -> None:
         for field in wire_fields(cls):
@@ -132,7 +134,7 @@ def test_every_element_of_every_array_takes_at_least_a_byte() -> None:
 
 
 @given(st.binary(max_size=60), st.sampled_from(list(APIS.values())), st.integers(0, 20))
-def test_any_bytes_are_a_header_or_are_refused(data: bytes, api: Api, version: int) -> None:
+def test_arbitrary_bytes_are_a_header_or_rejected(data: bytes, api: Api, version: int) -> None:
     frame = memoryview(data)
     likely = api.key.to_bytes(2, "big") + version.to_bytes(2, "big") + data
     for attempt in (data, likely):

@@ -1,4 +1,4 @@
-"""Every served version of every message, held to the bytes of kio."""
+"""Every served version of every message, compared with kio's bytes."""
 
 from collections.abc import Callable
 from random import Random
@@ -30,7 +30,7 @@ DIRECTIONS: dict[str, tuple[Callable[[int], type[Message]], Callable[[Api, int],
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("api", JUDGED, ids=lambda api: api.name)
-def test_our_bytes_are_kios_bytes_in_every_version(api: Api, direction: str) -> None:
+def test_encoding_equals_kios_in_every_version(api: Api, direction: str) -> None:
     shape_of, kio_class_of = DIRECTIONS[direction]
     for version in range(api.oldest, api.newest + 1):
         shape: type = older_class(shape_of(api.key), version) or shape_of(api.key)
@@ -45,8 +45,8 @@ def test_our_bytes_are_kios_bytes_in_every_version(api: Api, direction: str) -> 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("api", JUDGED, ids=lambda api: api.name)
-def test_our_defaults_are_kafkas(api: Api, direction: str) -> None:
-    """A field that an old version lacks is seen by handlers as Kafka's own would see it."""
+def test_defaults_equal_kafkas(api: Api, direction: str) -> None:
+    """Handlers see a field that an old version lacks as in Kafka."""
     shape_of, kio_class_of = DIRECTIONS[direction]
     for version in range(api.oldest, api.newest + 1):
         shape: type = older_class(shape_of(api.key), version) or shape_of(api.key)

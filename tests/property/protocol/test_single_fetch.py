@@ -1,4 +1,4 @@
-"""The answer about one partition has the bytes that the long way gives it."""
+"""The direct encoding of a Fetch response equals that of the codec."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +34,7 @@ int64 = st.integers(-(2**63), 2**63 - 1)
     ),
     st.binary(max_size=3_000),
 )
-def test_the_answer_about_one_partition_has_the_bytes_of_the_long_way(
+def test_single_fetch_response_equals_the_codecs_bytes(
     version: int, correlation_id: int, fetched: SingleFetched, records: bytes
 ) -> None:
     data = PartitionData(

@@ -1,4 +1,4 @@
-"""The short way through a Produce gives what the long way gives, or steps aside."""
+"""The kernel's shortcut for Produce gives the same as the codec, or returns None."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,16 +56,14 @@ def frame_of(request: ProduceRequest, version: int) -> memoryview:
 
 
 def single_of(frame: memoryview) -> SingleProduce | None:
-    """What both kernels say, which is the same."""
+    """Return what both kernels return, which must be equal."""
     single = _kernel.read_single_produce(frame)
     assert single == pure_kernel.read_single_produce(frame)
     return single
 
 
 @given(requests(), versions)
-def test_one_batch_for_one_partition_is_read_as_the_long_way_reads_it(
-    request: ProduceRequest, version: int
-) -> None:
+def test_single_produce_is_parsed_like_by_the_codec(request: ProduceRequest, version: int) -> None:
     single = single_of(frame_of(request, version))
     (topic,) = request.topic_data
     (data,) = topic.partition_data
@@ -77,19 +75,19 @@ def test_one_batch_for_one_partition_is_read_as_the_long_way_reads_it(
     requests(topics=2) | requests(partitions=2) | requests(topics=0) | requests(partitions=0),
     versions,
 )
-def test_any_other_number_of_batches_is_left_to_the_long_way(
+def test_other_numbers_of_batches_are_left_to_the_codec(
     request: ProduceRequest, version: int
 ) -> None:
     assert single_of(frame_of(request, version)) is None
 
 
 @given(requests(), st.integers(3, FIRST - 1))
-def test_older_versions_are_left_to_the_long_way(request: ProduceRequest, version: int) -> None:
+def test_older_versions_are_left_to_the_codec(request: ProduceRequest, version: int) -> None:
     assert single_of(frame_of(request, version)) is None
 
 
 @given(requests(), versions, st.data())
-def test_what_the_short_way_takes_the_long_way_takes_too(
+def test_frames_accepted_by_the_shortcut_are_accepted_by_the_codec(
     request: ProduceRequest, version: int, data: st.DataObject
 ) -> None:
     frame = frame_of(request, version)
@@ -105,7 +103,7 @@ def test_what_the_short_way_takes_the_long_way_takes_too(
     try:
         known = read(ProduceRequest, header.version, cut[header.body_position :])
     except ProtocolError:
-        # A name that is no text: no topic has it, so it is never found.
+        # An invalid UTF-8 name: no topic has it, so it is never found.
         assert "\ufffd" in single.topic.decode(errors="replace")
         return
     (topic,) = known.topic_data
@@ -119,7 +117,7 @@ def test_what_the_short_way_takes_the_long_way_takes_too(
 
 
 @given(requests(), versions, st.binary(min_size=1, max_size=4))
-def test_bytes_behind_the_batch_are_left_to_the_long_way(
+def test_trailing_bytes_are_left_to_the_codec(
     request: ProduceRequest, version: int, behind: bytes
 ) -> None:
     frame = memoryview(bytes(frame_of(request, version)) + behind)
@@ -127,7 +125,7 @@ def test_bytes_behind_the_batch_are_left_to_the_long_way(
 
 
 @given(versions, names, ids, st.tuples(int32, int32, int64, int64, int64))
-def test_the_answer_has_the_bytes_of_the_long_way(
+def test_response_equals_the_codecs_bytes(
     version: int, name: str, topic_id: TopicId, numbers: tuple[int, int, int, int, int]
 ) -> None:
     correlation_id, index, base_offset, append_time_ms, log_start_offset = numbers
@@ -150,6 +148,6 @@ def test_the_answer_has_the_bytes_of_the_long_way(
 
 
 @given(st.binary(max_size=80))
-def test_noise_is_left_to_the_long_way_and_hurts_nobody(noise: bytes) -> None:
+def test_random_bytes_are_left_to_the_codec(noise: bytes) -> None:
     single_of(memoryview(noise))
     single_of(memoryview(b"\0\0\0\x09" + noise))

@@ -1,4 +1,4 @@
-"""A message that is read or written in steps is the same as one that is read or written at once."""
+"""Stepwise decoding and encoding equal that in one call."""
 
 from collections.abc import Generator
 from random import Random
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def result_of(steps: Generator[None, None, T]) -> tuple[T, int]:
-    """What the steps lead to, and how many there were."""
+    """Return the result of the steps, and their number."""
     count = 0
     while True:
         try:
@@ -51,7 +51,7 @@ def read_stepwise(shape: type[Message], version: int, body: bytes, most: int) ->
 
 
 @pytest.mark.parametrize("api", JUDGED, ids=lambda api: api.name)
-def test_steps_read_and_write_what_one_call_does(api: Api) -> None:
+def test_steps_give_the_same_result_as_one_call(api: Api) -> None:
     rng = Random(api.key)
     for shape, version, body in valid_bodies(api, rng):
         for content in (body, damaged(rng, body)):
@@ -74,8 +74,8 @@ def test_a_step_is_a_few_elements() -> None:
     assert steps == 100
 
 
-def test_a_length_above_the_limit_is_refused_in_the_first_step() -> None:
+def test_length_above_the_limit_is_rejected_in_the_first_step() -> None:
     topics = tuple(MetadataRequestTopic(name="t") for _ in range(1_000))
     body = joined(write(MetadataRequest(topics=topics), 12))
-    with pytest.raises(ProtocolError, match="more elements"):
+    with pytest.raises(ProtocolError, match="too many elements"):
         next(read_in_steps(MetadataRequest, 12, memoryview(body), 999))

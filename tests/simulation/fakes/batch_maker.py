@@ -1,4 +1,4 @@
-"""Batches as producers, coordinators and leaders send them, made from dice."""
+"""Random batches of producers, coordinators and leaders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _APPEND_TIME_FLAG = 0x08
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A batch without a place in a log, and who made it."""
+    """A batch without an offset, and its producer."""
 
     content: bytes
     origin: AppendOrigin
@@ -32,7 +32,7 @@ class Made:
 
 
 class BatchMaker:
-    """Makes the batch that comes next, given what the log knows of its producers."""
+    """Makes the next batch, given the log's producer state."""
 
     def __init__(self, rng: random.Random, *, largest_value_bytes: int = 300) -> None:
         self._rng = rng
@@ -121,7 +121,7 @@ _CLIENT = AppendOrigin.CLIENT
 def placed(
     content: bytes, *, base_offset: int, leader_epoch: int, append_time_ms: int | None = None
 ) -> bytes:
-    """The bytes that a leader must store, by the format's table and not by its code."""
+    """The bytes that a leader must store, built from the format and not by the code under test."""
     batch = bytearray(content)
     struct.pack_into(">q", batch, 0, base_offset)
     struct.pack_into(">i", batch, 12, leader_epoch)

@@ -1,4 +1,4 @@
-"""A batch as the judges of storage keep it, and the word they speak."""
+"""Batches in the models of storage, and the exception of a failed check."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headwater.records.batch_header import BatchHeader, read_header
 
 
 class Broken(AssertionError):
-    """The storage engine broke a promise."""
+    """The storage engine violated a guarantee."""
 
 
 @dataclass(frozen=True, slots=True)

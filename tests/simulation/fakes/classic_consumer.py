@@ -1,8 +1,8 @@
-"""A toy consumer that joins, syncs, beats and rejoins as real ones do.
+"""A simple classic consumer that joins, syncs, sends heartbeats and rejoins.
 
-It assigns partitions when it leads, eagerly or cooperatively. An eager one gives up all it owns
-before it joins again; a cooperative one keeps what it owns, and a partition that is to move is
-given to nobody until its owner has let go of it.
+As leader it assigns partitions, eagerly or cooperatively. An eager consumer gives up all partitions
+before it rejoins; a cooperative one keeps them, and a partition that is to move is not assigned
+until its owner has given it up.
 """
 
 import json
@@ -43,25 +43,25 @@ class ClassicConsumer:
     name: str
     group_id: str
     version: int
-    """Of JoinGroup; the other APIs go along."""
+    """Version of JoinGroup; the other APIs use matching ones."""
     instance: str | None
     is_cooperative: bool
     member_id: str = ""
     generation: int = -1
     owned: tuple[int, ...] = ()
     wish: int = 0
-    """Part of its metadata, to be changed by whoever wants it to rejoin."""
+    """Part of its metadata; change it to make it rejoin."""
     is_alive: bool = True
     is_settled: bool = False
     _turn: int = 0
-    """Answers to what it asked in an earlier turn are not for it any more."""
+    """Responses to requests of an earlier turn are ignored."""
 
     def start(self) -> None:
         self._beat()
         self._join()
 
     def stop(self) -> None:
-        """A dynamic member says goodbye, a static one hopes to be back soon."""
+        """A dynamic member leaves, a static one just stops."""
         if self.is_alive and self.member_id and self.instance is None:
             identity = MemberIdentity(member_id=self.member_id)
             request = LeaveGroupRequest(group_id=self.group_id, members=(identity,))
@@ -74,7 +74,7 @@ class ClassicConsumer:
         self._turn += 1
 
     def rejoin(self) -> None:
-        """Of its own accord: there may be new partitions, or other topics to read."""
+        """Rejoin on its own: there may be new partitions, or another subscription."""
         if self.is_alive and self.is_settled:
             self._prepare_to_join()
 
@@ -158,7 +158,7 @@ class ClassicConsumer:
         if self.is_cooperative and any(partition not in self.owned for partition in before):
             self._join()
 
-    # Being a member.
+    # Membership.
 
     def _beat(self) -> None:
         if not self.is_alive:
@@ -208,13 +208,13 @@ class ClassicConsumer:
         self.is_settled = False
         self._later(self._join)
 
-    # Time and the network.
+    # Time and network.
 
     def _later(self, action: Callable[[], None]) -> None:
         self._guarded_after(BACKOFF_MS, action)
 
     def _pause(self, action: Callable[[], None]) -> None:
-        """Work between two calls; a slow consumer takes longer than the group may wait."""
+        """Work between two requests; a slow consumer exceeds the rebalance timeout."""
         is_slow = self.time.happens(self.time.weather.slowness)
         self._guarded_after(self.time.rand.randint(1, 40_000 if is_slow else 300), action)
 
@@ -238,7 +238,7 @@ class ClassicConsumer:
         self.time.after(patience_ms, lambda: call.hear(None))
         self._deliver(request, version, call)
         if self.time.happens(self.time.weather.repeat):
-            # An earlier try, over a connection that has since broken: nobody hears its answer.
+            # An earlier try over a broken connection: its response is not received.
             self._deliver(request, version, Call(self.time, lambda _: None))
 
     def _deliver(self, request: ClassicRequest, version: int, call: Call) -> None:
@@ -254,7 +254,7 @@ def _in_turns(member_ids: list[str]) -> dict[str, list[int]]:
 
 
 def _cooperative(said: dict[str, dict[str, object]]) -> dict[str, list[int]]:
-    """Everybody its share, and what another still owns of it only once that has let go."""
+    """Assign equal shares; a partition with another owner only once it was given up."""
     newest = max(generation_of(words) for words in said.values())
     owner = {
         partition: member_id

@@ -1,12 +1,12 @@
-"""A member of a consumer group as real clients behave (Java 4.x, librdkafka 2.x).
+"""A consumer-protocol member that behaves like real clients (Java 4.x, librdkafka 2.x).
 
-It has one heartbeat under way at a time. It gives up what is not in its new assignment before it
-takes anything of it, and that may take a while. It lists what it owns when it is done with an
-assignment, and says everything when it joins or after something went wrong. Fenced, it gives up all
-it has and joins anew under the same id.
+It has one heartbeat in flight. It revokes partitions that are not in its new assignment before it
+takes new ones, and that may take a while. It reports its owned partitions after each
+reconciliation, and sends a full heartbeat when it joins or after an error. When fenced, it gives up
+all partitions and rejoins under the same id.
 
-In one thing it is more careful than they are. To a coordinator, what is not on the list is not
-owned; so when an answer is lost, it forgets what it was given and has not taken, and is told again.
+In one respect it is more careful. To a coordinator, a partition that is not reported is not owned.
+So after a lost response it forgets what it was assigned and has not taken yet, and gets it again.
 """
 
 from dataclasses import dataclass, field
@@ -77,7 +77,7 @@ class Client:
     def hear(
         self, request: ConsumerGroupHeartbeatRequest, response: ConsumerGroupHeartbeatResponse
     ) -> None:
-        """The answer to a request of its own has come."""
+        """Handle the response to its request."""
         if response.error_code in _FENCED:
             self.epoch, self.in_doubt = 0, True
             self.owned = self.assigned = NO_PARTITIONS
@@ -98,12 +98,12 @@ class Client:
             self.told_owned = None
 
     def miss(self) -> None:
-        """The answer did not come, or was an error that goes away."""
+        """There was no response, or a retriable error."""
         self.in_doubt = True
         self.assigned &= self.owned
 
     def reconcile(self) -> None:
-        """One step: give up what is to go, or else take what is new."""
+        """One step: revoke partitions, or else take new ones."""
         if self.owned - self.assigned:
             self.owned &= self.assigned
         else:

@@ -1,7 +1,7 @@
-"""A consumer of the classic protocol that gives up single partitions, as Java's and librdkafka's.
+"""A cooperative classic consumer, like Java's and librdkafka's.
 
-It tells what it owns when it joins, and keeps it meanwhile. What it must give up it gives up when
-it hears its assignment, and then joins once more. As a leader it never gives to one what another
+It reports its owned partitions when it joins, and keeps them meanwhile. It gives up partitions when
+it gets its assignment, and then rejoins. As leader it never assigns a partition that another member
 still owns.
 """
 
@@ -51,7 +51,7 @@ class CooperativeClient:
     is_alive: bool = True
     is_settled: bool = False
     waiting: list[Outcome] | None = None
-    """Where the answer to what it asked will be, if it has asked for something."""
+    """Outcome of the request in flight, if there is one."""
     _asked: Message | None = None
     _shares: tuple[SyncGroupRequestAssignment, ...] = ()
     _owes_sync: bool = field(default=False)
@@ -94,7 +94,7 @@ class CooperativeClient:
                 self._join_again()
 
     def miss(self) -> None:
-        """No answer came in time."""
+        """The request timed out."""
         self.waiting = None
         self._join_again()
 
@@ -166,7 +166,7 @@ def _owned_in(metadata: bytes, topic: str) -> tuple[int, ...]:
 
 
 def _shared_out(claims: dict[str, tuple[int, ...]], count: int) -> dict[str, tuple[int, ...]]:
-    """Evenly, but what somebody owns only to its owner; what two claim to nobody for now."""
+    """Assign evenly, but owned partitions to their owner and doubly claimed ones to none."""
     all_claims = [number for owned in claims.values() for number in owned]
     shares: dict[str, list[int]] = {}
     most = -(-count // len(claims))

@@ -1,6 +1,6 @@
-"""An answer turned into a refusal, whatever its API: every error code in it becomes the same one.
+"""Turn a response of any API into an error: replace every error code in it.
 
-So a test can have any broker say any error at any step, without a table of shapes.
+So a test can make a broker return any error at any step.
 """
 
 from dataclasses import fields, is_dataclass, replace
@@ -11,7 +11,7 @@ from tests.simulation.fakes.mock_broker import Afterwards
 
 
 def saying(code: ErrorCode) -> Afterwards:
-    """Carry a request out, and then answer with the error everywhere."""
+    """Execute a request, then answer with the error everywhere."""
     return Afterwards(lambda answer: with_code(answer, code))
 
 

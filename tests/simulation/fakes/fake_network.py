@@ -1,14 +1,13 @@
-"""A network between brokers in virtual time: it delays, breaks connections, and cuts links.
+"""A network between brokers in virtual time: delays, broken connections, cut links.
 
-`join` gives a broker its `InterBrokerClient`, and takes what serves the
-others' requests: any callable, or a `Dispatch` by way of `served_by`. Messages go through their
-bytes, so whatever a version cannot say is noticed, and a response is overwritten when its callback
-has returned.
+`join` gives a broker its `InterBrokerClient` and takes what serves the others' requests: any
+callable, or a `Dispatch` by way of `served_by`. Messages are encoded, so anything that a version
+cannot carry is noticed, and a response is overwritten after its callback has returned.
 
-What a reader would get wrong: a connection is like TCP. Nothing on it is lost by itself or
-overtakes; what goes wrong ends it as a whole, and then nobody knows which of its requests were
-served. Some of them may still be, later: bytes that are under way arrive after their sender has
-given up, and after what it sends on its next connection.
+Note: a connection behaves like TCP. Nothing on it is lost alone or overtakes; a failure ends it as
+a whole, and then it is unknown which of its requests were served. Some may still be served later:
+bytes in flight arrive after their sender has given up, and after what it sends on its next
+connection.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from tests.simulation.fakes.virtual_time import VirtualTime
 
 Reply = Callable[[Message], None]
 Serve = Callable[[NodeId, Message, Reply], None]
-"""Takes a request of a broker, and answers it now, later, or never."""
+"""Serves a request of a broker: now, later, or never."""
 
 _SIZE_BYTES: Final = 4
 _QUICK_MS: Final = 5
@@ -51,35 +50,35 @@ _NOTICED_MS: Final = 20
 
 
 class FakeNetwork:
-    """See the module. The chances are those of the time's weather: loss and delay."""
+    """Probabilities of loss and delay are those of the virtual time's weather."""
 
     def __init__(self, time: VirtualTime, *, goes_through_bytes: bool = True) -> None:
         self.time = time
         self.goes_through_bytes = goes_through_bytes
         self._nodes: dict[NodeId, FakeInterBrokerClient] = {}
         self._cuts: dict[tuple[NodeId, NodeId], None] = {}
-        # Requests that were sent, and the bytes of their bodies, where messages become bytes.
+        # Requests that were sent, and the size of their bodies where messages are encoded.
         self.sent: Counter[ApiKey] = Counter()
         self.sent_bytes = 0
 
     def join(
         self, node_id: NodeId, serve: Serve, stall: Stall | None = None
     ) -> FakeInterBrokerClient:
-        """A broker has started, maybe once more. While it is stalled, it hears nothing."""
+        """A broker started, maybe again. While it is stalled, it receives nothing."""
         assert node_id not in self._nodes, f"broker {node_id} is on the network already"
         joined = FakeInterBrokerClient(self, node_id, serve, stall or Stall())
         self._nodes[node_id] = joined
         return joined
 
     def leave(self, node_id: NodeId) -> None:
-        """A broker's process is gone: it hears nothing more, and the others notice."""
+        """A broker's process ended: it receives nothing more, and the others notice."""
         gone = self._nodes.pop(node_id)
         gone.is_gone = True
         for other in self._nodes.values():
             other.lost_sight_of(node_id)
 
     def cut(self, one: NodeId, other: NodeId) -> None:
-        """No message gets through between the two, and neither is told so."""
+        """No message gets through between the two, and neither is notified."""
         self.cut_one_way(one, other)
         self.cut_one_way(other, one)
 
@@ -87,13 +86,13 @@ class FakeNetwork:
         self._cuts[source, target] = None
 
     def isolate(self, node_id: NodeId) -> None:
-        """Cut a broker off from all that are there now."""
+        """Cut a broker off from all current brokers."""
         for other in self._nodes:
             if other != node_id:
                 self.cut(node_id, other)
 
     def heal(self) -> None:
-        """All links work again."""
+        """Repair all links."""
         self._cuts.clear()
 
     def node(self, node_id: NodeId) -> FakeInterBrokerClient | None:
@@ -105,7 +104,7 @@ class FakeNetwork:
 
 @dataclass(slots=True, eq=False)
 class _Asked:
-    """A request that waits for its answer."""
+    """A request that waits for its response."""
 
     api: ApiKey
     then: Answered
@@ -115,7 +114,7 @@ class _Asked:
 
 
 class FakeInterBrokerClient:
-    """`InterBrokerClient` of one broker, from its start to its end."""
+    """`InterBrokerClient` of one broker process."""
 
     def __init__(self, network: FakeNetwork, node_id: NodeId, serve: Serve, stall: Stall) -> None:
         self.node_id = node_id
@@ -152,7 +151,7 @@ class FakeInterBrokerClient:
             time.after(0, partial(self.stall.pass_on, lost))
 
     def lost_sight_of(self, node_id: NodeId) -> None:
-        """For the network: a broker went, and its end of the connections was closed."""
+        """For the network: a broker left, and its connections were closed."""
         for (other, _), connection in self._connections.items():
             if other == node_id:
                 connection.break_soon()
@@ -166,7 +165,7 @@ class FakeInterBrokerClient:
         up: Callable[[], None],
         down: Callable[[ConnectionLost], None],
     ) -> FakeConnection:
-        """`LivenessDial`; ports are the numbers of brokers here."""
+        """`LivenessDial`; ports are broker numbers here."""
         line = FakeConnection(self, self._network, NodeId(endpoint.port), up, down)
         line.connect()
         return line
@@ -180,7 +179,7 @@ class FakeInterBrokerClient:
 
 @dataclass(slots=True, eq=False)
 class FakeConnection:
-    """A connection on which nothing is said: `LivenessConnection`."""
+    """An idle connection: `LivenessConnection`."""
 
     source: FakeInterBrokerClient
     network: FakeNetwork
@@ -193,7 +192,7 @@ class FakeConnection:
         self._soon(self._connect)
 
     def sweep(self, now_ms: int) -> None:
-        """It comes about or fails by itself."""
+        """Connected or failed without it."""
 
     def close(self) -> None:
         self.is_closed = True
@@ -208,11 +207,11 @@ class FakeConnection:
             (self.target_id, self.source.node_id),
         ]
         if any(self.network.is_cut(*way) for way in there_and_back):
-            self._after(_SLOW_MS, partial(self._lose, RequestTimedOut("nobody answers")))
+            self._after(_SLOW_MS, partial(self._lose, RequestTimedOut("no response")))
         elif self.network.node(self.target_id) is None:
-            self._lose(PeerRefused("nobody listens"))
+            self._lose(PeerRefused("connection refused"))
         else:
-            # A process that does not run is connected by its kernel.
+            # A stopped process is still connected by its kernel.
             self.source.hold(self, is_up=True)
             self.up()
 
@@ -234,7 +233,7 @@ class FakeConnection:
 
 @dataclass(slots=True, eq=False)
 class _Connection:
-    """One way to ask one broker, from its first request until something goes wrong.
+    """A connection to one broker until it fails.
 
     A silent one carries nothing any more, but its end has not been noticed yet.
     """
@@ -245,7 +244,7 @@ class _Connection:
     is_broken: bool = False
     _is_silent: bool = False
     _asked: deque[_Asked] = field(default_factory=deque)
-    # When the last message arrives that is under way there, and back.
+    # Arrival times of the last message in each direction.
     _there_ms: int = 0
     _back_ms: int = 0
 
@@ -264,7 +263,7 @@ class _Connection:
             time.after(self._there_ms - time.now_ms, partial(target.stall.pass_on, arrive))
 
     def fail(self, error: HeadwaterError) -> None:
-        """Give up everything that is under way."""
+        """Fail everything in flight."""
         self.is_broken = True
         while self._asked:
             asked = self._asked.popleft()
@@ -285,10 +284,10 @@ class _Connection:
             target.serve(self.source.node_id, request, partial(self._answer, target, asked))
 
     def _answer(self, target: FakeInterBrokerClient, asked: _Asked, response: Message) -> None:
-        """Answers leave in the order of the requests."""
+        """Responses are sent in request order."""
         if target.is_gone or self.is_broken:
             return
-        # The answer's bytes are the target's, and may be gone when this returns.
+        # The response's bytes belong to the target and may be gone when this returns.
         asked.response = self._copy(response, response_class(response.api))
         for each in self._asked:
             if each.response is None:
@@ -322,7 +321,7 @@ class _Connection:
         body[:] = bytes(len(body))
 
     def _goes_wrong(self) -> bool:
-        """Either end notices, or none does until somebody's patience ends."""
+        """Either end notices, or none until a timeout."""
         time = self.network.time
         if not self._is_silent and time.happens(time.weather.loss):
             self._is_silent = True
@@ -331,7 +330,7 @@ class _Connection:
         return self._is_silent
 
     def _time_out(self, asked: _Asked) -> None:
-        """As in Kafka's clients, one late answer ends the whole connection."""
+        """As in Kafka's clients, one request timeout ends the whole connection."""
         if asked in self._asked:
             self.fail(RequestTimedOut(f"broker {self.target_id} did not answer in time"))
 
@@ -352,13 +351,13 @@ class _Connection:
 
 
 class Served(Protocol):
-    """A `headwater.broker.requests.dispatch.Dispatch`, or what takes frames like one."""
+    """A `headwater.broker.requests.dispatch.Dispatch`, or anything that takes frames like one."""
 
     def serve(self, slot: ReplySlot, frame: memoryview) -> None: ...
 
 
 def served_by(dispatch: Served, *, listener: str = "PLAINTEXT") -> Serve:
-    """Requests of other brokers, as frames for a dispatch."""
+    """Serve requests of other brokers as frames for a dispatch."""
 
     def serve(source: NodeId, request: Message, reply: Reply) -> None:
         api = APIS[request.api]
@@ -372,7 +371,7 @@ def served_by(dispatch: Served, *, listener: str = "PLAINTEXT") -> Serve:
             position = response_body_position(api, version, answer)
             reply(read(response_class(request.api), version, answer[position:]))
 
-        # Where the connection is closed instead, the asker's time runs out.
+        # If the connection is closed instead, the request times out.
         with suppress(ConnectionLost):
             dispatch.serve(ReplySlot(_BrokerPeer(source, listener, answered)), memoryview(frame))
         frame[:] = bytes(len(frame))
@@ -392,10 +391,10 @@ class _BrokerPeer:
         self._answered = answered
 
     def mute(self, until_ms: int) -> None:
-        """Brokers are not throttled by closing their ears."""
+        """Brokers are not throttled by muting."""
 
     def unmute(self, now_ms: int) -> None:
-        """Nor are they ever muted."""
+        """Never muted."""
 
     def close(self) -> None:
         self.is_closed = True
@@ -405,10 +404,10 @@ class _BrokerPeer:
             self._answered(slot)
 
     def note_hold(self, slot: ReplySlot) -> None:
-        """Who asks as a broker asks one thing after the other where it matters."""
+        """Brokers send one request after the other where it matters."""
 
     def note_steps(self, slot: ReplySlot, steps: Iterator[None], size_bytes: int) -> None:  # noqa: ARG002
-        """Taken at once: what happens in between is for tests of one connection."""
+        """Executed at once; interleaving is tested with single connections."""
         for _ in steps:
             pass
 

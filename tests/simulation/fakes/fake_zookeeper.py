@@ -1,8 +1,9 @@
-"""ZooKeeper in memory, with sessions that expire and connections that are lost at a bad moment.
+"""ZooKeeper in memory, with sessions that expire and connections that fail.
 
-`FakeZooKeeper` is the server, `zk_client` makes a client of it. What a reader would get wrong:
-nothing is answered before `run`, which does one thing after the other until nothing is left to do;
-before that a test can say what becomes of a client's connection.
+`FakeZooKeeper` is the server, `zk_client` creates a client.
+
+Note: nothing is answered before `run`, which does one thing after the other until nothing is left;
+before that a test can set what happens to a client's connection.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class _Node:
 
 @dataclass(slots=True)
 class FakeZooKeeper:
-    """The tree, and what is still to be done."""
+    """The tree, and pending work."""
 
     now_ms: int = 0
     nodes: dict[str, _Node] = field(default_factory=lambda: {"": _Node(b"", Stat(0, 0, 0, 0))})
@@ -47,11 +48,11 @@ class FakeZooKeeper:
     _watches: dict[tuple[str, str], list[Callable[[], None]]] = field(default_factory=dict)
 
     def zk_client(self) -> FakeZooKeeperClient:
-        """A client; its session begins with the next `run`."""
+        """Create a client; its session starts with the next `run`."""
         return FakeZooKeeperClient(self)
 
     def run(self, steps: int | None = None) -> None:
-        """Do so many pieces of work, or all."""
+        """Do this many pieces of work, or all."""
         while self._work and steps != 0:
             self._work.popleft()()
             steps = None if steps is None else steps - 1
@@ -74,7 +75,7 @@ class FakeZooKeeper:
         ]
 
     def put(self, path: str, data: bytes = b"") -> None:
-        """Somebody else writes a node, and its parents if they are missing."""
+        """Another program writes a znode, and its parents if they are missing."""
         parent = path.rpartition("/")[0]
         if parent not in self.nodes:
             self.put(parent)
@@ -90,7 +91,7 @@ class FakeZooKeeper:
         self._watches.setdefault((kind, path), []).append(watch)
 
     def expire(self, owner: int) -> None:
-        """A session ends on the server: its nodes go."""
+        """A session ends on the server: its znodes are deleted."""
         for path in [name for name, node in self.nodes.items() if node.stat.owner == owner]:
             self.apply([Delete(path=path)], owner=0)
 
@@ -160,7 +161,7 @@ class FakeZooKeeperClient:
     def __init__(self, server: FakeZooKeeper) -> None:
         self.session_id = 0
         self.is_connected = False
-        # What becomes of the next `multi`: "served", "lost before", or "lost after" it was done.
+        # What happens to the next `multi`: "served", "lost before" or "lost after" it was done.
         self.fate = "served"
         self.reads = 0
         self.largest_multi = 0
@@ -174,7 +175,7 @@ class FakeZooKeeperClient:
     def listen(self, listener: SessionListener) -> None:
         self._listener = listener
 
-    # What a test does to it.
+    # Faults.
 
     @property
     def has_requests(self) -> bool:
@@ -182,7 +183,7 @@ class FakeZooKeeperClient:
         return bool(self._calls)
 
     def connect(self) -> None:
-        """The connection is there, and a session if there was none."""
+        """Connect, and start a session if there is none."""
         is_new = not self.session_id
         self.is_connected = True
         if is_new:
@@ -194,14 +195,14 @@ class FakeZooKeeperClient:
             self._server.later(self._serve)
 
     def disconnect(self) -> None:
-        """The connection is lost; the session lives on."""
+        """Lose the connection; the session lives on."""
         self.is_connected = False
         watches, self._watches = self._watches, []
         for watch in watches:
             self._server.later(watch)
 
     def expire(self) -> None:
-        """The session ends, and the keeper hears of it when it is connected again."""
+        """The session expires, and the client learns it when it is connected again."""
         self._server.expire(self.session_id)
         self.session_id = 0
         self.is_connected = False
@@ -213,7 +214,7 @@ class FakeZooKeeperClient:
         if self._listener is not None:
             self._listener.session_ended()
 
-    # The port.
+    # `ZooKeeperClient`.
 
     def get(
         self,

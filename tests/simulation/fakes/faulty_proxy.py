@@ -1,11 +1,12 @@
-"""A real broker behind a front that does as a script says, for faults at any API.
+"""A real broker behind a scripted proxy, for faults at any API.
 
     with FaultyProxy() as front:
         front.script(ApiKey.CREATE_TOPICS, HangUp())
         admin = Admin(bootstrap_servers=front.bootstrap_servers)
 
-The broker names the front's address as its own, so clients never get past it. What a reader would
-get wrong: the front hands on one request at a time, so nothing may wait long at the broker.
+The broker advertises the proxy's address, so clients never bypass it.
+
+Note: the proxy forwards one request at a time, so none may wait long at the broker.
 """
 
 from typing import Any, Self
@@ -26,7 +27,7 @@ _NO_RIGHTS: dict[ApiKey, Message] = {
         filter_results=(delete_acls.DeleteAclsFilterResult(),)
     ),
 }
-"""Answers about rights, which a broker without an authorizer would only refuse."""
+"""ACL APIs, which a broker without an authorizer would only reject."""
 
 
 class FaultyProxy:
@@ -49,7 +50,7 @@ class FaultyProxy:
         self.node.script(api, *fates)
 
     def is_scripted(self, api: ApiKey) -> bool:
-        """Whether a fate is left that nothing has met."""
+        """Whether a scripted fault has not been used yet."""
         return bool(self.node.scripts[api])
 
     def stop(self) -> None:

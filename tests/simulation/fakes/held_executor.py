@@ -1,8 +1,7 @@
-"""An executor that holds jobs back until it is told to run them, in any order.
+"""An executor that holds jobs back until the test runs them, in any order.
 
-What a reader would get wrong: a job and its callback are two steps. The job touches the disk when
-`work` runs it; the loop hears of it when `deliver` calls back. Between the two, a test may do
-anything else on the loop, or crash.
+Note: a job and its callback are two steps. The job touches the disk when `work` runs it; the
+callback runs with `deliver`. Between the two, a test may do anything else on the loop, or crash.
 """
 
 import random
@@ -16,9 +15,9 @@ T = TypeVar("T")
 
 
 class HeldExecutor:
-    """Runs nothing by itself. The dice choose among the jobs that wait.
+    """Runs nothing by itself. The random source chooses among waiting jobs.
 
-    While `is_full` is set, it takes no further job, as a pool whose queue has reached its limit.
+    While `is_full` is set, it takes no further job, like a pool whose queue is full.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -51,7 +50,7 @@ class HeldExecutor:
         self._jobs.append(run)
 
     def work(self) -> bool:
-        """Run any one job, keeping its outcome back; False when there was none."""
+        """Run any one job and keep its outcome; False if there is none."""
         if not self._jobs:
             return False
         job = self._jobs.pop(self._rng.randrange(len(self._jobs)))
@@ -59,24 +58,24 @@ class HeldExecutor:
         return True
 
     def deliver(self) -> bool:
-        """Call back for any one job that has run; False when there was none."""
+        """Call back for any one finished job; False if there is none."""
         if not self._outcomes:
             return False
         self._outcomes.pop(self._rng.randrange(len(self._outcomes)))()
         return True
 
     def step(self) -> bool:
-        """Either of the two, as the dice say; False when nothing waits."""
+        """Either of the two, at random; False if nothing waits."""
         if self._jobs and (not self._outcomes or self._rng.random() < 0.5):
             return self.work()
         return self.deliver()
 
     def finish(self) -> None:
-        """Run and deliver until nothing waits, what the callbacks submit included."""
+        """Run and deliver until nothing waits, including what the callbacks submit."""
         while self.step():
             pass
 
     def crash(self) -> None:
-        """The process died: nothing that waits will ever happen."""
+        """The process died: drop everything."""
         self._jobs.clear()
         self._outcomes.clear()

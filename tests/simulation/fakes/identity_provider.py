@@ -1,4 +1,4 @@
-"""Who gives out tokens: the keys and the signatures, and a small HTTP server around them."""
+"""An OAuth identity provider: keys, signed tokens, and a small HTTP server."""
 
 import base64
 import json
@@ -22,7 +22,7 @@ CLIENT_ID, CLIENT_SECRET = "till", "till-secret"
 
 @cache
 def rsa_key(name: str, bits: int = 2_048) -> rsa.RSAPrivateKey:  # noqa: ARG001
-    """One key for each name: making them takes a while."""
+    """One key per name, cached: creating them takes a while."""
     return rsa.generate_private_key(public_exponent=65_537, key_size=bits)
 
 
@@ -37,7 +37,7 @@ def published(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey, **more: str) 
         entry = RSAAlgorithm.to_jwk(key.public_key(), as_dict=True)
     else:
         entry = ECAlgorithm.to_jwk(key.public_key(), as_dict=True)
-    # What the library says of the use of a key is left to the test.
+    # The test sets the use of a key itself.
     entry.pop("key_ops", None)
     return {**entry, **more}
 
@@ -47,7 +47,7 @@ def key_set(*entries: Mapping[str, Any]) -> bytes:
 
 
 def claims(user: str = "alice", *, now_s: float | None = None, **more: object) -> dict[str, object]:
-    """What a good token says."""
+    """The claims of a valid token."""
     now_s = time.time() if now_s is None else now_s
     good = {"sub": user, "iss": ISSUER, "aud": AUDIENCE, "iat": int(now_s), "exp": now_s + 600}
     return {**good, **more}
@@ -68,11 +68,11 @@ def signed(
 
 @dataclass
 class IdentityProvider:
-    """What the server gives out, and what it was asked."""
+    """What the server returns, and the requests it got."""
 
     url: str = ""
     lifetime_s: float = 600
-    # Answers that come instead, one after the other.
+    # Responses to send instead, one after the other.
     failures: list[int] = field(default_factory=list)
     keys: bytes = b""
     asked: list[str] = field(default_factory=list)
@@ -103,7 +103,7 @@ class IdentityProvider:
 
 @contextmanager
 def identity_provider() -> Iterator[IdentityProvider]:
-    """A server on a free port of this machine."""
+    """A server on a free local port."""
     provider = IdentityProvider(keys=key_set(published(rsa_key("k1"), kid="k1")))
 
     class Handler(BaseHTTPRequestHandler):
@@ -123,7 +123,7 @@ def identity_provider() -> Iterator[IdentityProvider]:
             self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
-            """Tests say what matters."""
+            """Silent."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         provider.url = f"http://127.0.0.1:{server.server_address[1]}"

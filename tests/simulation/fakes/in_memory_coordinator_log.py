@@ -1,4 +1,4 @@
-"""A log for a shard, in memory: what is committed, what fails and what waits is up to the test."""
+"""A coordinator log in memory: the test decides what is committed, fails or waits."""
 
 from collections import deque
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from headwater.replication.transaction_verification import VerificationGuard
 
 
 class InMemoryCoordinatorLog:
-    """`CoordinatorLog`. Outlives the shards that are put on it."""
+    """`CoordinatorLog`. Outlives the shards on it."""
 
     def __init__(self, codec: RecordSerde, *, slice_bytes: int = 200) -> None:
         self.batches: list[bytes] = []
@@ -22,10 +22,10 @@ class InMemoryCoordinatorLog:
         self.start_offset = 0
         self.end_offset = 0
         self.commits_at_once = True
-        # Errors of the next appends; None lets one pass.
+        # Errors of the next appends; None lets one succeed.
         self.append_errors: deque[ErrorCode | None] = deque()
         self.read_error: HeadwaterError | None = None
-        # With this the test delivers slices, one by one.
+        # If set, the test delivers slices one by one.
         self.is_slow = False
         self.waiting: deque[Callable[[], None]] = deque()
         self.moved: Callable[[], None] | None = None
@@ -41,13 +41,13 @@ class InMemoryCoordinatorLog:
         return [read_header(batch) for batch in self.batches]
 
     def commit(self, offset: int | None = None) -> None:
-        """All replicas have what stands before an offset, or everything."""
+        """Commit everything before an offset, or everything."""
         self._committed_offset = self.end_offset if offset is None else offset
         if self.moved is not None:
             self.moved()
 
     def crash(self, end_offset: int) -> None:
-        """Lose what stands from an offset on; nothing that is committed may be lost."""
+        """Lose records from an offset on; committed ones must not be lost."""
         assert end_offset >= self.committed_offset
         kept = [batch for batch in self.batches if read_header(batch).last_offset < end_offset]
         self.batches = kept
@@ -116,7 +116,7 @@ class InMemoryCoordinatorLog:
         first = next(
             index for index, header in enumerate(self.headers()) if header.last_offset >= offset
         )
-        # At least one whole batch, and perhaps a part of another.
+        # At least one complete batch, and perhaps a part of another.
         size = max(self._slice_bytes, len(self.batches[first]))
         try:
             found = read_slice(b"".join(self.batches[first:])[:size], offset, self._codec)

@@ -1,4 +1,4 @@
-"""A cleaning without a child process: what `run` does is given, and `cancel` is only noted."""
+"""A cleaner without a child process: `run` does what is given, `cancel` is recorded."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ RunCleaning = Callable[[], CleaningResult | CleaningFailure]
 
 
 class InlineCleaner:
-    """Cancelled before it runs, it does nothing; later, it is done anyway."""
+    """Cancelled before it runs, it does nothing; later, it completes anyway."""
 
     def __init__(self, run: RunCleaning) -> None:
         self._run = run

@@ -1,8 +1,8 @@
-"""An executor in virtual time: its jobs take as long as a slow disk lets them.
+"""An executor in virtual time: its jobs take as long as a slow disk.
 
-What a reader would get wrong: a job is done at one moment and heard of at a later one, and jobs
-overtake each other, as those of several threads do. What is under way when the process dies was
-done or not, and nobody hears of it.
+Note: a job is done at one moment and its callback runs at a later one, and jobs overtake each
+other, like those of several threads. Jobs in flight when the process dies were done or not, and
+their callbacks never run.
 """
 
 import random
@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 
 class LaggingExecutor:
-    """`headwater.storage.io.executor.Executor`. `most_ms` is how slow the disk is now."""
+    """`headwater.storage.io.executor.Executor`. `most_ms` is the current delay of the disk."""
 
     def __init__(
         self, rng: random.Random, later: Callable[[int, Callable[[], None]], object]
     ) -> None:
-        """`later` does something after some time, unless the process is gone by then."""
+        """`later` calls back after some time, unless the process has ended."""
         self.most_ms = 0
         self._rng = rng
         self._later = later
@@ -46,7 +46,7 @@ class LaggingExecutor:
         self._later(self._delay_ms(), partial(self._work, key))
 
     def finish(self) -> None:
-        """At a clean end: whatever is under way is done, and heard of."""
+        """At a clean shutdown: complete everything in flight."""
         while self._jobs or self._outcomes:
             for key in list(self._jobs):
                 self._outcomes[key] = self._jobs.pop(key)()

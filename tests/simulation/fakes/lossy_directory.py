@@ -1,4 +1,4 @@
-"""The names of the cruel disk: directories, and the order in which their changes become durable."""
+"""Names on the lossy disk: directories, and the order in which changes become durable."""
 
 import random
 from dataclasses import dataclass, field
@@ -11,19 +11,19 @@ Node = Union[Inode, "Directory"]
 
 @dataclass(slots=True, eq=False)
 class Directory:
-    """What the directory shows now, and what of it has reached the disk."""
+    """Current content of a directory, and what of it is durable."""
 
     entries: dict[str, Node] = field(default_factory=dict)
     durable: dict[str, Node] = field(default_factory=dict)
 
     def holds(self, other: "Directory") -> bool:
-        """Whether the other directory is this one or lies below it."""
+        """Return whether the other directory is this one or below it."""
         return self is other or any(
             isinstance(node, Directory) and node.holds(other) for node in self.entries.values()
         )
 
     def inodes(self) -> list[Inode]:
-        """The files in here and below, each once."""
+        """All files in here and below, each once."""
         found: dict[Inode, None] = {}
         for name in sorted(self.entries):
             node = self.entries[name]
@@ -31,7 +31,7 @@ class Directory:
         return list(found)
 
     def inodes_left_after_cut(self) -> list[Inode]:
-        """Fall back to what is durable, all the way down; the files that are left, each once."""
+        """Fall back to what is durable, recursively; return the remaining files."""
         self.entries = dict(self.durable)
         found: dict[Inode, None] = {}
         for name in sorted(self.entries):
@@ -43,7 +43,7 @@ class Directory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NameOperation:
-    """One atomic change of names: each becomes a node, or is gone (None)."""
+    """One atomic change of names: each becomes a node, or is removed (None)."""
 
     changes: list[tuple[Directory, str, Node | None]]
 
@@ -60,9 +60,9 @@ class NameJournal:
         self.pending.append(operation)
 
     def sync(self, directory: Directory) -> None:
-        """All changes of the directory become durable.
+        """Make all changes of the directory durable.
 
-        A rename that involves a second directory takes along what was pending there before it.
+        A rename that involves a second directory includes what was pending there before it.
         """
         involved = {directory: None}
         synced: list[NameOperation] = []
@@ -81,7 +81,7 @@ class NameJournal:
     def cut(self, rng: random.Random) -> None:
         """Per directory, a prefix of the pending changes survives."""
         stopped: dict[Directory, None] = {}
-        # Sometimes nearly all survives and sometimes nearly nothing: both hide bugs.
+        # Sometimes nearly everything survives and sometimes nearly nothing: both find bugs.
         chance = rng.random()
         for operation in self.pending:
             touched = [directory for directory, _, _ in operation.changes]

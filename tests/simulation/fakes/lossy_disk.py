@@ -1,7 +1,7 @@
-"""A disk in memory that loses all it may: what was not synced, in every plausible way.
+"""A disk in memory that loses unsynced data in every plausible way.
 
-It serves the same port as the real disk. `power_cut` leaves what a journaling file system (ext4
-with data=ordered, XFS) may show after the power failed, and in doubt the worse of it:
+It implements the same port as the real disk. `power_cut` leaves what a journaling file system (ext4
+with data=ordered, XFS) may show after a power cut, and in doubt the worst of it:
 
 - **Pages.** Of every 4 KiB page, any of its unsynced versions survives, each page by itself; and
   of the version that was being written perhaps only the first sectors (512 bytes).
@@ -15,13 +15,13 @@ with data=ordered, XFS) may show after the power failed, and in doubt the worse 
 
 A failed sync is worse than it looks, as on Linux: pages that could not be written count as clean
 afterwards, so the next sync succeeds and they are still lost; perhaps reads return their old
-contents already. Whoever goes on after a failed sync loses data here.
+contents already. A program that continues after a failed sync loses data here.
 
-`process_crash` is kill -9: all that was written is still in the page cache, perhaps with the
-first half of one write, and nothing of it is safer than before.
+`process_crash` is kill -9: everything written is still in the page cache, perhaps with the first
+half of one write, and nothing of it is more durable than before.
 
-What a reader would get wrong: the disk is changed in place, and every file that was open before a
-crash is dead. All chances come from the dice, in an order that depends on the operations only.
+Note: the disk is changed in place, and every file that was open before a crash is dead. Random
+choices are drawn in an order that depends on the operations only.
 """
 
 import copy
@@ -39,11 +39,11 @@ NO_SPACE = "No space left on device"
 
 
 class PowerCut(BaseException):
-    """The simulated process ends here. No `except` of the code under test may hold it."""
+    """The simulated process ends here. No `except` of the code under test may catch it."""
 
 
 class LossyDisk:
-    """The disk. `rng` decide what a crash leaves; `now_ms` stamps modification times."""
+    """The disk. `rng` decides what a crash leaves; `now_ms` stamps modification times."""
 
     def __init__(self, rng: random.Random, *, now_ms: Callable[[], int] = lambda: 0) -> None:
         self._rng = rng
@@ -57,71 +57,71 @@ class LossyDisk:
         self._broken: dict[PurePath, None] = {}
         self._crash_at_step: int | None = None
         self.step_count = 0
-        # What is reserved beyond the end of files, by path; it takes no room here.
+        # What is reserved beyond the end of files, by path; it takes no space here.
         self.preallocated: dict[PurePath, int] = {}
-        # Of files and directories, over all lives.
+        # Of files and directories, over all lives of the process.
         self.sync_count = 0
-        # While set, no file and no view can be kept open beyond those that are.
+        # While set, no further file or view can be opened.
         self.is_out_of_descriptors = False
         self.on_step: Callable[[], None] | None = None
 
-    # What a test does to the disk.
+    # Faults.
 
     def power_cut(self) -> "LossyDisk":
-        """Lose what may be lost, and come back up with every open file dead."""
+        """Lose unsynced data and restart with every open file dead."""
         self._journal.cut(self._rng)
         for inode in self._root.inodes_left_after_cut():
             inode.cut(self._rng)
         return self._restart()
 
     def process_crash(self) -> "LossyDisk":
-        """The process died, the machine did not: only the open files and views are lost."""
+        """The process died, not the machine: only open files and views are lost."""
         for inode in self._root.inodes():
             inode.views = []
         return self._restart()
 
     def copy(self, rng: random.Random) -> "LossyDisk":
-        """The same disk again, with other dice: to look at several outcomes of one history."""
+        """The same disk with another random source, to see several outcomes of one history."""
         twin = LossyDisk(rng, now_ms=self._now_ms)
         twin._root, twin._journal = copy.deepcopy((self._root, self._journal))
         twin._free_bytes = self._free_bytes
         return twin
 
     def crash_at_step(self, step: int | None) -> None:
-        """Raise `PowerCut` in place of this step; steps count from 1 since the last crash."""
+        """Raise `PowerCut` instead of this step; steps count from 1 since the last crash."""
         self._crash_at_step = step
 
     def fail_next_sync(self, pattern: str = "*") -> None:
-        """The next sync of a matching file or directory fails, and its dirty pages may be lost."""
+        """Fail the next sync of a matching file or directory; its dirty pages may be lost."""
         self._failures.append(("sync", pattern))
 
     def fail_next_read(self, pattern: str = "*") -> None:
         self._failures.append(("read", pattern))
 
     def fail_next_write(self, pattern: str = "*") -> None:
-        """The next write to a matching file fails, after some of its bytes."""
+        """Fail the next write to a matching file after some of its bytes."""
         self._failures.append(("write", pattern))
 
     def break_under(self, path: PurePath) -> None:
-        """Nothing below it can be read, written or synced any more, whoever starts next."""
+        """Nothing below it can be read, written or synced, until `repair`."""
         self._broken[path] = None
 
     def is_broken(self, path: PurePath) -> bool:
         return path in self._broken
 
     def repair(self, path: PurePath) -> None:
-        """End what `break_under` began."""
+        """Undo `break_under`."""
         self._broken.pop(path, None)
 
     def fill(self, free_bytes: int = 0) -> None:
-        """Leave room for so many more bytes; a write that needs more writes what fits and fails."""
+        """Leave this many free bytes; a larger write writes what fits and fails."""
         self._free_bytes = free_bytes
 
     def make_room(self) -> None:
-        """End what `fill` began."""
+        """Undo `fill`."""
         self._free_bytes = None
 
-    # The port.
+    # `Disk`.
 
     def open(self, path: PurePath, *, create: bool = False, is_kept: bool = False) -> "LossyFile":
         self._must_be_up()
@@ -226,7 +226,7 @@ class LossyDisk:
         usable_bytes = 1 << 40 if self._free_bytes is None else self._free_bytes
         return Volume(total_bytes=1 << 41, usable_bytes=usable_bytes)
 
-    # What the parts of the disk share.
+    # Shared by the parts of the disk.
 
     def _restart(self) -> "LossyDisk":
         self._life += 1
@@ -238,11 +238,11 @@ class LossyDisk:
 
     def _must_be_up(self) -> None:
         if self._down:
-            # A `finally` of the code under test: the process is gone and can do nothing more.
+            # A `finally` of the code under test: the process is dead and can do nothing more.
             raise PowerCut
 
     def _step(self) -> None:
-        """Called before every change. A crash here means that the change does not happen."""
+        """Called before every change. After a crash here the change does not happen."""
         self._must_be_up()
         self.step_count += 1
         try:
@@ -274,7 +274,7 @@ class LossyDisk:
             self._free_bytes += len(node.content)
 
     def _take_space(self, wanted: int) -> bool:
-        """Whether the file may grow by so much (or shrink, when negative)."""
+        """Return whether the file may grow by this much (or shrink, if negative)."""
         if self._free_bytes is not None:
             if wanted > self._free_bytes:
                 return False
@@ -312,7 +312,7 @@ class LossyDisk:
 
 
 class LossyFile:
-    """An open file of the cruel disk; dead after a crash."""
+    """An open file of the lossy disk; dead after a crash."""
 
     __slots__ = ("_disk", "_inode", "_is_open", "_life", "_path")
 
@@ -334,7 +334,7 @@ class LossyFile:
             fits = max(0, min(fits, len(inode.content) + free - position))
             disk._take_space(max(0, position + fits - len(inode.content)))
         fails = disk._is_told_to_fail("write", self._path)
-        # The second step lies inside the write, so that a crash can leave the beginning of it.
+        # The second step is inside the write, so that a crash can leave its start.
         first = disk._rng.randint(0, fits)
         inode.write(data[:first], position, disk._now_ms())
         if fails:
@@ -357,7 +357,7 @@ class LossyFile:
         self._must_be_alive()
         self._disk._step()
         self._disk.preallocated.pop(self._path, None)
-        # A longer file needs no space: what is added is a hole.
+        # A longer file needs no space: the addition is a hole.
         self._disk._take_space(min(0, size - len(self._inode.content)))
         self._inode.truncate(size, self._disk._now_ms())
 

@@ -1,8 +1,7 @@
-"""A file of the cruel disk: what the page cache shows, what the disk has, and what lies between.
+"""A file of the lossy disk: page cache, disk content and pending changes.
 
-What a reader would get wrong: a page is not simply clean or dirty. After a failed sync a page is
-*lost*: the cache shows new bytes, the disk has old ones, and no later sync will write it unless
-it is written to again.
+Note: a page is not just clean or dirty. After a failed sync a page is *lost*: the cache has new
+bytes, the disk has old ones, and no later sync writes it unless it is written to again.
 """
 
 import random
@@ -31,19 +30,19 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """The file was cut, or extended by a hole, to this size."""
+    """The file was truncated, or extended by a hole, to this size."""
 
     size: int
 
 
 Change = PageWrite | Growth | Truncation
 NumberedChange = tuple[int, PageWrite | Truncation]
-"""With its place among the pending changes."""
+"""With its index among the pending changes."""
 
 
 @dataclass(slots=True, eq=False)
 class Inode:
-    """One file's contents, whatever its names."""
+    """One file's content, whatever its names."""
 
     modified_ms: int
     content: bytearray = field(default_factory=bytearray)
@@ -94,7 +93,7 @@ class Inode:
             self._dirty(boundary, 0, _page_of(self.content, boundary))
 
     def sync(self) -> None:
-        """Every dirty page reaches the disk; a lost page is not dirty."""
+        """Write every dirty page to the disk; a lost page is not dirty."""
         durable = self._truncated(self.pending)
         for page in self._dirty_pages():
             _put(durable, page, _page_of(self.content, page))
@@ -102,7 +101,7 @@ class Inode:
         self.pending = []
 
     def fail_sync(self, rng: random.Random) -> None:
-        """Some dirty pages become lost; perhaps the cache gives up their new contents too."""
+        """Some dirty pages become lost; perhaps the cache drops their new content too."""
         cache_forgets = rng.random() < 0.5
         on_disk = self._truncated(self.pending)
         cache = bytearray(self.content)
@@ -119,7 +118,7 @@ class Inode:
         ]
 
     def cut(self, rng: random.Random) -> None:
-        """Become what the disk may hold after the power failed. See `CruelDisk`."""
+        """Become what the disk may hold after a power cut. See `LossyDisk`."""
         truncations = [
             index for index, change in enumerate(self.pending) if isinstance(change, Truncation)
         ]
@@ -130,7 +129,7 @@ class Inode:
         image = self._truncated(self.pending[:begin])
         sizes = [change.size for change in self.pending[begin:end] if isinstance(change, Growth)]
         size = rng.choice([len(image), *sizes])
-        # Sometimes nearly all survives and sometimes nearly nothing: both hide bugs.
+        # Sometimes nearly everything survives and sometimes nearly nothing: both find bugs.
         chance = rng.random()
         for page, changes in self._changes_by_page().items():
             versions = self._versions(page, changes, begin, end, rng)
@@ -144,20 +143,20 @@ class Inode:
         self.views = []
 
     def view(self) -> memoryview:
-        """A copy, watched: truncating the file while someone has the view is an error."""
+        """A copy, tracked: truncating the file while a view exists is an error."""
         self.views = [view for view in self.views if _is_exported(view)]
         self.views.append(bytearray(self.content))
         return memoryview(self.views[-1]).toreadonly()
 
     def _dirty(self, page: int, start: int, data: bytes) -> None:
         if page in self.lost_pages:
-            # The system writes whole pages, so this write brings back what was lost around it.
+            # The system writes whole pages, so this write also writes the lost bytes around it.
             del self.lost_pages[page]
             start, data = 0, _page_of(self.content, page)
         self.pending.append(PageWrite(page=page, start=start, data=data))
 
     def _dirty_pages(self) -> list[int]:
-        """The pages that a sync would write: written ones, and those that a truncation cleared."""
+        """The pages that a sync would write: written ones, and ones that a truncation cleared."""
         pages: dict[int, None] = {}
         for change in self.pending:
             if isinstance(change, PageWrite):
@@ -167,7 +166,7 @@ class Inode:
         return list(pages)
 
     def _truncated(self, changes: list[Change]) -> bytearray:
-        """What is on the disk, after the truncations among these changes."""
+        """The disk content after the truncations among these changes."""
         image = bytearray(self.durable)
         for change in changes:
             if isinstance(change, Truncation):
@@ -197,8 +196,8 @@ class Inode:
     ) -> list[bytes]:
         """What the page may hold on the disk, oldest first.
 
-        Nothing from before a truncation that survived. After one that did not survive, new
-        bytes can only have gone into a page that the truncation left in the file.
+        Nothing from before a truncation that survived. After one that did not survive, new bytes
+        can only be in a page that the truncation left in the file.
         """
         now = bytearray(_page_of(self.durable, page))
         versions = [bytes(now)]
@@ -220,14 +219,14 @@ class Inode:
 
 
 def _first_sectors(write: PageWrite, rng: random.Random) -> bytes:
-    """The part of a write that lies before some sector of the page: a sector is never torn."""
+    """The part of a write before some sector of the page: a sector is never torn."""
     stop = write.start + len(write.data)
     sector = rng.randint(write.start // SECTOR_BYTES, stop // SECTOR_BYTES)
     return write.data[: max(0, sector * SECTOR_BYTES - write.start)]
 
 
 def _resized(content: bytearray, size: int) -> bytearray:
-    """Cut, or filled up with zeros; always a new one."""
+    """Truncated or filled with zeros; always a new one."""
     return content[:size] + bytes(max(0, size - len(content)))
 
 
@@ -242,12 +241,12 @@ def _put_at(content: bytearray, position: int, data: bytes) -> None:
 
 
 def _put(content: bytearray, page: int, data: bytes) -> None:
-    """Replace a page, of which the rest is zeros."""
+    """Replace a page; the rest of it is zeros."""
     _put_at(content, page * PAGE_BYTES, data.ljust(PAGE_BYTES, b"\0"))
 
 
 def _is_exported(buffer: bytearray) -> bool:
-    """Whether someone has a view of it: then its size cannot change."""
+    """Return whether a view exists: then its size cannot change."""
     try:
         buffer.append(0)
     except BufferError:

@@ -1,8 +1,10 @@
-"""A broker that does as a script says: it answers, refuses, stalls, hangs up or talks garbage.
+"""A scripted broker: it answers, rejects, stalls, hangs up or sends garbage.
 
-It speaks the wire on real sockets, in a thread of its own, so clients with either face can be
-tested against it. What a reader would get wrong: a script is used up. Each entry is for one
-request of its API, in the order in which they come; when none is left, the usual answer is given.
+It uses real sockets in a thread of its own, so blocking and asyncio clients can be tested against
+it.
+
+Note: a script is consumed. Each entry is for one request of its API, in order of arrival; after the
+last, requests are served normally.
 """
 
 import asyncio
@@ -27,44 +29,44 @@ PATIENCE_S = 60
 
 @dataclass(frozen=True, slots=True)
 class HangUp:
-    """Close the connection instead of answering. The request is carried out first, or not."""
+    """Close the connection instead of answering, after executing the request or not."""
 
     is_done: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """Never answer, nor anything that comes after it. It is carried out first, or not."""
+    """Never answer it or anything after it, after executing the request or not."""
 
     is_done: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """Answer with these bytes behind a right correlation id."""
+    """Answer with these bytes after a valid correlation id."""
 
     body: bytes = b"\xff\xff\xff"
 
 
 @dataclass(frozen=True, slots=True)
 class Instead:
-    """Do not carry it out; answer what the function makes of the request."""
+    """Do not execute it; answer what the function makes of the request."""
 
     answer: Callable[[Any], Message]
 
 
 @dataclass(frozen=True, slots=True)
 class Afterwards:
-    """Carry it out, then answer what the function makes of the usual answer."""
+    """Execute it, then answer what the function makes of the normal response."""
 
     answer: Callable[[Any], Message]
 
 
 @dataclass(slots=True)
 class Late:
-    """Carry it out at once, but answer only when `answer` is called, on the brokers' loop.
+    """Execute it at once, but answer only when `answer` is called, on the brokers' loop.
 
-    With a function it is not carried out, and the answer is what that makes of the request.
+    With a function it is not executed, and the response is what that makes of the request.
     """
 
     answer: Callable[[], None] = lambda: None
@@ -73,7 +75,7 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """As if nothing were scripted; a place holder."""
+    """Serve normally; a placeholder."""
 
 
 Fate = HangUp | Stall | Garbage | Instead | Afterwards | Late | Usual
@@ -97,7 +99,7 @@ class MockBroker:
         self._writers: list[asyncio.StreamWriter] = []
 
     def script(self, api: ApiKey, *fates: Fate) -> None:
-        """What becomes of the next requests of an API."""
+        """Set what happens to the next requests of an API."""
         self.scripts[api].extend(fates)
 
     def requests(self, api: ApiKey) -> list[Any]:
@@ -105,7 +107,7 @@ class MockBroker:
         return [message for message in list(self.received) if message.api is api]
 
     def await_requests(self, api: ApiKey, count: int = 1) -> None:
-        """Block until so many requests of an API have come in all."""
+        """Block until this many requests of an API have arrived in total."""
         with self._arrival:
             came = self._arrival.wait_for(lambda: len(self.requests(api)) >= count, PATIENCE_S)
         assert came, f"{count} requests of {api.name} did not come"
@@ -151,7 +153,7 @@ class MockBroker:
             writer.transport.abort()
 
     def _answer(self, frame: memoryview, writer: asyncio.StreamWriter) -> Fate:
-        """Answer, or not; returns what became of the request."""
+        """Answer, or not; return what happened to the request."""
         header = read_request_header(frame)
         api = header.api.key
         if api is ApiKey.API_VERSIONS:
@@ -200,7 +202,7 @@ class MockBroker:
         writer.write(_joined(parts))
 
     def _capped(self, version: int, body: list[Part]) -> list[Part]:
-        """The announcement of an older broker, which knows some APIs only up to some version."""
+        """ApiVersions of an older broker with lower maximum versions."""
         response = read(ApiVersionsResponse, version, memoryview(_joined(body)))
         capped = tuple(
             replace(each, max_version=min(each.max_version, self.newest.get(key, 32767)))
@@ -236,11 +238,11 @@ class BackgroundLoop:
 
 
 async def some_turns() -> None:
-    """Let the loop do what it has put off."""
+    """Let the loop run pending callbacks."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 def _joined(parts: list[Part]) -> bytes:
-    """The bytes of a message, none of which lie in files here."""
+    """The bytes of a message without file ranges."""
     return b"".join(part for part in parts if isinstance(part, bytes | bytearray | memoryview))

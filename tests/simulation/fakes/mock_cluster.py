@@ -4,8 +4,8 @@
         cluster.script(ApiKey.PRODUCE, HangUp(), HangUp(is_done=True))
         producer = Producer(bootstrap_servers=cluster.bootstrap_servers)
 
-It keeps what was produced, and judges idempotent producers by Kafka's rule for sequences. An API
-that it does not know gets a function in `handlers`.
+It stores what was produced, and checks the sequences of idempotent producers. Add other APIs to
+`handlers`.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ _RECENT = 5
 
 @dataclass(slots=True)
 class _ProducerEntry:
-    """What a partition remembers of a producer: its epoch, and its last batches."""
+    """A partition's state of a producer: its epoch and its last batches."""
 
     epoch: int
     batches: list[tuple[int, int, int]] = field(default_factory=list)
@@ -48,7 +48,7 @@ class MockPartition:
     max_message_bytes: int = 1_048_588
 
     def append(self, batch: bytes) -> tuple[ErrorCode, int]:
-        """Kafka's judgement of a batch, and its base offset."""
+        """Validate a batch as Kafka does; return its base offset."""
         header = read_header(batch)
         if len(batch) > self.max_message_bytes:
             return ErrorCode.MESSAGE_TOO_LARGE, -1
@@ -162,7 +162,7 @@ class MockCluster:
         self._loop.do(self.brokers[node_id].start())
 
     def hang_up(self, node_id: int = 0) -> None:
-        """Cut all connections of a broker, which goes on."""
+        """Close all connections of a broker, which continues."""
 
         async def cut() -> None:
             self.brokers[node_id].hang_up()
@@ -182,7 +182,7 @@ class MockCluster:
         moved.leader_id = node_id
         moved.leader_epoch += 1
 
-    # The usual answers.
+    # Normal responses.
 
     def _metadata(
         self, broker: MockBroker, request: metadata.MetadataRequest, version: int

@@ -1,11 +1,11 @@
-"""What a scripted cluster answers to consumers: logs of its own, and groups of one member.
+"""Consumer APIs of a scripted cluster: its own logs, and groups of one member.
 
     with MockCluster(topics={"tea": 1}) as cluster:
         reading = MockReading(cluster)
         reading.append("tea", 0, 10)
         cluster.script(ApiKey.FETCH, HangUp())
 
-The only member of a group leads it. Fetch has no sessions and does not wait.
+The only member of a group is its leader. Fetch has no sessions and does not wait.
 """
 
 from typing import Any
@@ -39,7 +39,7 @@ class MockReading:
         self.logs: dict[TopicPartition, list[bytes]] = {}
         self.ends: dict[TopicPartition, int] = {}
         self.epoch_ends: dict[TopicPartition, tuple[int, int]] = {}
-        """What an epoch's end is said to be, where a log was cut: (epoch, end offset)."""
+        """End of an epoch to return where a log was truncated: (epoch, end offset)."""
         self.committed: dict[TopicPartition, int] = {}
         self.generation = 0
         cluster.handlers.update(
@@ -59,7 +59,7 @@ class MockReading:
     def append(
         self, topic: str, partition: int, count: int, *, epoch: int = 0, padding: int = 0
     ) -> None:
-        """One batch whose values are the offsets, with that many spaces behind each."""
+        """One batch whose values are the offsets, each followed by that many spaces."""
         place = TopicPartition(topic, partition)
         base = self.ends.get(place, 0)
         records = [

@@ -1,7 +1,6 @@
-"""A transaction coordinator for the scripted cluster: it keeps a diary and fences old epochs.
+"""A transaction coordinator for the scripted cluster: it keeps a journal and fences.
 
-What a reader would get wrong: it does not hide records of open transactions. Tests ask the diary
-what was committed and what was not.
+Note: it does not hide records of open transactions. Tests check the journal for what was committed.
 """
 
 from collections.abc import Callable
@@ -147,7 +146,7 @@ class MockTransactions:
             and self.diary
             and self.diary[-1][0] == what
         ):
-            # A repetition: the answer to the first was lost (KIP-890).
+            # A retry: the response to the first was lost (KIP-890).
             return self._ended(known, version)
         code = self._judge(request.transactional_id, request.producer_epoch)
         if known is None or code:

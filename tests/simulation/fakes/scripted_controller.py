@@ -1,7 +1,7 @@
-"""A controller of one topic that does what the script says, and nothing by itself.
+"""A controller of one topic that does only what the script says.
 
-It answers AlterPartition by the rules of ISR-6, and tells every broker of every change, in order
-and some time later. What a reader would get wrong: it lives nowhere, and so never dies.
+It answers AlterPartition by the rules of ISR-6, and sends every change to every broker, in order
+and some time later. It runs on no broker, and so never fails.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TOPIC_ID: Final = TopicId(b"replicated topic")
 
 
 class ScriptedController:
-    """See the module."""
+    """See the module docstring."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class ScriptedController:
         self.partitions = partitions
         self.racks = racks or {}
         self.nodes: dict[NodeId, ReplicaNode] = {}
-        # Told of in-sync replicas that the leader of a partition asked for, before it gets them.
+        # Called with an ISR that a leader proposed, before it gets it.
         self.granted: Callable[[int, tuple[NodeId, ...]], None] = lambda _, __: None
         self._epochs = 100
         self._arrivals: dict[NodeId, int] = {}
@@ -89,14 +89,14 @@ class ScriptedController:
 
     @property
     def state(self) -> PartitionRegistration:
-        """Of the first partition, which most tests are about."""
+        """State of the first partition, which most tests use."""
         return self.state_of(0)
 
     def state_of(self, number: int) -> PartitionRegistration:
         return self.image.topics[TOPIC].partitions[number]
 
     def start(self, node: ReplicaNode) -> None:
-        """A broker comes up, registers, and is told everything."""
+        """A broker starts, registers and gets the full state."""
         self._epochs += 1
         self.nodes[node.node_id] = node
         self._change(BrokerRegistered(self._registered(node.node_id)))
@@ -104,12 +104,12 @@ class ScriptedController:
         self._arrivals[node.node_id] = self.time.now_ms
 
     def notice_death(self, node_id: NodeId) -> None:
-        """A broker's session is over: it leads nothing, and is in sync only if all others went."""
+        """A broker's session ended: remove it as leader, and from the ISR unless it is the last."""
         changes: list[MetadataChange] = [BrokerGone(node_id)]
         for number in range(self.partitions):
             state = self.state_of(number)
             if state.leader == node_id or node_id in state.isr:
-                # The last one stays in, so that only it can lead again (ISR-7).
+                # The last one stays, so that only it can lead again (ISR-7).
                 isr = tuple(each for each in state.isr if each != node_id) or state.isr
                 leader = state.leader
                 if leader == node_id:
@@ -119,12 +119,12 @@ class ScriptedController:
         self._change(*changes)
 
     def lose_session(self, node: ReplicaNode) -> None:
-        """A broker that lives, but could not be heard of: it comes again under a new epoch."""
+        """A live broker lost its session: it registers again with a new epoch."""
         self.notice_death(node.node_id)
         self._epochs += 1
         node.broker_epoch = self._epochs
         self._change(BrokerRegistered(self._registered(node.node_id)))
-        # What it was told before is void, so it is told everything.
+        # Earlier updates are void, so it gets the full state.
         brokers = [BrokerRegistered(each) for each in self.image.brokers.values()]
         states = [
             PartitionChanged(TOPIC, number, self.state_of(number))
@@ -133,7 +133,7 @@ class ScriptedController:
         self._tell(node, [*brokers, *states])
 
     def elect_if_possible(self) -> None:
-        """A partition without a leader gets one of its in-sync replicas, if one is up."""
+        """Elect a live ISR member for a partition without a leader."""
         for number in range(self.partitions):
             state = self.state_of(number)
             alive = [each for each in state.isr if self._is_alive(each)]
@@ -176,7 +176,7 @@ class ScriptedController:
                 self._tell(node, changes)
 
     def _tell(self, node: ReplicaNode, changes: Sequence[MetadataChange]) -> None:
-        """Each broker hears everything in order, at its own pace."""
+        """Each broker gets everything in order, at its own pace."""
         delay_ms = self.time.rand.randint(1, 30)
         if self.time.happens(self.time.weather.delay):
             delay_ms += self.time.rand.randint(0, 1_000)
@@ -223,7 +223,7 @@ class ScriptedController:
         )
 
     def _judge(self, source: NodeId, asked: PartitionData) -> ErrorCode:
-        """ISR-6."""
+        """See ISR-6."""
         state = self.state_of(asked.partition_index)
         if asked.leader_epoch > state.leader_epoch or asked.partition_epoch > state.partition_epoch:
             return ErrorCode.NOT_CONTROLLER

@@ -1,4 +1,4 @@
-"""A group that is whatever a test says it is."""
+"""A group with scripted answers."""
 
 # ruff: noqa: ARG002
 
@@ -21,7 +21,7 @@ from headwater.coordinator.runtime.coordinator_effects import (
 
 @dataclass(slots=True)
 class PuppetGroup:
-    """Refuses what it is told to refuse. A `headwater.coordinator.group.group.Group`."""
+    """Rejects what the test says; implements `headwater.coordinator.group.group.Group`."""
 
     group_id: str = "g"
     refusal: ErrorCode | None = None

@@ -1,4 +1,4 @@
-"""Colleagues that answer when the test says so, and what it says."""
+"""An inter-broker client whose responses the test gives."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from headwater.protocol.older_versions import Message
 
 @dataclass(slots=True)
 class Question:
-    """A request that was asked of a broker."""
+    """A request to a broker."""
 
     node_id: NodeId
     request: Message
@@ -28,7 +28,7 @@ class Question:
 
 
 class ScriptedInterBrokerClient:
-    """`headwater.metadata.ports.inter_broker_client.InterBrokerClient` that keeps all questions."""
+    """`headwater.metadata.ports.inter_broker_client.InterBrokerClient` that keeps all requests."""
 
     def __init__(self) -> None:
         self.asked: list[Question] = []
@@ -46,4 +46,4 @@ class ScriptedInterBrokerClient:
         self.asked.append(Question(node_id, request, purpose, timeout_ms, then, otherwise))
 
     def drop(self, node_id: NodeId, purpose: Purpose) -> None:
-        raise AssertionError(f"nobody closes {purpose} to {node_id} here")
+        raise AssertionError(f"unexpected close of {purpose} to {node_id}")

@@ -1,7 +1,7 @@
-"""A loop and a channel that do nothing by themselves, for tests of one connection.
+"""A scripted event loop and transport layer, for tests of one connection.
 
-What a reader would get wrong: the loop is level-triggered like the real one. As long as a channel
-has something to read, or room to write, its callback fires in each turn.
+Note: the loop is level-triggered like the real one. As long as a channel has something to read, or
+room to write, its callback fires in each turn.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ Callback = Callable[[], None]
 
 
 class ScriptedTransportLayer:
-    """Incoming bytes come in the pieces they were given in; outgoing ones go as far as allowed.
+    """Incoming bytes arrive in the given pieces; outgoing ones go as far as allowed.
 
     `takes` bytes can be sent before the peer reads again; None means any number.
     """
@@ -101,7 +101,7 @@ class ScriptedTransportLayer:
 
 
 class SteppedLoop:
-    """Runs callbacks when it is told to."""
+    """Runs callbacks when the test says so."""
 
     def __init__(self) -> None:
         self._channels: dict[int, ScriptedTransportLayer] = {}
@@ -111,6 +111,10 @@ class SteppedLoop:
 
     def watch(self, channel: ScriptedTransportLayer) -> None:
         self._channels[channel.fileno()] = channel
+
+    def forget(self, fd: int) -> None:
+        """A channel is gone."""
+        del self._channels[fd]
 
     def add_reader(self, fd: int, callback: Callback, /) -> None:
         assert not self._channels[fd].is_closed
@@ -132,7 +136,7 @@ class SteppedLoop:
         self._soon.append(callback)
 
     def turn(self) -> bool:
-        """One turn of the loop; False when there was nothing to do."""
+        """One turn of the loop; False if there was nothing to do."""
         soon = list(self._soon)
         self._soon.clear()
         ready = [
@@ -147,7 +151,7 @@ class SteppedLoop:
         for callback in soon:
             callback()
         for watchers, fd in ready:
-            # Whoever was removed in the meantime is not called, as on the real loop.
+            # A callback removed meanwhile is not called, as on the real loop.
             if fd in watchers:
                 watchers[fd]()
         return bool(soon or ready)

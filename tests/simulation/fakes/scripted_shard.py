@@ -1,4 +1,4 @@
-"""A shard that does what a test says, and remembers what it heard."""
+"""A scripted shard that records its events."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 from headwater.common.ids import ProducerId
 from headwater.coordinator.runtime.coordinator_effects import (
-    Asked,
     Effect,
     Loaded,
+    RequestEvent,
     StateRecord,
     TimerFired,
 )
 
-Event = Asked | TimerFired | Loaded | str
+Event = RequestEvent | TimerFired | Loaded | str
 Script = Callable[[Event], Sequence[Effect]]
 
 
@@ -23,7 +23,7 @@ def nothing(_: Event) -> Sequence[Effect]:
 
 @dataclass(slots=True)
 class ScriptedShard:
-    """`CoordinatorShard`; what it is told are texts."""
+    """`CoordinatorShard`; its own events are strings."""
 
     leader_epoch: int = 0
     scripts: deque[Script] = field(default_factory=deque)

@@ -1,4 +1,4 @@
-"""Dice for pure code, loaded with a seed."""
+"""A seeded random source for pure code."""
 
 import random
 

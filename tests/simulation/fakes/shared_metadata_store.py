@@ -1,10 +1,10 @@
-"""The store of several brokers in one process: sessions that expire, late answers, lost answers.
+"""A metadata store shared by several brokers in one process.
 
-`SharedStore` is what ZooKeeper would be, `StoreSession` what one broker has of it, behind the port
-`ClusterStore`. Both ways between them take random time, in order.
+`SharedStore` stands for ZooKeeper, `StoreSession` is one broker's `ClusterStore`. Sessions expire,
+responses are delayed or lost. Messages in both directions take random time, in order.
 
-What a reader would get wrong: a broker that is cut off does not know whether its session has ended.
-The store tells the others when the timeout is over, and the broker itself when it is back.
+Note: a broker that is cut off does not know whether its session has expired. The store notifies the
+others after the timeout, and the broker itself when it is connected again.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,13 +46,13 @@ _RETRY_MS = 20
 
 
 class SharedStore:
-    """What has been agreed on, and whose sessions live."""
+    """The committed image, and live sessions."""
 
     def __init__(self, time: VirtualTime, *, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> None:
         self.time = time
         self.session_timeout_ms = session_timeout_ms
         self.image = ClusterImage(cluster_id=CLUSTER_ID)
-        # A new session of a broker is another one. Sessions by what they keep alive.
+        # Sessions of registrations and of the controller. A new session of a broker is another one.
         self._registered: dict[NodeId, object] = {}
         self._controller: tuple[NodeId, object] | None = None
         self._ended: dict[object, None] = {}
@@ -60,19 +60,19 @@ class SharedStore:
         self._sessions: list[StoreSession] = []
 
     def session(self, node_id: int, stall: Stall | None = None) -> "StoreSession":
-        """A broker's way to the store, for one life of its process."""
+        """A broker's session, for one life of its process."""
         session = StoreSession(self, NodeId(node_id), stall or Stall())
         self._sessions.append(session)
         return session
 
-    # What happens at the store, at one moment each.
+    # Atomic operations of the store.
 
     def register(self, token: object, registration: Registration) -> int:
         node_id = registration.node_id
         if self._registered.get(node_id, token) is not token:
             raise ConnectionLost(f"a former session of broker {node_id} still lives")
         if node_id in self._registered:
-            # As in ZooKeeper, whose node is there already.
+            # As in ZooKeeper, whose znode exists already.
             return self.image.brokers[node_id].epoch
         self._registered[node_id] = token
         self._zxid += 1
@@ -121,7 +121,7 @@ class SharedStore:
             self.unregister(broker.node_id)
 
     def unregister(self, node_id: NodeId) -> None:
-        """A registration goes, and its session does not."""
+        """A registration ends while its session lives on."""
         owner = self._registered.pop(node_id, None)
         if owner is not None:
             self._note([BrokerGone(node_id)])
@@ -134,7 +134,7 @@ class SharedStore:
             self._note([ControllerGone()])
 
     def end(self, token: object) -> None:
-        """A session is over: what it kept alive is gone."""
+        """A session ended: remove its registration and controllership."""
         self._ended[token] = None
         changes: list[MetadataChange] = []
         if self._controller is not None and self._controller[1] is token:
@@ -170,7 +170,7 @@ class SharedStore:
 
 
 class StoreSession:
-    """`ClusterStore` as one process sees it. After a lost session it begins another by itself."""
+    """`ClusterStore` of one process. After a lost session it starts another by itself."""
 
     def __init__(self, store: SharedStore, node_id: NodeId, stall: Stall) -> None:
         self.node_id = node_id
@@ -187,7 +187,7 @@ class StoreSession:
         self._missed: list[Callable[[], None]] = []
         self._under_way: dict[object, Failed] = {}
 
-    # What the test does to it.
+    # Faults.
 
     def cut(self) -> None:
         """The broker and the store cannot reach each other."""
@@ -209,16 +209,16 @@ class StoreSession:
             self._back(action)
 
     def expire(self) -> None:
-        """The store takes the broker for dead, and the broker hears of it soon."""
+        """The store ends the session, and the broker learns it soon."""
         self._expire(self._token)
 
     def crash(self) -> None:
-        """The process is gone, and with it whoever waits for an answer."""
+        """The process ended, and with it all its requests."""
         self._is_dead = True
         token = self._token
         self._time.after(self._store.session_timeout_ms, lambda: self._store.end(token))
 
-    # The port.
+    # `ClusterStore`.
 
     def listen(self, listener: StoreListener) -> None:
         self._listener = listener
@@ -281,7 +281,7 @@ class StoreSession:
             return _nothing
 
         def again(_: HeadwaterError) -> None:
-            # With another session comes another registration, and then the controller asks.
+            # A new session means a new registration, and then the controller asks.
             if token is self._token and not self._is_dead:
                 self._time.after(_RETRY_MS, lambda: self.report_failed_directory(node_id))
 
@@ -334,7 +334,7 @@ class StoreSession:
             self._back(heard)
 
     def _say(self, done: Callable[[], None]) -> None:
-        """What needs no answer, and may be lost."""
+        """A request without a response, which may be lost."""
 
         def said() -> Callable[[], None]:
             done()
@@ -343,7 +343,7 @@ class StoreSession:
         self._ask(said, _ignore)
 
     def _ask(self, done: Callable[[], Callable[[], None]], otherwise: Failed) -> None:
-        """`done` happens at the store and gives what then happens here."""
+        """`done` runs at the store and returns what then runs here."""
         key, token = object(), self._token
         self._under_way[key] = otherwise
 
@@ -411,8 +411,8 @@ def _lost() -> ConnectionLost:
 
 
 def _nothing() -> None:
-    """There is no answer to wait for."""
+    """No response to wait for."""
 
 
 def _ignore(_: HeadwaterError) -> None:
-    """The session ends in its time."""
+    """The session times out."""

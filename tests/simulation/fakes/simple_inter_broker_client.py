@@ -1,4 +1,4 @@
-"""Other brokers that answer when the test says so, and what it says."""
+"""Other brokers whose responses the test gives."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -49,4 +49,4 @@ class SimpleInterBrokerClient:
         )
 
     def drop(self, node_id: NodeId, purpose: Purpose) -> None:
-        raise AssertionError(f"nobody drops {purpose} to {node_id}")
+        raise AssertionError(f"unexpected drop of {purpose} to {node_id}")

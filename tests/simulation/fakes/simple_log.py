@@ -1,8 +1,8 @@
-"""A log as simple as can be, to be compacted: it knows by brute force what a broker knows.
+"""A simple log to be compacted: it finds by brute force what a broker knows.
 
-It writes batches to segments on any disk, follows transactions, and reads everything back the way
-a consumer would: by the aborted transactions of the `.txnindex` files and by the markers it meets.
-Nothing in here uses the code under test, except the values that go into a job.
+It writes batches to segments on any disk, tracks transactions, and reads everything back like a
+consumer: by the aborted transactions of the `.txnindex` files and by the markers. Nothing here uses
+the code under test, except the values of a job.
 """
 
 import struct
@@ -53,7 +53,7 @@ class Pair(NamedTuple):
 
 
 def read_segment(disk: Disk, base_offset: int, folder: PurePath = FOLDER) -> list[Batch]:
-    """All batches of one segment, every CRC checked."""
+    """All batches of one segment, with every CRC checked."""
     content = read_whole(disk, folder / f"{base_offset:020d}.log")
     assert content is not None, f"segment {base_offset} is missing"
     batches = []
@@ -134,7 +134,7 @@ def pairs(batch: Batch) -> list[Pair]:
 
 @dataclass
 class Producer:
-    """A producer's state, as the broker keeps it per partition."""
+    """A producer's state in a partition."""
 
     producer_id: int
     epoch: int = 0
@@ -177,7 +177,7 @@ class SimpleLog:
         codec: Codec = Codec.NONE,
         timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     ) -> int:
-        """Append keys and values as one batch; its base offset."""
+        """Append keys and values as one batch; return its base offset."""
         base = self.end_offset
         producer = self._producer(producer_id)
         if producer is not None and is_transactional and producer.open_since is None:
@@ -206,7 +206,7 @@ class SimpleLog:
     def end_transaction(
         self, producer_id: int, *, commit: bool, bumps_epoch: bool = False, timestamp: int = 1000
     ) -> int:
-        """Write a marker; its offset."""
+        """Write a marker; return its offset."""
         producer = self._producer(producer_id)
         assert producer is not None
         marker_offset = self.end_offset
@@ -237,7 +237,7 @@ class SimpleLog:
             self._touch(self.end_offset)
 
     def sync(self) -> None:
-        """Make all of it durable, as a broker that flushed."""
+        """Make everything durable."""
         for name in self.disk.names(self.folder):
             file = self.disk.open(self.folder / name)
             file.sync()
@@ -250,7 +250,7 @@ class SimpleLog:
         return max(base for base in self.bases if base <= self.last_stable_offset)
 
     def job(self, *, now_ms: int = 10_000) -> CleaningJob:
-        """The job a broker would give, with room for all; `replace` what a test needs small."""
+        """The job that a broker would give, without tight limits; `replace` what a test needs."""
         end = self.cleanable_end()
         return CleaningJob(
             folder=self.folder,
@@ -278,7 +278,7 @@ class SimpleLog:
         )
 
     def accept(self, result: CleaningResult) -> None:
-        """Take over what a swap has put in place."""
+        """Take over the swapped segments."""
         gone = {old.base_offset for group in result.groups for old in group.replaced}
         new = {group.base_offset for group in result.groups}
         self.bases = sorted((set(self.bases) - gone) | new)

@@ -1,7 +1,7 @@
-"""A process that does not run for a while: stopped by a signal, or held up by its disk.
+"""A process that does not run for a while: stopped by a signal, or blocked by its disk.
 
-What a reader would get wrong: nothing is lost. What arrives meanwhile, timers included, waits, and
-is then heard all at once, in order, by a process that does not know how much time has passed.
+Note: nothing is lost. What arrives meanwhile, timers included, waits and is then processed at once,
+in order, by a process that does not know how much time has passed.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Stall:
-    """All that a process hears goes through `pass_on`."""
+    """Everything that a process receives goes through `pass_on`."""
 
     is_on: bool = False
     _missed: deque[Callable[[], None]] = field(default_factory=deque)
@@ -28,12 +28,12 @@ class Stall:
     def end(self) -> None:
         self.is_on = False
         while self._missed and not self.is_on:
-            # It stays in the queue until it is done: what it causes at once comes behind the rest.
+            # It stays in the queue until it is done: what it causes comes behind the rest.
             self._missed[0]()
             if self._missed:
                 self._missed.popleft()
 
     def forget(self) -> None:
-        """The process is gone, and nobody is left to hear anything."""
+        """The process ended; drop everything."""
         self.is_on = False
         self._missed.clear()

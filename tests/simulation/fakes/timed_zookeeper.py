@@ -1,11 +1,11 @@
 """ZooKeeper in virtual time, for clusters that run the shipped `ZooKeeperStore`.
 
 `TimedZooKeeper` replaces `SharedStore` in a `MemberLab`, `TimedSession` replaces `StoreSession`.
-Requests, answers and watch events of one session take random time and keep their order, as in
-ZooKeeper. A lost connection drops whatever is on its way in either direction.
+Requests, responses and watch events of one session take random time and keep their order, as in
+ZooKeeper. A lost connection drops everything in flight in either direction.
 
-Invariant: no write of a controller's term is contradicted by the nodes. The fence keeps every other
-controller from writing, so a contradiction means that this controller's own writes are out of
+Invariant: no write of a controller's term is contradicted by the znodes. The fence keeps every
+other controller from writing, so a contradiction means that this controller's own writes are out of
 order. Each one is collected in `contradictions`.
 """
 
@@ -43,14 +43,14 @@ from tests.simulation.labs.cluster_lab import CLUSTER_ID
 from tests.simulation.worlds.replica_nodes import NodeClock
 
 _RETRY_MS: Final = 50
-# A server under load takes long to grant a session, which may then expire before it was of use.
+# A loaded server is slow to grant a session, which may then expire before it is used.
 _SLOW_SESSION_MS: Final = 700
 _SHORT_SESSION_MS: Final = 40
 _MOST_SHORT_SESSIONS: Final = 2
 
 
 class _Tree(FakeZooKeeper):
-    """Watch events are delayed by the session that hears them, not here."""
+    """Watch events are delayed by the session that gets them, not here."""
 
     __slots__ = ()
 
@@ -59,7 +59,7 @@ class _Tree(FakeZooKeeper):
 
 
 class TimedZooKeeper:
-    """The server, and the sessions with it."""
+    """The server and its sessions."""
 
     def __init__(self, time: VirtualTime, *, session_timeout_ms: int) -> None:
         self.time = time
@@ -72,18 +72,18 @@ class TimedZooKeeper:
             self.tree.put(path)
 
     def session(self, node_id: int, stall: Stall | None = None) -> TimedSession:
-        """A broker's way to the server, for one life of its process."""
+        """A broker's session, for one life of its process."""
         return TimedSession(self, NodeId(node_id), stall or Stall())
 
     @property
     def image(self) -> ClusterImage:
-        """The cluster as the nodes describe it now."""
+        """The cluster as in the znodes now."""
         if self._image is None or self._image[0] != self.tree.zxid:
             self._image = self.tree.zxid, _image_of(self.tree)
         return self._image[1]
 
     def unregister(self, node_id: NodeId) -> None:
-        """A registration goes, and its session does not."""
+        """A registration ends while its session lives on."""
         if znode_paths.broker(node_id) in self.tree.nodes:
             self.tree.remove(znode_paths.broker(node_id))
 
@@ -105,7 +105,7 @@ class TimedZooKeeper:
 
 
 class TimedSession:
-    """`ClusterStore` of one process, and the faults of its connection."""
+    """`ClusterStore` of one process, and faults of its connection."""
 
     def __init__(self, server: TimedZooKeeper, node_id: NodeId, stall: Stall) -> None:
         self.node_id = node_id
@@ -129,7 +129,7 @@ class TimedSession:
         self.write = self._store.write
         self.end_registration = self._store.end_registration
         self.end_control = self._store.end_control
-        # The connection.
+        # Connection.
         self.cut = self._zk_client.cut
         self.heal = self._zk_client.heal
         self.expire = self._zk_client.expire
@@ -143,7 +143,7 @@ class TimedSession:
         self._is_dead = True
 
     def crash(self) -> None:
-        """The process is gone; its session ends after the session timeout."""
+        """The process ended; its session ends after the session timeout."""
         self._is_dead = True
         self._zk_client.crash()
 
@@ -160,7 +160,7 @@ class TimedSession:
 
 
 class _WatchedStore(ZooKeeperStore):
-    """Tells of writes that the nodes contradict."""
+    """Collects writes that the znodes contradict."""
 
     def __init__(self, *arguments: object, contradicted: Callable[[str], None], **named: object):
         super().__init__(*arguments, **named)  # type: ignore[arg-type]
@@ -226,7 +226,7 @@ class TimedKeeper:
             self._server.session_timeout_ms, lambda: self._server.end_session(session_id)
         )
 
-    # The port.
+    # `ZooKeeperClient`.
 
     def listen(self, listener: SessionListener) -> None:
         self._listener = listener
@@ -301,7 +301,7 @@ class TimedKeeper:
         self._server.end_session(self.session_id)
         self._give_up_all()
 
-    # Requests and answers.
+    # Requests and responses.
 
     def _put(self, call: _Call) -> None:
         if self._is_dead:
@@ -319,7 +319,7 @@ class TimedKeeper:
             self._time.after(self._there_ms - self._time.now_ms, arrive)
 
     def _arrive(self, call: _Call, connection: int) -> None:
-        # Requests of a process that has just died may arrive still.
+        # Requests of a process that has just died may still arrive.
         if connection == self._connection and not self._server.has_ended(self.session_id):
             self._back(partial(self._answered, call, call.serve()))
 
@@ -330,7 +330,7 @@ class TimedKeeper:
             self._pump()
 
     def _back(self, action: Callable[[], None]) -> None:
-        """Something comes from the server, behind all that is on its way already."""
+        """Deliver something from the server, behind everything in flight."""
         connection = self._connection
         self._back_ms = max(self._back_ms, self._time.now_ms + self._delay_ms())
 
@@ -359,7 +359,7 @@ class TimedKeeper:
         self._watches.append(once)
         self._server.tree.watch(kind, path, partial(self._back, once))
 
-    # The connection and the session.
+    # Connection and session.
 
     def _drop(self) -> None:
         self._connection += 1

@@ -1,7 +1,7 @@
 """A clock that jumps from event to event, and a network that loses, repeats and delays.
 
-Everything happens in the order of its time, and at the same time in the order in which it was
-asked for, so one seed always gives one story.
+Events happen in order of time, and at the same time in order of scheduling, so one seed always
+gives one run.
 """
 
 import heapq
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from headwater.protocol.older_versions import Message
 
 Answer = Callable[[Message | None], None]
-"""None: no answer came, and none will be listened to."""
+"""None: no response arrived, and a late one is ignored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weather:
-    """How often things go wrong, each from 0 to 1."""
+    """Probabilities of faults, each from 0 to 1."""
 
     loss: float = 0.0
     repeat: float = 0.0
@@ -39,7 +39,7 @@ class VirtualTime:
     _queue: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
     _count: int = 0
     event_count: int = 0
-    """How much has happened."""
+    """Number of events so far."""
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> None:
         self._count += 1
@@ -54,14 +54,14 @@ class VirtualTime:
         self.now_ms = end_ms
 
     def happens(self, chance: float) -> bool:
-        """Dice are thrown also when the chance is nil, so that weather changes no other fate."""
+        """Draws even if the probability is 0, so that weather changes no other outcome."""
         return self.rand.random() < chance
 
     def say(self, text: str) -> None:
         self.trace.append(f"{self.now_ms / 1000:10.3f} {text}")
 
     def travel(self, deliver: Callable[[], None]) -> None:
-        """One way through the network: lost, late, or soon there."""
+        """One way through the network: lost, late or in time."""
         delay_ms = self.rand.randint(1, 20)
         if self.happens(self.weather.delay):
             delay_ms += self.rand.randint(500, 30_000)
@@ -71,7 +71,7 @@ class VirtualTime:
 
 @dataclass(slots=True)
 class Call:
-    """A request and the one answer that its sender will listen to."""
+    """A request and the one response that its sender accepts."""
 
     time: VirtualTime
     answer: Answer
@@ -83,5 +83,5 @@ class Call:
             self.answer(response)
 
     def respond(self, response: Message | None) -> None:
-        """From the other side."""
+        """Respond, from the other side."""
         self.time.travel(lambda: self.hear(response))

@@ -1,9 +1,11 @@
-"""A whole broker without a socket: requests go in as frames, answers come out as messages.
+"""A whole broker without a socket: requests go in as frames, responses come out.
 
 Everything is the shipped code, from the dispatch down to the logs; only the disk, the clock, the
-dice and the peer are the test's. What a reader would get wrong: jobs run at once, unless the test
-brings an executor that holds them back, so nearly every answer is there when `send` returns. What
-the broker puts off until the present callbacks have run waits for `turn`.
+random source and the peer are the test's.
+
+Note: jobs run at once, unless the test brings an executor that holds them back, so nearly every
+response is there when `send` returns. What the broker defers until the current callbacks have run
+waits for `turn`.
 """
 
 import random
@@ -91,7 +93,7 @@ class ScriptedClock:
 
 
 class Refusing:
-    """An authorizer that says no to some operations, on everything or on the named resources."""
+    """An authorizer that denies some operations, on everything or on the named resources."""
 
     allows_everything = False
 
@@ -141,7 +143,7 @@ class Peer:
         self.holds.append(slot)
 
     def note_steps(self, slot: ReplySlot, steps: Iterator[None], size_bytes: int) -> None:  # noqa: ARG002
-        """Taken at once, and counted, unless the test takes them itself."""
+        """Executed at once and counted, unless the test executes them itself."""
         if self.takes_steps:
             self.steps_taken += sum(1 for _ in steps)
         else:
@@ -150,7 +152,7 @@ class Peer:
 
 
 class Sent:
-    """A request on its way."""
+    """A request in flight."""
 
     def __init__(self, request: Message, version: int, slot: ReplySlot, peer: Peer) -> None:
         self._request = request
@@ -169,7 +171,7 @@ class Sent:
 
     @property
     def was_silent(self) -> bool:
-        """Whether the answer was that there is none."""
+        """Whether there was deliberately no response."""
         return self._slot.parts == ()
 
     def answer(self, shape: type[R]) -> R:
@@ -182,7 +184,7 @@ class Sent:
 
 
 class BrokerLab:
-    """One broker, registered and in control of its cluster of one."""
+    """One standalone broker."""
 
     def __init__(
         self,
@@ -217,7 +219,7 @@ class BrokerLab:
         *,
         client_id: str = "lab",
     ) -> Sent:
-        """Give a request to the broker as its frame; the newest version that is stable if none."""
+        """Send a request as a frame; by default in the newest stable version."""
         api = APIS[request.api]
         version = api.newest_served(unstable=False) if version is None else version
         peer = peer or Peer()
@@ -225,7 +227,7 @@ class BrokerLab:
         parts = request_frame(api, version, 1, client_id, write(request, version))
         frame = bytearray(b"".join(_content(part) for part in parts))[_SIZE_BYTES:]
         self.dispatch.serve(slot, memoryview(frame))
-        # Whoever still reads the request's bytes reads another's from here on.
+        # Overwrite the request's bytes, so that late readers are noticed.
         frame[:] = bytes(len(frame))
         return Sent(request, version, slot, peer)
 
@@ -236,13 +238,13 @@ class BrokerLab:
         version: int | None = None,
         peer: Peer | None = None,
     ) -> R:
-        """The answer to a request that does not wait."""
+        """The response to a request that does not wait."""
         sent = self.send(request, version, peer)
         self.turn()
         return sent.answer(shape)
 
     def turn(self) -> None:
-        """The present callbacks have run: do what was put off until then."""
+        """The current callbacks have run: run what was deferred until then."""
         while self._soon:
             due, self._soon = self._soon, []
             for each in due:
@@ -255,7 +257,7 @@ class BrokerLab:
         self.turn()
 
     def change(self, *changes: MetadataChange) -> None:
-        """Let something happen to the cluster that no request of a client brings about."""
+        """Apply a change to the cluster that no client request causes."""
         self.broker.controller.submit(
             lambda _: ControllerResult(changes, None), then=_ignore, otherwise=_raise
         )
@@ -266,7 +268,7 @@ class BrokerLab:
         self._store_work.behind = held
         return held
 
-    # What many tests begin with.
+    # Common setup.
 
     def create(
         self, name: str, partitions: int = 1, configs: dict[str, str | None] | None = None
@@ -278,7 +280,7 @@ class BrokerLab:
         assert not result.error_code, result
 
     def produce(self, name: str, *values: bytes, partition: int = 0) -> int:
-        """Append one batch; its base offset."""
+        """Append one batch; return its base offset."""
         records = [Record(key=b"k", value=each, timestamp=START_MS) for each in values]
         data = PartitionProduceData(index=partition, records=memoryview(build_batch(records)))
         request = ProduceRequest(
@@ -372,7 +374,7 @@ class BrokerLab:
 
 
 class _Switch:
-    """An executor behind which the test may put another."""
+    """An executor that the test may replace."""
 
     def __init__(self) -> None:
         self.behind: Executor = InlineExecutor()
@@ -388,7 +390,7 @@ class _Switch:
 
 
 class _AllCold:
-    """Sends every read through the executor, since a fake disk has nothing to send from."""
+    """Sends every read through the executor, since a fake disk cannot `sendfile`."""
 
     def resident_pages(self, file: File, position: int, length: int) -> int:  # noqa: ARG002
         return 0
@@ -401,7 +403,7 @@ def _read(store: StandaloneStore) -> ClusterImage:
 
 
 def _ignore(_: object) -> None:
-    """The store agreed, as it always does here."""
+    """The store always agrees here."""
 
 
 def _raise(error: HeadwaterError) -> None:

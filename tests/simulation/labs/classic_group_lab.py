@@ -1,7 +1,7 @@
-"""One classic group by hand: ask, let time pass, and see all that it ordered.
+"""One classic group by hand: send requests, advance time, and see all effects.
 
-The lab carries out effects as a coordinator's runtime does: in order, with a record replayed as
-soon as it is written. It insists that nobody is answered twice.
+The lab executes effects like a coordinator's runtime: in order, with a record replayed as soon as
+it is appended. It asserts that no request is answered twice.
 """
 
 import random
@@ -15,11 +15,11 @@ from headwater.coordinator.group.classic.classic_responses import ClassicRequest
 from headwater.coordinator.records.classic_group_records import GroupMetadataRecord
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
-    Asked,
     Caller,
     CancelTimer,
     Effect,
     Reply,
+    RequestEvent,
     SetTimer,
     TimerFired,
     TimerKey,
@@ -84,7 +84,7 @@ class ClassicLab:
         self.timers: dict[TimerKey, int] = {}
         self.can_write = True
         self.effects: list[Effect] = []
-        """What the last event led to."""
+        """The effects of the last event."""
         self._callers = 0
         self._rng = SeededRandom(random.Random(7))
         self.group = ClassicGroup(GROUP, limits, self._rng)
@@ -92,7 +92,7 @@ class ClassicLab:
     def ask(self, request: ClassicRequest, version: int = 9) -> Caller:
         self._callers += 1
         caller = Caller(self._callers)
-        asked = Asked(
+        asked = RequestEvent(
             request=request,
             version=version,
             caller=caller,
@@ -124,7 +124,7 @@ class ClassicLab:
                     self.timers.pop(effect.key, None)
 
     def pass_time(self, span_ms: int) -> None:
-        """Timers fire on their time, one after the other."""
+        """Fire timers at their time, one after the other."""
         end_ms = self.now_ms + span_ms
         while self.timers and min(self.timers.values()) <= end_ms:
             key = min(self.timers, key=lambda key: (self.timers[key], str(key)))
@@ -133,7 +133,7 @@ class ClassicLab:
         self.now_ms = end_ms
 
     def restart(self) -> None:
-        """A coordinator that only has the log."""
+        """A new coordinator that only has the log."""
         self.group = ClassicGroup(GROUP, self.limits, self._rng)
         self.timers.clear()
         for record in self.log:
@@ -193,9 +193,9 @@ class ClassicLab:
         return response
 
     def stable_group(self, size: int, instance: str | None = None) -> list[str]:
-        """A group in generation 1, where member number n has the assignment `b"n"`.
+        """A group in generation 1 in which member number n has the assignment `b"n"`.
 
-        The first leads, and it alone is static if an instance is named.
+        The first is the leader, and it alone is static if an instance id is given.
         """
         leader = self.join(version=3) if instance is None else self.join(instance=instance)
         callers = [leader, *(self.join(version=3) for _ in range(1, size))]
@@ -216,7 +216,7 @@ class ClassicLab:
 
 
 def _not_now(response: Message) -> Message:
-    """What a runtime says in place of a reply whose record could not be written."""
+    """What a runtime answers in place of a reply whose record could not be appended."""
     assert isinstance(
         response, JoinGroupResponse | SyncGroupResponse | HeartbeatResponse | LeaveGroupResponse
     )

@@ -1,4 +1,4 @@
-"""Small clusters for tests: an image with brokers, requests in few words."""
+"""Small clusters for tests: an image with brokers, and short ways to build requests."""
 
 import random
 

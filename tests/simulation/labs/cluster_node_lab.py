@@ -1,8 +1,9 @@
-"""Whole brokers that form a cluster, in virtual time: shipped code from the dispatch to the log.
+"""Whole brokers that form a cluster, in virtual time: shipped code from dispatch to log.
 
-Only the network, the store, the disks and time are the test's. What a reader would get wrong: a
-broker's disk outlives it. `crash` ends the process, and `start` begins another on the same disk. It
-has two log directories, of which one may fail alone.
+Only the network, the store, the disks and time are the test's.
+
+Note: a broker's disk outlives its process. `crash` ends the process, and `start` begins another on
+the same disk. It has two log directories, of which one may fail alone.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ from tests.simulation.worlds.replica_nodes import NodeClock
 R = TypeVar("R", bound=Message)
 
 DIRECTORIES: Final = (PurePath("/data"), PurePath("/more"))
-# Logs are small here, and shall take a while to move between the two all the same.
+# Logs are small here; slow down moves between directories all the same.
 SMALL_STEPS: Final = MoveSizes(step_bytes=500, unflushed_bytes=2_000, last_lap_bytes=200)
 LISTENER: Final = "PLAINTEXT"
 _SIZE_BYTES: Final = 4
@@ -77,7 +78,7 @@ _LEAVE_BACKOFF_MS: Final = 300
 
 
 class ClusterNodeLab:
-    """A cluster of brokers by their number."""
+    """A cluster of brokers by number."""
 
     def __init__(
         self,
@@ -89,9 +90,9 @@ class ClusterNodeLab:
         most_skew_ms: int = 0,
         has_zookeeper: bool = False,
     ) -> None:
-        """Clocks differ from the true time by so much at most, each by its own measure.
+        """Clocks differ from the true time by at most this much, each by its own amount.
 
-        `has_zookeeper`: the shipped store on a ZooKeeper in memory, in place of a model of both.
+        `has_zookeeper`: the shipped store on a ZooKeeper in memory, instead of a model of both.
         """
         self.time = VirtualTime(random.Random(seed))
         new_store = TimedZooKeeper if has_zookeeper else SharedStore
@@ -120,7 +121,7 @@ class ClusterNodeLab:
 
     @property
     def others(self) -> list[MemberNode]:
-        """Those that are up and do not decide."""
+        """Live brokers that are not the controller."""
         return [node for node in self.nodes if node.is_up and not node.membership.leading]
 
     def run(self, span_ms: int) -> None:
@@ -128,7 +129,7 @@ class ClusterNodeLab:
 
 
 class MemberNode:
-    """One broker: a disk, and now and then a process on it."""
+    """One broker: a disk, and at times a process on it."""
 
     def __init__(
         self, lab: ClusterNodeLab, node_id: NodeId, texts: Mapping[str, str], *, skew_ms: int = 0
@@ -143,13 +144,13 @@ class MemberNode:
         self.fatal: list[HeadwaterError] = []
         self.is_up = False
         self.stall = Stall()
-        # How slow its disk is, now and after the next start.
+        # Delay of its disk, now and after the next start.
         self._lag_ms = 0
         self._life = 0
 
     @property
     def life(self) -> int:
-        """Another one after every end and every start."""
+        """Changes with every stop and start."""
         return self._life
 
     @property
@@ -188,7 +189,7 @@ class MemberNode:
         self._later(_TICK_MS, self._tick)
 
     def crash(self, *, loses_power: bool = False) -> None:
-        """The process is gone, and with the power also what was not synced."""
+        """End the process; with the power also lose what was not synced."""
         self._end()
         self.session.crash()
         if loses_power:
@@ -197,11 +198,11 @@ class MemberNode:
             self.disk.process_crash()
 
     def stop(self) -> None:
-        """A clean end, when the controller has relieved this broker or said no often enough."""
+        """A clean stop, after controlled shutdown succeeded or was given up."""
         self._take_leave(_LEAVE_TRIES)
 
     def close(self) -> None:
-        """A clean end, without asking anybody."""
+        """A clean stop without controlled shutdown."""
         self.membership.close()
         self.replicas.close()
         self.coordinators.groups.close()
@@ -212,11 +213,11 @@ class MemberNode:
         self.broker.directories.close(broker_epoch=self.membership.broker_epoch)
         self.session.close()
         self._end()
-        # Whatever a failed directory has left open is closed with the process.
+        # Files that a failed directory left open are closed with the process.
         self.disk.process_crash()
 
     def freeze(self) -> None:
-        """It does not run, and its session is not kept alive."""
+        """The process does not run, and its session is not kept alive."""
         self.stall.begin()
         self.session.cut()
 
@@ -225,16 +226,16 @@ class MemberNode:
         self.stall.end()
 
     def slow_down(self, most_ms: int) -> None:
-        """From now on its disk takes so long for what is done off the loop."""
+        """From now on its disk takes this long for jobs off the loop."""
         self._lag_ms = self.executor.most_ms = most_ms
 
     def directory_of(self, name: TopicPartition) -> PurePath | None:
-        """Where the log of a partition is, if it has one."""
+        """The log directory of a partition, if it has one."""
         directories = self.broker.directories
         return directories.directory_of(name).path if name in directories else None
 
     def send(self, request: Message, version: int | None = None, peer: Peer | None = None) -> Sent:
-        """A client's request, as its frame."""
+        """Send a client's request as a frame."""
         api = APIS[request.api]
         version = api.newest_served(unstable=False) if version is None else version
         peer = peer or Peer()
@@ -246,7 +247,7 @@ class MemberNode:
         return Sent(request, version, slot, peer)
 
     def ask(self, request: Message, shape: type[R], within_ms: int = 2_000) -> R:
-        """The answer to a request, which may take some time."""
+        """The response to a request, which may take some time."""
         sent = self.send(request)
         self._lab.run(within_ms)
         return sent.answer(shape)
@@ -258,7 +259,7 @@ class MemberNode:
         broker = image.brokers.get(node_id)
         return None if broker is None else broker.endpoint(LISTENER)
 
-    # How it is put together.
+    # Composition.
 
     def _build(self, image: ClusterImage) -> None:
         self.replicas = ReplicaFetcherManager(
@@ -351,10 +352,10 @@ class MemberNode:
             soon=lambda action: self._later(0, action),
         )
 
-    # What happens to it.
+    # Events.
 
     def _serve(self, source: NodeId, request: Message, reply: Callable[[Message], None]) -> None:
-        """Only a registered broker serves; until then whoever has connected waits."""
+        """Only a registered broker serves; until then connections wait."""
         serve = partial(served_by(self.dispatch), source, request, reply)
         if self._backlog is None:
             serve()
@@ -423,7 +424,7 @@ class MemberNode:
             self._wake_at(self.timer.next_ms)
 
     def _later(self, delay_ms: int, action: Callable[[], None]) -> None:
-        """Unless this process is gone by then."""
+        """Unless this process has ended by then."""
         life = self._life
 
         def act() -> None:
@@ -440,7 +441,7 @@ class MemberNode:
 
 
 class _AllCold:
-    """Sends every read through the executor, since a fake disk has nothing to send from."""
+    """Sends every read through the executor, since a fake disk cannot `sendfile`."""
 
     def resident_pages(self, file: File, position: int, length: int) -> int:  # noqa: ARG002
         return 0

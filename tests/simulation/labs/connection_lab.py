@@ -1,4 +1,4 @@
-"""One or more connections on a scripted network, with a service that the test answers for."""
+"""Connections on a scripted network, with a service that the test plays."""
 
 import struct
 from collections.abc import Callable
@@ -19,7 +19,7 @@ def framed(content: bytes) -> bytes:
 
 
 class Range:
-    """A range of a file that consists of one byte only, and counts its releases."""
+    """A range of a file that consists of one byte value, and counts its releases."""
 
     def __init__(self, byte: int, length: int) -> None:
         self._byte = byte
@@ -43,7 +43,7 @@ def keep_waiting(slot: ReplySlot, frame: memoryview) -> None:
 
 
 class ConnectionLab:
-    """Records every frame and slot, then lets `behave` do with them what the test wants."""
+    """Records every frame and slot, then calls `behave`."""
 
     # Whether many connections wait for every turn of the loop.
     is_crowded = False
@@ -66,6 +66,8 @@ class ConnectionLab:
         )
         self.complaints = Complaints()
         self.attentive: dict[Connection, None] = {}
+        self.fair_queue = FairQueue(self.loop, lambda: self.now_ns)
+        self.departed: Callable[[Connection], None] = lambda _: None
         self._surroundings = ConnectionContext(
             loop=self.loop,
             settings=settings,
@@ -73,10 +75,10 @@ class ConnectionLab:
             inflight_bytes=self.inflight_bytes,
             clock=self.clock,
             attentive=self.attentive,
-            departed=lambda _: None,
+            departed=lambda connection: self.departed(connection),
             is_crowded=lambda: self.is_crowded,
             response_batching=ResponseBatching(self.loop),
-            fair_queue=FairQueue(self.loop, lambda: self.now_ns),
+            fair_queue=self.fair_queue,
             complaints=self.complaints,
             close=lambda channel, _: channel.close(),
             part=lambda channel, _: channel.close(),
@@ -87,14 +89,14 @@ class ConnectionLab:
         self.closed_ones: list[ServedConnection] = []
         self._next_fd = 3
 
-    def connect(self) -> tuple[Connection, ScriptedTransportLayer]:
+    def connect(self, listener_tag_ns: int = 0) -> tuple[Connection, ScriptedTransportLayer]:
         channel = ScriptedTransportLayer(self._next_fd)
         self._next_fd += 1
         self.loop.watch(channel)
         address = ClientAddress(
             listener="PLAINTEXT", peer_host="192.0.2.1", peer_port=self._next_fd
         )
-        return Connection(channel, address, self._surroundings), channel
+        return Connection(channel, address, self._surroundings, listener_tag_ns), channel
 
     def sweep(self, now_ms: int) -> None:
         for connection in list(self.attentive):

@@ -1,7 +1,7 @@
-"""One consumer group, its log, its timers and the topics around it, in the hands of a test.
+"""One consumer group with its log, timers and topics, controlled by a test.
 
-Carries out effects as a runtime would: what is appended goes through Kafka's bytes and is replayed;
-replies are kept for whoever asked. `restart` is a new coordinator that has only the log.
+Executes effects like a runtime: appended records are encoded as Kafka's bytes and replayed; replies
+are kept. `restart` is a new coordinator that only has the log.
 """
 
 from headwater.common.ids import NodeId, TopicId
@@ -11,11 +11,11 @@ from headwater.coordinator.records.consumer_group_records import ConsumerGroupRe
 from headwater.coordinator.records.record_serde import GROUP_RECORDS
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
-    Asked,
     Caller,
     CancelTimer,
     Effect,
     Reply,
+    RequestEvent,
     SetTimer,
     TimerFired,
     TimerKey,
@@ -74,9 +74,9 @@ class GroupLab:
         return reply.response
 
     def decide(self, request: ConsumerGroupHeartbeatRequest, version: int = NEWEST) -> list[Effect]:
-        """What the group orders; nothing of it is done yet."""
+        """Return the group's effects without executing them."""
         self._callers += 1
-        asked = Asked(
+        asked = RequestEvent(
             request=request,
             version=version,
             caller=Caller(self._callers),
@@ -112,7 +112,7 @@ class GroupLab:
         self.group.replay(read_back)
 
     def pass_time(self, ms: int) -> None:
-        """Timers fire in their order, each at its time."""
+        """Fire timers in order, each at its time."""
         end_ms = self.now_ms + ms
         while self.timers:
             key, deadline_ms = min(self.timers.items(), key=lambda item: (item[1], str(item[0])))

@@ -1,4 +1,4 @@
-"""Heartbeats, their answers and what consumers subscribe with, in few words."""
+"""Short ways to build heartbeats, responses and subscriptions."""
 
 from struct import pack
 

@@ -1,6 +1,6 @@
 """The groups of one partition on the real runtime, over a log in memory.
 
-A restart is a new runtime over the same log: everything that it knows, it knows from there.
+A restart is a new runtime over the same log.
 """
 
 import random
@@ -31,7 +31,7 @@ M = TypeVar("M")
 
 
 class GroupLab:
-    """See the module."""
+    """See the module docstring."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class GroupLab:
         self.hosted.load()
 
     def send(self, request: Message, version: int) -> list[Outcome]:
-        """What it was answered with, now or later."""
+        """Return the outcome of a request, now or later."""
         answers: list[Outcome] = []
         self.hosted.ask(
             request, version=version, client_id="c", client_host="/h", answer=answers.append

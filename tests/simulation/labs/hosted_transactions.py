@@ -1,4 +1,4 @@
-"""The shard of transactions on the runtime that hosts it, over a log in memory."""
+"""The transaction shard on its runtime, over a log in memory."""
 
 from headwater.common.ids import ProducerId
 from headwater.coordinator.records.record_serde import TRANSACTION_RECORDS
@@ -27,7 +27,7 @@ from tests.simulation.labs.transaction_lab import SETTINGS, TX
 
 
 class HostedTransactions:
-    """A hosted shard; producer ids come at once, and markers are answered by hand."""
+    """A shard; producer ids are allocated at once, and markers are answered by the test."""
 
     def __init__(self) -> None:
         self.log = InMemoryCoordinatorLog(TRANSACTION_RECORDS)

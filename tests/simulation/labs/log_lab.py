@@ -1,4 +1,4 @@
-"""One partition's log on a fake disk, with hands to append, read, crash and open it again."""
+"""One partition's log on a fake disk: append, read, crash and reopen."""
 
 import random
 from collections.abc import Sequence
@@ -95,7 +95,7 @@ class LogLab:
         self.log_start_offset = self.log.log_start_offset
 
     def crash(self) -> UnifiedLog:
-        """Die as by kill -9, which leaves the page cache, and start again."""
+        """Die as by kill -9, which keeps the page cache, and start again."""
         if isinstance(self.disk, LossyDisk):
             self.disk.process_crash()
         return self.open(was_clean=False)
@@ -116,7 +116,7 @@ class LogLab:
         is_transactional: bool = False,
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> LogAppendInfo:
-        """Append records, or that many small ones, as a leader whose word is final at once."""
+        """Append records, or that many small ones, as a single leader."""
         if isinstance(content, int):
             content = records(*(b"value-%d" % n for n in range(content)), timestamp=self.now_ms)
         producer_id, epoch, sequence = producer or (-1, -1, -1)
@@ -160,7 +160,7 @@ class LogLab:
         return appended
 
     def read_bytes(self, offset: int = 0, *, max_bytes: int = 1 << 30) -> bytes:
-        """Everything from an offset to the log's end."""
+        """Everything from an offset to the log end."""
         content = bytearray()
         while True:
             read = self.log.read(offset, max_bytes=max_bytes, bound=ReadBound.LOG_END)
@@ -172,7 +172,7 @@ class LogLab:
                 offset = batch.header.next_offset
 
     def contents(self, offset: int | None = None) -> list[tuple[int, bytes | None]]:
-        """Offset and value of every data record, as a consumer meets them."""
+        """Offset and value of every data record, as a consumer gets them."""
         start = self.log.log_start_offset if offset is None else offset
         content, position, found = memoryview(self.read_bytes(start)), 0, []
         while position < len(content):

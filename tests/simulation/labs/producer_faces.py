@@ -1,4 +1,4 @@
-"""Both faces of the producer behind one, so that a test is written once and runs for each."""
+"""Blocking and asyncio producer behind one interface, so that a test runs for both."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar

@@ -1,4 +1,4 @@
-"""A gate before a whole broker, and a connection to it that the test plays."""
+"""A SASL authenticator before a whole broker, and a connection that the test plays."""
 
 import random
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ class GuardedPeer(Peer):
 
 @dataclass
 class SaslAuthenticatorLab:
-    """A broker behind a gate, and connections to it."""
+    """A broker behind SASL authentication, and connections to it."""
 
     max_reauth_ms: int = 0
     delay_ms: int = DELAY_MS

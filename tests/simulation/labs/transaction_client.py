@@ -1,4 +1,4 @@
-"""A transactional producer on a broker without a socket: it says one request at a time."""
+"""A transactional producer on a broker without a socket, one request at a time."""
 
 from dataclasses import dataclass
 
@@ -45,7 +45,7 @@ from headwater.records.record import Record
 from tests.simulation.labs.broker_lab import START_MS, BrokerLab, Sent
 
 OLD, ABORTABLE, NEW = 10, 11, 12
-"""Versions of Produce: without TRANSACTION_ABORTABLE, with it, and for transactions version 2."""
+"""Versions of Produce: without TRANSACTION_ABORTABLE, with it, and for transaction version 2."""
 
 TRANSACTIONS, GROUPS = 1, 0
 TIMEOUT_MS = 60_000
@@ -53,7 +53,7 @@ TIMEOUT_MS = 60_000
 
 @dataclass(slots=True)
 class LabProducer:
-    """See the module. Sequences are the test's business."""
+    """Sequences are set by the test."""
 
     lab: BrokerLab
     name: str = "x"
@@ -61,7 +61,7 @@ class LabProducer:
     epoch: int = -1
 
     def begin(self) -> ErrorCode:
-        """Take the transactional id over."""
+        """Take over the transactional id."""
         find(self.lab, self.name, TRANSACTIONS)
         request = InitProducerIdRequest(
             transactional_id=self.name, transaction_timeout_ms=TIMEOUT_MS
@@ -143,7 +143,7 @@ class LabProducer:
     def marker(
         self, topic: str, *partitions: int, client_version: int = 0
     ) -> WriteTxnMarkersRequest:
-        """What a coordinator sends to abort, or a tool, which tells no version."""
+        """WriteTxnMarkers to abort, as from a coordinator or, without a version, from a tool."""
         marker = WritableTxnMarker(
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
@@ -174,7 +174,7 @@ def results(sent: Sent) -> list[PartitionProduceResponse]:
 
 
 def fetching(topic: str, *, wait_ms: int = 0, min_bytes: int = 1) -> FetchRequest:
-    """As a reader of committed records, from the beginning."""
+    """Fetch with read_committed from the start."""
     place = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     return FetchRequest(
         max_wait_ms=wait_ms,

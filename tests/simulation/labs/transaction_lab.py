@@ -8,7 +8,6 @@ from headwater.coordinator.records.record_serde import TRANSACTION_RECORDS
 from headwater.coordinator.records.transaction_records import TransactionLogRecord
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
-    Asked,
     Caller,
     Effect,
     Loaded,
@@ -16,6 +15,7 @@ from headwater.coordinator.runtime.coordinator_effects import (
     MarkersAnswered,
     ProducerIdTaken,
     Reply,
+    RequestEvent,
     SendMarkers,
     TakeProducerId,
     TimerFired,
@@ -82,7 +82,7 @@ def end(producer_id: int, epoch: int, *, committed: bool) -> EndTxnRequest:
 
 @dataclass(slots=True)
 class TransactionLab:
-    """A shard that has been loaded, empty unless records are given."""
+    """A loaded shard, empty unless records are given."""
 
     settings: TransactionSettings = SETTINGS
     records: list[TransactionLogRecord] = field(default_factory=list)
@@ -93,7 +93,7 @@ class TransactionLab:
         self.reload()
 
     def reload(self) -> list[Effect]:
-        """A new coordinator reads the log, from its bytes."""
+        """A new coordinator reads the log from its bytes."""
         self.shard = TransactionCoordinatorShard(lambda: self.settings, COORDINATOR_EPOCH)
         for record in self.records:
             read = TRANSACTION_RECORDS.decode(*TRANSACTION_RECORDS.encode(record))
@@ -111,8 +111,8 @@ class TransactionLab:
                     self.shard.replay(record, offset=0, producer_id=None)
         return effects
 
-    def asked(self, request: Message, version: int = 5) -> Asked:
-        return Asked(
+    def asked(self, request: Message, version: int = 5) -> RequestEvent:
+        return RequestEvent(
             request=request,
             version=version,
             caller=CALLER,
@@ -127,12 +127,12 @@ class TransactionLab:
         return self.hear(self.asked(request, version), appends_fail=appends_fail)
 
     def answer(self, request: Message, version: int = 5) -> Message:
-        """The response alone, where the rest does not matter."""
+        """Only the response."""
         (reply,) = (effect for effect in self.ask(request, version) if isinstance(effect, Reply))
         return reply.response
 
     def give(self, effects: list[Effect], outcome: int | ErrorCode) -> list[Effect]:
-        """The producer id that a decision waits for, or why there is none."""
+        """Give the producer id that a decision waits for, or the error."""
         (taking,) = effects
         assert isinstance(taking, TakeProducerId)
         given = outcome if isinstance(outcome, ErrorCode) else ProducerId(outcome)
@@ -143,7 +143,7 @@ class TransactionLab:
         return self.hear(TimerFired(timer, self.now_ms))
 
     def markers(self, effects: list[Effect], *outcomes: MarkerOutcome) -> list[Effect]:
-        """The leaders' answers to markers that were just sent, by default that all are written."""
+        """Outcomes of the markers that were just sent, by default that all are written."""
         (sending,) = (effect for effect in effects if isinstance(effect, SendMarkers))
         told = outcomes or (MarkerOutcome.WRITTEN,) * len(sending.partitions)
         answer = MarkersAnswered(
@@ -165,7 +165,7 @@ class TransactionLab:
         return self.state.state.label
 
     def known(self, transaction: TransactionMetadata) -> "TransactionLab":
-        """Begin with a transactional id as some record left it."""
+        """Start with a transactional id as in a record."""
         self.records.append(transaction.record())
         self.shard.replay(transaction.record(), offset=0, producer_id=None)
         return self

@@ -1,4 +1,4 @@
-"""A store on a ZooKeeper in memory, and what it has told."""
+"""A store on a ZooKeeper in memory, and the changes it reported."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -19,7 +19,7 @@ SESSION_MS = 6_000
 
 
 class Outcome:
-    """What became of a call."""
+    """Outcome of a call."""
 
     def __init__(self) -> None:
         self.results: list[object] = []
@@ -72,16 +72,16 @@ class StoreLab:
     def registration_lost(self) -> None:
         self.registrations_lost += 1
 
-    # In few words.
+    # Shortcuts.
 
     def told(self) -> list[MetadataChange]:
-        """What was told since the last time."""
+        """The changes reported since the last call."""
         self.server.run()
         changes, self.changes = self.changes, []
         return changes
 
     def ring(self) -> None:
-        """All timers are due."""
+        """Fire all timers."""
         timers, self._timers = self._timers, []
         for work in timers:
             work()
@@ -126,7 +126,7 @@ class StoreLab:
         return outcome
 
     def lead(self) -> ClusterImage:
-        """From nothing to a controller that has read everything."""
+        """From an empty server to a controller that has read everything."""
         self.found()
         self.register()
         self.elect().of(Version)

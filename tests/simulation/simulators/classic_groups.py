@@ -1,13 +1,14 @@
-"""Classic groups through a storm, driven by one integer.
+"""Classic groups under faults, driven by one integer.
 
-    python -m tests.simulation.simulators.classic_groups --seed 7            one life
-    python -m tests.simulation.simulators.classic_groups --seed 1 --seeds 50 fifty of them
-    python -m tests.simulation.simulators.classic_groups --seed 7 --trace    every step
+    python -m tests.simulation.simulators.classic_groups --seed 7             one run
+    python -m tests.simulation.simulators.classic_groups --seed 1 --seeds 50  fifty runs
+    python -m tests.simulation.simulators.classic_groups --seed 7 --trace     every step
 
-Members come, go, crash, dawdle and come back; messages get lost, repeated and late; writes fail and
-the coordinator crashes. Then the storm is over, and within bounded time every member that lives
-must own its share, every partition must have one owner, and nobody else may be left in the group.
-The same seed gives the same run, whatever the hash seed: a failing one is a bug report.
+Members join, leave, crash, are slow and return; messages are lost, repeated and late; appends fail
+and the coordinator crashes. Then the faults end, and within bounded time every live member must own
+its share, every partition must have one owner, and the group must have no other members.
+
+The same seed gives the same run, whatever the hash seed: a failing seed is a bug report.
 """
 
 import argparse
@@ -36,7 +37,7 @@ VERSIONS = (1, 3, 4, 5, 8, 9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a run ended; `failure` is None when every check held."""
+    """How a run ended; `failure` is None if every check held."""
 
     seed: int
     trace: list[str]
@@ -75,18 +76,18 @@ class ClassicLife:
         self.time.run_for(self.rand.choice((50, 1_000, 5_000, 12_000, 40_000)))
 
     def finish(self) -> None:
-        """The storm is over: all settle, and each partition finds its one owner."""
+        """The faults are over: groups become stable, and each partition has one owner."""
         self.time.weather = CALM
-        # A join of a process that died may be under way still, and take a static member's place
-        # from whoever lives; that is then fenced for good, and another has to be started.
+        # A join of a dead process may still be in flight and replace a live static member; that is
+        # then fenced for good, and another has to be started.
         self.time.run_for(SETTLING_MS)
         for group_id in self.groups:
             if not self._living(group_id):
                 self._start_in(group_id, instance=None)
         self.time.run_for(SETTLING_MS)
-        # If a static member dies when it was to give something up, the one that takes its place
-        # does not know, and nobody joins for the second time. That lasts until the next rebalance,
-        # at Kafka too; so there is one.
+        # If a static member dies when it was to give up partitions, its replacement does not know
+        # that, and no member rejoins. In Kafka too this lasts until the next rebalance; so start
+        # one.
         for group_id in self.groups:
             for consumer in self._living(group_id)[:1]:
                 consumer.rejoin()
@@ -119,7 +120,7 @@ class ClassicLife:
             self._start_in(group_id, instance=self.rand.choice(free) if is_static else None)
 
     def _double_one(self) -> None:
-        """A second process with the instance id of one that is still there."""
+        """A second process with the instance id of a live one."""
         static = [one for one in self.consumers if one.is_alive and one.instance]
         if static:
             first = self.rand.choice(static)
@@ -168,7 +169,7 @@ class ClassicLife:
 
 
 def run(seed: int, *, steps: int = DEFAULT_STEPS) -> Outcome:
-    """Live one seed's life and say how it went."""
+    """Run one seed."""
     life = ClassicLife(seed)
     failure: str | None = None
     try:

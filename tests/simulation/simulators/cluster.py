@@ -1,11 +1,12 @@
-"""A whole cluster of the shipped code, its clients, and everything that may befall them.
+"""A whole cluster of the shipped code, its clients, and all kinds of faults.
 
-Three to five brokers with their controller, replicas and coordinators, on disks that forget, over a
-network that breaks, with a store whose sessions end, while people move partitions and make and
-delete topics. One seed is one story, and a failing one is a
-bug report. What a reader would get wrong: the promise is not that nothing is ever lost. What all
-in-sync replicas have acknowledged stays while one of them neither loses its power nor is taken for
-dead when another one that did is in sync by name. So the script spares the last of them.
+Three to five brokers with their controller, replicas and coordinators, on disks that lose data,
+over a network that breaks, with a store whose sessions expire, while operators reassign partitions
+and create and delete topics. One seed is one run, and a failing one is a bug report.
+
+Note: the guarantee is not that nothing is ever lost. Records that all ISR members acknowledged
+survive while one of them neither loses power nor is considered dead while another one that did is
+still in the ISR. So the script spares the last of them.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ _CHURNERS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a run ended; `failure` is None when every check held."""
+    """How a run ended; `failure` is None if every check held."""
 
     seed: int
     trace: list[str]
@@ -81,10 +82,10 @@ class Outcome:
 
 
 class ClusterLife:
-    """One seed's story."""
+    """The run of one seed."""
 
     def __init__(self, seed: int, *, is_changed: bool = True, has_zookeeper: bool = False) -> None:
-        """Unless `is_changed`, nobody moves anything, and no topic is made or deleted.
+        """Unless `is_changed`, there are no reassignments, and no topics are created or deleted.
 
         `has_zookeeper`: brokers use the shipped store (see `timed_zookeeper`), and more clients
         create and delete topics.
@@ -142,7 +143,7 @@ class ClusterLife:
         self.pass_time(self.rng.randint(1, _STEP_MS))
 
     def pass_time(self, span_ms: int) -> None:
-        """In small pieces: no state of the store shall be missed."""
+        """In small steps, so that no state of the store is missed."""
         end_ms = self.lab.time.now_ms + span_ms
         while self.lab.time.now_ms < end_ms:
             self.lab.run(1)
@@ -152,7 +153,7 @@ class ClusterLife:
             check(not self.lab.store.contradictions, str(self.lab.store.contradictions))
 
     def finish(self) -> None:
-        """No more faults: everything must become well by itself."""
+        """No more faults: everything must recover by itself."""
         self.lab.time.weather = CALM
         self.faults.end()
         for client in self.clients:
@@ -198,7 +199,7 @@ def run_on_zookeeper(seed: int, *, steps: int = DEFAULT_STEPS) -> Outcome:
 
 
 def run(seed: int, *, steps: int = DEFAULT_STEPS, has_zookeeper: bool = False) -> Outcome:
-    """Live one seed's life and say how it went."""
+    """Run one seed."""
     life = ClusterLife(seed, has_zookeeper=has_zookeeper)
     failure: str | None = None
     try:

@@ -1,7 +1,7 @@
-"""Commits, transactions, slow replicas and crashes: what was acknowledged is there afterwards.
+"""Commits, transactions, slow replicas and crashes: acknowledged commits survive.
 
-The model knows only what stands in the log. Every commit writes a larger number than the one
-before, so that what must be read is the largest number that counts.
+The model knows only what is in the log. Every commit writes a larger number than the one before, so
+the expected offset is the largest number that counts.
 """
 
 import random
@@ -52,7 +52,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a run ended; `failure` is None when every check held."""
+    """How a run ended; `failure` is None if every check held."""
 
     seed: int
     trace: list[str]
@@ -66,7 +66,7 @@ class World:
         self.lab.log.commits_at_once = False
         self.number = 0
         self.log: list[Written] = []
-        # What was acknowledged, and by which offset of the log it was written.
+        # Acknowledged commits, and the log offsets of their records.
         self.promised: list[tuple[str, int, int]] = []
 
     def step(self) -> str:
@@ -207,7 +207,7 @@ class World:
 
 
 def run(seed: int) -> Outcome:
-    """Live one seed's life and say how it went."""
+    """Run one seed."""
     world = World(seed)
     trace: list[str] = []
     failure: str | None = None

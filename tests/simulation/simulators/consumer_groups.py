@@ -1,13 +1,14 @@
-"""A consumer group through a random life, from one seed.
+"""A consumer group under random faults, from one seed.
 
-Members join, leave, crash, restart as static members, are slow, change their minds; topics come,
-grow and go; replies are lost, requests come twice, appends fail, the coordinator restarts from its
-log. After each step the promises are checked, and at the end everything must come to rest.
+Members join, leave, crash, restart as static members, are slow, change their subscriptions; topics
+are created, grow and are deleted; replies are lost, requests are repeated, appends fail, the
+coordinator restarts from its log. Invariants are checked after each step, and at the end the group
+must become stable.
 
 One thing is left out on purpose, since the protocol has no defence against it: a heartbeat that is
-overtaken by a later one of the same epoch. The list of owned partitions in it is out of date, and
-what it is answered nobody hears. Kafka (4.1) relies on clients for this, which have one heartbeat
-under way at a time. One that comes when its sender has reached a later epoch is played here.
+overtaken by a later one of the same epoch. Its list of owned partitions is outdated, and its
+response is not received. Kafka (4.1) relies on clients to have one heartbeat in flight. One that
+arrives when its sender has reached a later epoch is simulated.
 """
 
 import random
@@ -70,7 +71,7 @@ class World:
             )
         )
 
-    # What can happen.
+    # Events.
 
     def beat(self) -> None:
         client = self._some_client()
@@ -81,7 +82,7 @@ class World:
         request = client.request()
         response = self._ask(request)
         if is_full(request) and self.rng.random() < 0.3:
-            # A retry that crossed the answer: the same request twice, and the second answer.
+            # A retry that crossed the response: the same request twice, and the second response.
             response = self._ask(request)
         if request.topic_partitions is None and self.rng.random() < 0.2:
             self._late.append(request)
@@ -168,10 +169,10 @@ class World:
         self.lab.restart(compacted=self.rng.random() < 0.5)
         assert self.lab.group.state == before
 
-    # What must hold.
+    # Invariants.
 
     def check(self) -> None:
-        """No partition is held twice, nor read by someone who does not hold it."""
+        """No partition is held twice, nor read by a member that does not hold it."""
         state = self.lab.group.state
         holders = [
             (partition, member.member_id)
@@ -182,7 +183,7 @@ class World:
         assert dict(holders) == state.owners
         for client in self._alive():
             member = state.members.get(client.member_id)
-            if member is not None and not member.has_left_for_a_moment:
+            if member is not None and not member.has_left_temporarily:
                 assert client.owned <= member.held, f"{client.member_id} reads too much"
         assert state.epoch >= self._group_epoch
         assert all(each.member_epoch <= state.epoch for each in state.members.values()), (
@@ -191,7 +192,7 @@ class World:
         self._group_epoch = state.epoch
 
     def come_to_rest(self) -> None:
-        """Without further trouble, everybody gets what it shall have, in the time it takes."""
+        """Without further faults, all members reach their targets in bounded time."""
         for _ in range(60):
             for client in self._alive():
                 self.quiet_heartbeat(client)
@@ -220,7 +221,7 @@ class World:
         return NO_PARTITIONS.union(*(each.owned for each in self._alive()))
 
     def _wanted_by_somebody(self) -> Partitions:
-        """Told by Python's own expressions, not by ours."""
+        """Computed with Python's `re`, not with the code under test."""
         return frozenset(
             TopicIdPartition(topic.topic_id, partition)
             for name, topic in self.lab.image.topics.items()
@@ -262,7 +263,7 @@ ACTIONS = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a run ended; `failure` is None when every check held."""
+    """How a run ended; `failure` is None if every check held."""
 
     seed: int
     trace: list[str]
@@ -270,7 +271,7 @@ class Outcome:
 
 
 def run(seed: int, *, steps: int = DEFAULT_STEPS) -> Outcome:
-    """Live one seed's life and say how it went."""
+    """Run one seed."""
     world = World(seed)
     failure: str | None = None
     try:

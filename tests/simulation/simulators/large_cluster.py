@@ -1,11 +1,11 @@
-"""Fifty brokers and twenty thousand partitions in one process, with all their steps counted.
+"""Fifty brokers and twenty thousand partitions in one process, with all steps counted.
 
-Elections, the controller, its requests, the receptions and the store on ZooKeeper's nodes are the
-shipped code; ZooKeeper is a tree in memory, the network and time are the test's. Brokers have no
-logs: what a controller costs is what is counted here.
+Elections, the controller, its requests, the metadata caches and the ZooKeeper store are the shipped
+code; ZooKeeper is a tree in memory, the network and time are the test's. Brokers have no logs: only
+the controller's cost is counted.
 
-What a reader would get wrong: these are counts, not times. The network of the tests writes every
-message for every broker, which the shipped one does once for all of them.
+Note: these are counts, not times. The network of the tests encodes every message for every broker,
+which the shipped one does once for all.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _SETTINGS: Final = {"auto.leader.rebalance.enable": "false"}
 
 @dataclass
 class CountedZooKeeper(FakeZooKeeper):
-    """It answers in virtual time, and counts what it is asked for."""
+    """Answers in virtual time and counts requests."""
 
     time: VirtualTime = field(default_factory=lambda: VirtualTime(random.Random(1)))
     multi_count: int = 0
@@ -83,7 +83,7 @@ class CountedZooKeeper(FakeZooKeeper):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What something took, from its cause until every broker has heard of it."""
+    """The cost of an event until every broker has been updated."""
 
     events: int
     virtual_ms: int
@@ -104,7 +104,7 @@ class Cost:
 
 
 class LargeCluster:
-    """Brokers by their number, and a time that only passes in `until_all_have_heard`."""
+    """Brokers by number; time only passes in `until_all_have_heard`."""
 
     def __init__(self, broker_count: int, *, seed: int = 1) -> None:
         self.time = VirtualTime(random.Random(seed))
@@ -126,7 +126,7 @@ class LargeCluster:
         return next(key for key, each in self.nodes.items() if each.membership.leading is not None)
 
     def create(self, partition_count: int) -> None:
-        """Topics, as fast as the controller takes them."""
+        """Create topics as fast as the controller accepts them."""
         leading = self.leading
         assert leading is not None
         rng = SeededRandom(random.Random(7))
@@ -152,11 +152,11 @@ class LargeCluster:
         self.until_all_have_heard()
 
     def kill(self, node_id: NodeId) -> None:
-        """The process is gone, and its session ends when its time is over."""
+        """End the process; its session ends after the timeout."""
         self.nodes.pop(node_id).die()
 
     def cost_of(self, action: Callable[[], None]) -> Cost:
-        """Do something, and count until all is quiet again."""
+        """Do something, and count until the cluster is idle again."""
         before = self._counted()
         began_ms = self.time.now_ms
         action()
@@ -211,7 +211,7 @@ class LargeCluster:
 
 
 class LargeNode:
-    """A broker that has nothing but its place in the cluster."""
+    """A broker without partitions of its own."""
 
     def __init__(self, cluster: LargeCluster, node_id: NodeId) -> None:
         self._cluster = cluster
@@ -265,7 +265,7 @@ class LargeNode:
             case StopReplicaRequest():
                 reply(reception.stop_replica(request))
             case _:
-                raise AssertionError(f"nobody asks {request}")
+                raise AssertionError(f"unexpected request {request}")
 
     def _later(self, delay_ms: int, work: Callable[[], None]) -> None:
         def act() -> None:
@@ -276,7 +276,7 @@ class LargeNode:
 
 
 def led_by(image: ClusterImage) -> Counter[NodeId]:
-    """How many partitions each broker leads."""
+    """Number of partitions that each broker leads."""
     return Counter(
         partition.leader for topic in image.topics.values() for partition in topic.partitions
     )
@@ -296,15 +296,15 @@ def _always(decision: ControllerResult[None], _: ClusterImage) -> ControllerResu
 
 
 def _nobody(image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
-    """There are no logs that would change."""
+    """There are no logs to change."""
 
 
 def _nothing() -> None:
-    """It is known by other means."""
+    """Reported by other means."""
 
 
 def _ignore(_: object) -> None:
-    """It is known by other means."""
+    """Reported by other means."""
 
 
 def _fail(error: HeadwaterError) -> None:

@@ -1,9 +1,8 @@
-"""One group that consumers of both protocols come to and leave, from one seed.
+"""One group with consumers of both protocols, from one seed.
 
-So it is now of the one type and now of the other, and both at once between. Replies get lost,
-members crash, appends fail, the coordinator restarts from its log. No two members that are up to
-date may own the same partition; and when the trouble is over, each partition has one owner among
-those that live.
+The group changes between both types and is mixed in between. Replies are lost, members crash,
+appends fail, the coordinator restarts from its log. No two up-to-date members may own the same
+partition; and when the faults are over, each partition has one live owner.
 """
 
 import random
@@ -40,7 +39,7 @@ AnyClient = Client | CooperativeClient
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a run ended; `failure` is None when every check held."""
+    """How a run ended; `failure` is None if every check held."""
 
     seed: int
     trace: list[str]
@@ -79,7 +78,7 @@ class World:
             self.check()
         self.come_to_rest()
 
-    # What can happen.
+    # Events.
 
     def beat(self) -> None:
         client = self._some_client()
@@ -147,7 +146,7 @@ class World:
             if isinstance(client, CooperativeClient) and client.waiting is not None:
                 client.miss()
 
-    # What must hold.
+    # Invariants.
 
     def check(self) -> None:
         assert self.lab.hosted.state is CoordinatorState.ACTIVE, "the shard failed"
@@ -158,7 +157,7 @@ class World:
                 owners[number] = _name(client)
 
     def _owned(self, client: AnyClient) -> list[int]:
-        """What a member owns whom its coordinator knows as it is; others will hear of it."""
+        """What a member owns if its coordinator knows its current epoch."""
         machine = self.lab.shard.groups.machine(GROUP)
         if isinstance(client, Client):
             numbers = sorted(each.partition for each in client.owned)
@@ -195,7 +194,7 @@ class World:
 
 
 def _epoch(machine: Machine | None, member_id: str) -> int | None:
-    """The epoch or generation in which a group knows a member."""
+    """The epoch or generation of a member in the group."""
     if isinstance(machine, ClassicGroup):
         is_member = any(each.member_id == member_id for each in machine.members)
         return machine.generation if is_member else None
@@ -214,7 +213,7 @@ def _name(client: AnyClient) -> str:
 
 
 def run(seed: int, *, steps: int = DEFAULT_STEPS) -> Outcome:
-    """Live one seed's life and say how it went."""
+    """Run one seed."""
     world = World(seed)
     failure: str | None = None
     try:

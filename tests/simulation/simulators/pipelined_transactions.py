@@ -1,12 +1,12 @@
 """Back-to-back transactions of pipelining producers on a cluster of the shipped code.
 
-Producers behave as Kafka's Java producer does with transactions version 2: several Produce requests
+Producers behave as Kafka's Java producer does with transaction version 2: several Produce requests
 are in flight on each connection, partitions are added by their leaders, every EndTxn raises the
 epoch, and the next transaction begins as soon as EndTxn is answered, usually before the markers of
 the last one have been written. Offsets are committed in the same transactions. Retriable errors and
 lost connections are retried with the same sequence.
 
-No broker fails, so no transaction may fail: an answer that the Java producer does not retry ends
+No broker fails, so no transaction may fail: a response that the Java producer does not retry ends
 the run. Of every three seeds one has a calm network, one delays messages and one loses connections
 as well. Late copies of batches are sent when their transaction has ended: none may be written.
 """
@@ -114,7 +114,7 @@ class Outcome:
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """One record of one partition. `epoch` and `sequence` stay the same when it is sent again."""
+    """One record of one partition. `epoch` and `sequence` stay the same in a retry."""
 
     value: bytes
     sequence: int
@@ -204,7 +204,7 @@ class World:
 
 
 class Producer:
-    """A transactional producer that pipelines, as Kafka's Java producer."""
+    """A transactional producer that pipelines, like Kafka's Java producer."""
 
     def __init__(self, world: World, number: int, transactions: int) -> None:
         self.name = f"x{number}"
@@ -362,7 +362,7 @@ class Producer:
     # Batches.
 
     def _send(self) -> None:
-        """Fill the connections: as the Java producer, a partition that retries sends one batch."""
+        """Fill the connections; like in the Java producer, a retrying partition sends one batch."""
         ready: dict[NodeId, list[tuple[int, Batch]]] = {}
         for partition, queue in self._queues.items():
             leader = self._leader_of(partition)
@@ -422,7 +422,7 @@ class Producer:
             self._old.append((partition, batch.content))
             return
         self._say(f"is told {code.name} about {batch.value.decode()} of {partition}")
-        # Behind a batch that has to be sent again, the others are out of order (KIP-360).
+        # Batches behind a retried one are out of order (KIP-360).
         is_behind = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue[0] is not batch
         check(
             is_behind or code in _RETRIED_BATCHES,
@@ -438,7 +438,7 @@ class Producer:
         self._go_on(_BACKOFF_MS)
 
     def _go_on(self, delay_ms: int = 0) -> None:
-        """Do what comes next in this transaction, soon."""
+        """Continue this transaction, soon."""
         turn = partial(self._turn, self.attempts[-1])
         self._time.after(delay_ms + self._rng.randrange(3), turn)
 
@@ -454,7 +454,7 @@ class Producer:
             self._commit_offset()
 
     def _haunt(self, attempt: Attempt) -> None:
-        """Have a batch of an ended transaction arrive late; nothing listens to the answer.
+        """Send a batch of an ended transaction late, and ignore the response.
 
         Either a copy of one that was written, or the first one for a partition that no marker was
         written to, which would open a transaction that never ends (KIP-890).
@@ -490,7 +490,7 @@ class Producer:
         self._ways.ask(
             node_id,
             request,
-            purpose=Purpose.PETITION if is_produce else Purpose.CONTROL,
+            purpose=Purpose.TO_CONTROLLER if is_produce else Purpose.CONTROL,
             timeout_ms=_TIMEOUT_MS,
             then=then,
             otherwise=otherwise,
@@ -525,4 +525,4 @@ def _deaf(_: NodeId, __: Message, ___: Reply) -> None:
 
 
 def _ignore(_: object) -> None:
-    """The answer does not matter."""
+    """The response does not matter."""

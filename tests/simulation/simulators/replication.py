@@ -1,13 +1,14 @@
-"""A few partitions over several brokers: crashes, cut links and elections, from one integer.
+"""Partitions on several brokers: crashes, cut links and elections, from one integer.
 
-    python -m tests.simulation.simulators.replication --seed 7             one life
-    python -m tests.simulation.simulators.replication --seed 1 --seeds 50  fifty of them
+    python -m tests.simulation.simulators.replication --seed 7             one run
+    python -m tests.simulation.simulators.replication --seed 1 --seeds 50  fifty runs
     python -m tests.simulation.simulators.replication --seed 7 --trace     every event
 
-The same seed gives the same run: a failing one is a bug report. What a reader would get wrong: the
-promise is not that nothing is ever lost. Records that all in-sync replicas have acknowledged stay
-while at least one of these neither lost its power nor is down when one that did is. So the script
-spares the last of them.
+The same seed gives the same run: a failing seed is a bug report.
+
+Note: the guarantee is not that nothing is ever lost. Records that all ISR members acknowledged
+survive while at least one of them neither lost power nor is down when one that did is. So the
+script spares the last of them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _REST_MS: Final = 8_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a run ended; `failure` is None when every check held."""
+    """How a run ended; `failure` is None if every check held."""
 
     seed: int
     trace: list[str]
@@ -51,7 +52,7 @@ class Outcome:
 
 
 class ReplicationLife:
-    """One seed's story."""
+    """The run of one seed."""
 
     def __init__(self, seed: int) -> None:
         self.checks = ReplicationChecks()
@@ -65,7 +66,7 @@ class ReplicationLife:
         )
         self.rng = self.world.time.rand
         self.trace: list[str] = []
-        # Who lost its power and has not been in sync in a partition since.
+        # Brokers that lost power and have not been in the ISR of a partition since.
         self._wiped: dict[tuple[int, NodeId], None] = {}
         self._unanswered: dict[bytes, tuple[int, Sent]] = {}
         self._values = 0
@@ -96,7 +97,7 @@ class ReplicationLife:
         self.checks.look(self.world)
 
     def finish(self) -> None:
-        """Everything is well again, and comes to rest."""
+        """The faults are over, and the cluster becomes idle."""
         world = self.world
         world.time.weather = CALM
         world.network.heal()
@@ -122,12 +123,12 @@ class ReplicationLife:
         lines = [f"{each.leader}/{each.leader_epoch} of {each.isr}" for each in states]
         self.trace.append(f"{self.world.time.now_ms - 1_000_000:7} {text}; {', '.join(lines)}")
 
-    # What clients do.
+    # Clients.
 
     def _produce(self) -> None:
         number = self.rng.randrange(self.world.partitions)
         leader = self.world.controller.state_of(number).leader
-        # Some producers have not heard of the latest leader.
+        # Some producers do not know the latest leader.
         target = self.rng.choice(self.world.nodes) if self.rng.random() < 0.2 else None
         if target is None and leader != NO_LEADER:
             target = self.world.nodes[leader]
@@ -158,7 +159,7 @@ class ReplicationLife:
                 values = values_of(bytes(data.records))
                 self.checks.note_seen(number, values, f"a consumer of {node.node_id}")
 
-    # What befalls brokers.
+    # Faults of brokers.
 
     def _crash(self) -> None:
         node = self.rng.choice(self.world.nodes)
@@ -200,7 +201,7 @@ class ReplicationLife:
     def _start(self, node: ReplicaNode) -> None:
         controller = self.world.controller
         if node.node_id in controller.image.brokers:
-            # It came back before its session was over: the new one ends the old one.
+            # It returned before its session timed out: the new session ends the old one.
             controller.notice_death(node.node_id)
         controller.start(node)
         controller.elect_if_possible()
@@ -234,7 +235,7 @@ class ReplicationLife:
             self.say(f"{node.node_id} lost its session")
 
     def _granted(self, number: int, isr: tuple[NodeId, ...]) -> None:
-        # Told before it is so: one that was in sync already may be dead without anybody knowing.
+        # Counted before it is committed: one that was in the ISR already may be dead unnoticed.
         for node_id in isr:
             is_new = node_id not in self.world.controller.state_of(number).isr
             if is_new and self.world.nodes[node_id].is_up:
@@ -243,7 +244,7 @@ class ReplicationLife:
 
 
 def run(seed: int, *, steps: int = DEFAULT_STEPS) -> Outcome:
-    """Live one seed's life and say how it went."""
+    """Run one seed."""
     life = ReplicationLife(seed)
     failure: str | None = None
     try:

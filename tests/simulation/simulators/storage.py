@@ -1,10 +1,10 @@
-"""The storage engine on a disk that forgets and tears, driven by one integer.
+"""The storage engine on a disk that loses and tears writes, driven by one integer.
 
-    python -m tests.simulation.simulators.storage --seed 7            one life
-    python -m tests.simulation.simulators.storage --seed 1 --seeds 50 fifty of them
-    python -m tests.simulation.simulators.storage --seed 7 --trace    every step
+    python -m tests.simulation.simulators.storage --seed 7             one run
+    python -m tests.simulation.simulators.storage --seed 1 --seeds 50  fifty runs
+    python -m tests.simulation.simulators.storage --seed 7 --trace     every step
 
-The same seed gives the same run, whatever the hash seed: a failing one is a bug report.
+The same seed gives the same run, whatever the hash seed: a failing seed is a bug report.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEFAULT_STEPS = 150
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a run ended; `failure` is None when every check held."""
+    """How a run ended; `failure` is None if every check held."""
 
     seed: int
     trace: list[str]
@@ -36,7 +36,7 @@ class Outcome:
 
 
 def run(seed: int, *, steps: int = DEFAULT_STEPS, print_steps: bool = False) -> Outcome:
-    """Live one seed's life and say how it went."""
+    """Run one seed."""
     life = StorageSteps(seed)
     trace: list[str] = []
     failure: str | None = None

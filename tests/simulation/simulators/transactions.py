@@ -1,10 +1,10 @@
 """Transactions under crashes, zombies and a lossy network, driven by one integer.
 
-    python -m tests.simulation.simulators.transactions --seed 7            one run
-    python -m tests.simulation.simulators.transactions --seed 1 --seeds 50 fifty of them
-    python -m tests.simulation.simulators.transactions --seed 7 --trace    every step
+    python -m tests.simulation.simulators.transactions --seed 7             one run
+    python -m tests.simulation.simulators.transactions --seed 1 --seeds 50  fifty runs
+    python -m tests.simulation.simulators.transactions --seed 7 --trace     every step
 
-The same seed gives the same run, whatever the hash seed: a failing one is a bug report.
+The same seed gives the same run, whatever the hash seed: a failing seed is a bug report.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEFAULT_MS = 30_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a run ended; `failure` is None when every check held."""
+    """How a run ended; `failure` is None if every check held."""
 
     seed: int
     trace: list[str]
@@ -36,7 +36,7 @@ class Outcome:
 
 
 def run(seed: int, *, lasting_ms: int = DEFAULT_MS) -> Outcome:
-    """Live through one seed, let things calm down, and check what is left."""
+    """Run one seed, end the faults, and check the result."""
     lives = TransactionLives(seed)
     failure: str | None = None
     try:

@@ -1,12 +1,12 @@
-"""Transactions on whole brokers that die and come back, from one seed.
+"""Transactions on whole brokers that are killed and restarted, from one seed.
 
-Producers of both versions write, commit, abort, give up and come back as zombies, while jobs of the
-broker's threads are held back and the broker is killed at any moment. What a reader would get
-wrong: a broker that is killed keeps what it has written, as the page cache does; what a power cut
-takes is the business of the storage's own simulator.
+Producers of both transaction versions write, commit, abort, give up and return as zombies, while
+jobs of the broker's threads are held back and the broker is killed at any moment.
 
-At the end, when everything has settled, a transaction must be seen whole or not at all: whole if
-its producer was told so, not at all if it was not, and either if the answer never came.
+Note: a killed broker keeps what it has written, as the page cache does; power cuts are simulated by
+the storage simulator. At the end, a transaction must be visible as a whole or not at all: as a
+whole if its producer was told that it committed, not at all if it was told that it aborted, and
+either if there was no response.
 """
 
 import random
@@ -69,7 +69,7 @@ _AGAIN: Final = (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_I
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a run ended; `failure` is None when every check held."""
+    """How a run ended; `failure` is None if every check held."""
 
     trace: list[str]
     commits: int
@@ -77,7 +77,7 @@ class Outcome:
 
 
 def run(seed: int, *, steps: int = DEFAULT_STEPS) -> Outcome:
-    """Live one seed's life and say how it went."""
+    """Run one seed."""
     world = World(seed)
     failure: str | None = None
     try:
@@ -98,15 +98,15 @@ class Attempt:
     """Partition and value of what was certainly written."""
     sent: list[Sent] = field(default_factory=list)
     verdict: bool | None = None
-    """Whether it was committed, as far as the coordinator has said."""
+    """Whether it was committed, as far as the coordinator has answered."""
     is_ended: bool = False
-    """Whether its end was asked for, with whatever outcome."""
+    """Whether its end was requested, with any outcome."""
     wants_commit: bool = False
 
 
 @dataclass(slots=True)
 class Life:
-    """One producer: what it does next depends on what it has done."""
+    """One producer: its next step depends on its last ones."""
 
     producer: LabProducer
     is_new: bool
@@ -117,7 +117,7 @@ class Life:
 
 
 class _PatientLab(BrokerLab):
-    """Whoever asks waits, and meanwhile the threads work."""
+    """Requests wait while the threads work."""
 
     held: HeldExecutor
 
@@ -141,10 +141,10 @@ def _started(executor: HeldExecutor, disk: LossyDisk | None = None) -> _PatientL
 
 
 class World:
-    """A broker, its producers, and all that they have been told.
+    """A broker, its producers, and all responses they got.
 
-    Of every three seeds, one lets the coordinator's own log wait for its disk, so that much may
-    happen between a question and its answer, and one the log of the topic, and so its markers.
+    Of every three seeds, one lets the coordinator's log wait for its disk, so that much may happen
+    between request and response, and one the log of the topic, and so its markers.
     """
 
     def __init__(self, seed: int) -> None:
@@ -160,7 +160,7 @@ class World:
             resource = ConfigResource(ResourceType.TOPIC, slow)
             self.lab.change(ConfigsReplaced(resource, {"flush.messages": "2"}))
         self.attempts: list[Attempt] = []
-        # Who has committed an offset, its own number, in the order of the log.
+        # Producers that committed an offset, their own number, in log order.
         self.offsets: list[Attempt] = []
         self.lives = [self._life(number) for number in range(3)]
         self.zombies: list[Life] = []
@@ -231,7 +231,7 @@ class World:
         self._say(life, f"sends {value.decode()} to {partition}, sequence {sequence}")
         sent = producer.send(TOPIC, sequence, version, value=value, partitions=(partition,))
         attempt.sent.append(sent)
-        # Held back for a while: a producer has many batches on their way.
+        # Held back for a while: a producer has many batches in flight.
         while not sent.is_answered and self.rng.random() < 0.9:
             if not self.executor.step():
                 self.lab.pass_time(20)
@@ -239,10 +239,10 @@ class World:
             attempt.acknowledged.append((partition, value))
             life.sequences[partition] = sequence + 1
         else:
-            # Nobody knows whether it is written, so the transaction cannot be committed.
+            # It is unknown whether it is written, so the transaction cannot be committed.
             self._end(life, attempt, committed=False)
             if not life.is_new:
-                # Nor which sequence comes next, so a client asks for another epoch (KIP-360).
+                # Nor is the next sequence known, so a client requests another epoch (KIP-360).
                 life.is_ready = False
 
     def _commit_offset(self, life: Life, attempt: Attempt) -> None:
@@ -305,7 +305,7 @@ class World:
         life.is_ready, life.attempt = False, None
 
     def _haunt(self, zombie: Life) -> None:
-        """A batch that nobody waits for any more; whatever becomes of it is told to nobody."""
+        """A late batch whose response is ignored."""
         partition = self.rng.randrange(PARTITIONS)
         sequence = zombie.sequences.get(partition, 0)
         version = NEW if zombie.is_new else OLD
@@ -334,7 +334,7 @@ class World:
         self.lab.broker.transactions.load_some(1_000)
 
     def _settle(self) -> None:
-        """Everything that is open takes too long."""
+        """Every open transaction times out."""
         for _ in range(4):
             self._load()
             self.executor.finish()
@@ -346,7 +346,7 @@ class World:
     def _life(self, number: int) -> Life:
         return Life(LabProducer(self.lab, f"id-{number}"), is_new=number != 1)
 
-    # What must hold then.
+    # Final checks.
 
     def check(self) -> None:
         for partition in range(PARTITIONS):
@@ -365,7 +365,7 @@ class World:
         self._check_offset()
 
     def _check_offset(self) -> None:
-        """The last one that was committed counts (TX-12)."""
+        """The last committed one counts (TX-12)."""
         may_be = {-1}
         for attempt in self.offsets:
             if attempt.verdict is True:
@@ -392,7 +392,7 @@ class World:
             assert sorted(visible) in ([], wanted), f"{attempt.number} is seen in part"
 
     def _committed(self, partition: int) -> Iterator[bytes]:
-        """As a consumer reads that skips what was aborted (TX-16)."""
+        """What a read_committed consumer reads (TX-16)."""
         place = FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=1 << 24)
         request = FetchRequest(
             max_bytes=1 << 24,

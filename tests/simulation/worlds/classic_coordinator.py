@@ -1,8 +1,8 @@
-"""A coordinator of classic groups that crashes, and watches the groups while it lives.
+"""A coordinator of classic groups that crashes, with checks after every event.
 
-It carries out effects like the real runtime: a record is replayed as soon as it is written, a reply
-leaves when all that was written before it is committed, and a crash takes what was not. The watch
-is kept after every event, and what it finds is an AssertionError.
+It executes effects like the real runtime: a record is replayed as soon as it is appended, a reply
+is sent when everything appended before it is committed, and a crash loses uncommitted records. A
+failed check is an AssertionError.
 """
 
 from collections.abc import Callable
@@ -21,11 +21,11 @@ from headwater.coordinator.group.classic.classic_responses import ClassicRequest
 from headwater.coordinator.records.classic_group_records import GroupMetadataRecord
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
-    Asked,
     Caller,
     CancelTimer,
     Effect,
     Reply,
+    RequestEvent,
     SetTimer,
     TimerFired,
     TimerKey,
@@ -45,10 +45,10 @@ DOWN_MS = 400
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A request that has no answer yet."""
+    """A request that has no response yet."""
 
     call: Call
-    asked: Asked
+    asked: RequestEvent
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class ClassicCoordinator:
     watch: ClassicWatch = field(default_factory=ClassicWatch)
     log: list[GroupMetadataRecord] = field(default_factory=list)
     committed: int = 0
-    """How many records of the log no crash can take any more."""
+    """Number of committed records of the log."""
     groups: dict[str, ClassicGroup] = field(default_factory=dict)
     timers: dict[TimerKey, int] = field(default_factory=dict)
     waiting: dict[Caller, Waiting] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class ClassicCoordinator:
             call.respond(None)
             return
         self._callers += 1
-        asked = Asked(
+        asked = RequestEvent(
             request=request,
             version=version,
             caller=Caller(self._callers),
@@ -86,7 +86,7 @@ class ClassicCoordinator:
         self._look_around()
 
     def crash(self) -> None:
-        """All memory is lost, and so is any end of the log that was not committed."""
+        """Lose all memory and any uncommitted end of the log."""
         if not self.is_up:
             return
         kept = self.time.rand.randint(self.committed, len(self.log))
@@ -110,7 +110,7 @@ class ClassicCoordinator:
             self._carry_out(group.group_id, group.loaded(self.time.now_ms))
         self.time.say(f"coordinator is back with {len(self.log)} records")
 
-    def _decide(self, asked: Asked, request: ClassicRequest) -> list[Effect]:
+    def _decide(self, asked: RequestEvent, request: ClassicRequest) -> list[Effect]:
         refusal = check_request(asked, request, self.limits)
         if refusal:
             return refusal
@@ -165,7 +165,7 @@ class ClassicCoordinator:
         self._release()
 
     def _hold(self, caller: Caller, response: Message) -> None:
-        assert caller in self.waiting, "an answer to nobody"
+        assert caller in self.waiting, "a reply to an unknown request"
         assert caller not in self.held, "answered twice"
         self.held[caller] = (len(self.log), response)
 
@@ -178,7 +178,7 @@ class ClassicCoordinator:
                 waiting.call.respond(response)
 
     def _arm(self, key: TimerKey, deadline_ms: int) -> None:
-        """A timer fires a little late, and now and then also early, and twice."""
+        """A timer fires a little late, and sometimes also early or twice."""
         left_ms = deadline_ms - self.time.now_ms
         self._in_this_life(left_ms + self.time.rand.randint(0, 30), lambda: self._fire(key, True))
         if self.time.happens(0.02):
@@ -211,7 +211,7 @@ class ClassicCoordinator:
 
 
 def _instance_holder(group: ClassicGroup, request: ClassicRequest) -> str | None:
-    """Who has the place of a static instance that comes back without its id."""
+    """The member id of a static instance that rejoins without it."""
     if not isinstance(request, JoinGroupRequest) or request.member_id:
         return None
     holders = [
@@ -224,7 +224,7 @@ def _instance_holder(group: ClassicGroup, request: ClassicRequest) -> str | None
 
 
 def _not_now(response: Message) -> Message:
-    """What a runtime says in place of a reply whose record could not be written."""
+    """What a runtime answers in place of a reply whose record could not be appended."""
     assert isinstance(
         response, JoinGroupResponse | SyncGroupResponse | HeartbeatResponse | LeaveGroupResponse
     )

@@ -1,11 +1,11 @@
-"""What must be so of classic groups whatever happens to them.
+"""Invariants of classic groups.
 
-- No partition has two owners in one generation, whatever was told by sync, over all crashes.
-- Settled generations only rise, and within a coordinator's life all do.
-- Whoever is not answered waits in a group, and not for longer than a rebalance may take.
-- Nobody is thrown out while it talks or waits, and nobody stays that has been silent for a session.
-- Who was replaced, removed or is of another generation hears errors only.
-- A group that is loaded is the group that was written.
+- No partition has two owners in one generation, according to SyncGroup responses, over all crashes.
+- Completed generations only rise, and within a coordinator's life all do.
+- A request without a response waits in a group, and not longer than a rebalance may take.
+- A member that sends requests or waits is not removed; one without heartbeats for a session is.
+- A replaced or removed member, or one of another generation, gets errors only.
+- A loaded group equals the group that was written.
 """
 
 import json
@@ -16,7 +16,7 @@ from headwater.coordinator.group.classic.classic_group import ClassicGroup
 from headwater.coordinator.group.classic.classic_group_member import ClassicGroupMember
 from headwater.coordinator.group.classic.classic_responses import ClassicRequest
 from headwater.coordinator.records.classic_group_records import GroupMetadataRecord
-from headwater.coordinator.runtime.coordinator_effects import Asked, Effect, Reply
+from headwater.coordinator.runtime.coordinator_effects import Effect, Reply, RequestEvent
 from headwater.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from headwater.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from headwater.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -24,12 +24,12 @@ from headwater.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRe
 from headwater.protocol.older_versions import Message
 
 LONGEST_WAIT_MS = 22_000
-"""The rebalance timeout of every member, the latest that a timer fires, and some air."""
+"""The rebalance timeout of every member, the maximum delay of timers, and some margin."""
 
 LATEST_TIMER_MS = 50
 
 Place = str
-"""A member's instance if it is static, since whoever comes back keeps the place; else its id."""
+"""The instance id of a static member, which keeps its place when it rejoins; else its member id."""
 
 
 @dataclass(slots=True)
@@ -37,18 +37,18 @@ class ClassicWatch:
     generations: dict[str, int] = field(default_factory=dict)
     """Of each group in memory."""
     settled: dict[str, int] = field(default_factory=dict)
-    """The newest generation that somebody was told the assignments of."""
+    """The newest generation of which a member got an assignment."""
     owners: dict[tuple[str, int, int], Place] = field(default_factory=dict)
     """By group, generation and partition."""
     fenced: dict[str, None] = field(default_factory=dict)
-    """Member ids whose place another has taken."""
+    """Member ids that were replaced."""
     heard_ms: dict[str, int] = field(default_factory=dict)
-    """When a member last said something that counts."""
+    """Time of a member's last request that counts."""
     syncs: int = 0
     fences: int = 0
 
     def forget_memory(self) -> None:
-        """A coordinator has died; what it did not write down need not be true any more."""
+        """A coordinator crashed; what it did not write need not hold any more."""
         self.generations.clear()
         self.fenced.clear()
         self.heard_ms.clear()
@@ -58,7 +58,7 @@ class ClassicWatch:
         group: ClassicGroup,
         request: ClassicRequest,
         effects: list[Effect],
-        asked: Asked,
+        asked: RequestEvent,
         instance_before: str | None,
     ) -> None:
         if instance_before is not None and all(
@@ -115,8 +115,8 @@ class ClassicWatch:
         assert live.describe() == loaded.describe()
         assert live.generation == loaded.generation
 
-    def answered(self, asked: Asked, response: Message) -> None:
-        """A reply has left, and so what it says is committed."""
+    def answered(self, asked: RequestEvent, response: Message) -> None:
+        """A reply was sent, so what it says is committed."""
         request = asked.request
         if not isinstance(request, SyncGroupRequest):
             return
@@ -133,18 +133,20 @@ class ClassicWatch:
             assert owner == place, f"{key} belongs to {owner} and was given to {place}"
 
     def ended_session(self, group: ClassicGroup, before: ClassicGroupMember, now_ms: int) -> None:
-        """A session timer has fired, and this is the member as it was before."""
+        """A session timer fired; this is the member before that."""
         if any(member.member_id == before.member_id for member in group.members):
             return
         waited = before.joining is not None or before.syncing is not None
         if before.is_new and waited:
-            # A new member has a time to get in from its first join on, however often it repeats it.
+            # A new member has a fixed time from its first join on, however often it repeats it.
             return
         assert not waited, "one that waits was thrown out"
         silent_ms = now_ms - self.heard_ms.get(before.member_id, 0)
         assert silent_ms >= before.session_timeout_ms, "one that talks was thrown out"
 
-    def look(self, groups: tuple[ClassicGroup, ...], asked: list[Asked], now_ms: int) -> None:
+    def look(
+        self, groups: tuple[ClassicGroup, ...], asked: list[RequestEvent], now_ms: int
+    ) -> None:
         for group in groups:
             before = self.generations.get(group.group_id, 0)
             assert group.generation >= before, "a generation was taken back"
@@ -165,7 +167,7 @@ class ClassicWatch:
 
 
 def is_fatal(error: ErrorCode) -> bool:
-    """After these a consumer gives up."""
+    """A consumer gives up after these errors."""
     return error in (
         ErrorCode.FENCED_INSTANCE_ID,
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,

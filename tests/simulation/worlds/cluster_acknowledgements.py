@@ -1,7 +1,6 @@
-"""What the clients of a simulated cluster were told, and what of it must then be true.
+"""What clients of a simulated cluster were told, and what must then be true.
 
-What a reader would get wrong: a client that was told nothing was promised nothing. Its records may
-be there or not, but never twice.
+Note: without a response nothing is guaranteed. Such records may exist or not, but never twice.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ class Attempt:
 
     values: list[tuple[TopicPartition, bytes]] = field(default_factory=list)
     verdict: bool | None = None
-    """Whether it was committed, as far as the coordinator has said."""
+    """Whether it was committed, as far as the coordinator has answered."""
     is_end_asked: bool = False
-    """Whether its commit was asked for, with whatever outcome."""
+    """Whether its commit was requested, with any outcome."""
     offset: int | None = None
-    """What it commits for its group, if anything."""
+    """The offset it commits for its group, if any."""
 
 
 @dataclass(slots=True)
@@ -42,12 +41,12 @@ class Commit:
 
 @dataclass(slots=True)
 class Incarnation:
-    """One of several topics that have had the same name, one after the other."""
+    """One of several topics that had the same name, one after the other."""
 
     number: int
     topic_id: TopicId
     places: dict[tuple[int, int], bytes] = field(default_factory=dict)
-    """Values that must be there, by partition and offset, until it shall go."""
+    """Values that must exist, by partition and offset, until it is deleted."""
     is_going: bool = False
     is_gone: bool = False
 
@@ -62,7 +61,7 @@ class Incarnation:
             )
 
     def nothing_inherited(self, log: Sequence[Batch], who: str) -> None:
-        """Nothing is there of a namesake that was deleted."""
+        """Nothing of a deleted topic of the same name is left."""
         strange = [
             value for value in _values(log).values() if not value.startswith(b"u%d." % self.number)
         ]
@@ -71,22 +70,22 @@ class Incarnation:
 
 @dataclass(slots=True)
 class Told:
-    """All promises made."""
+    """All guarantees given to clients."""
 
-    # Values that must be there, by partition and producer, in order.
+    # Values that must exist, by partition and producer, in order.
     acknowledged: dict[tuple[TopicPartition, int], list[bytes]] = field(default_factory=dict)
     sent: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
     places: dict[tuple[TopicPartition, int], bytes] = field(default_factory=dict)
     seen: dict[tuple[TopicPartition, int], bytes] = field(default_factory=dict)
-    # By consumer: what it took for committed.
+    # By consumer: what it considered committed.
     views: dict[int, dict[tuple[TopicPartition, int], bytes]] = field(default_factory=dict)
     committed: dict[str, int] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)
-    # By transactional producer, whose group nobody else commits for, in order.
+    # By transactional producer, whose group only it commits for, in order.
     attempts_of: dict[str, list[Attempt]] = field(default_factory=dict)
-    # By group and partition, in the order in which they were sent.
+    # By group and partition, in the order of sending.
     commits: dict[tuple[str, int], list[Commit]] = field(default_factory=dict)
-    # Who owns a partition of the topic under an epoch of a group.
+    # The owner of a partition under an epoch of a group.
     owners: dict[tuple[str, int, int], str] = field(default_factory=dict)
     incarnations: dict[TopicId, Incarnation] = field(default_factory=dict)
 
@@ -96,7 +95,7 @@ class Told:
     def see(
         self, place: TopicPartition, consumer: int, position: int, batches: Sequence[Batch]
     ) -> None:
-        """A consumer was given these."""
+        """A consumer got these."""
         check(
             batches[0].base_offset <= position <= batches[0].last_offset,
             f"consumer {consumer} asked for {_named(place)}@{position} and got "
@@ -118,7 +117,7 @@ class Told:
         view.update({(place, offset): value for offset, value in values.items()})
 
     def own(self, group: str, epoch: int, partitions: Sequence[int], member: str) -> None:
-        """A member was told that these are its own."""
+        """A member was assigned these."""
         for number in partitions:
             owner = self.owners.setdefault((group, epoch, number), member)
             check(
@@ -132,7 +131,7 @@ class Told:
         return sent[-1]
 
     def nothing_vanished(self, place: TopicPartition, log: Sequence[Batch], who: str) -> None:
-        """Of what was acknowledged or seen, in the log of whoever leads."""
+        """Acknowledged and consumed records are in the leader's log."""
         values = _values(log)
         for how, known in (("acknowledged", self.places), ("seen", self.seen)):
             for (partition, offset), value in known.items():
@@ -143,7 +142,7 @@ class Told:
                 )
 
     def once_and_in_order(self, place: TopicPartition, log: Sequence[Batch]) -> None:
-        """Every acknowledged value is there once, and no value is there twice."""
+        """Every acknowledged value exists once, and no value exists twice."""
         values = [value for batch in log for value in batch.values.values()]
         for (partition, producer), wanted in self.acknowledged.items():
             if partition != place:
@@ -153,7 +152,7 @@ class Told:
             check(len(set(own)) == len(own), f"{_named(place)}: some of {own} are there twice")
 
     def views_are_right(self, place: TopicPartition, committed: Mapping[int, bytes]) -> None:
-        """What any reader of committed records took for committed is so."""
+        """What a read_committed consumer considered committed is so."""
         for consumer, view in self.views.items():
             for (partition, offset), value in view.items():
                 check(
@@ -162,7 +161,7 @@ class Told:
                 )
 
     def transactions_are_whole(self, visible: Mapping[TopicPartition, Sequence[bytes]]) -> None:
-        """All of a committed one is seen, nothing of another one, and never a part."""
+        """All of a committed transaction is visible, nothing of another one, and never a part."""
         for attempt in self.attempts:
             found = [value in visible[place] for place, value in attempt.values]
             if attempt.verdict is True:
@@ -174,7 +173,7 @@ class Told:
 
 
 def possible_offsets(attempts: Sequence[Attempt]) -> list[int]:
-    """What may be committed for a group: by its last transaction, or by one of unknown outcome."""
+    """Offsets that a group may have: of its last transaction, or of one with unknown outcome."""
     possible = [-1]
     for attempt in attempts:
         if attempt.offset is None:
@@ -187,7 +186,7 @@ def possible_offsets(attempts: Sequence[Attempt]) -> list[int]:
 
 
 def possible_commits(commits: Sequence[Commit]) -> list[int]:
-    """The last one that was acknowledged, or one of which nobody knows when it arrived."""
+    """The last acknowledged commit, or one with unknown arrival."""
     acknowledged = [each.offset for each in commits if each.is_acknowledged]
     unknown = [each.offset for each in commits if not each.is_acknowledged]
     return (acknowledged[-1:] or [-1]) + unknown

@@ -1,8 +1,9 @@
-"""What must be true of a whole cluster: at every moment, and when it has come to rest.
+"""Invariants of a whole cluster: at every moment, and when it is idle.
 
-The state that counts is the store's; what brokers and the controller believe comes after. What a
-reader would get wrong: a broker that lost its power is not judged by what the in-sync replicas have
-until it is taken among them again, since nobody has noticed yet that it is not one of them.
+The store's state counts; brokers and controller follow it.
+
+Note: a broker that lost power is not expected to have what the ISR has until it has joined the ISR
+again, since its loss may not have been noticed yet.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Wiped = Mapping[tuple[TopicPartition, NodeId], None]
 
 @dataclass(slots=True)
 class ClusterChecks:
-    """All that was seen of a cluster."""
+    """Observations of a cluster."""
 
     told: Told
     leaders: dict[tuple[TopicId, TopicPartition, int], tuple[NodeId, int]] = field(
@@ -38,7 +39,7 @@ class ClusterChecks:
     )
 
     def look(self, lab: ClusterNodeLab) -> None:
-        """The cheap ones, after every step."""
+        """Cheap checks, after every step."""
         for node in lab.nodes:
             check(not node.fatal, f"broker {node.node_id} cannot go on: {node.fatal}")
             if node.is_up:
@@ -48,7 +49,7 @@ class ClusterChecks:
                         self._watermark_stays(node, hosted)
 
     def compare(self, lab: ClusterNodeLab, wiped: Wiped) -> None:
-        """Those that read the logs."""
+        """Checks that read the logs."""
         for place, state in partitions_of(lab):
             hosting = _hosting(lab, place)
             logs = {node_id: log_of(hosted) for node_id, hosted in hosting.items()}
@@ -77,7 +78,7 @@ class ClusterChecks:
             incarnation.nothing_vanished(place.partition, log, who)
 
     def finish(self, lab: ClusterNodeLab) -> None:
-        """All brokers are up and at rest: everything is as it would be without any fault."""
+        """All brokers are live and idle: everything is as without any fault."""
         self.compare(lab, {})
         _all_have_heard(lab)
         _all_hold_what_they_should(lab)
@@ -106,7 +107,7 @@ class ClusterChecks:
                 incarnation.nothing_inherited(log, name)
 
     def _topics_are_as_asked(self, lab: ClusterNodeLab) -> None:
-        """What was deleted is gone, and what was made and not deleted is there."""
+        """Deleted topics are gone, and created ones exist."""
         topics = {each.topic_id: each for each in lab.store.image.topics.values()}
         for topic_id, incarnation in self.told.incarnations.items():
             check(
@@ -121,7 +122,7 @@ class ClusterChecks:
         check(not deleting, f"{deleting} are on their way out at rest")
 
     def _one_leader_per_epoch(self, node: MemberNode, hosted: Partition) -> None:
-        """A process that comes after another on the same disk is another leader."""
+        """A new process on the same disk counts as another leader."""
         key = hosted.topic_id, hosted.name, hosted.leader_epoch
         leader = self.leaders.setdefault(key, (node.node_id, node.life))
         check(
@@ -143,19 +144,19 @@ class ClusterChecks:
 
 
 def partitions_of(lab: ClusterNodeLab) -> Iterator[tuple[TopicPartition, PartitionRegistration]]:
-    """All there are, as the store knows them."""
+    """All partitions in the store."""
     for topic in lab.store.image.topics.values():
         for number, state in enumerate(topic.partitions):
             yield TopicPartition(topic.name, number), state
 
 
 def _hosting(lab: ClusterNodeLab, place: TopicPartition) -> dict[NodeId, Partition]:
-    """Who has its log open, on a disk that can be read."""
+    """Brokers that have its log open on a readable disk."""
     found = {}
     topic_id = lab.store.image.topics[place.topic].topic_id
     for node in lab.nodes:
         hosted = node.partitions.find(*place) if node.is_up else None
-        # Some may not have heard yet that it is another topic of the same name.
+        # Some may still have an older topic of the same name.
         if hosted is None or hosted.log is None or hosted.topic_id != topic_id:
             continue
         path = node.directory_of(place)
@@ -169,7 +170,7 @@ def _same_below_watermarks(
     hosting: Mapping[NodeId, Partition],
     logs: Mapping[NodeId, Sequence[Batch]],
 ) -> None:
-    """What two brokers both take for committed is the same."""
+    """What two brokers both consider committed is the same."""
     for one, other in ((one, other) for one in hosting for other in hosting if one < other):
         limit = min(hosting[each].opened().high_watermark for each in (one, other))
         check(

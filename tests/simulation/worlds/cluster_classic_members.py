@@ -1,7 +1,7 @@
-"""Members of a classic group in a simulated cluster: they join, sync, and beat until told to join.
+"""Members of a classic group in a simulated cluster: join, sync, heartbeat, rejoin.
 
-What a reader would get wrong: a generation that was joined and never synced is nobody's. Its number
-may be given again after the coordinator has moved, to other members.
+Note: a generation that was joined and never synced has no owners. Its number may be used again
+after the coordinator has moved, for other members.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from headwater.protocol.older_versions import Message
 from tests.simulation.worlds.cluster_clients import GROUPS, TOPIC
 from tests.simulation.worlds.cluster_members import HEARTBEAT_MS, Member
 
-# Any other than the consumers' own: what members say of themselves is then theirs alone.
+# Any other than the consumer protocol type: then metadata is opaque to the broker.
 _TYPE: Final = "simulated"
 _PROTOCOL: Final = "deal"
 _SESSION_MS: Final = 4_000
@@ -34,14 +34,14 @@ _GONE: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
 
 
 class ClassicMember(Member):
-    """See the module."""
+    """See the module docstring."""
 
     group = "classic members"
 
     def turn(self) -> None:
         chance = self._rng.random()
         if chance < 0.05 and not self.is_leaving:
-            # It crashes, and another one comes in its place.
+            # It crashes, and another one replaces it.
             self._member_id, self._epoch, self._owned = "", 0, ()
         if not self._epoch:
             self._with_coordinator(self.group, GROUPS, self._join)
@@ -101,7 +101,7 @@ class ClassicMember(Member):
         self._ask(coordinator, request, synced)
 
     def _dealt(self, joined: JoinGroupResponse) -> tuple[SyncGroupRequestAssignment, ...]:
-        """As the leader: a byte for each partition, dealt out one by one."""
+        """As the leader: a byte for each partition, assigned in turn."""
         count = len(self._lab.store.image.topics[TOPIC].partitions)
         members = [each.member_id for each in joined.members]
         return tuple(

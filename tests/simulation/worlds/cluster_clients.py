@@ -1,8 +1,9 @@
-"""Clients of a simulated cluster: each says one thing at a time, again until it is answered.
+"""Clients of a simulated cluster: one request at a time, retried until answered.
 
-They are on the same network as the brokers, so their connections break and their answers get lost.
-What a reader would get wrong: a client knows of leaders what some broker knows, which may be old,
-and what it sent before it gave up may still arrive.
+They are on the same network as the brokers, so their connections break and responses are lost.
+
+Note: a client has the metadata of some broker, which may be outdated, and what it sent before it
+gave up may still arrive.
 """
 
 from __future__ import annotations
@@ -62,12 +63,12 @@ _MAX_BYTES: Final = 1 << 20
 
 
 class Client(ABC):
-    """See the module. `turn` is called when nothing is under way."""
+    """`turn` is called when nothing is in flight."""
 
     def __init__(self, lab: ClusterNodeLab, told: Told, number: int) -> None:
         self.number = number
         self.told = told
-        # Set for the end of a story: finish what was begun, and begin nothing.
+        # Set for the end of a run: finish what was started, and start nothing.
         self.is_leaving = False
         self.trouble = "nothing"
         self._lab = lab
@@ -78,7 +79,7 @@ class Client(ABC):
     @property
     @abstractmethod
     def is_done(self) -> bool:
-        """Whether nothing that was begun is left."""
+        """Whether nothing that was started is left."""
 
     @abstractmethod
     def turn(self) -> None:
@@ -88,7 +89,7 @@ class Client(ABC):
         self._ways.ask(
             node_id,
             request,
-            purpose=Purpose.PETITION,
+            purpose=Purpose.TO_CONTROLLER,
             timeout_ms=TIMEOUT_MS,
             then=then,
             otherwise=self._failed,
@@ -109,7 +110,7 @@ class Client(ABC):
         return self._rng.choice(self._lab.nodes).node_id
 
     def _known(self) -> ClusterImage | None:
-        """What one of the brokers would answer to a request for metadata."""
+        """What one of the brokers would answer to a Metadata request."""
         node = self._rng.choice(self._lab.nodes)
         return node.image if node.is_up else None
 
@@ -134,7 +135,7 @@ class Client(ABC):
 
 
 class Producer(Client):
-    """Idempotent, acks=all: what it is told is there for good, and there once."""
+    """Idempotent, acks=all: acknowledged records exist, exactly once."""
 
     def __init__(self, lab: ClusterNodeLab, told: Told, number: int, place: TopicPartition) -> None:
         self._place = place
@@ -202,7 +203,7 @@ class Producer(Client):
 
 
 class LooseProducer(Client):
-    """acks=1, once: it fills logs with what may be lost, which is what followers must cut off."""
+    """acks=1, once: it writes records that may be lost, which followers must truncate."""
 
     is_done = True
 
@@ -219,7 +220,7 @@ class LooseProducer(Client):
             self._ways.ask(
                 leader,
                 request,
-                purpose=Purpose.PETITION,
+                purpose=Purpose.TO_CONTROLLER,
                 timeout_ms=TIMEOUT_MS,
                 then=_ignore,
                 otherwise=_ignore,
@@ -227,7 +228,7 @@ class LooseProducer(Client):
 
 
 class Consumer(Client):
-    """Reads a partition from its beginning, and goes on where it was."""
+    """Reads a partition from its start, and continues where it was."""
 
     def __init__(
         self,
@@ -351,7 +352,7 @@ def produced(response: Message) -> PartitionProduceResponse:
 
 
 def _deaf(_: NodeId, __: Message, ___: Reply) -> None:
-    """Nobody asks a client."""
+    """A client gets no requests."""
 
 
 def _ignore(_: object) -> None:

@@ -1,9 +1,10 @@
-"""What may befall a simulated cluster without breaking what it may rely on.
+"""Which faults a simulated cluster may suffer without losing its guarantees.
 
-What all in-sync replicas have acknowledged stays while one of them keeps what it has, and is not
-taken for dead while another one that lost something is still in sync by name. Faults ask here
-first. What a reader would get wrong: a fault's effects come later. A leader's wish or a session's
-end may be under way, so a broker to whom that may happen is no one to rely on.
+Records that all ISR members acknowledged survive while one member keeps its data and is not
+considered dead while another one that lost data is still in the ISR. Faults are checked here first.
+
+Note: the effects of a fault come later. An ISR change or the end of a session may be in flight, so
+a broker that this may happen to does not count as safe.
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ def _every(_: TopicPartition) -> bool:
 
 
 class FaultLimits:
-    """Knows who has lost what, and who may be taken for dead."""
+    """Tracks which brokers lost data, and which may be considered dead."""
 
     def __init__(self, lab: ClusterNodeLab) -> None:
         self._lab = lab
-        # Who lost something and has not been taken among the in-sync replicas since.
+        # Brokers that lost data and have not joined the ISR again since.
         self.wiped: dict[tuple[TopicPartition, NodeId], None] = {}
         self._shaky_until_ms: dict[NodeId, int] = {}
         self._isr: dict[TopicPartition, tuple[NodeId, ...]] = {}
         self._ids: dict[str, TopicId] = {}
 
-    # Questions.
+    # Checks.
 
     def may_go(self, node: MemberNode) -> bool:
-        """Whether a broker may die or be taken for dead.
+        """Return whether a broker may die or be considered dead.
 
-        While one that lost its power is in sync by name, the others in sync must stay: the last of
-        them would leave everything to the one that lost it.
+        While one that lost power is still in the ISR, the others in the ISR must stay: otherwise
+        the one that lost data would remain alone.
         """
         return not any(
             node.node_id in state.isr and any((place, each) in self.wiped for each in state.isr)
@@ -50,14 +51,14 @@ class FaultLimits:
         )
 
     def may_be_shaken(self, node: MemberNode) -> bool:
-        """Whether a session may end, now or at some time to come."""
+        """Return whether a session may end, now or at some time to come."""
         is_shaken = self._shaky_until_ms.get(node.node_id) == _FOR_EVER_MS
         return node.is_up and not is_shaken and self.may_go(node)
 
     def may_lose(
         self, node: MemberNode, is_lost: Callable[[TopicPartition], bool] = _every
     ) -> bool:
-        """Whether others keep what is committed, in every partition of those, and are known to."""
+        """Return whether other brokers keep what is committed, in every partition of these."""
         return all(
             self._is_kept_without(node.node_id, place, state)
             for place, state in partitions_of(self._lab)
@@ -76,28 +77,28 @@ class FaultLimits:
         return self._lab.nodes[node_id].is_up and not is_shaky
 
     def _is_being_changed(self, place: TopicPartition) -> bool:
-        """Whether a leader has asked that others be in sync no more: it may come true later."""
+        """Return whether a leader has proposed to shrink the ISR, which may take effect later."""
         found = [node.partitions.find(*place) for node in self._lab.nodes if node.is_up]
         return any(hosted is not None and hosted.proposal is not None for hosted in found)
 
-    # What has happened.
+    # Events.
 
     def lost(self, node: MemberNode, is_lost: Callable[[TopicPartition], bool] = _every) -> None:
-        """A broker may have lost what it had of some partitions."""
+        """A broker may have lost data of some partitions."""
         for place, state in partitions_of(self._lab):
             if node.node_id in state.replicas and is_lost(place):
                 self.wiped[place, node.node_id] = None
 
     def shake(self, node: MemberNode) -> None:
-        """Somebody may take it for dead, without an end that is known yet."""
+        """It may be considered dead, with no known end."""
         self._shaky_until_ms[node.node_id] = _FOR_EVER_MS
 
     def shake_for_a_while(self, node: MemberNode) -> None:
-        """Somebody may take it for dead, as long as a session may go on that nobody keeps."""
+        """It may be considered dead for as long as its session may last."""
         self._shaky_until_ms[node.node_id] = self._lab.time.now_ms + SESSION_MS + _SHAKY_MS
 
     def note_in_sync(self) -> None:
-        """To be called often: no state of the store shall be missed."""
+        """To be called often, so that no state of the store is missed."""
         for name, topic in self._lab.store.image.topics.items():
             if self._ids.setdefault(name, topic.topic_id) != topic.topic_id:
                 self._forget(name)
@@ -112,16 +113,16 @@ class FaultLimits:
                     self.wiped.pop((place, node_id), None)
 
     def _forget(self, topic: str) -> None:
-        """Another topic has this name now, of which nobody has lost anything."""
+        """Another topic has this name now, of which no broker has lost data."""
         for place in [each for each in self._isr if each.topic == topic]:
             del self._isr[place]
         for key in [each for each in self.wiped if each[0].topic == topic]:
             del self.wiped[key]
 
     def _is_itself(self, node_id: NodeId) -> bool:
-        """Whether the store means the process that is there, and not one before it.
+        """Return whether the store refers to the current process and not to a former one.
 
-        A leader may have one taken among the in-sync replicas that has just died.
+        A leader may add a broker to the ISR that has just died.
         """
         node, known = self._lab.nodes[node_id], self._lab.store.image.brokers.get(node_id)
         return node.is_up and known is not None and known.epoch == node.membership.broker_epoch

@@ -1,7 +1,7 @@
-"""What befalls the brokers of a simulated cluster: crashes, lost power, broken disks, cut links.
+"""Faults of brokers in a simulated cluster: crashes, power cuts, disks, links.
 
-What a reader would get wrong: a fault that would break what the cluster may rely on does not
-happen, though the dice have chosen it (see `cluster_mercy`). In small clusters that is often so.
+Note: a fault that would break the guarantees is skipped, even if the random source chose it (see
+`cluster_fault_limits`). In small clusters that is often the case.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _JUMP_MS: Final = 60_000
 
 
 class Faults:
-    """See the module. `say` is told of each."""
+    """`say` is called with each fault."""
 
     def __init__(self, lab: ClusterNodeLab, mercy: FaultLimits, say: Callable[[str], None]) -> None:
         self._lab = lab
@@ -28,7 +28,7 @@ class Faults:
         self._mercy = mercy
         self._say = say
         self._cut_off: dict[NodeId, None] = {}
-        # Who is still to be stopped and started, one after the other.
+        # Brokers still to be restarted, one after the other.
         self._rolling: list[MemberNode] = []
         self._stopping: MemberNode | None = None
         self._deeds: list[Callable[[], None]] = [
@@ -57,7 +57,7 @@ class Faults:
         self._roll_on()
 
     def end(self) -> None:
-        """No more of them: everything is as it should be, and everybody is there."""
+        """No more faults: repair everything and start all brokers."""
         self._rolling.clear()
         self._lab.network.heal()
         for node in self._lab.nodes:
@@ -76,7 +76,7 @@ class Faults:
         )
 
     def mend(self) -> None:
-        """Whoever is down is started, and whose disk has failed gets a new start."""
+        """Start brokers that are down, and restart those with a failed disk."""
         for node in self._lab.nodes:
             if not node.is_up:
                 self._start(node)
@@ -84,7 +84,7 @@ class Faults:
                 self._say(f"{node.node_id} ends, for its disk")
                 node.crash()
 
-    # What befalls brokers.
+    # Faults of brokers.
 
     def _some(self) -> MemberNode:
         return self._rng.choice(self._lab.nodes)
@@ -146,12 +146,12 @@ class Faults:
         self._lab.time.after(span_ms, thaw)
 
     def _jump(self) -> None:
-        """Somebody sets its clock."""
+        """Set its clock."""
         node, jump_ms = self._some(), self._rng.randint(-_JUMP_MS, _JUMP_MS)
         node.clock.skew_ms += jump_ms
         self._say(f"the clock of {node.node_id} jumps by {jump_ms} ms")
 
-    # Its disks.
+    # Disks.
 
     def _slow_down(self) -> None:
         node, is_slow = self._some(), self._rng.random() < 0.5
@@ -160,12 +160,12 @@ class Faults:
             self._say(f"the disk of {node.node_id} is {'slow' if is_slow else 'quick'}")
 
     def _break_disk(self) -> None:
-        """One of its disks, and with it whatever was there, until somebody changes it."""
+        """One of its disks fails, until it is replaced."""
         node, path = self._some(), self._rng.choice(DIRECTORIES)
         if not node.is_up or any(map(node.disk.is_broken, DIRECTORIES)):
             return
 
-        # Of one that has no folder yet nobody knows on which disk it will be.
+        # It is unknown on which disk a partition without a folder will be.
         if any(node.directory_of(each.name) is None for each in node.partitions):
             return
 
@@ -186,7 +186,7 @@ class Faults:
             node.disk.sync_directory(path.parent)
         self._say(f"{node.node_id} {'has a new disk' if is_new else 'can use'} {path}")
 
-    # Its session.
+    # Sessions.
 
     def _expire(self) -> None:
         node = self._some()
@@ -196,7 +196,7 @@ class Faults:
             self._say(f"the session of {node.node_id} ends")
 
     def _unregister(self) -> None:
-        """Somebody takes it for dead, though it lives, and so does its session."""
+        """It is considered dead, although it and its session live."""
         node = self._some()
         if self._mercy.may_be_shaken(node):
             self._mercy.shake_for_a_while(node)
@@ -204,7 +204,7 @@ class Faults:
             self._say(f"{node.node_id} is registered no more")
 
     def _depose(self) -> None:
-        """Somebody takes the controller for dead, though it lives."""
+        """The controller is considered dead, although it lives."""
         controller_id = self._lab.store.image.controller_id
         if controller_id != NO_CONTROLLER:
             self._lab.store.end_control(controller_id)
@@ -227,10 +227,10 @@ class Faults:
                     self._mercy.shake_for_a_while(node)
                     self._say(f"{node.node_id} reaches the store")
 
-    # Its clean end.
+    # Clean stops.
 
     def _stop(self) -> None:
-        """Somebody starts it again."""
+        """It is started again later."""
         self._take_leave(self._some())
 
     def _take_leave(self, node: MemberNode) -> bool:
@@ -242,7 +242,7 @@ class Faults:
         return is_authorized
 
     def _roll(self) -> None:
-        """One after the other is stopped and started, as for an upgrade."""
+        """Restart one broker after the other, as for an upgrade."""
         if not self._rolling and self._stopping is None:
             self._say("a rolling restart begins")
             self._rolling = list(self._lab.nodes)

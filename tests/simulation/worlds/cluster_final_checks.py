@@ -1,4 +1,4 @@
-"""What clients find in a simulated cluster that has come to rest, of what they were promised."""
+"""Final checks of a simulated cluster from the view of its clients."""
 
 from typing import Final
 
@@ -31,7 +31,7 @@ _PATIENCE_MS: Final = 300
 
 
 def commits_are_kept(lab: ClusterNodeLab, told: Told) -> None:
-    """An acknowledged commit is not lost, nor one of a transaction without the rest of it."""
+    """No acknowledged commit is lost, nor an offset of a transaction without the rest of it."""
     wanted = {(group_id, 0): [offset] for group_id, offset in told.committed.items()}
     for group_id, attempts in told.attempts_of.items():
         wanted[group_id, 0] = possible_offsets(attempts)
@@ -49,7 +49,7 @@ def commits_are_kept(lab: ClusterNodeLab, told: Told) -> None:
 def committed_offsets(
     lab: ClusterNodeLab, wanted: list[tuple[str, int]]
 ) -> dict[tuple[str, int], int]:
-    """As its coordinator says, which is one of the brokers."""
+    """According to its coordinator, one of the brokers."""
     topic_id = lab.store.image.topics[TOPIC].topic_id
     numbers: dict[str, list[int]] = {}
     for group_id, number in wanted:
@@ -81,7 +81,7 @@ def committed_offsets(
 
 
 def transactions_are_whole(lab: ClusterNodeLab, told: Told) -> None:
-    """As a reader of committed records sees them, from the beginning."""
+    """As a read_committed consumer sees them, from the start."""
     visible = {}
     for place, state in partitions_of(lab):
         if place.topic == TOPIC:
@@ -94,7 +94,7 @@ def transactions_are_whole(lab: ClusterNodeLab, told: Told) -> None:
 def seen_committed(
     lab: ClusterNodeLab, place: TopicPartition, leader: MemberNode
 ) -> dict[int, bytes]:
-    """One answer after the other: each is from one segment."""
+    """One response after the other: each is from one segment."""
     found: dict[int, bytes] = {}
     offset = 0
     while True:

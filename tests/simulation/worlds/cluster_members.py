@@ -1,9 +1,10 @@
-"""Members of a consumer group in a simulated cluster, whose coordinator moves with its partition.
+"""Members of a consumer group in a simulated cluster, whose coordinator moves.
 
-They say one thing at a time, give up what they shall not have, and commit for what they own. What a
-reader would get wrong: two members may both believe to own a partition, for as long as one of them
-is heard only by a coordinator that does not know yet that it is none. What must not happen is that
-both own it under the same epoch, since the epoch is what fences commits.
+They send one request at a time, revoke what they must, and commit for what they own.
+
+Note: two members may both believe that they own a partition, as long as one of them talks to a
+coordinator that does not know yet that it is none. They must not own it under the same epoch, since
+the epoch fences commits.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ _LEAVING_EPOCH: Final = -1
 
 
 class Member(Client, ABC):
-    """What members of both protocols have in common: they commit for what they own."""
+    """Common to members of both protocols: they commit for what they own."""
 
     group: ClassVar[str]
 
     def __init__(self, lab: ClusterNodeLab, told: Told, number: int) -> None:
         self._member_id = ""
-        # The member's epoch, or the group's generation.
+        # The member epoch, or the generation.
         self._epoch = 0
         self._owned: tuple[int, ...] = ()
         # Whether the coordinator may not know what is owned here.
@@ -94,7 +95,7 @@ class Member(Client, ABC):
 
 
 class GroupMember(Member):
-    """Of the newer protocol (KIP-848)."""
+    """A consumer-protocol member (KIP-848)."""
 
     group = "members"
 

@@ -1,8 +1,8 @@
-"""People who change a simulated cluster while it is in trouble: they move, grow, make and delete.
+"""Operators that reassign partitions and create and delete topics during faults.
 
-What a reader would get wrong: a wish whose answer got lost may come true later, and may come true
-twice. So whoever deletes names the topic by its id, and whoever has made a topic takes one of the
-same name for it if it is not one that has been deleted.
+Note: a request whose response was lost may take effect later, and twice. So a topic is deleted by
+its id, and after a creation a topic of that name counts as the created one if it is not one that
+has been deleted.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _MOVE_MS: Final = 2_500
 
 
 class Mover(Client):
-    """Moves partitions to other brokers and other disks, turns back, and gives the topic more."""
+    """Reassigns partitions to other brokers and disks, cancels, and adds partitions."""
 
     is_done = True
 
@@ -86,7 +86,7 @@ class Mover(Client):
         return CreatePartitionsRequest(topics=(asked,), timeout_ms=TIMEOUT_MS)
 
     def _move_between_disks(self) -> Message:
-        """Of whatever broker hears of it, which may be on another move already."""
+        """On any broker, which may already be moving it."""
         topics = self._lab.store.image.topics
         name = self._rng.choice(sorted(topics))
         numbers = tuple(range(len(topics[name].partitions)))
@@ -95,7 +95,7 @@ class Mover(Client):
         return AlterReplicaLogDirsRequest(dirs=(AlterReplicaLogDir(path=path, topics=(moved,)),))
 
     def _move(self, *, is_back: bool) -> Message:
-        """Of any topic, also of those that coordinators live on."""
+        """Of any topic, also of the internal ones."""
         topics = self._lab.store.image.topics
         name = self._rng.choice(sorted(topics))
         number = self._rng.randrange(len(topics[name].partitions))
@@ -111,7 +111,7 @@ class Mover(Client):
 
 
 class Founder(Client):
-    """Makes a topic, writes to it, deletes it, and makes another one of the same name."""
+    """Creates a topic, writes to it, deletes it, and creates another one of the same name."""
 
     def __init__(self, lab: ClusterNodeLab, told: Told, number: int) -> None:
         self._current: Incarnation | None = None
@@ -190,10 +190,10 @@ class Founder(Client):
 
 
 class TopicChurner(Client):
-    """Creates several topics in one request and deletes them in one request, over and over.
+    """Creates several topics in one request and deletes them in one request, repeatedly.
 
-    Its topic names are its own. So where nothing is lost, no answer says that a topic exists or
-    does not exist. Elsewhere an earlier try of the same request may have been carried out.
+    Its topic names are its own. So where nothing is lost, no response says that a topic exists or
+    does not exist. Elsewhere an earlier try of the same request may have been executed.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Records as a client of a simulated cluster reads them, batch by batch.
 
-What a reader would get wrong: an answer may begin before the offset that was asked for, and its
-last batch may be cut short; both are the client's to deal with.
+Note: a response may start before the requested offset, and its last batch may be truncated; the
+client handles both.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Batch:
     producer_id: int
     is_transactional: bool
     is_abort: bool | None
-    """Of a marker only: whether its transaction is undone."""
+    """Of a marker only: whether its transaction is aborted."""
     values: dict[int, bytes] = field(default_factory=dict)
     content: bytes
 
 
 def records_of(log: bytes) -> list[Batch]:
-    """All whole batches."""
+    """All complete batches."""
     found, position = [], 0
     while position < len(log):
         header = read_header(log, position)
@@ -60,7 +60,7 @@ def records_of(log: bytes) -> list[Batch]:
 def committed_only(
     batches: Sequence[Batch], aborted: Iterable[tuple[int, int]], position: int
 ) -> dict[int, bytes]:
-    """What a reader of committed records makes of an answer and its list of aborted ones."""
+    """What a read_committed consumer makes of a response and its aborted transactions."""
     coming = sorted(aborted, key=lambda each: each[1])
     undone: dict[int, None] = {}
     found: dict[int, bytes] = {}

@@ -1,8 +1,8 @@
-"""A transactional producer of a simulated cluster: it commits, aborts, and gives up in between.
+"""A transactional producer of a simulated cluster: it commits, aborts, and gives up.
 
-What a reader would get wrong: after any answer that it did not want, it does not ask what became of
-its transaction. It begins anew under the same id, as a restarted application would, and the
-coordinator ends what was open; a commit that was asked for may then have come true or not.
+Note: after any error it does not ask for the state of its transaction. It starts again under the
+same id, like a restarted application, and the coordinator ends what was open; a commit that was
+requested may then have taken effect or not.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from tests.simulation.worlds.cluster_clients import (
 
 _TRANSACTIONS: Final = 1
 _TIMEOUT_MS: Final = 5_000
-_MOST_PIPELINED: Final = 3
+_MOST_PIPELINED: Final = 4
 _AT_ONCE_MS: Final = 2
 
 
 class TransactionalProducer(Client):
-    """See the module. It writes to any partition of the topic."""
+    """It writes to any partition of the topic."""
 
     def __init__(self, lab: ClusterNodeLab, told: Told, number: int) -> None:
         self._name = f"x{number}"
@@ -114,7 +114,7 @@ class TransactionalProducer(Client):
             self._sequences = {}
 
     def _send(self, attempt: Attempt) -> None:
-        """Send some batches without waiting in between, and go on when all are answered."""
+        """Send some batches without waiting in between, and continue when all are answered."""
         topic = self._lab.store.image.topics[TOPIC]
         batches: list[tuple[NodeId, ProduceRequest]] = []
         for _ in range(self._rng.randint(1, _MOST_PIPELINED)):
@@ -148,7 +148,7 @@ class TransactionalProducer(Client):
             self._ways.ask(
                 leader,
                 request,
-                purpose=Purpose.PETITION,
+                purpose=Purpose.TO_CONTROLLER,
                 timeout_ms=TIMEOUT_MS,
                 then=lambda response: answered(produced(response).error_code),
                 otherwise=answered,
@@ -172,7 +172,7 @@ class TransactionalProducer(Client):
         )
 
     def _commit_offset(self, coordinator: NodeId) -> None:
-        """For a group that has the producer's own name (TX-12)."""
+        """For a group with the producer's own name (TX-12)."""
         attempt = self._attempt
         assert attempt is not None
         offset = len(self.told.attempts_of[self._name])

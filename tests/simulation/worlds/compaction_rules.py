@@ -1,7 +1,8 @@
-"""What compaction may take from a log and what it must leave, told record by record.
+"""What compaction may remove from a log and what it must keep, record by record.
 
 It may empty batches and drop them, but never move an offset or change a record; and of every key
-the newest committed value stays, unless that is a tombstone, whose time may be over (CP-1).
+the newest committed value stays, unless that is a tombstone whose delete horizon may have passed
+(CP-1).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tests.simulation.fakes.batches import Batch, Broken
 def expect_compacted(
     history: Sequence[Batch], found: Sequence[Batch], *, start: int, floor: int
 ) -> None:
-    """What is found stems from the history, and below the floor no newest value is missing."""
+    """What is found comes from the history, and below the floor no newest value is missing."""
     _expect_taken_from(history, found)
     newest_left: dict[bytes | None, int] = {}
     for batch in found:

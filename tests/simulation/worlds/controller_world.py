@@ -1,9 +1,10 @@
-"""Several brokers that have nothing but a controller: who is up, who leads, who has heard of it.
+"""Several brokers that only have a controller and metadata caches.
 
-The shipped code decides, sends and receives (`controller` and `reception`); the
-store, the network and time are the test's. There are no logs: leaders ask for in-sync replicas as
-the dice fall. What a reader would get wrong: the election of a controller is the test's too, as
-simple as it can be; the broker's own has its own tests.
+The shipped code decides, sends and receives; the store, the network and time are the test's. There
+are no logs: leaders propose random ISRs.
+
+Note: the election of a controller is the test's too, as simple as possible; the broker's own has
+its own tests.
 """
 
 import random
@@ -44,7 +45,7 @@ _RETRY_MS = 200
 
 
 class ControllerWorld:
-    """A store, a network, and brokers by their number."""
+    """A store, a network, and brokers by number."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class ControllerWorld:
         self.network.leave(node.node_id)
 
     def stop(self, number: int) -> None:
-        """At once, with a proper end of the session."""
+        """Stop at once, and end the session properly."""
         node = self.nodes.pop(NodeId(number))
         node.die()
         node.session.close()
@@ -87,7 +88,7 @@ class ControllerWorld:
 
     @property
     def leading(self) -> Controller:
-        """The controller that decides; there must be one."""
+        """The current controller; there must be one."""
         (found,) = [
             node.leading
             for node in self.nodes.values()
@@ -99,7 +100,7 @@ class ControllerWorld:
 
     @property
     def image(self) -> ClusterImage:
-        """What the store has."""
+        """The store's image."""
         return self.store.image
 
     def partition(self, topic: str = "t", number: int = 0) -> PartitionRegistration:
@@ -132,7 +133,7 @@ class ControllerWorld:
 
 
 class WatchedStore(SharedStore):
-    """Each change is shown to whoever checks."""
+    """Reports each change to the checks."""
 
     def __init__(
         self, time: VirtualTime, checked: Callable[[ClusterImage, ClusterImage], None] | None
@@ -149,7 +150,7 @@ class WatchedStore(SharedStore):
 
 
 class Node:
-    """One life of a broker: registers, stands for election, hears its controller."""
+    """One life of a broker: registers, stands for election, follows its controller."""
 
     def __init__(self, world: ControllerWorld, node_id: NodeId) -> None:
         self.world = world
@@ -182,7 +183,7 @@ class Node:
         self._is_alive = False
         self._resign()
 
-    # Registering.
+    # Registration.
 
     def _register(self) -> None:
         registration = Registration(node_id=self.node_id)
@@ -206,7 +207,7 @@ class Node:
         self.broker_epoch = -1
         self._register()
 
-    # Standing for election.
+    # Election.
 
     def _stand(self) -> None:
         if self.broker_epoch < 0:
@@ -254,7 +255,7 @@ class Node:
         self.leading = None
         self._after(_RETRY_MS, self._stand)
 
-    # Listening and serving.
+    # Requests.
 
     def changed(self, changes: Sequence[MetadataChange], version: Version) -> None:
         assert version.sequence >= 0
@@ -277,7 +278,7 @@ class Node:
             case ControlledShutdownRequest():
                 self._shut_down(request, reply)
             case _:
-                raise AssertionError(f"nobody asks {request}")
+                raise AssertionError(f"unexpected request {request}")
 
     def _alter(self, request: AlterPartitionRequest, reply: Reply) -> None:
         if self.leading is None:

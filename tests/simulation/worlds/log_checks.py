@@ -1,4 +1,4 @@
-"""What must hold of a partition's log at any moment, told by brute force from its batches."""
+"""Invariants of a partition's log, checked by brute force from its batches."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def check_offsets(log: UnifiedLog) -> None:
 
 
 def check_epochs(log: UnifiedLog, found: Found, former_starts: Sequence[int]) -> None:
-    """Epochs as the batches tell them; one that has no batch yet may stand at the end.
+    """Epochs as in the batches; one without batches may stand at the end.
 
-    What the log forgot below a start that it once had stays forgotten when the start falls back.
+    What the log forgot below a former start stays forgotten when the start falls back.
     """
     entries = _with_batches(log.epochs.entries(), found)
     forgotten_up_to = max(former_starts, default=0)
-    # Compaction may have taken the batch with which the first remembered epoch began.
+    # Compaction may have removed the first batch of the first remembered epoch.
     remembered = [entry.start_offset for entry in entries]
     starts = [found.start, *former_starts, *remembered, *(each.base for each in found.batches)]
     starts = [each for each in starts if found.start <= each <= max(found.start, forgotten_up_to)]
@@ -69,7 +69,7 @@ def check_epochs(log: UnifiedLog, found: Found, former_starts: Sequence[int]) ->
 
 
 def _with_batches(entries: Sequence[EpochEntry], found: Found) -> list[EpochEntry]:
-    """Without those that began and ended where a follower's log has a gap."""
+    """Without epochs that began and ended where a follower's log has a gap."""
     kept = [
         entry
         for entry, following in pairwise(entries)
@@ -151,7 +151,7 @@ def check_times(log: UnifiedLog, found: Found, rng: random.Random) -> None:
 def check_read(
     log: UnifiedLog, found: Found, offset: int, *, bound: ReadBound, max_bytes: int
 ) -> None:
-    """One read gives the batches from the offset on, whole ones first, and no more than asked."""
+    """One read returns the batches from the offset on, complete ones first, within the limit."""
     try:
         read = log.read(offset, max_bytes=max_bytes, bound=bound)
     except OffsetOutOfRange:
@@ -201,11 +201,11 @@ def _check_aborted(
         if key[1] >= offset and first_offset < upper and told.get(key, upper) > first_offset:
             raise Broken(f"a read of {offset} to {upper} misses the aborted transaction {key}")
     if log.settings.is_compacted:
-        # The index may still tell of a transaction whose marker is gone; that skips nothing.
+        # The index may still have a transaction whose marker is gone; that skips nothing.
         return
     oldest = found.batches[0].base
     for key, first_offset in told.items():
-        # One that began before the oldest batch that is left may end as nothing but a marker.
+        # One that began before the oldest remaining batch may be only a marker.
         if key not in truth and first_offset >= oldest:
             raise Broken(f"a read at {offset} tells of {key}, which was never aborted")
 
@@ -223,7 +223,7 @@ def check_last_stable(log: UnifiedLog, batches: Sequence[Batch], producers: Prod
 
 
 def check_names(disk: Disk, log: UnifiedLog, *, strict: bool) -> None:
-    """No file in the folder that nobody owns; `strict` after a clean stop."""
+    """No unknown file in the folder; `strict` after a clean stop."""
     bases = {segment.base_offset: None for segment in log.body.segments}
     for name in disk.names(log.folder):
         if name in _ALLOWED or (not strict and name.endswith(_PASSING)):
@@ -238,7 +238,7 @@ def check_names(disk: Disk, log: UnifiedLog, *, strict: bool) -> None:
 
 
 def check_sound(disk: Disk, folder: PurePath) -> None:
-    """`headwater log dump` would find nothing wrong in any segment."""
+    """`headwater log dump` would find no damage in any segment."""
     for name in disk.names(folder):
         base_offset = segment_files.offset_in(name, segment_files.LOG)
         if base_offset is None:

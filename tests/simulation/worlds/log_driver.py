@@ -1,6 +1,6 @@
-"""Hands on one partition's log: each operation is done, judged and told to the model.
+"""Operations on one partition's log: executed, checked and applied to the model.
 
-Before it begins, an operation says what a crash in the midst of it may leave (`InFlight`).
+Before it starts, an operation records what a crash in the middle may leave (`InFlight`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.simulation.worlds.storage_world import StorageWorld, Tracked
 
 
 class LogDriver:
-    """Drives the log that a partition has now; good until the next restart."""
+    """Drives the current log of a partition, until the next restart."""
 
     def __init__(self, world: StorageWorld, tracked: Tracked) -> None:
         self.world = world
@@ -27,7 +27,7 @@ class LogDriver:
         self.log: UnifiedLog = world.log(tracked)
 
     def append(self, content: bytes, origin: AppendOrigin = AppendOrigin.CLIENT) -> Batch:
-        """As leader; a refused batch changes nothing and its refusal is raised."""
+        """As leader; a rejected batch changes nothing and its error is raised."""
         tracked, model, log = self.tracked, self.tracked.model, self.log
         has_append_time = log.settings.message_timestamp_type == "LogAppendTime"
         batch = Batch.of(
@@ -55,7 +55,7 @@ class LogDriver:
         return batch
 
     def follow(self, run: Sequence[Batch], *, torn_bytes: int = 0) -> None:
-        """As follower, with perhaps the beginning of one more batch behind the run."""
+        """As follower, with perhaps the start of one more batch behind the run."""
         self.tracked.model.in_flight = InFlight(
             appended=tuple(run), start_up_to=self.tracked.model.start
         )
@@ -69,7 +69,7 @@ class LogDriver:
         self._note(run)
 
     def retry(self, batch: Batch, sent: Sent) -> None:
-        """Send a batch again that the producer's state still knows."""
+        """Send a batch again that the producer state still has."""
         content = bytearray(placed(batch.content, base_offset=0, leader_epoch=-1))
         try:
             again = self.log.append_as_leader(
@@ -91,7 +91,7 @@ class LogDriver:
         return promise
 
     def truncate(self, offset: int) -> None:
-        """As replication does: what is appended next has a higher epoch."""
+        """As replication does: the next append has a higher epoch."""
         tracked, model = self.tracked, self.tracked.model
         tracked.leader_epoch = max(tracked.leader_epoch, model.latest_epoch) + 1
         if offset >= model.end:
@@ -128,7 +128,7 @@ class LogDriver:
         self.tracked.model.in_flight = InFlight(start_up_to=self.log.high_watermark)
 
     def note_retention(self) -> None:
-        """Retention decides by itself how far it goes, but never past the watermark."""
+        """Retention decides by itself how far it goes, but never past the high watermark."""
         model, log = self.tracked.model, self.log
         if not model.start <= log.log_start_offset <= log.high_watermark:
             raise Broken(f"retention moved the start to {log.log_start_offset}")

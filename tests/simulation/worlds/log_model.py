@@ -1,11 +1,11 @@
-"""What one partition's log may hold: a plain list of batches, and what a crash may take of it.
+"""Model of a partition's log: a list of batches, and what a crash may remove.
 
-The model knows nothing of segments, indexes or checkpoints. It keeps the exact bytes of every batch
-that was appended, and how far a finished flush vouched for them.
+The model knows no segments, indexes or checkpoints. It keeps the exact bytes of every appended
+batch, and up to where a finished flush guarantees them.
 
-What a reader would get wrong: after a power cut there is no one right answer. What is found must be
-a slice of the list, must hold all that was vouched for, and then becomes the truth. A truncation
-that has returned is durable: what it cut may never be seen again, not even after a crash.
+Note: after a power cut there is no single right answer. What is found must be a slice of the list,
+must contain everything that was guaranteed, and then becomes the truth. A truncation that has
+returned is durable: what it removed may never be seen again, not even after a crash.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.simulation.worlds.compaction_rules import expect_compacted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What is in a log: all batches in its files, and where it says that it starts and ends."""
+    """Content of a log: all batches in its files, its start and its end."""
 
     batches: list[Batch]
     start: int
@@ -37,7 +37,7 @@ class Restart(Enum):
 
 @dataclass(slots=True)
 class FlushPromise:
-    """What the callback of a flush will vouch for; a truncation meanwhile lowers it."""
+    """What the callback of a flush will guarantee; a truncation meanwhile lowers it."""
 
     end: int
 
@@ -62,18 +62,18 @@ class LogModel:
     vouched_end: int = 0
     latest_epoch: int = 0
     is_compacted: bool = False
-    # A crash may take back a raised start, but not what has been forgotten because of it.
+    # A crash may undo a raised log start, but not what has been forgotten because of it.
     former_starts: list[int] = field(default_factory=list)
     in_flight: InFlight | None = None
     worst_restart: Restart = Restart.CLEAN
-    # A flush has vouched for the folder as well, and for what tells whose it is.
+    # A flush guarantees the folder as well, and its partition metadata.
     is_folder_vouched: bool = False
-    # What a cut took away that a process crash interrupted before it was synced. A power cut may
-    # bring it back, until the next flush; a follower then finds the cut again by its epochs.
+    # What a truncation removed that a process crash interrupted before it was synced. A power cut
+    # may bring it back, until the next flush; a follower then truncates again by its epochs.
     undone: list[Batch] = field(default_factory=list)
     _promises: list[FlushPromise] = field(default_factory=list)
 
-    # What the log was told to do, and did.
+    # Operations.
 
     def appended(self, batches: Sequence[Batch]) -> None:
         self.in_flight = None
@@ -83,7 +83,7 @@ class LogModel:
             self.latest_epoch = max(self.latest_epoch, batches[-1].header.leader_epoch)
 
     def truncated(self, offset: int, end: int) -> None:
-        """Cut at an offset, after which the log ends there, or where the batch before ends."""
+        """Truncate at an offset; the log then ends there, or where the batch before ends."""
         self.in_flight = None
         self.batches = [batch for batch in self.batches if batch.next <= offset]
         if end > offset or any(batch.next > end for batch in self.batches[-1:]):
@@ -124,16 +124,16 @@ class LogModel:
         self.undone = []
         self._promises.clear()
 
-    # What a restart finds.
+    # Restarts.
 
     def crashed(self, restart: Restart) -> None:
-        """The promises of the old life will never be kept; several crashes may follow in a row."""
+        """The guarantees of the old life are void; several crashes may follow in a row."""
         self._promises.clear()
         if restart is Restart.POWER_CUT or self.worst_restart is Restart.CLEAN:
             self.worst_restart = restart
 
     def settle(self, found: Found) -> None:
-        """Judge what a start found, and take it for the truth from here on."""
+        """Check what a start found, and take it for the truth from here on."""
         restart, self.worst_restart = self.worst_restart, Restart.CLEAN
         in_flight, self.in_flight = self.in_flight or InFlight(start_up_to=self.start), None
         if restart is Restart.CLEAN:
@@ -155,7 +155,7 @@ class LogModel:
         last = found.batches[-1].next if found.batches else found.start
         self.batches = [batch for batch in history if batch.next <= last]
         self.start, self.end = found.start, found.end
-        # What a power cut has left is on the disk; what a crash has left may be in memory only.
+        # What a power cut left is on disk; what a process crash left may be in memory only.
         is_on_disk = restart is Restart.POWER_CUT
         if is_on_disk:
             self.undone = []
@@ -167,12 +167,12 @@ class LogModel:
         """After a clean stop, and at any time while the log is open."""
         if self.is_compacted:
             expect_compacted(self.batches, found.batches, start=self.start, floor=self.end)
-            # Segments that retention took may come back until their renaming is durable.
+            # Segments that retention removed may come back until their renaming is durable.
             first = found.batches[0].base if found.batches else found.start
             older = [batch for batch in self.batches if batch.next <= min(first, self.start)]
             self.batches = older + found.batches
         expected = [batch for batch in self.batches if batch.next > self.start]
-        # The part below the start is there as far as whole segments hold it.
+        # The part below the start exists as far as whole segments contain it.
         readable = [batch for batch in found.batches if batch.next > found.start]
         _expect_same(expected, readable)
         below = found.batches[: len(found.batches) - len(readable)]
@@ -184,7 +184,7 @@ class LogModel:
             )
 
     def expect(self, found: Found) -> None:
-        """What is in the open log is all that was appended and not taken away again."""
+        """The open log contains everything that was appended and not removed again."""
         self._expect_all(found)
 
     def _expect_vouched(self, found: Found, restart: Restart, in_flight: InFlight) -> None:
@@ -246,7 +246,7 @@ def _expect_well_bounded(found: Found, history: Sequence[Batch]) -> None:
 
 
 def _stems_from(history: Sequence[Batch], found: Sequence[Batch]) -> bool:
-    """Whether compaction may have made one of the other."""
+    """Return whether compaction may have made one of the other."""
     return {(each.base, each.next) for each in found} <= {
         (each.base, each.next) for each in history
     }

@@ -1,4 +1,4 @@
-"""Producer state the slow and obvious way: replay the batches, keep everything in plain tuples."""
+"""Reference model of producer state: replay the batches, keep everything in tuples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REMEMBERED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """A batch that a producer wrote: its sequences and its offsets."""
+    """A batch of a producer: its sequences and its offsets."""
 
     first_sequence: int
     last_sequence: int
@@ -66,7 +66,7 @@ def after(producers: Producers, batch: Batch) -> Producers:
         return producers
     control = read_control(batch.content, header) if header.is_control else None
     if header.is_control and (control is None or control.coordinator_epoch is None):
-        # Compaction has emptied the batch, and with it what the marker said.
+        # Compaction has emptied the batch, and with it the marker.
         return producers
     known = producers.get(header.producer_id)
     if known is None or known.epoch != header.producer_epoch:
@@ -96,12 +96,12 @@ def replay(batches: Iterable[Batch], producers: Producers | None = None) -> Prod
 
 
 def adopted(entries: Iterable[ProducerEntry]) -> Producers:
-    """The reference that a reloaded log's own entries describe: one batch for each producer."""
+    """The reference for a reloaded log's own entries: one batch per producer."""
     return {entry.producer_id: _adopted(entry) for entry in entries}
 
 
 def aborted_transactions(batches: Iterable[Batch]) -> list[Aborted]:
-    """Every aborted transaction, found by looking at all batches."""
+    """Every aborted transaction, found from all batches."""
     found: list[Aborted] = []
     state: Producers = {}
     for batch in batches:

@@ -1,9 +1,10 @@
-"""Several brokers that hold one topic together, on a fake network and on disks that forget.
+"""Several brokers with replicas of one topic, on a fake network and lossy disks.
 
 Each broker is the shipped code from the dispatch down to the log. Only the controller is a script:
-it knows who leads, answers AlterPartition, and tells brokers so, some time later. What a reader
-would get wrong: a broker's disk outlives it. `crash` ends the process, and `start` begins another
-one on what the disk has kept.
+it knows the leaders, answers AlterPartition, and updates brokers some time later.
+
+Note: a broker's disk outlives its process. `crash` ends the process, and `start` begins another one
+on what the disk has kept.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ _TICK_MS: Final = 100
 
 
 class NodeClock:
-    """`headwater.common.ports.Clock` of one broker, which may run before or behind the others'."""
+    """`headwater.common.ports.Clock` of one broker, which may be ahead or behind."""
 
     def __init__(self, time: VirtualTime, skew_ms: int = 0) -> None:
         self._time = time
@@ -76,7 +77,7 @@ class NodeClock:
 
 
 class ReplicaNode:
-    """One broker of the lab: a disk, and now and then a process on it."""
+    """One broker: a disk, and at times a process on it."""
 
     def __init__(
         self,
@@ -105,7 +106,7 @@ class ReplicaNode:
 
     @property
     def life(self) -> int:
-        """Another one after every crash."""
+        """Changes with every crash."""
         return self._life
 
     @property
@@ -114,7 +115,7 @@ class ReplicaNode:
 
     @property
     def hosted(self) -> Partition:
-        """The first partition, which most tests are about."""
+        """The first partition, which most tests use."""
         return self.hosted_at(0)
 
     def hosted_at(self, number: int) -> Partition:
@@ -126,7 +127,7 @@ class ReplicaNode:
         return self.broker.partitions.find(TOPIC, number)
 
     def start(self, broker_epoch: int, image: ClusterImage) -> None:
-        """A process begins, with what it is told of the cluster."""
+        """Start a process with the given image."""
         self._is_up = True
         self._life += 1
         self.broker_epoch = broker_epoch
@@ -151,7 +152,7 @@ class ReplicaNode:
         self._later(_TICK_MS, self._tick)
 
     def crash(self, *, loses_power: bool) -> None:
-        """The process is gone, and with the power also what was not synced."""
+        """End the process; with the power also lose what was not synced."""
         self._is_up = False
         self._life += 1
         self._network.leave(self.node_id)
@@ -161,7 +162,7 @@ class ReplicaNode:
             self.disk.process_crash()
 
     def stop(self) -> None:
-        """A clean end."""
+        """A clean stop."""
         self.replicas.close()
         self.broker.timer.expire_all()
         self._is_up = False
@@ -170,14 +171,14 @@ class ReplicaNode:
         self.broker.directories.close(broker_epoch=self.broker_epoch)
 
     def told(self, changes: Sequence[MetadataChange]) -> None:
-        """The controller says something."""
+        """Apply a change of the controller."""
         version = self.image.version
         self.image = apply(self.image, changes, version._replace(sequence=version.sequence + 1))
         self.broker.controller.take_over(self.image)
         self.broker.partitions.changed(self.image, changes)
 
     def send(self, request: Message, version: int | None = None, peer: Peer | None = None) -> Sent:
-        """A client's request, as its frame."""
+        """Send a client's request as a frame."""
         api = APIS[request.api]
         version = api.newest_served(unstable=False) if version is None else version
         peer = peer or Peer()
@@ -205,7 +206,7 @@ class ReplicaNode:
             self._wake_at(self.timer.next_ms)
 
     def _later(self, delay_ms: int, action: Callable[[], None]) -> None:
-        """Unless this process is gone by then."""
+        """Unless this process has ended by then."""
         life = self._life
 
         def act() -> None:
@@ -269,7 +270,7 @@ class ReplicaNode:
 
 
 class _AllCold:
-    """Sends every read through the executor, since a fake disk has nothing to send from."""
+    """Sends every read through the executor, since a fake disk cannot `sendfile`."""
 
     def resident_pages(self, file: File, position: int, length: int) -> int:  # noqa: ARG002
         return 0

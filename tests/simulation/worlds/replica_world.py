@@ -1,4 +1,4 @@
-"""Brokers of one topic, their network and their controller, ready to be asked."""
+"""Brokers of one topic, their network and their controller."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ReplicaWorld:
         spares: int = 0,
         partitions: int = 1,
     ) -> None:
-        """`spares` are brokers that hold nothing yet."""
+        """`spares` are brokers without replicas."""
         self.partitions = partitions
         self.time = VirtualTime(random.Random(seed), weather=weather)
         self.network = FakeNetwork(self.time)
@@ -92,7 +92,7 @@ class ReplicaWorld:
         timeout_ms: int = 1_000,
         number: int = 0,
     ) -> Sent:
-        """Send one batch of one record; the answer may come later."""
+        """Send one batch of one record; the response may come later."""
         record = Record(key=None, value=value, timestamp=self.time.now_ms)
         data = PartitionProduceData(index=number, records=memoryview(build_batch([record])))
         request = ProduceRequest(

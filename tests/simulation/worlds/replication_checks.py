@@ -1,8 +1,9 @@
-"""What must be true of replicas at every moment, whatever happens to them.
+"""Invariants of replicas at every moment.
 
-Each check is a function of what the world looks like and of what was seen of it before. What a
-reader would get wrong: a broker that is down is not looked at, and one that comes back is another
-one: the watermark of its log may be lower than it was, since it is written down now and then only.
+Each check is a function of the world and of earlier observations.
+
+Note: a broker that is down is not checked, and one that returns is another one: its high watermark
+may be lower than before, since it is checkpointed only periodically.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tests.simulation.worlds.replica_world import ReplicaWorld, content
 
 
 class CheckFailed(AssertionError):
-    """A promise was broken."""
+    """A guarantee was violated."""
 
 
 def _check(holds: bool, what: str) -> None:
@@ -31,23 +32,23 @@ Place = tuple[int, int]
 
 @dataclass(slots=True)
 class ReplicationChecks:
-    """All that was seen of a topic."""
+    """Observations of a topic."""
 
     leaders: dict[Place, NodeId] = field(default_factory=dict)
     watermarks: dict[tuple[int, NodeId, int, int], int] = field(default_factory=dict)
-    # What clients were told: acknowledged, and read by consumers.
+    # What clients got: acknowledgements, and records of consumers.
     acknowledged: dict[Place, bytes] = field(default_factory=dict)
     seen: dict[Place, bytes] = field(default_factory=dict)
 
     def look(self, world: ReplicaWorld) -> None:
-        """The cheap ones, after every step."""
+        """Cheap checks, after every step."""
         for number in range(world.partitions):
             for node in _open_nodes(world, number):
                 self._one_leader_per_epoch(node, number)
                 self._watermark_stays(node, number)
 
     def compare(self, world: ReplicaWorld) -> None:
-        """Those that read the logs."""
+        """Checks that read the logs."""
         for number in range(world.partitions):
             nodes = _open_nodes(world, number)
             logs = {node.node_id: batches_of(content(node, number)) for node in nodes}
@@ -59,7 +60,7 @@ class ReplicationChecks:
                     self._nothing_vanished(node, number)
 
     def finish(self, world: ReplicaWorld) -> None:
-        """All brokers are up and at rest."""
+        """All brokers are live and idle."""
         self.compare(world)
         for number in range(world.partitions):
             logs = [content(node, number) for node in world.nodes]
@@ -117,7 +118,7 @@ def _open_nodes(world: ReplicaWorld, number: int) -> list[ReplicaNode]:
 def _same_below_watermarks(
     nodes: list[ReplicaNode], number: int, logs: dict[NodeId, dict[int, bytes]]
 ) -> None:
-    """What two brokers both take for committed is the same."""
+    """What two brokers both consider committed is the same."""
     for one in nodes:
         for other in nodes:
             if one.node_id < other.node_id:
@@ -131,7 +132,7 @@ def _same_below_watermarks(
 def _in_sync_replicas_have_what_is_committed(
     world: ReplicaWorld, number: int, logs: dict[NodeId, dict[int, bytes]]
 ) -> None:
-    """As the controller sees it: whom it may make leader next has everything."""
+    """As the controller sees it: every ISR member that may be elected has everything."""
     state = world.controller.state_of(number)
     nodes = {node.node_id: node for node in _open_nodes(world, number)}
     leader = nodes.get(state.leader)
@@ -139,7 +140,7 @@ def _in_sync_replicas_have_what_is_committed(
         return
     limit = _watermark(leader, number)
     for node_id in state.isr:
-        # One that died is not judged.
+        # One that died is not checked.
         if node_id in nodes and node_id in world.controller.image.brokers:
             _check(
                 _below(logs[node_id], limit) == _below(logs[state.leader], limit),
@@ -157,7 +158,7 @@ def _below(batches: dict[int, bytes], limit: int) -> dict[int, bytes]:
 
 
 def batches_of(log: bytes) -> dict[int, bytes]:
-    """Each batch by its first offset."""
+    """Each batch by its base offset."""
     found, position = {}, 0
     while position < len(log):
         header = read_header(log, position)
@@ -167,7 +168,7 @@ def batches_of(log: bytes) -> dict[int, bytes]:
 
 
 def values_of(log: bytes) -> dict[int, bytes]:
-    """The values of all whole batches, by offset."""
+    """The values of all complete batches, by offset."""
     found = {}
     for batch in batches_of(log).values():
         for record in read_records(batch, read_header(batch)):

@@ -1,7 +1,7 @@
-"""The random life of a broker's logs: one step at a time, all of it decided by the dice.
+"""Random operations on a broker's logs, one step at a time.
 
-The steps drive logs through `LogDriver`, which knows what each may leave behind. A `PowerCut` that
-a step meets, and a disk that fails, are handled in one place.
+The steps drive logs through `LogDriver`, which knows what each may leave behind. `PowerCut` and
+disk failures are handled in one place.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Step = Callable[[], str]
 
 
 class StorageSteps:
-    """One seed's life. `step` does one thing and returns what it did, for the trace."""
+    """The run of one seed. `step` does one thing and returns what it did, for the trace."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(f"{seed} steps")
@@ -57,7 +57,7 @@ class StorageSteps:
         self._create()
 
     def step(self) -> str:
-        """One step, with all that may come of it: a crash, a failed disk, a restart."""
+        """One step with its consequences: a crash, a failed disk, a restart."""
         (_, action), *_ = self.rng.choices(self._table, self._weights)
         name = action.__name__.strip("_")
         try:
@@ -76,7 +76,7 @@ class StorageSteps:
         return said
 
     def finish(self) -> None:
-        """The end of every life: stop, start once more, and look at everything."""
+        """The end of every run: stop, start once more, and check everything."""
         try:
             self.world.disk.crash_at_step(None)
             if self._is_failing():
@@ -122,7 +122,7 @@ class StorageSteps:
             (15, self._go_on_moving),
         ]
 
-    # Appending.
+    # Appends.
 
     def _append(self) -> str:
         driver = self._any_log()
@@ -171,7 +171,7 @@ class StorageSteps:
             return f"{tracked.partition} refused, {type(refusal).__name__}"
         return f"{tracked.partition} {sent.first_offset} again"
 
-    # Moving the ends.
+    # Truncation and log start.
 
     def _raise_watermark(self) -> str:
         driver = self._any_log()
@@ -191,7 +191,7 @@ class StorageSteps:
         return f"{driver.tracked.partition} to {offset}"
 
     def _cut_offset(self, tracked: Tracked) -> int:
-        """Mostly near the end and between two batches; now and then anywhere."""
+        """Mostly near the end and between two batches; sometimes anywhere."""
         model = tracked.model
         near = [batch.base for batch in model.batches[-6:] if batch.base >= model.start]
         if near and self.rng.random() < 0.8:
@@ -220,13 +220,14 @@ class StorageSteps:
         driver.begin_epoch()
         return f"{driver.tracked.partition} {driver.tracked.leader_epoch}"
 
-    # Background.
+    # Background tasks.
 
     def _work(self) -> str:
         executor, rounds = self.world.executor, self.rng.randint(1, 4)
         done = sum(executor.step() for _ in range(rounds))
         if self._is_breaking:
-            # After a failed sync the page cache may lie, which nobody can know before it is told.
+            # After a failed sync the page cache may be wrong, which is unknown until it is
+            # reported.
             while executor.deliver():
                 pass
         return f"{done} of {rounds}"
@@ -325,7 +326,7 @@ class StorageSteps:
             return "nothing"
         serving = self._serving()
         if self.rng.random() < 0.5:
-            # Then a round of background work is under way that would like to see to them.
+            # Then a background task is in progress that may want to handle them.
             for tracked in serving:
                 log = self.world.log(tracked)
                 log.raise_high_watermark(log.end_offset)
@@ -337,13 +338,13 @@ class StorageSteps:
             self._create()
         return ", ".join(str(tracked.partition) for tracked in doomed)
 
-    # Ends of lives.
+    # Stops and crashes.
 
     def _restart_cleanly(self) -> str:
         is_breaking = self._is_breaking
         self.world.stop()
         said = self._restart()
-        # A disk that is full, or about to fail, is so for the next process as well.
+        # A full or failing disk is so for the next process as well.
         self._is_breaking = is_breaking
         return said
 
@@ -372,7 +373,7 @@ class StorageSteps:
         return "is coming"
 
     def _run_out_of_descriptors(self) -> str:
-        """No log takes harm, and no directory is fenced."""
+        """No log is damaged, and no directory goes offline."""
         driver, disk = self._any_log(), self.world.disk
         made = self._maker.make(driver.tracked.producers, self.world.now_ms)
         action: Callable[[], object] = self.rng.choice(
@@ -413,7 +414,7 @@ class StorageSteps:
         return self._restart()
 
     def _no_milder_than(self, restart: Restart) -> Restart:
-        """A failed sync may have dropped pages, even if nobody has heard of it yet."""
+        """A failed sync may have dropped pages, even if it has not been reported yet."""
         return Restart.POWER_CUT if self._is_breaking else restart
 
     def _restart(self) -> str:

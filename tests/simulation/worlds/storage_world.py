@@ -1,8 +1,8 @@
-"""A broker's log directories on a cruel disk: started, crashed and started again.
+"""A broker's log directories on a lossy disk: started, crashed and started again.
 
-The shipped directories, logs, checkpoints and clean-shutdown markers do all the work. This world
-keeps what outlives a process (the disk, the clock, the models of what was promised) and judges what
-each start finds.
+The shipped directories, logs, checkpoints and clean-shutdown files do all the work. This world
+keeps what outlives a process (the disk, the clock, the models of what was guaranteed) and checks
+what each start finds.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ BROKER_SETTINGS = StorageSettings(
     log_cleaner_backoff_ms=1,
     log_cleaner_dedupe_buffer_size=1 << 14,
 )
-# Logs are small here, and shall take a while to move all the same.
+# Logs are small here; slow down moves all the same.
 SMALL_STEPS = MoveSizes(step_bytes=400, unflushed_bytes=1_500, last_lap_bytes=300)
 
 
 @dataclass(slots=True)
 class Tracked:
-    """One partition and all that is known of it without asking its log."""
+    """One partition and all that is known of it without its log."""
 
     partition: TopicPartition
     settings: TopicSettings
@@ -64,11 +64,11 @@ class Tracked:
     is_settled: bool = True
     is_coming: bool = False
     is_going: bool = False
-    # Where former lives began, and what producers they knew: a snapshot may stem from any of them.
+    # Where former lives started, and their producers: a snapshot may come from any of them.
     lives: list[tuple[int, Producers]] = field(default_factory=list)
 
     def reloaded(self, log: UnifiedLog, found: Found) -> None:
-        """The log has read its producers from snapshots and batches: each must make sense."""
+        """The log has read its producers from snapshots and batches: each must be consistent."""
         self.lives = [life for life in self.lives if life[0] <= found.end]
         batches = self.model.batches
         partial = producer_reference.replay(found.batches)
@@ -80,7 +80,7 @@ class Tracked:
         for producer_id in partial:
             if producer_id not in live:
                 raise Broken(f"producer {producer_id} of {self.partition} is forgotten")
-        # In a compacted log older snapshots know of batches that are gone by now.
+        # In a compacted log older snapshots refer to batches that are gone by now.
         judged = {} if self.model.is_compacted else live
         for producer_id, entry in judged.items():
             known_entries = [
@@ -95,7 +95,7 @@ class Tracked:
 
 
 class StorageWorld:
-    """The directories of one broker over all its lives."""
+    """The directories of one broker over all lives of its process."""
 
     def __init__(self, seed: int | str, *, path_count: int = 2, max_open_files: int = 20) -> None:
         self.rng = random.Random(f"{seed} world")
@@ -118,10 +118,10 @@ class StorageWorld:
     def directory_of(self, tracked: Tracked) -> LogDirectory:
         return self.directories.directory_of(tracked.partition)
 
-    # Lives.
+    # Starts and stops.
 
     def start(self) -> None:
-        """Start the process, which reads the disk; a crash on the way is the caller's to handle."""
+        """Start the process, which reads the disk; the caller handles a crash on the way."""
         self.files = OpenFiles(self.disk, self._max_open_files)
         tools = DirectoryTools(
             node_id=1,
@@ -132,7 +132,7 @@ class StorageWorld:
             rng=SeededRandom(self.rng),
             settings_for=self._settings_for,
         )
-        # One at a time, as if there were thousands: between two visits anything may happen.
+        # One at a time, as if there were thousands: anything may happen in between.
         self._directories = LogManager(
             self._paths, tools, BROKER_SETTINGS, members_per_tick=1, move_sizes=SMALL_STEPS
         )
@@ -150,7 +150,7 @@ class StorageWorld:
             self._find(tracked)
 
     def stop(self) -> None:
-        """Stop cleanly, and see that nothing is left to do and nothing left behind."""
+        """Stop cleanly, and check that nothing is left to do and nothing left behind."""
         for tracked in self.tracked.values():
             if self.is_serving(tracked):
                 self.log(tracked)
@@ -201,7 +201,7 @@ class StorageWorld:
                 return
 
     def fork(self, seed: int | str) -> StorageWorld:
-        """The same disk and the same promises under other dice, with the process gone."""
+        """The same disk and guarantees with another random source, with the process ended."""
         twin = StorageWorld(seed, path_count=len(self._paths), max_open_files=self._max_open_files)
         twin.now_ms = self.now_ms
         twin.disk = self.disk.copy(random.Random(f"{seed} disk"))
@@ -227,13 +227,13 @@ class StorageWorld:
             del self.tracked[tracked.partition]
 
     def is_serving(self, tracked: Tracked) -> bool:
-        """Whether it can be used: not when its directory failed, perhaps while it was made."""
+        """Whether it can be used: not if its directory failed, perhaps while it was created."""
         if tracked.is_coming or tracked.is_going:
             return False
         return self.directory_of(tracked).failure is None
 
     def log(self, tracked: Tracked) -> UnifiedLog:
-        """The open log of a partition, judged when it is opened for the first time in a life."""
+        """The open log of a partition, checked when it is first opened in a life."""
         log = self.directories.log(tracked.partition, now_ms=self.now_ms)
         if log is None:
             raise Broken(f"{tracked.partition} is gone")
@@ -241,10 +241,10 @@ class StorageWorld:
             self._settle(tracked, log)
         return log
 
-    # Judgement.
+    # Checks.
 
     def check(self, tracked: Tracked) -> None:
-        """Everything that must hold of one open log."""
+        """All invariants of one open log."""
         log = self.log(tracked)
         found = log_checks.look(log)
         tracked.model.expect(found)
@@ -267,7 +267,7 @@ class StorageWorld:
                 self.check(tracked)
 
     def check_fenced(self, directory: LogDirectory) -> None:
-        """A failed directory refuses everything."""
+        """A failed directory rejects everything."""
         if directory.failure is None:
             raise Broken(f"{directory.path} failed and is not fenced")
         for tracked in self.tracked.values():
@@ -287,10 +287,11 @@ class StorageWorld:
         return None if tracked is None else tracked.topic_id
 
     def _find(self, tracked: Tracked) -> None:
-        """A partition that was being made or deleted when the crash came may be there or not.
+        """Compare the partitions that a start found.
 
-        Of the others, a power cut may take those that were never flushed. They are made again, as
-        a node does that knows its topics from elsewhere; what they held is judged with the rest.
+        One that was being created or deleted when the crash came may exist or not. Of the others, a
+        power cut may remove the ones that were never flushed. They are created again, as by a node
+        that knows its topics from elsewhere; their content is checked with the rest.
         """
         partition = tracked.partition
         if partition in self.directories:
@@ -306,7 +307,7 @@ class StorageWorld:
             raise Broken(f"{live_name(partition)} is gone")
 
     def _check_topic_id(self, tracked: Tracked) -> None:
-        """The id may be lost like the folder, and is then written again; it is never wrong."""
+        """The topic id may be lost like the folder and is then written again; never wrong."""
         directory = self.directory_of(tracked)
         found = directory.topic_id(tracked.partition)
         model = tracked.model
@@ -322,7 +323,7 @@ class StorageWorld:
         tracked.model.settle(found)
         tracked.is_settled = True
         tracked.reloaded(log, found)
-        # One that was made again has none.
+        # One that was created again has none.
         report = self.directory_of(tracked).reports.get(tracked.partition, LoadReport())
         repaired = (report.recovered_segments, report.rebuilt_indexes, report.cut_bytes)
         if was_clean and any(repaired):

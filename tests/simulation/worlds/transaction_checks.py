@@ -1,12 +1,12 @@
-"""What must be so, however badly things went.
+"""Invariants of transactions.
 
-- A transaction is whole or absent for readers of committed records; never halves.
-- One whose commit was told is there, one whose abort was told is not.
+- A transaction is whole or absent for read_committed consumers; never half.
+- One whose commit was acknowledged is there, one whose abort was acknowledged is not.
 - Nothing is visible twice.
-- In a partition no marker of a stale epoch comes after a newer one, nor a batch.
-- Every marker is of a decision that is in the coordinator's log.
-- The epochs of a producer id never go back, neither in the coordinator's log nor in a partition.
-- When things are quiet every transaction ends, and no partition holds readers back.
+- In a partition no marker or batch of a stale epoch comes after a newer one.
+- Every marker belongs to a decision in the coordinator's log.
+- The epochs of a producer id never decrease, neither in the coordinator's log nor in a partition.
+- Without further faults every transaction ends, and no partition blocks read_committed consumers.
 """
 
 from collections import Counter

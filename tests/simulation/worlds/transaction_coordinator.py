@@ -1,7 +1,7 @@
-"""The real shard in the simulator: its log, its timers, and crashes that take what is uncommitted.
+"""The real shard in the simulator: log, timers, and crashes that lose uncommitted records.
 
-An append is committed some time later, and until then a crash may take it back, and everything
-behind it. Replies and markers wait for that; this is what the simulator finds out.
+An append is committed some time later, and until then a crash may remove it and everything behind
+it. Replies and markers wait for the commit; that is what the simulator tests.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,6 @@ from headwater.coordinator.records.record_serde import TRANSACTION_RECORDS
 from headwater.coordinator.records.transaction_records import TransactionLogRecord
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
-    Asked,
     Caller,
     CancelTimer,
     Effect,
@@ -20,6 +19,7 @@ from headwater.coordinator.runtime.coordinator_effects import (
     MarkersAnswered,
     ProducerIdTaken,
     Reply,
+    RequestEvent,
     SendMarkers,
     SetTimer,
     TakeProducerId,
@@ -47,7 +47,7 @@ class Ask:
 
 @dataclass(slots=True)
 class SimCoordinator:
-    """One shard on one broker that now and then dies and is loaded anew."""
+    """One shard on one broker that crashes at times and is loaded again."""
 
     world: World
     settings: TransactionSettings
@@ -65,7 +65,7 @@ class SimCoordinator:
     _timers: dict[TimerKey, int] = field(default_factory=dict)
 
     def start(self) -> None:
-        """Load what the log holds, under a new coordinator epoch."""
+        """Load the log under a new coordinator epoch."""
         self.life += 1
         self.is_up = True
         self._shard = TransactionCoordinatorShard(lambda: self.settings, self.life)
@@ -76,7 +76,7 @@ class SimCoordinator:
         self.hear(Loaded(self.world.now_ms))
 
     def crash(self) -> None:
-        """Some of what is not committed is gone."""
+        """Lose some of what is not committed."""
         kept = self.world.rng.randint(self._committed, len(self.log))
         self.world.say(f"coordinator dies, {len(self.log) - kept} records are lost")
         del self.log[kept:]
@@ -89,7 +89,7 @@ class SimCoordinator:
         caller = self._asked
         self._callers[caller] = answer
         self.hear(
-            Asked(
+            RequestEvent(
                 request=ask.request,
                 version=ask.version,
                 caller=Caller(caller),
@@ -111,13 +111,13 @@ class SimCoordinator:
 
     @property
     def states(self) -> dict[str, str]:
-        """The state of every transactional id that the log knows."""
+        """The state of every transactional id in the log."""
         ids = dict.fromkeys(decoded(each).key.transactional_id for each in self.log)
         known = {each: self._shard.get(each) for each in ids}
         return {each: state.state.label for each, state in known.items() if state is not None}
 
     def _carry_out(self, effect: Effect) -> bool:
-        """False when an append failed, and with it what comes behind it."""
+        """False if an append failed, and with it what follows."""
         match effect:
             case Append():
                 if self.world.happens(self.append_failures):
@@ -144,7 +144,7 @@ class SimCoordinator:
             self.world.say(f"record {_told(record)}")
             self._shard.replay(record, offset=len(self.log) - 1, producer_id=None)
         end = len(self.log)
-        # Now and then a follower lags behind.
+        # Sometimes a follower lags behind.
         limit_ms = 1_500 if self.world.happens(0.1) else 30
         self._later(self.world.rng.randint(0, limit_ms), lambda: self._commit(end))
 
@@ -177,7 +177,7 @@ class SimCoordinator:
             if self._timers.get(timer.key) == timer.deadline_ms:
                 self.hear(TimerFired(timer.key, self.world.now_ms))
 
-        # Late, and now and then twice.
+        # Late, and sometimes twice.
         late_ms = self.world.rng.randint(0, 20)
         self._later(timer.deadline_ms - self.world.now_ms + late_ms, fire)
         if self.world.happens(0.1):
@@ -192,7 +192,7 @@ class SimCoordinator:
         )
 
     def _later(self, delay_ms: int, act: Callable[[], None]) -> None:
-        """What dies with the process."""
+        """Ends with the process."""
         life = self.life
 
         def if_alive() -> None:

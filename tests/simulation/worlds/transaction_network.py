@@ -1,10 +1,10 @@
-"""Virtual time and a lossy network for the transactions' simulator.
+"""Virtual time and a lossy network for the transactions simulator.
 
-What a reader would get wrong: not every message may come late. In transactions version 1 an end, a
-marker or an addition that is delivered after its sender gave it up ends or joins the *next*
-transaction, which has the same epoch. Kafka lives with that, and version 2 was made to close it. So
-who speaks version 1 gets a network that loses and doubles, but delivers before the sender's timeout
-or not at all; version 2 gets one that may deliver a copy seconds later.
+Note: not every message may come late. In transaction version 1 an end, a marker or an addition that
+is delivered after its sender gave it up ends or joins the *next* transaction, which has the same
+epoch. Kafka accepts that, and version 2 was made to close it. So a version 1 client gets a network
+that loses and duplicates, but delivers before the sender's timeout or not at all; version 2 gets
+one that may deliver a copy seconds later.
 """
 
 import heapq
@@ -23,7 +23,7 @@ _LATE_MS = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """How often, of one, things go wrong."""
+    """Probabilities of faults."""
 
     lost: float = 0.04
     doubled: float = 0.08
@@ -35,7 +35,7 @@ CALM = Faults(lost=0, doubled=0, slow=0)
 
 @dataclass(slots=True)
 class World:
-    """One thread, one clock, one source of dice."""
+    """One thread, one clock, one random source."""
 
     seed: int
     now_ms: int = 1_000_000
@@ -67,14 +67,14 @@ class World:
 
 @dataclass(slots=True)
 class Call(Generic[Q, A]):
-    """A request under way: answered once, or with None when its time is over."""
+    """A request in flight: answered once, or with None at its timeout."""
 
     world: World
     done: Callable[[A | None], None]
     is_over: bool = False
 
     def answer(self, answer: A) -> None:
-        """Sent by the server; it may get lost."""
+        """Sent by the server; it may be lost."""
         if self.world.happens(self.world.faults.lost):
             return
         self.world.after(self.world.rng.randint(1, _QUICK_MS), lambda: self.finish(answer))
@@ -93,7 +93,7 @@ def send(
     *,
     may_be_late: bool,
 ) -> None:
-    """Ask a server over the network. `done` hears the answer or, after a while, None."""
+    """Send a request. `done` gets the response or, after a while, None."""
     call: Call[Q, A] = Call(world, done)
     faults, rng = world.faults, world.rng
 

@@ -1,7 +1,7 @@
-"""A partition as the transactions' simulator has it: a list, and the leader's real rules.
+"""A partition of the transactions simulator: a list, and the leader's real rules.
 
-Producer state and the guard over first batches are the ones that ship. What the log writes to disk
-is tested elsewhere, so here it is entries in memory, and the watermark is the end.
+Producer state and transaction verification are the shipped ones. What the log writes to disk is
+tested elsewhere, so here it is entries in memory, and the high watermark is the end.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from headwater.storage.producer_state.producer_state_manager import (
 
 
 class Value(NamedTuple):
-    """One record: of which attempt at a transaction it is, and which one of it."""
+    """One record: its transaction attempt, and its number in it."""
 
     attempt: int
     number: int
@@ -47,7 +47,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """The end of a transaction. The version is told by the coordinator, and not kept."""
+    """A transaction marker. The version comes from the coordinator and is not stored."""
 
     client_version: int
     producer_id: int
@@ -57,7 +57,7 @@ class Marker:
 
 
 Ask = Callable[[Batch, TopicPartition, Callable[[ErrorCode], None]], None]
-"""How a leader asks the coordinator about a first batch."""
+"""How a leader verifies a first batch with the coordinator."""
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class SimPartition:
                 batch.producer_id,
                 epoch=batch.epoch,
                 sequence=batch.sequence,
-                question=batch.question,
+                request=batch.question,
                 now_ms=now_ms,
             )
 
@@ -134,7 +134,7 @@ class SimPartition:
         return self._states.last_stable_offset(high_watermark=len(self.entries), log_start_offset=0)
 
     def read_committed(self) -> list[Value]:
-        """What a consumer of committed records has seen so far (TX-16)."""
+        """What a read_committed consumer has seen so far (TX-16)."""
         hidden = {
             offset
             for done in self.completed

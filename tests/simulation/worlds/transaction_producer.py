@@ -1,8 +1,7 @@
-"""A transactional producer as clients are, over a network that loses: retry, abort, or give up.
+"""A transactional producer over a lossy network: retry, abort, or give up.
 
-Its life is a generator that yields requests and gets answers, None when the time was over. What it
-knows of each attempt at a transaction is what the checks go by: the values it sent, and what it was
-told about the end.
+It is a generator that yields requests and gets responses, None after a timeout. The checks use what
+it knows of each transaction attempt: the values it sent, and the response to the end.
 """
 
 from collections.abc import Callable, Generator
@@ -74,7 +73,7 @@ Life = Generator[Wish, Answer, None]
 
 @dataclass(slots=True)
 class SimProducer:
-    """One process. Several may have the same transactional id, and then all but one are zombies."""
+    """One process. Several may have the same transactional id; then all but one are zombies."""
 
     world: World
     transactional_id: str
@@ -131,12 +130,12 @@ class SimProducer:
         if self.is_fenced:
             return
         if rng.random() < 0.05:
-            # Somebody has stopped the process for longer than a transaction may take.
+            # The process was stopped for longer than the transaction timeout.
             yield Pause(self.timeout_ms + rng.randint(0, 2_000))
         attempt.wants_commit = is_whole and rng.random() < 0.8
         yield from self._end(attempt)
         if not is_whole and not self.is_newer and not self.is_fenced:
-            # What became of the last batch is unknown, and so is its sequence (KIP-360).
+            # The outcome of the last batch is unknown, and so is its sequence (KIP-360).
             yield from self._initialise(goes_on=True)
 
     def _write(
@@ -173,7 +172,7 @@ class SimProducer:
         return code
 
     def _end(self, attempt: Attempt) -> Life:
-        """An end is asked for until it is told, however long that takes."""
+        """An end is retried until it is answered, however long that takes."""
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,
@@ -220,7 +219,7 @@ class SimProducer:
 
 
 def code_of_addition(answer: Answer) -> ErrorCode | None:
-    """The one code of an answer about one partition."""
+    """The one code of a response about one partition."""
     if not isinstance(answer, AddPartitionsToTxnResponse):
         return None
     ((partition,),) = (

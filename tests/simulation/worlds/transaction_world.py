@@ -1,4 +1,4 @@
-"""Everybody who lives in the transactions' simulator, and what goes wrong for them."""
+"""All components of the transactions simulator, and their faults."""
 
 from collections.abc import Callable
 from functools import partial
@@ -91,7 +91,7 @@ class TransactionLives:
         )
 
     def _use_up_epochs(self) -> None:
-        """Begin where a producer id has few epochs left."""
+        """Start where a producer id has few epochs left."""
         for number, transactional_id in enumerate(self.ids):
             known = TransactionMetadata(
                 transactional_id=transactional_id,
@@ -105,7 +105,7 @@ class TransactionLives:
 
     def _mishap(self) -> None:
         world, rng = self.world, self.world.rng
-        # It dies most often when that hurts.
+        # It crashes most often at critical moments.
         chance = 0.3 if self.coordinator.has_uncommitted else 0.03
         if self.coordinator.is_up and world.happens(chance):
             self.coordinator.crash()
@@ -123,7 +123,7 @@ class TransactionLives:
             world.say(f"{partition.name} is deleted")
 
     def _calm_down(self) -> None:
-        """Nobody begins anything, nothing fails; what is open has to end by itself."""
+        """No new transactions, no faults; what is open has to end by itself."""
         self._is_calm = True
         self.world.faults = CALM
         self.coordinator.append_failures = 0
@@ -135,7 +135,7 @@ class TransactionLives:
             self.world.run(self.world.now_ms + _CALM_MS)
 
     def _start_producer(self, transactional_id: str) -> None:
-        """A new process. One that lives already under the id does not know of it."""
+        """A new process. A live one with the same id does not know of it."""
         if self._is_calm:
             return
         self._producers += 1
@@ -154,7 +154,7 @@ class TransactionLives:
         self._go_on(producer, producer.live(), None, dies_ms)
 
     def _go_on(self, producer: SimProducer, life: Life, answer: Answer, dies_ms: int) -> None:
-        """One more step of a producer, if it lives; its successor comes when it is gone."""
+        """One more step of a producer, if it lives; its successor starts when it is gone."""
         if self._is_calm:
             return
         if self.world.now_ms >= dies_ms:
@@ -179,7 +179,7 @@ class TransactionLives:
                 self._produce(wish, then, may_be_late=producer.is_newer)
 
     def _succeed(self, producer: SimProducer) -> None:
-        """Somebody starts the process again, unless another one does the work."""
+        """The process is started again, unless another one does the work."""
         self._alive[producer.transactional_id] -= 1
         if self._alive[producer.transactional_id]:
             return
@@ -204,7 +204,7 @@ class TransactionLives:
     def _verify(
         self, batch: Batch, partition: TopicPartition, done: Callable[[ErrorCode], None]
     ) -> None:
-        """A leader asks about a first batch."""
+        """A leader verifies a first batch."""
         topic = AddPartitionsToTxnTopic(name=partition.topic, partitions=(partition.partition,))
         transaction = AddPartitionsToTxnTransaction(
             transactional_id=batch.transactional_id,
@@ -214,7 +214,7 @@ class TransactionLives:
             topics=(topic,),
         )
 
-        # The leader may be busy when the answer comes, and the transaction over when it looks.
+        # The leader may be busy when the response arrives, and the transaction over when it looks.
         busy_ms = self.world.rng.randint(0, _BUSY_MS) if self.world.happens(_BUSY) else 0
 
         def answered(answer: Message | None) -> None:

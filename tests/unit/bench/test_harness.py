@@ -1,4 +1,4 @@
-"""The benchmark harness: goals, the two forms of a result, and fair rounds."""
+"""Benchmark harness: goals, result files and interleaved rounds."""
 
 import io
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.__main__ import BENCHMARKS, Benchmark, run
+from bench.__main__ import BENCHMARKS, LONG, Benchmark, _all_but_long, run
 from bench.harness import Bench, Figure, in_short, median_of_rounds
 
 ROOT = Path(__file__).parents[3]
@@ -32,7 +32,7 @@ def test_a_run_that_meets_every_goal_succeeds(bench: Bench) -> None:
     assert bench.finish() == 0
 
 
-def test_one_missed_goal_fails_the_run_and_is_named(bench: Bench, screen: io.StringIO) -> None:
+def test_one_missed_goal_fails_the_run_and_is_reported(bench: Bench, screen: io.StringIO) -> None:
     bench.record("append", 900.0, "MB/s", at_least=500.0)
     bench.record("start", 101.0, "ms", at_most=100.0)
     assert bench.finish() == 1
@@ -69,7 +69,7 @@ def test_the_result_file_holds_figures_and_conditions(bench: Bench, tmp_path: Pa
     ]
     for condition in ("date", "cpu", "cores", "kernel", "python", "headwater", "commit"):
         assert result["conditions"][condition]
-    assert result["conditions"]["record_kernel"] in ("compiled", "twin")
+    assert result["conditions"]["record_kernel"] in ("compiled", "pure")
     assert len(result["conditions"]["load_average"]) == 3
 
 
@@ -89,12 +89,12 @@ def test_a_figure_is_recorded_once(bench: Bench) -> None:
         bench.record("append", 2.0, "s")
 
 
-def test_a_value_that_is_no_number_misses_its_goal() -> None:
+def test_nan_misses_its_goal() -> None:
     assert Figure(name="x", value=math.nan, unit="", at_least=1.0).met is False
     assert Figure(name="x", value=math.nan, unit="", at_most=1.0).met is False
 
 
-def test_rounds_are_interleaved_and_the_order_turns() -> None:
+def test_rounds_are_interleaved_and_the_order_rotates() -> None:
     order: list[str] = []
     contenders = {name: (lambda name=name: order.append(name)) for name in ("a", "b", "c")}
     medians = median_of_rounds(contenders, rounds=3)
@@ -106,15 +106,22 @@ def test_rounds_are_interleaved_and_the_order_turns() -> None:
     ("value", "text"),
     [(0, "0"), (0.00012, "0.00012"), (0.1234, "0.123"), (12.34, "12.3"), (1234567.8, "1,234,568")],
 )
-def test_numbers_are_shown_in_short(value: float, text: str) -> None:
+def test_numbers_are_formatted_briefly(value: float, text: str) -> None:
     assert in_short(value) == text
 
 
-def test_an_unknown_benchmark_is_refused_with_the_known_names(
+def test_unknown_benchmark_is_rejected_with_the_known_names(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["lgo"], {"log": Benchmark("The log", ())}) == 2
-    assert "no benchmark is called lgo; there are: log" in capsys.readouterr().err
+    assert "unknown benchmark lgo; there are: log" in capsys.readouterr().err
+
+
+def test_long_benchmarks_run_only_when_named() -> None:
+    names = _all_but_long(BENCHMARKS)
+    assert names
+    assert "hostile" not in names
+    assert set(BENCHMARKS) - set(names) == LONG
 
 
 def test_every_registered_module_exists() -> None:

@@ -135,7 +135,10 @@ def test_broker_log_levels_are_described_and_altered(shell: Shell) -> None:
     shell.does("configs", "alter", "--delete", "headwater.network", "--loggers", "0")
     failed = shell.run("configs", "alter", "headwater.network=LOUD", "--loggers", "0")
     assert failed.exit_code == 1
-    assert "'LOUD' is no level; there are FATAL, ERROR, WARN, INFO, DEBUG, TRACE" in failed.output
+    assert (
+        "'LOUD' is not a log level; use one of FATAL, ERROR, WARN, INFO, DEBUG, TRACE"
+        in failed.output
+    )
 
 
 def test_configs_are_described_and_altered(shell: Shell, topic: str) -> None:
@@ -405,7 +408,7 @@ def test_results_are_printed_when_other_items_are_missing(shell: Shell, topic: s
     found = shell.run("partitions", "elect-leader", f"{topic}:0", f"{topic}:7")
     assert found.exit_code == 1
     assert len(found.stdout.splitlines()) == 3
-    assert found.stderr == f"headwater: there is no partition {topic}-7\n"
+    assert found.stderr == f"headwater: partition {topic}-7 does not exist\n"
 
 
 def test_records_are_deleted_where_possible_and_none_if_a_partition_is_missing(
@@ -534,10 +537,12 @@ def test_invalid_arguments_are_rejected_with_clear_messages(shell: Shell, topic:
     assert (nameless.exit_code, "a topic name must not be empty" in nameless.stderr) == (2, True)
     shell.does("topics", "create", topic, "-p", "1")
     assert shell.run("topics", "alter", topic, "-p", "1").stderr == (
-        f"headwater: {topic}: topic {topic} can only grow: partitions now 1, asked for 1\n"
+        f"headwater: {topic}: "
+        f"topic {topic} has 1 partitions; the new number must be larger, not 1\n"
     )
     assert shell.run("topics", "create", f"{topic}-2", "-r", "3").stderr == (
-        f"headwater: {topic}-2: replication factor 3 is not possible, brokers: 1\n"
+        f"headwater: {topic}-2: "
+        "replication factor 3 is not between 1 and the number of live brokers (1)\n"
     )
 
 

@@ -79,7 +79,7 @@ def test_a_failed_constructor_leaves_no_thread(
 ) -> None:
     before = threading.active_count()
     for _ in range(3):
-        with pytest.raises(InvalidSetting, match="an address is host:port, and not 'nowhere'"):
+        with pytest.raises(InvalidSetting, match="an address must be host:port, not 'nowhere'"):
             make({"bootstrap.servers": "nowhere"})
     assert threading.active_count() == before
 

@@ -1,4 +1,4 @@
-"""What a command tells of its query."""
+"""Row counts of a connector's query."""
 
 from headwater.connect.connect_job import MovedRows
 
@@ -7,14 +7,14 @@ def told(batch_id: int, rows: int) -> dict[str, object]:
     return {"batchId": batch_id, "numInputRows": rows}
 
 
-def test_rows_of_a_batch_are_counted_once_however_often_they_are_told() -> None:
+def test_rows_of_a_batch_are_counted_once() -> None:
     moved = MovedRows()
     moved.count([told(0, 5), told(1, 3)])
     moved.count([told(1, 3), told(2, 4)])
     assert moved.rows == 12
 
 
-def test_a_trigger_that_found_nothing_does_not_hide_the_batch_that_follows() -> None:
+def test_trigger_without_rows_does_not_hide_the_next_batch() -> None:
     moved = MovedRows()
     moved.count([told(0, 5), told(1, 0)])
     moved.count([told(0, 5), told(1, 0), told(1, 7)])

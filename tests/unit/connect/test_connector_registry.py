@@ -1,4 +1,4 @@
-"""The connectors that come along, held to what every connector must do, and to what they add."""
+"""Built-in connectors: the checks for every connector, and their own features."""
 
 import json
 import threading
@@ -37,7 +37,7 @@ def database() -> Iterator[str]:
 
 @pytest.fixture
 def table(database: str) -> str:
-    """A name of which there is no table yet."""
+    """The name of a table that does not exist yet."""
     run(database, "DROP TABLE IF EXISTS tea")
     run(database, "DROP TABLE IF EXISTS headwater_batches")
     return "tea"
@@ -70,7 +70,7 @@ class TestPostgresqlSource(SourceChecks):
             run(self.uri, f"INSERT INTO {self.table} VALUES ({number}, 'row {number}')")
         self.next += count
 
-    def test_two_columns_tell_apart_rows_of_the_same_time(self) -> None:
+    def test_second_column_distinguishes_rows_with_the_same_timestamp(self) -> None:
         run(self.uri, "DROP TABLE tea")
         run(self.uri, "CREATE TABLE tea (id BIGINT, at TIMESTAMP)")
         options = {"uri": self.uri, "table": "tea", "incrementing": "at,id"}
@@ -90,7 +90,7 @@ class TestPostgresqlSource(SourceChecks):
         ]
         assert found == [0, 1, 2, 3, 4]
 
-    def test_columns_can_be_chosen_and_names_may_be_strange(self) -> None:
+    def test_columns_can_be_selected_and_names_are_quoted(self) -> None:
         run(self.uri, "DROP TABLE IF EXISTS odd")
         run(self.uri, 'CREATE TABLE odd ("order" BIGINT, "a b""c" TEXT, more TEXT)')
         run(self.uri, "INSERT INTO odd VALUES (1, 'x', 'y')")
@@ -99,7 +99,7 @@ class TestPostgresqlSource(SourceChecks):
         assert source.schema().names == ["order", 'a b"c']
 
 
-def test_rows_that_are_too_young_are_left_for_later(database: str, table: str) -> None:
+def test_rows_younger_than_the_delay_are_read_later(database: str, table: str) -> None:
     columns = "id BIGINT, at TIMESTAMPTZ, price NUMERIC(8, 2), more JSONB"
     run(database, f"CREATE TABLE {table} ({columns})")
     run(database, f"INSERT INTO {table} VALUES (1, now() - interval '1 hour', 1.50, '{{}}')")
@@ -125,7 +125,7 @@ class TestPostgresqlSink(SinkChecks):
         return int(select(self.uri, f"SELECT count(*) FROM {self.table}")[0][0])
 
 
-def test_rows_with_a_key_replace_each_other_and_can_be_deleted(database: str, table: str) -> None:
+def test_rows_with_a_key_are_replaced_and_deleted(database: str, table: str) -> None:
     sink = open_sink("postgresql", {"uri": database, "table": table, "key": "id"})
     rows = pa.RecordBatch.from_pydict(
         {
@@ -143,10 +143,10 @@ def test_rows_with_a_key_replace_each_other_and_can_be_deleted(database: str, ta
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_of_two_attempts_at_the_same_part_at_the_same_time_one_writes(
+def test_only_one_of_two_concurrent_attempts_at_a_part_writes(
     database: str, table: str, fails: bool
 ) -> None:
-    """Spark speculates, or takes an executor for lost that is not."""
+    """Spark may speculate, or consider a live executor lost."""
     rows = pa.RecordBatch.from_pydict({"id": pa.array(range(5), pa.int64())})
     open_sink("postgresql", {"uri": database, "table": table}).prepare(rows.schema)
     part = BatchIdentity(query_id="q", batch_id=7, partition=3)
@@ -180,17 +180,17 @@ def test_of_two_attempts_at_the_same_part_at_the_same_time_one_writes(
 
 
 def waiting(uri: str) -> int:
-    """How many sessions wait for another one."""
+    """Number of sessions that wait for a lock."""
     counted = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
     return int(select(uri, counted)[0][0])
 
 
-def test_what_a_table_cannot_hold_is_refused_before_anything_is_written(database: str) -> None:
+def test_unsupported_columns_are_rejected_before_anything_is_written(database: str) -> None:
     sink = open_sink("postgresql", {"uri": database, "table": "tea", "key": "nothing"})
     with pytest.raises(WrongColumns, match="the key column nothing is not among"):
         sink.prepare(pa.schema([("id", pa.int64())]))
     plain = open_sink("postgresql", {"uri": database, "table": "tea"})
-    with pytest.raises(WrongColumns, match="has no form in a table"):
+    with pytest.raises(WrongColumns, match="has no SQL type"):
         plain.prepare(pa.schema([("id", pa.list_(pa.int64()))]))
 
 
@@ -226,7 +226,7 @@ class TestFilesSource(SourceChecks):
 
 
 class FolderWithAClock(FilesSource):
-    """A folder in which files come when it is said, since nobody can set the time of a name."""
+    """A directory with controlled ctimes, which cannot be set on a real file."""
 
     def __init__(self, *files: tuple[int, str]) -> None:
         super().__init__({"path": "nowhere"})
@@ -240,20 +240,20 @@ class FolderWithAClock(FilesSource):
 
 
 @pytest.mark.parametrize("later_ns", [1, 0, -1, -(10**9), -(10**18)])
-def test_a_file_is_read_though_the_clock_stood_still_or_was_set_back(later_ns: int) -> None:
+def test_new_file_is_read_if_the_clock_stood_still_or_was_set_back(later_ns: int) -> None:
     noon_ns = 1_700_000_000_000_000_000
     folder = FolderWithAClock((noon_ns, "b"))
     first = folder.latest({})
     folder.files.append((noon_ns + later_ns, "a"))
     second = folder.latest(first)
-    # A batch that is repeated is the same, whatever has come meanwhile.
+    # A repeated batch is the same, whatever was added meanwhile.
     assert folder.splits({}, first) == [{"name": "b"}]
     assert folder.splits(first, second) == [{"name": "a"}]
     assert folder.latest(second) == second
 
 
 @pytest.mark.parametrize("seen", [{}, {"seen": {"c": 2}}])
-def test_a_position_of_a_former_version_is_understood(seen: dict[str, object]) -> None:
+def test_position_of_an_earlier_version_is_understood(seen: dict[str, object]) -> None:
     folder = FolderWithAClock((1, "a"), (2, "b"), (2, "c"), (3, "a2"))
     former = {"changed_ns": 2, "name": "b", **seen}
     read = [{"name": name} for name in ("a", "b", "c")[: 3 if seen else 2]]
@@ -261,7 +261,7 @@ def test_a_position_of_a_former_version_is_understood(seen: dict[str, object]) -
     now = folder.latest(former)
     new = [{"name": name} for name in ("c", "a2")[1 if seen else 0 :]]
     assert folder.splits(former, now) == new
-    # What was known by its time has marks from now on.
+    # Files that were identified by their time get marks.
     folder.files.append((1, "0"))
     assert folder.splits(now, folder.latest(now)) == [{"name": "0"}]
 
@@ -269,13 +269,13 @@ def test_a_position_of_a_former_version_is_understood(seen: dict[str, object]) -
 @pytest.mark.parametrize(
     ("kind", "text", "reason"),
     [
-        ("json", "no json\n", "is no json file: JSON parse error"),
-        ("parquet", "PAR1", "is no parquet file: Parquet"),
-        ("parquet", "", "is no parquet file: Parquet"),
-        ("json", "", "there is no file with rows"),
+        ("json", "no json\n", "is not a json file: JSON parse error"),
+        ("parquet", "PAR1", "is not a parquet file: Parquet"),
+        ("parquet", "", "is not a parquet file: Parquet"),
+        ("json", "", "no file with rows"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_told_by_name(
+def test_unreadable_file_is_named_in_the_error(
     kind: str, text: str, reason: str, tmp_path: Path
 ) -> None:
     (tmp_path / "rows").write_text(text)
@@ -283,17 +283,17 @@ def test_a_file_that_cannot_be_read_is_told_by_name(
         open_source("files", {"path": str(tmp_path), "format": kind}).schema()
 
 
-def test_a_broken_file_among_others_is_told_and_an_empty_one_has_no_rows(tmp_path: Path) -> None:
+def test_broken_file_is_reported_and_an_empty_one_has_no_rows(tmp_path: Path) -> None:
     (tmp_path / "first.json").write_text('{"a": 1}\n')
     (tmp_path / "empty.json").write_text("")
     (tmp_path / "broken.json").write_text('{"a": 1}\n{"a":')
     source = open_source("files", {"path": str(tmp_path), "format": "json"})
     assert not list(source.read({"name": "empty.json"}))
-    with pytest.raises(UnreadableFile, match=r"broken\.json is no json file"):
+    with pytest.raises(UnreadableFile, match=r"broken\.json is not a json file"):
         list(source.read({"name": "broken.json"}))
 
 
-def test_a_file_that_was_read_is_not_read_again_when_its_rights_change(tmp_path: Path) -> None:
+def test_changed_permissions_do_not_cause_a_file_to_be_read_again(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
     path.write_text('{"a": 1}\n')
     source = open_source("files", {"path": str(tmp_path), "format": "json"})
@@ -325,18 +325,16 @@ def test_connectors_are_found_by_name() -> None:
     assert {"postgresql", "files"} <= set(known(SOURCES))
     assert {"postgresql", "files"} <= set(known(SINKS))
     with pytest.raises(
-        InvalidOption, match="no connector is called postgres; there are: files, postgresql"
+        InvalidOption, match="unknown connector postgres; installed: files, postgresql"
     ):
         open_source("postgres", {})
 
 
 @pytest.mark.parametrize(
     ("uri", "reason"),
-    [("oracle:x", "uri begins with"), ("postgresql://x:secret@127.0.0.1:1/x", "refused")],
+    [("oracle:x", "uri must start with"), ("postgresql://x:secret@127.0.0.1:1/x", "refused")],
 )
-def test_a_database_that_cannot_be_asked_is_told_without_its_password(
-    uri: str, reason: str
-) -> None:
+def test_connection_error_does_not_contain_the_password(uri: str, reason: str) -> None:
     source = open_source("postgresql", {"uri": uri, "table": "t", "incrementing": "id"})
     with pytest.raises(HeadwaterError, match=reason) as told:
         source.schema()

@@ -1,4 +1,4 @@
-"""Connectors in pipelines, as far as a check can see without Spark."""
+"""Connectors in pipelines, as far as a check without Spark goes."""
 
 from pathlib import Path
 
@@ -12,19 +12,19 @@ def installed() -> Connectors:
     return InstalledConnectors()
 
 
-def test_those_that_come_along_are_there() -> None:
+def test_built_in_connectors_are_found() -> None:
     assert {"files", "postgresql"} <= set(installed().source_names())
     assert {"files", "postgresql"} <= set(installed().sink_names())
 
 
-def test_a_name_that_nobody_has_is_not_found() -> None:
+def test_unknown_connector_is_not_found() -> None:
     with pytest.raises(KeyError):
         installed().source("weather")
     with pytest.raises(KeyError):
         installed().sink("weather")
 
 
-def test_what_is_wrong_with_options_is_told_before_anything_runs(tmp_path: Path) -> None:
+def test_invalid_options_are_reported_before_anything_runs(tmp_path: Path) -> None:
     for connector in (installed().source("files"), installed().sink("files")):
         good = {"path": str(tmp_path), "format": "csv"}
         (complaint,) = connector.problems({**good, "pth": "x"})

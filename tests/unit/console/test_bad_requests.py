@@ -1,5 +1,4 @@
-"""Tests for what people and programs ask of a console by mistake: it says so at once, and does
-nothing else."""
+"""Invalid requests to the console are rejected at once, without side effects."""
 
 from collections.abc import Iterator
 from urllib.parse import quote
@@ -59,7 +58,7 @@ def console(broker: EmbeddedBroker, admin: Admin) -> Iterator[ConsoleProcess]:
         ),
     ],
 )
-def test_a_number_that_cannot_be_is_refused_at_once(
+def test_invalid_number_is_rejected_at_once(
     console: ConsoleProcess, path: str, body: dict[str, object], status: int
 ) -> None:
     answer = console.post_json(path, body)
@@ -68,21 +67,21 @@ def test_a_number_that_cannot_be_is_refused_at_once(
 
 
 @pytest.mark.parametrize("cursor", [f"{HUGE}:1", f"0:{HUGE}"])
-def test_a_place_of_thousands_of_digits_is_refused(console: ConsoleProcess, cursor: str) -> None:
+def test_cursor_with_thousands_of_digits_is_rejected(console: ConsoleProcess, cursor: str) -> None:
     answer = console.get(f"/api/topics/tea/records?after={cursor}")
-    assert (answer.status, "is no place" in answer.text) == (400, True)
+    assert (answer.status, "Invalid cursor" in answer.text) == (400, True)
 
 
-def test_a_record_for_a_topic_that_is_not_there_makes_none(
+def test_producing_to_an_unknown_topic_does_not_create_it(
     console: ConsoleProcess, admin: Admin
 ) -> None:
-    """The brokers would make one: a slip of the pen would be a topic."""
+    """The producer would auto-create the topic, so that a typo would become a topic."""
     answer = console.post_json("/topics/tae/records", {"value": "green"})
     assert (answer.status, answer.json["error"]) == (404, "There is no topic 'tae'.")
     assert "tae" not in admin.list_topics()
 
 
-def test_headers_and_values_of_json_arrive_as_they_are(console: ConsoleProcess) -> None:
+def test_json_headers_and_values_are_produced_unchanged(console: ConsoleProcess) -> None:
     headers = {"a=b": "c", "lines": "one\ntwo=2", "spaces": "  x  ", "number": 7}
     body = {"value": {"kind": ["green", 1]}, "value_format": "json", "headers": headers}
     done = console.post_json("/topics/tea/records", {**body, "partition": 1})
@@ -95,24 +94,24 @@ def test_headers_and_values_of_json_arrive_as_they_are(console: ConsoleProcess) 
     }
 
 
-def test_a_time_before_all_times_is_the_first_of_all(console: ConsoleProcess) -> None:
+def test_time_before_1970_means_the_first_record(console: ConsoleProcess) -> None:
     console.post_json("/topics/tea/records", {"value": "x", "partition": 0})
     for text in ("0001-01-01", "1969-12-31T23:59:59.999"):
         found = console.api(f"/topics/tea/records?start=time&at={quote(text)}&partition=0")
         assert found["records"][0]["offset"] == 0
 
 
-def test_the_registrys_password_is_told_to_nobody(console: ConsoleProcess) -> None:
+def test_pages_do_not_contain_the_registrys_password(console: ConsoleProcess) -> None:
     for path in ("/api/schemas", "/schemas", "/api/schemas/tea-value"):
         assert "secret" not in console.get(path).text
 
 
-def test_a_refused_form_comes_back_with_what_was_typed(console: ConsoleProcess) -> None:
-    """Pages are not kept by browsers, so that going back would find an empty form."""
+def test_rejected_form_keeps_the_typed_values(console: ConsoleProcess) -> None:
+    """Pages are not cached, so going back would show an empty form."""
     typed = {"value": '{"kind": <b>', "value_format": "json", "key": "k&y", "headers": "a=1"}
     page = console.post("/topics/tea/records", typed)
     assert page.status == 400
-    assert "This is no JSON" in page.text
+    assert "Invalid JSON" in page.text
     for part in ("{&quot;kind&quot;: &lt;b&gt;</textarea>", 'value="k&amp;y"', "a=1</textarea>"):
         assert part in page.text
     assert '<option value="json" selected>json</option>' in page.text

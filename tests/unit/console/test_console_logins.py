@@ -1,4 +1,4 @@
-"""Tests for a console at a broker that asks who it is, and lets it do only some things."""
+"""A console at a broker with authentication and ACLs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,15 +46,13 @@ def broker() -> Iterator[EmbeddedBroker]:
 def config_file(folder: Path, settings: dict[str, str]) -> str:
     file = folder / "client.properties"
     lines = [f"{name}={value}" for name, value in settings.items() if name != "bootstrap.servers"]
-    # Kafka's tools share one file, and so it may speak to producers as well.
+    # Kafka's tools share one file, so it may contain producer settings too.
     lines.append("acks=all")
     file.write_text("\n".join(lines), encoding="latin-1")
     return str(file)
 
 
-def test_a_console_logs_in_with_the_settings_of_a_file(
-    broker: EmbeddedBroker, tmp_path: Path
-) -> None:
+def test_console_authenticates_with_a_settings_file(broker: EmbeddedBroker, tmp_path: Path) -> None:
     file = config_file(tmp_path, login(broker, "admin", "admin-secret"))
     with ConsoleProcess(broker.bootstrap_servers, "--command-config", file) as console:
         [record] = console.api("/topics/secrets/records")["records"]
@@ -62,7 +60,9 @@ def test_a_console_logs_in_with_the_settings_of_a_file(
         assert console.post_json("/topics/secrets/records", {"value": "more"}).status == 200
 
 
-def test_a_console_shows_what_its_clients_may_see(broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_console_shows_what_its_clients_are_authorized_to_see(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
     file = config_file(tmp_path, login(broker, "guest", "guest-secret"))
     with ConsoleProcess(broker.bootstrap_servers, "--command-config", file) as console:
         overview = console.api("/overview")
@@ -74,7 +74,7 @@ def test_a_console_shows_what_its_clients_may_see(broker: EmbeddedBroker, tmp_pa
         assert console.post_json("/topics", {"name": "mine"}).status == 403
 
 
-def test_a_wrong_password_is_one_clear_line(broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_wrong_password_is_a_one_line_error(broker: EmbeddedBroker, tmp_path: Path) -> None:
     file = config_file(tmp_path, login(broker, "admin", "wrong"))
     with ConsoleProcess(broker.bootstrap_servers, "--command-config", file) as console:
         refused = console.get("/api/overview")

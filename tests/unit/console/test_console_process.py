@@ -1,4 +1,4 @@
-"""Tests for the console as a process, beside a real broker and a real registry."""
+"""The console as a process, with a real broker and a real registry."""
 
 import http.client
 import json
@@ -38,7 +38,7 @@ def admin(broker: EmbeddedBroker) -> Iterator[Admin]:
 
 @pytest.fixture(scope="module")
 def filled(broker: EmbeddedBroker, admin: Admin) -> Iterator[str]:
-    """The URL of a registry, beside a broker with something of everything."""
+    """The URL of a registry, and a broker with data of every kind."""
     admin.create_topics(
         [
             NewTopic(name="tea", partitions=3),
@@ -110,7 +110,7 @@ PAGES = [
 
 
 class Elements(HTMLParser):
-    """Collects what a browser would find; unclosed elements are an error."""
+    """Collects the elements of a page; unclosed elements are an error."""
 
     VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
 
@@ -132,8 +132,8 @@ class Elements(HTMLParser):
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_no_text_of_strangers_becomes_part_of_a_page(console: ConsoleProcess, path: str) -> None:
-    """Keys, values, headers, group ids, and what stands in the address: all are only shown."""
+def test_untrusted_text_is_escaped_on_every_page(console: ConsoleProcess, path: str) -> None:
+    """Keys, values, headers, group ids and query parameters are only shown as text."""
     page = console.get(path)
     assert page.headers["content-type"].startswith("text/html")
     found = Elements(page.text).found
@@ -152,7 +152,7 @@ def test_no_text_of_strangers_becomes_part_of_a_page(console: ConsoleProcess, pa
 
 
 @pytest.mark.parametrize("path", ["/", "/api/overview", "/nowhere", "/api/nowhere"])
-def test_every_answer_tells_browsers_to_be_careful(console: ConsoleProcess, path: str) -> None:
+def test_every_response_has_security_headers(console: ConsoleProcess, path: str) -> None:
     headers = console.get(path).headers
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -163,7 +163,7 @@ def test_every_answer_tells_browsers_to_be_careful(console: ConsoleProcess, path
     assert headers["cache-control"] == "no-store"
 
 
-def test_the_overview_says_how_the_cluster_is(
+def test_overview_shows_the_state_of_the_cluster(
     console: ConsoleProcess, broker: EmbeddedBroker
 ) -> None:
     page_data = console.api("/overview")
@@ -189,7 +189,7 @@ def test_topics_are_listed_searched_and_paged(console: ConsoleProcess) -> None:
     assert sizes == sorted(sizes, reverse=True)
 
 
-def test_a_topic_tells_its_partitions_and_configs(console: ConsoleProcess) -> None:
+def test_topic_page_shows_partitions_and_configs(console: ConsoleProcess) -> None:
     page_data = console.api("/topics/tea")
     assert [
         (each["leader"], each["isr"], each["start"], each["end"])
@@ -198,8 +198,8 @@ def test_a_topic_tells_its_partitions_and_configs(console: ConsoleProcess) -> No
     assert {each["name"] for each in page_data["configs"]} >= {"retention.ms", "cleanup.policy"}
 
 
-def test_a_topic_that_others_have_just_made_is_there(console: ConsoleProcess, admin: Admin) -> None:
-    """What exists is remembered for two seconds, but nobody is told that a new topic does not."""
+def test_new_topic_is_found_despite_the_cache(console: ConsoleProcess, admin: Admin) -> None:
+    """The cluster view is cached for two seconds, but a missing topic refreshes it."""
     console.api("/topics")
     admin.create_topic("brand-new", partitions=1)
     assert console.api("/topics/brand-new")["topic"]["partitions"] == 1
@@ -210,7 +210,7 @@ def numbers(console: ConsoleProcess, query: str) -> list[int]:
     return [json.loads(each["value"]["text"])["number"] for each in records]
 
 
-def test_records_are_browsed_from_either_end_an_offset_or_a_time(console: ConsoleProcess) -> None:
+def test_records_are_listed_from_either_end_an_offset_or_a_time(console: ConsoleProcess) -> None:
     assert numbers(console, "limit=5") == [25, 26, 27, 28, 29]
     assert numbers(console, "start=oldest&limit=4") == [0, 1, 2, 3]
     assert numbers(console, "start=offset&at=8&limit=200") == [24, 25, 26, 27, 28, 29]
@@ -219,13 +219,13 @@ def test_records_are_browsed_from_either_end_an_offset_or_a_time(console: Consol
     assert numbers(console, "filter=%22number%22:%2012") == [12]
 
 
-def test_an_offset_without_from_offset_is_told_to_have_no_effect(console: ConsoleProcess) -> None:
+def test_offset_without_from_offset_causes_a_warning(console: ConsoleProcess) -> None:
     told = "&#x27;8&#x27; has no effect: choose From offset or From time"
     assert told in console.get("/topics/tea/records?at=8").text
     assert "has no effect" not in console.get("/topics/tea/records?start=offset&at=8").text
 
 
-def test_pages_of_records_go_on_where_the_last_one_ended(console: ConsoleProcess) -> None:
+def test_next_page_of_records_continues_where_the_last_one_ended(console: ConsoleProcess) -> None:
     page_data = console.api("/topics/tea/records?limit=7")
     seen = []
     while True:
@@ -238,7 +238,7 @@ def test_pages_of_records_go_on_where_the_last_one_ended(console: ConsoleProcess
     assert numbers(console, f"limit=7&after={page_data['newer']}")
 
 
-def test_a_record_is_shown_whole_with_its_headers(console: ConsoleProcess) -> None:
+def test_record_page_shows_the_whole_record_with_headers(console: ConsoleProcess) -> None:
     record = console.api("/topics/hostile/records/0/0")["record"]
     assert record["key"]["text"] == record["value"]["text"] == HOSTILE
     assert [(each["name"], each["value"]["format"]) for each in record["headers"]] == [
@@ -253,7 +253,7 @@ def test_a_record_is_shown_whole_with_its_headers(console: ConsoleProcess) -> No
     assert console.get("/topics/hostile/records/0/99").status == 404
 
 
-def test_avro_is_read_with_the_registrys_schema(console: ConsoleProcess) -> None:
+def test_avro_is_decoded_with_the_registrys_schema(console: ConsoleProcess) -> None:
     [record] = console.api("/topics/avro/records")["records"]
     assert record["value"]["format"] == "avro"
     assert json.loads(record["value"]["text"]) == {"kind": "green"}
@@ -269,7 +269,7 @@ def test_avro_is_read_with_the_registrys_schema(console: ConsoleProcess) -> None
     assert (schema["version"], schema["versions"]) == (1, [1])
 
 
-def test_json_is_shown_with_its_schema(console: ConsoleProcess) -> None:
+def test_json_with_a_schema_is_shown_with_its_id(console: ConsoleProcess) -> None:
     [record] = console.api("/topics/json/records")["records"]
     assert record["value"]["format"] == "json"
     assert json.loads(record["value"]["text"]) == {"kind": "black"}
@@ -278,7 +278,7 @@ def test_json_is_shown_with_its_schema(console: ConsoleProcess) -> None:
     assert console.api("/schemas/avro-value")["type"] == "AVRO"
 
 
-def test_groups_tell_how_far_behind_they_are(console: ConsoleProcess) -> None:
+def test_groups_show_their_lag(console: ConsoleProcess) -> None:
     found = {each["id"]: each for each in console.api("/groups")["groups"]["rows"]}
     assert found[GROUP]["lag"] == 6
     page_data = console.api(f"/groups/{quote(GROUP, safe='')}")
@@ -288,7 +288,7 @@ def test_groups_tell_how_far_behind_they_are(console: ConsoleProcess) -> None:
     assert console.get("/groups/nobody").status == 404
 
 
-def test_members_of_a_group_are_shown(console: ConsoleProcess, broker: EmbeddedBroker) -> None:
+def test_group_page_shows_members(console: ConsoleProcess, broker: EmbeddedBroker) -> None:
     with Consumer(
         bootstrap_servers=broker.bootstrap_servers,
         group_id="present",
@@ -305,7 +305,7 @@ def test_members_of_a_group_are_shown(console: ConsoleProcess, broker: EmbeddedB
         assert refused.status == 409
 
 
-def test_a_topic_is_made_changed_filled_and_deleted(console: ConsoleProcess, admin: Admin) -> None:
+def test_topic_is_created_altered_and_deleted(console: ConsoleProcess, admin: Admin) -> None:
     made = console.post(
         "/topics", {"name": "fresh", "partitions": "2", "configs": "retention.ms=5000"}
     )
@@ -331,7 +331,7 @@ def test_a_topic_is_made_changed_filled_and_deleted(console: ConsoleProcess, adm
     assert "fresh" not in admin.list_topics()
 
 
-def test_records_are_written_in_every_format(console: ConsoleProcess, admin: Admin) -> None:
+def test_records_are_produced_in_every_format(console: ConsoleProcess, admin: Admin) -> None:
     admin.create_topic("written", partitions=1)
     for body in (
         {"value": "plain"},
@@ -359,9 +359,7 @@ def test_records_are_written_in_every_format(console: ConsoleProcess, admin: Adm
         assert console.post_json("/topics/written/records", body).status == 400
 
 
-def test_a_reset_is_shown_first_and_then_carried_out_as_it_was_shown(
-    console: ConsoleProcess, admin: Admin
-) -> None:
+def test_offset_reset_applies_exactly_the_preview(console: ConsoleProcess, admin: Admin) -> None:
     plan = console.api("/groups/drinkers/reset?topic=tea&to=latest")
     assert [(each["before"], each["after"]) for each in plan["rows"]] == [
         (4, 10),
@@ -380,13 +378,13 @@ def test_a_reset_is_shown_first_and_then_carried_out_as_it_was_shown(
     assert admin.list_group_offsets("drinkers")[place].offset == 1
 
 
-def test_a_group_is_deleted_by_whoever_types_its_name(console: ConsoleProcess) -> None:
+def test_deleting_a_group_needs_its_typed_name(console: ConsoleProcess) -> None:
     assert console.post("/groups/doomed/delete", {"confirm": ""}).status == 400
     assert console.post("/groups/doomed/delete", {"confirm": "doomed"}).status == 303
     assert console.get("/groups/doomed").status == 404
 
 
-def test_nothing_is_changed_by_get(console: ConsoleProcess, admin: Admin) -> None:
+def test_get_changes_nothing(console: ConsoleProcess, admin: Admin) -> None:
     assert console.get("/topics/tea/delete?confirm=tea").status == 405
     assert console.get("/groups/drinkers/delete?confirm=drinkers").status == 405
     assert "tea" in admin.list_topics()
@@ -402,36 +400,36 @@ def test_nothing_is_changed_by_get(console: ConsoleProcess, admin: Admin) -> Non
     ],
     ids=str,
 )
-def test_a_page_of_elsewhere_changes_nothing(
+def test_cross_site_changes_are_rejected(
     console: ConsoleProcess, admin: Admin, headers: dict[str, str]
 ) -> None:
-    """Cross-site requests, even of one who knows the token; and DNS rebinding."""
+    """Cross-site requests, even with the token; and DNS rebinding."""
     assert console.post("/topics/tea/delete", {"confirm": "tea"}, **headers).status == 403
     assert console.post_json("/topics/tea/delete", {"confirm": "tea"}, **headers).status == 403
     assert "tea" in admin.list_topics()
 
 
-def test_a_form_without_its_token_changes_nothing(console: ConsoleProcess, admin: Admin) -> None:
+def test_form_without_the_token_is_rejected(console: ConsoleProcess, admin: Admin) -> None:
     for token in ("", "0" * 64, "é"):
         fields = {"confirm": "tea", "token": token}
         assert console.post("/topics/tea/delete", fields).status == 403
     assert "tea" in admin.list_topics()
 
 
-def test_json_is_not_taken_from_a_form(console: ConsoleProcess, admin: Admin) -> None:
-    """A form of elsewhere can send JSON as text/plain; it cannot say that it is JSON."""
+def test_json_without_its_content_type_is_rejected(console: ConsoleProcess, admin: Admin) -> None:
+    """A form of another site can send JSON as text/plain, but not with JSON's content type."""
     raw = json.dumps({"confirm": "tea"}).encode()
     answer = console.ask("POST", "/api/topics/tea/delete", raw, Content_Type="text/plain")
     assert answer.status == 415
     assert "tea" in admin.list_topics()
 
 
-def test_half_a_character_is_refused(console: ConsoleProcess) -> None:
+def test_unpaired_surrogate_is_rejected(console: ConsoleProcess) -> None:
     answer = console.post_json("/topics/tea/records", {"value": "\ud800"})
     assert answer.status == 400
 
 
-def test_other_names_and_pages_of_elsewhere_read_nothing(console: ConsoleProcess) -> None:
+def test_unknown_host_names_and_cross_site_reads_are_rejected(console: ConsoleProcess) -> None:
     refused = console.get("/api/topics/tea/records", Host="evil.example")
     assert (refused.status, "--host evil.example" in refused.json["error"]) == (403, True)
     background = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
@@ -461,26 +459,24 @@ def test_other_names_and_pages_of_elsewhere_read_nothing(console: ConsoleProcess
         ("/api/schemas/nothing", 404),
     ],
 )
-def test_what_cannot_be_answered_is_one_clear_line(
-    console: ConsoleProcess, path: str, status: int
-) -> None:
+def test_errors_are_one_line(console: ConsoleProcess, path: str, status: int) -> None:
     answer = console.get(path)
     assert answer.status == status
     assert len(answer.json["error"].splitlines()) == 1
 
 
-def test_a_body_has_a_limit(console: ConsoleProcess) -> None:
+def test_body_size_is_limited(console: ConsoleProcess) -> None:
     assert console.post("/topics", {"name": "x" * 2_100_000}).status == 413
 
 
-def test_the_index_names_every_path(console: ConsoleProcess) -> None:
+def test_index_lists_every_path(console: ConsoleProcess) -> None:
     paths = [(each["method"], each["path"]) for each in console.api("")]
     assert ("GET", "/api/topics/{name}/records/{name}/{name}") in paths
     assert ("POST", "/api/groups/{name}/reset") in paths
     assert len(set(paths)) == len(paths)
 
 
-def test_assets_are_kept_by_browsers_until_they_change(console: ConsoleProcess) -> None:
+def test_assets_are_cached_until_they_change(console: ConsoleProcess) -> None:
     attributes = [each for tag, each in Elements(console.get("/").text).found if tag == "link"]
     sheet = next(str(each["href"]) for each in attributes if each["rel"] == "stylesheet")
     answer = console.get(sheet)
@@ -492,7 +488,7 @@ def test_assets_are_kept_by_browsers_until_they_change(console: ConsoleProcess) 
 
 
 class Tail:
-    """A reader of server-sent events."""
+    """A client of server-sent events."""
 
     def __init__(self, console: ConsoleProcess, path: str) -> None:
         place = urlsplit(console.url).netloc
@@ -501,7 +497,7 @@ class Tail:
         self.response = self.connection.getresponse()
 
     def until(self, name: str) -> dict[str, Any]:
-        """The data of the next event of a kind."""
+        """The data of the next event of this type."""
         while True:
             line = self.response.readline()
             assert line, "the tail has ended"
@@ -511,9 +507,7 @@ class Tail:
                 return found
 
 
-def test_a_tail_shows_what_is_written_from_now_on(
-    console: ConsoleProcess, broker: EmbeddedBroker
-) -> None:
+def test_live_tail_shows_new_records(console: ConsoleProcess, broker: EmbeddedBroker) -> None:
     tail = Tail(console, "/topics/hostile/tail?filter=alert")
     tail.until("ready")
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
@@ -524,24 +518,24 @@ def test_a_tail_shows_what_is_written_from_now_on(
     tail.connection.close()
 
 
-def test_there_are_no_more_tails_than_there_may_be_and_places_are_given_back(
+def test_number_of_live_tails_is_limited_and_slots_are_released(
     console: ConsoleProcess,
 ) -> None:
     tails = [Tail(console, "/topics/empty/tail") for _ in range(8)]
     for tail in tails:
         tail.until("ready")
     refused = console.get("/api/topics/empty/tail")
-    assert (refused.status, "8 tails" in refused.json["error"]) == (503, True)
+    assert (refused.status, "8 live tails" in refused.json["error"]) == (503, True)
     for tail in tails:
         tail.response.close()
         tail.connection.close()
-    # The console notices with the next thing it says to them.
+    # The console notices closed connections when it sends the next event.
     while (last := Tail(console, "/topics/empty/tail")).response.status == 503:
         last.connection.close()
     last.connection.close()
 
 
-def test_one_that_only_reads_changes_nothing(broker: EmbeddedBroker, admin: Admin) -> None:
+def test_read_only_console_rejects_changes(broker: EmbeddedBroker, admin: Admin) -> None:
     with ConsoleProcess(broker.bootstrap_servers, "--read-only") as console:
         assert "read only" in console.ready_line
         for path in ("/topics", "/topics/tea", "/topics/tea/records", "/groups/drinkers"):
@@ -554,7 +548,7 @@ def test_one_that_only_reads_changes_nothing(broker: EmbeddedBroker, admin: Admi
     assert "tea" in admin.list_topics()
 
 
-def test_without_a_cluster_it_starts_and_says_what_to_do() -> None:
+def test_console_starts_without_a_cluster_and_says_what_to_do() -> None:
     with ConsoleProcess("127.0.0.1:1") as console:
         page = console.get("/")
         assert page.status == 503
@@ -575,7 +569,7 @@ def test_without_a_cluster_it_starts_and_says_what_to_do() -> None:
     ],
     ids=str,
 )
-def test_what_cannot_start_says_why_in_one_line(arguments: list[str]) -> None:
+def test_startup_error_is_one_line(arguments: list[str]) -> None:
     command = [sys.executable, "-c", "from headwater.cli.entry import main; main()"]
     done = subprocess.run(
         [*command, "console", "start", "--listen", "127.0.0.1:0", *arguments],

@@ -1,4 +1,4 @@
-"""Tests for a transaction that hangs, at a broker that lets one: it is found, and aborted."""
+"""A hanging transaction, at a broker without verification, is found and aborted."""
 
 import asyncio
 from collections.abc import Iterator
@@ -27,14 +27,14 @@ UNREGISTERED = 11
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
-    # A broker that verifies, as is the default, takes no batch that could hang (KIP-890).
+    # By default, brokers verify transactions and reject such a batch (KIP-890).
     unverified = {"transaction.partition.verification.enable": False}
     with EmbeddedBroker(unverified) as broker:
         yield broker
 
 
-def haunt(bootstrap_servers: str) -> None:
-    """A batch of a transaction that no coordinator has ever heard of, from long ago."""
+def append_hanging_batch(bootstrap_servers: str) -> None:
+    """Append an old batch of a transaction that no coordinator knows."""
     batch = build_batch(
         [Record(value=b"boo", timestamp=1_000)],
         producer_id=GHOST,
@@ -59,7 +59,7 @@ def haunt(bootstrap_servers: str) -> None:
     assert [each.error_code for each in topic.partition_responses] == [ErrorCode.NONE]
 
 
-def test_a_transaction_that_hangs_is_found_and_aborted(broker: EmbeddedBroker) -> None:
+def test_hanging_transaction_is_found_and_aborted(broker: EmbeddedBroker) -> None:
     """KIP-664."""
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         admin.create_topic("haunted", partitions=1)
@@ -69,7 +69,7 @@ def test_a_transaction_that_hangs_is_found_and_aborted(broker: EmbeddedBroker) -
         healthy.init_transactions()
         healthy.begin_transaction()
         healthy.send("haunted", b"alive", timestamp=1_000).result(PATIENCE_S)
-        haunt(broker.bootstrap_servers)
+        append_hanging_batch(broker.bootstrap_servers)
         with ConsoleProcess(broker.bootstrap_servers) as console:
             committed = console.api("/topics/haunted/records?committed=1")
             assert (committed["records"], committed["ended_early"]) == ([], False)
@@ -81,13 +81,13 @@ def test_a_transaction_that_hangs_is_found_and_aborted(broker: EmbeddedBroker) -
             ]
             assert found[0]["producer_id"] == GHOST
             page = console.get("/transactions").text
-            assert "1 transaction hangs" in page
+            assert "1 hanging transaction" in page
             fields = {"topic": "haunted", "partition": "0", "producer_id": str(GHOST)}
             assert console.post("/transactions/abort", fields).status == 400
             sure = {**fields, "confirm": str(GHOST)}
             assert console.post("/transactions/abort", sure).status == 303
             assert console.post("/transactions/abort", sure).status == 404
-            assert "No transaction hangs." in console.get("/transactions").text
+            assert "There are no hanging transactions." in console.get("/transactions").text
         healthy.commit_transaction()
     with Consumer(
         bootstrap_servers=broker.bootstrap_servers, isolation_level="read_committed"

@@ -1,4 +1,4 @@
-"""Tests for the console's small rules: resets, hanging transactions, hosts, rates, pages, times."""
+"""Pure rules of the console: offset resets, hanging transactions, rates, pages, times."""
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ from headwater.console.offset_reset_plan import Log, planned_rows, read_plan, wr
 from headwater.console.times import age_text, read_time, time_text
 from headwater.console.views.paging import page_of
 from headwater.console.views.throughput import Counters, counters_of, rate
-from headwater.console.views.transactions import HANGS_AFTER_MS, judged
+from headwater.console.views.transactions import HANGS_AFTER_MS, open_transactions
 
 TEA = TopicPartition("tea", 0)
 LOG = Log(place=TEA, start=10, end=50, before=20, at_time=30)
@@ -23,33 +23,33 @@ LOG = Log(place=TEA, start=10, end=50, before=20, at_time=30)
         ("earliest", 0, 10, None),
         ("latest", 0, 50, None),
         ("offset", 42, 42, None),
-        ("offset", 3, 10, "begins at 10"),
-        ("offset", 99, 50, "ends at 50"),
+        ("offset", 3, 10, "log start is 10"),
+        ("offset", 99, 50, "log end is 50"),
         ("time", 0, 30, None),
         ("shift", -5, 15, None),
-        ("shift", -50, 10, "begins at 10"),
+        ("shift", -50, 10, "log start is 10"),
     ],
 )
-def test_a_reset_stays_within_the_log(way: str, number: int, after: int, note: str | None) -> None:
+def test_reset_stays_within_the_log(way: str, number: int, after: int, note: str | None) -> None:
     [row] = planned_rows([LOG], way, number)
     assert (row.before, row.after, row.note, row.change) == (20, after, note, after - 20)
 
 
-def test_a_time_that_nothing_is_as_new_as_means_the_end() -> None:
+def test_time_after_the_last_record_means_the_log_end() -> None:
     assert planned_rows([Log(place=TEA, start=0, end=5, before=None)], "time", 0)[0].after == 5
 
 
-def test_what_has_no_offset_is_not_shifted() -> None:
+def test_partition_without_an_offset_is_not_shifted() -> None:
     assert planned_rows([Log(place=TEA, start=0, end=5, before=None)], "shift", 1) == ()
 
 
-def test_what_was_shown_is_what_is_carried_out() -> None:
+def test_plan_round_trips() -> None:
     rows = planned_rows([LOG], "offset", 42)
     assert read_plan(write_plan(rows).replace("\n", "\r\n")) == {TEA: 42}
 
 
 @pytest.mark.parametrize("text", ["", "tea", "tea 0", "tea 0 -1", "tea x 1", "tea 0 1 2"])
-def test_what_is_no_plan_is_refused(text: str) -> None:
+def test_invalid_plan_is_rejected(text: str) -> None:
     with pytest.raises(ConsoleError):
         read_plan(text)
 
@@ -91,16 +91,16 @@ NOW_MS = 10 * HANGS_AFTER_MS
         (HANGS_AFTER_MS + 1, {7: "shop"}, {"shop": transaction("CompleteAbort", TEA)}, True),
     ],
 )
-def test_what_no_coordinator_will_end_hangs_once_it_is_old(
+def test_old_transaction_unknown_to_its_coordinator_hangs(
     age_ms: int, known: dict[int, str], running: dict[str, TransactionDescription], hangs: bool
 ) -> None:
-    """KIP-664: a partition waits, and the transaction is over or was never told of it."""
-    open_ones = [(TEA, producer(NOW_MS - age_ms))]
-    [row] = judged(open_ones, known=known, running=running, now_ms=NOW_MS)
+    """KIP-664: open in a partition, but completed or unknown at the coordinator."""
+    open_producers = [(TEA, producer(NOW_MS - age_ms))]
+    [row] = open_transactions(open_producers, known=known, running=running, now_ms=NOW_MS)
     assert row.hangs is hangs
 
 
-def test_counters_are_summed_over_topics_and_not_counted_twice() -> None:
+def test_counters_are_summed_over_topics_once() -> None:
     name = "kafka_server_brokertopicmetrics"
     ours = (
         f'# HELP {name}_bytesin_total Bytes.\n{name}_bytesin_total{{topic="a"}} 5\n'
@@ -110,7 +110,7 @@ def test_counters_are_summed_over_topics_and_not_counted_twice() -> None:
     assert counters_of(f"{ours}{name}_bytesin_total 13\n") == Counters(2, 13, 0)
 
 
-def test_a_broker_that_was_started_again_counts_from_zero() -> None:
+def test_counters_of_a_restarted_broker_start_at_zero() -> None:
     before = {"a": Counters(10, 100, 50), "b": Counters(1, 1, 1)}
     after = {"a": Counters(4, 40, 20), "b": Counters(3, 1, 1), "new": Counters(9, 9, 9)}
     point = rate(before, after, elapsed_s=2, at_ms=0)
@@ -118,14 +118,14 @@ def test_a_broker_that_was_started_again_counts_from_zero() -> None:
 
 
 @given(st.integers(0, 300), st.integers(-3, 50), st.integers(-3, 500))
-def test_any_page_is_one_that_exists(total: int, page: int, size: int) -> None:
+def test_page_number_is_limited_to_existing_pages(total: int, page: int, size: int) -> None:
     found = page_of(range(total), page=page, size=size)
     assert 1 <= found.page <= found.last
     assert len(found.rows) <= found.size <= 200
     assert bool(found.rows) == bool(total)
 
 
-def test_times_are_read_as_people_write_them() -> None:
+def test_times_are_parsed_in_several_formats() -> None:
     assert read_time("1700000000000") == 1_700_000_000_000
     assert read_time("2023-11-14T22:13:20") == 1_700_000_000_000
     assert read_time("2023-11-14T23:13:20+01:00") == 1_700_000_000_000

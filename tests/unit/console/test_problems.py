@@ -1,4 +1,4 @@
-"""Tests for what the front page says of clusters that are not well, without having to break one."""
+"""The overview of unhealthy clusters."""
 
 import pytest
 
@@ -60,13 +60,15 @@ def test_offline_partitions_come_first() -> None:
 
 @pytest.mark.parametrize(
     ("isr", "text"),
-    [((1, 2), "1 partition has replicas that are behind"), ((1, 2, 3), "online and in sync")],
+    [((1, 2), "1 partition has replicas that are not in sync"), ((1, 2, 3), "online and in sync")],
 )
-def test_what_is_behind_is_told_and_what_is_well_too(isr: tuple[int, ...], text: str) -> None:
+def test_overview_reports_under_replicated_and_healthy_clusters(
+    isr: tuple[int, ...], text: str
+) -> None:
     assert text in overview_page(page_data(partition(0, 1, isr)), FRAME)
 
 
-def test_a_broker_that_does_not_tell_its_size_is_shown_without_one() -> None:
+def test_broker_without_log_dirs_is_shown_without_a_size() -> None:
     found = page_data(partition(0, 1, (1, 2, 3)))
     assert [(each.log_bytes, each.complaint) for each in found.brokers] == [
         (100, None),
@@ -75,20 +77,20 @@ def test_a_broker_that_does_not_tell_its_size_is_shown_without_one() -> None:
     assert "its disk has failed" in overview_page(found, FRAME)
 
 
-def test_troubles_are_cut_but_counted() -> None:
+def test_list_of_unhealthy_partitions_is_limited_but_all_are_counted() -> None:
     found = page_data(*(partition(each, -1, ()) for each in range(150)))
     assert (found.offline, len(found.troubles)) == (150, 100)
     assert "And 50 more." in overview_page(found, FRAME)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 60])
-def test_throughput_is_drawn_from_the_first_measurement_on(count: int) -> None:
+def test_throughput_is_drawn_from_the_first_point_on(count: int) -> None:
     points = tuple(
         RatePoint(at_ms=each * 5000, records_in=each, bytes_in=2048.0, bytes_out=0.0)
         for each in range(count)
     )
     rates = Rates(points=points, complaints={"b:1": "refused"}, addresses=("a:1", "b:1"))
     page = overview_page(page_data(partition(0, 1, (1, 2, 3)), throughput=rates), FRAME)
-    assert "The metrics port b:1 does not answer: refused" in page
+    assert "No metrics of b:1: refused" in page
     assert page.count("<svg") == (3 if count else 0)
     assert ("2.0 KiB/s" in page) == bool(count)

@@ -1,4 +1,4 @@
-"""Tests for records as they are stored, and for their deletion: beside a real broker."""
+"""Single records: downloads, deletion and sizes, with a real broker."""
 
 import json
 from collections.abc import Iterator
@@ -37,8 +37,8 @@ def console(broker: EmbeddedBroker) -> Iterator[ConsoleProcess]:
 
 
 @pytest.mark.parametrize("prefix", ["", "/api"])
-def test_keys_and_values_are_downloaded_as_they_are(console: ConsoleProcess, prefix: str) -> None:
-    """And never opened: what strangers wrote may look like a page."""
+def test_keys_and_values_are_downloaded_as_stored(console: ConsoleProcess, prefix: str) -> None:
+    """As attachments, since untrusted bytes may look like a page."""
     for path, content in (("0/key", PAGE), ("0/value", PAGE), ("1/value", LARGE)):
         answer = console.get(f"{prefix}/topics/tea/records/0/{path}")
         assert (answer.status, answer.body) == (200, content)
@@ -49,14 +49,14 @@ def test_keys_and_values_are_downloaded_as_they_are(console: ConsoleProcess, pre
 
 
 @pytest.mark.parametrize("path", ["0/2/value", "0/1/key", "0/9/value", "7/0/value", "1/0/value"])
-def test_what_is_null_or_not_there_is_not_downloaded(console: ConsoleProcess, path: str) -> None:
+def test_null_or_missing_records_cannot_be_downloaded(console: ConsoleProcess, path: str) -> None:
     assert console.get(f"/topics/tea/records/{path}").status == 404
 
 
-def test_the_page_of_a_record_leads_to_all_of_it(console: ConsoleProcess) -> None:
+def test_record_page_links_to_the_download(console: ConsoleProcess) -> None:
     page = console.get("/topics/tea/records/0/1").text
     assert 'href="/topics/tea/records/0/1/value"' in page
-    assert "the download has all of it" in page
+    assert "download it to see all" in page
     assert "/value" not in console.get("/topics/tea/records/0/2").text
 
 
@@ -65,7 +65,7 @@ def edges(console: ConsoleProcess) -> list[tuple[int, int]]:
     return [(each["start"], each["end"]) for each in rows]
 
 
-def test_records_are_deleted_by_whoever_types_the_name_of_the_topic(
+def test_deleting_records_needs_the_typed_topic_name(
     console: ConsoleProcess,
 ) -> None:
     path = "/topics/doomed/records/delete"
@@ -79,7 +79,7 @@ def test_records_are_deleted_by_whoever_types_the_name_of_the_topic(
     assert edges(console) == [(5, 5), (5, 5)]
 
 
-def test_the_log_says_who_changed_what_and_nothing_of_who_looked(
+def test_changes_are_logged_and_reads_are_not(
     broker: EmbeddedBroker,
 ) -> None:
     with ConsoleProcess(broker.bootstrap_servers, "--log-format", "json") as console:
@@ -91,16 +91,16 @@ def test_the_log_says_who_changed_what_and_nothing_of_who_looked(
         assert console.post_json("/groups/a%0Ab/reset", {"plan": "tea 0 1"}).status == 200
         told = [json.loads(line) for line in console.log_text.splitlines()]
     assert [each["message"] for each in told] == [
-        "127.0.0.1: record-sent by POST /topics/tea/records",
-        "127.0.0.1: offsets-reset by POST /api/groups/a%0Ab/reset",
+        "Change: record-sent host=127.0.0.1 path=/topics/tea/records",
+        "Change: offsets-reset host=127.0.0.1 path=/api/groups/a%0Ab/reset",
     ]
     assert {each["level"] for each in told} == {"info"}
 
 
-def test_headers_count_among_the_bytes_of_a_page(
+def test_headers_count_towards_the_size_of_a_page(
     console: ConsoleProcess, broker: EmbeddedBroker
 ) -> None:
-    """Else a topic of tiny values would make a page of a hundred megabytes."""
+    """Otherwise a topic of tiny values could make a page of a hundred megabytes."""
     large = b"h" * 900_000
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         for _ in range(45):
@@ -111,6 +111,6 @@ def test_headers_count_among_the_bytes_of_a_page(
     assert len(answer.body) < 1_000_000
     [header] = answer.json["records"][0]["headers"]
     assert (len(header["value"]["text"]), header["value"]["is_cut"]) == (500, True)
-    assert "… (cut off)" in console.get("/topics/headers/records?start=oldest&limit=10").text
+    assert "… (truncated)" in console.get("/topics/headers/records?start=oldest&limit=10").text
     [whole] = console.api("/topics/headers/records/0/0")["record"]["headers"]
     assert (whole["value"]["text"], whole["value"]["is_cut"]) == (large.decode(), False)

@@ -1,4 +1,4 @@
-"""Tests for who reads a topic, and how far behind: beside a real broker."""
+"""Groups of a topic and their lag, with a real broker."""
 
 from collections.abc import Iterator
 
@@ -38,7 +38,7 @@ def console(broker: EmbeddedBroker) -> Iterator[ConsoleProcess]:
         yield console
 
 
-def test_a_topic_tells_its_readers_the_furthest_behind_first(
+def test_groups_of_a_topic_are_listed_by_lag(
     console: ConsoleProcess, broker: EmbeddedBroker
 ) -> None:
     with Consumer(
@@ -64,10 +64,10 @@ def test_a_topic_tells_its_readers_the_furthest_behind_first(
         assert "d-elsewhere" not in page
 
 
-def test_a_topic_that_nobody_reads_says_so(console: ConsoleProcess) -> None:
+def test_topic_without_groups_says_so(console: ConsoleProcess) -> None:
     made = console.post_json("/topics", {"name": "unread", "partitions": 1})
     assert made.status == 200
-    assert "No group reads this topic" in console.get("/topics/unread/groups").text
+    assert "No group consumes this topic" in console.get("/topics/unread/groups").text
     assert console.get("/topics/nothing/groups").status == 404
 
 
@@ -81,10 +81,10 @@ def test_groups_are_sorted_by_lag(console: ConsoleProcess) -> None:
     assert console.get("/groups?sort=age").status == 400
 
 
-def test_an_offset_that_is_nowhere_in_the_log_is_told(console: ConsoleProcess) -> None:
-    """A lag of zero would else look like a group that is well."""
-    assert "beyond the end" in console.get("/groups/e-beyond").text
+def test_offset_outside_of_the_log_is_marked(console: ConsoleProcess) -> None:
+    """Otherwise a lag of zero would look healthy."""
+    assert "beyond the log end" in console.get("/groups/e-beyond").text
     assert "records missed" in console.get("/groups/f-late").text
     page = console.get("/groups/c-far").text
-    assert "beyond the end" not in page
+    assert "beyond the log end" not in page
     assert "records missed" not in page

@@ -1,8 +1,8 @@
-"""Rules that are created and removed, each for itself."""
+"""CreateAcls and DeleteAcls."""
 
 from headwater.common.error_codes import ErrorCode
 from headwater.controller import acl_control
-from headwater.controller.acl_control import CHANGES_MOST, acls_of, create_acls, delete_acls
+from headwater.controller.acl_control import MAX_CHANGES, acls_of, create_acls, delete_acls
 from headwater.metadata.changes import AclsReplaced, apply, changes_of
 from headwater.metadata.cluster_image import FIRST_VERSION, ClusterImage
 from headwater.metadata.controller_result import DONE, ApiError
@@ -45,7 +45,7 @@ def codes(image: ClusterImage, *rules: AclBinding) -> list[ErrorCode]:
     return [each.code for each in create_acls(image, rules).answer]
 
 
-def test_rules_of_one_pattern_are_one_fact_whose_version_counts_on() -> None:
+def test_acls_of_one_pattern_are_one_change_with_a_growing_version() -> None:
     alice, bob = rule(), rule(principal="User:bob")
     decision = create_acls(ALONE, [alice, bob, alice])
     entries = (alice.entry, bob.entry)
@@ -56,13 +56,13 @@ def test_rules_of_one_pattern_are_one_fact_whose_version_counts_on() -> None:
     assert change == AclsReplaced(alice.pattern, AclSet((*entries, carol.entry), 1))
 
 
-def test_a_rule_that_is_there_is_created_without_a_change() -> None:
+def test_creating_an_existing_acl_changes_nothing() -> None:
     image = created(ALONE, rule())
     decision = create_acls(image, [rule()])
     assert (decision.changes, decision.answer) == ([], (DONE,))
 
 
-def test_what_can_be_no_rule_is_refused_and_the_others_are_made() -> None:
+def test_invalid_acls_are_rejected_and_the_others_created() -> None:
     wrong = [
         rule(kind=ResourceKind.ANY),
         rule(kind=ResourceKind.UNKNOWN),
@@ -85,8 +85,8 @@ def test_what_can_be_no_rule_is_refused_and_the_others_are_made() -> None:
     assert codes(ALONE, rule("kafka-cluster", kind=ResourceKind.CLUSTER)) == [ErrorCode.NONE]
 
 
-def test_a_name_that_zookeeper_cannot_keep_is_refused_only_where_it_would_have_to() -> None:
-    """Kafka's authorizer on ZooKeeper refuses the slash; a group may be called so."""
+def test_a_name_that_zookeeper_cannot_store_is_rejected_only_in_a_cluster() -> None:
+    """Kafka's authorizer on ZooKeeper rejects the slash; a group id may contain one."""
     for name in ("a/b", ".", "..", "a\0", "a\ue000"):
         group = rule(name, kind=ResourceKind.GROUP)
         assert codes(MANY, group) == [ErrorCode.INVALID_REQUEST]
@@ -94,9 +94,9 @@ def test_a_name_that_zookeeper_cannot_keep_is_refused_only_where_it_would_have_t
     assert codes(MANY, rule("päy.ments-*", kind=ResourceKind.GROUP)) == [ErrorCode.NONE]
 
 
-def test_a_patterns_rules_fit_into_one_node_of_zookeeper() -> None:
+def test_the_acls_of_a_pattern_fit_into_one_znode() -> None:
     image = MANY
-    most = acl_control.PATTERN_BYTES_MOST // 1_000
+    most = acl_control.MAX_PATTERN_BYTES // 1_000
     many = [rule(principal=f"User:{number}{'x' * 1_000}") for number in range(most)]
     outcomes = create_acls(image, many).answer
     refused = [each for each in outcomes if each.code]
@@ -105,8 +105,8 @@ def test_a_patterns_rules_fit_into_one_node_of_zookeeper() -> None:
     assert codes(image, many[-1]) == [ErrorCode.NONE]
 
 
-def test_one_request_changes_so_many_rules_and_no_more() -> None:
-    rules = [rule(f"t{number}") for number in range(CHANGES_MOST + 1)]
+def test_a_request_may_change_a_limited_number_of_acls() -> None:
+    rules = [rule(f"t{number}") for number in range(MAX_CHANGES + 1)]
     decision = create_acls(ALONE, rules)
     assert not decision.changes
     assert {each.code for each in decision.answer} == {ErrorCode.POLICY_VIOLATION}
@@ -118,7 +118,7 @@ def test_one_request_changes_so_many_rules_and_no_more() -> None:
     assert refusal.code is ErrorCode.INVALID_REQUEST
 
 
-def test_each_filter_tells_what_it_meant_though_another_meant_it_too() -> None:
+def test_each_filter_reports_its_matches_even_if_another_matched_them_too() -> None:
     alice, bob, other = rule(), rule(principal="User:bob"), rule("payments")
     image = created(ALONE, alice, bob, other)
     decision = delete_acls(
@@ -143,7 +143,7 @@ def test_each_filter_tells_what_it_meant_though_another_meant_it_too() -> None:
     assert other.pattern not in after.acls
 
 
-def test_a_pattern_begins_anew_after_its_last_rule_went() -> None:
+def test_a_pattern_starts_again_at_version_0_after_its_last_acl() -> None:
     image = created(ALONE, rule())
     image = created(image, rule(principal="User:bob"))
     image = apply(image, delete_acls(image, [AclFilter()]).changes, FIRST_VERSION)
@@ -151,6 +151,6 @@ def test_a_pattern_begins_anew_after_its_last_rule_went() -> None:
     assert change == AclsReplaced(rule().pattern, AclSet((rule().entry,), 0))
 
 
-def test_an_image_is_told_with_its_rules() -> None:
+def test_changes_of_an_image_contain_its_acls() -> None:
     image = created(ALONE, rule(), rule("p", pattern_type=PatternType.PREFIXED))
     assert apply(ALONE, changes_of(image), image.version) == image

@@ -1,4 +1,4 @@
-"""AlterPartition: what a leader may ask for, and what it hears."""
+"""AlterPartition: which ISR changes the controller accepts."""
 
 from dataclasses import replace
 
@@ -80,7 +80,7 @@ def ask(
     return result, states
 
 
-def test_more_or_fewer_in_sync_replicas_raise_the_partition_epoch_alone() -> None:
+def test_an_isr_change_raises_the_partition_epoch_only() -> None:
     """ISR-6."""
     for isr in ((0, 1, 2), (0,), (2, 0)):
         result, states = ask(replace(GOOD, new_isr_with_epochs=members(*isr)))
@@ -88,7 +88,7 @@ def test_more_or_fewer_in_sync_replicas_raise_the_partition_epoch_alone() -> Non
         assert result == PartitionResult(leader_id=0, leader_epoch=5, isr=isr, partition_epoch=10)
 
 
-def test_to_ask_for_what_is_so_changes_nothing() -> None:
+def test_a_proposal_of_the_current_isr_changes_nothing() -> None:
     result, states = ask(replace(GOOD, new_isr_with_epochs=members(0, 1)))
     assert states == []
     assert result == PartitionResult(leader_id=0, leader_epoch=5, isr=(0, 1), partition_epoch=9)
@@ -119,23 +119,23 @@ def test_to_ask_for_what_is_so_changes_nothing() -> None:
         ),
     ],
 )
-def test_a_leader_that_is_behind_or_wrong_hears_the_first_reason_of_the_list(
+def test_an_outdated_or_wrong_leader_gets_the_first_applicable_error(
     asked: PartitionData, asker: int, code: ErrorCode
 ) -> None:
-    """ISR-6: the order is part of the answer."""
+    """ISR-6: the order of the checks matters."""
     result, states = ask(asked, asker=asker)
     assert states == []
     assert result == PartitionResult(partition_index=asked.partition_index, error_code=code)
 
 
-def test_a_leader_that_does_not_know_epochs_is_believed() -> None:
+def test_members_without_broker_epochs_are_accepted() -> None:
     """ISR-3."""
     _, states = ask(replace(GOOD, new_isr_with_epochs=members(0, 2, epoch=-1)))
     assert states == [replace(STATE, isr=nodes(0, 2), partition_epoch=10)]
 
 
-def test_who_is_about_to_stop_or_not_admitted_is_not_eligible() -> None:
-    """CS-1, ISR-3; but a leader that is about to stop leads on where nobody else can."""
+def test_stopping_and_unadmitted_brokers_are_not_eligible() -> None:
+    """CS-1, ISR-3; but a stopping leader stays if no other replica can lead."""
     stopping = after(cluster(), BrokerStopping(NodeId(2)))
     assert ask(GOOD, stopping)[0].error_code is ErrorCode.INELIGIBLE_REPLICA
     unadmitted = after(cluster(), BrokerAdmitted(NodeId(2), 7))
@@ -145,7 +145,7 @@ def test_who_is_about_to_stop_or_not_admitted_is_not_eligible() -> None:
     assert ask(alone, leaving)[1] == [replace(STATE, isr=nodes(0), partition_epoch=10)]
 
 
-def test_unknown_topics_and_former_registrations_are_refused() -> None:
+def test_unknown_topics_and_stale_broker_epochs_are_rejected() -> None:
     """FEN-1."""
     result, _ = ask(GOOD, topic_id=TopicId(b"x" * 16))
     assert result.error_code is ErrorCode.UNKNOWN_TOPIC_ID
@@ -158,8 +158,8 @@ def test_unknown_topics_and_former_registrations_are_refused() -> None:
         assert (decision.changes, decision.answer) == ((), expected)
 
 
-def test_the_last_target_in_sync_ends_a_move_and_a_new_term_is_told_as_an_error() -> None:
-    """RA-1, ISR-5."""
+def test_the_last_target_in_the_isr_completes_the_reassignment() -> None:
+    """RA-1, ISR-5: the new leader epoch is reported as an error."""
     moving = replace(STATE, replicas=nodes(2, 1, 0), adding=nodes(2), removing=nodes(0))
     result, states = ask(GOOD, cluster(moving))
     assert states == [

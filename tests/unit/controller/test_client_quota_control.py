@@ -1,4 +1,4 @@
-"""Client quotas: what may be set, and what is told of them (KIP-546)."""
+"""AlterClientQuotas and DescribeClientQuotas (KIP-546)."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def quota_change(
 
 
 def altered(entity: Entity, ops: Ops) -> ConfigsReplaced | tuple[ErrorCode, str | None]:
-    """What one change comes to in an empty cluster."""
+    """The result of one change in an empty cluster."""
     decision = quota_change(lone_broker(), entry(entity, ops))
     (result,) = decision.answer
     if result.error_code:
@@ -56,7 +56,7 @@ def altered(entity: Entity, ops: Ops) -> ConfigsReplaced | tuple[ErrorCode, str 
     return change
 
 
-def test_quotas_are_written_as_kafka_writes_them() -> None:
+def test_quotas_are_stored_as_kafka_stores_them() -> None:
     assert altered(
         {"user": "alice b~*", "client-id": None},
         {"producer_byte_rate": 1024.0, "request_percentage": 12.5},
@@ -75,10 +75,10 @@ def test_quotas_are_written_as_kafka_writes_them() -> None:
 @pytest.mark.parametrize(
     ("entity", "ops", "word"),
     [
-        ({}, {"producer_byte_rate": 1.0}, "names"),
+        ({}, {"producer_byte_rate": 1.0}, "an entity needs"),
         ({"group": "g"}, {"producer_byte_rate": 1.0}, "'group'"),
         ({"user": ""}, {"producer_byte_rate": 1.0}, "empty"),
-        ({"ip": "10.0.0.1", "user": "a"}, {"connection_creation_rate": 1.0}, "itself"),
+        ({"ip": "10.0.0.1", "user": "a"}, {"connection_creation_rate": 1.0}, "combined"),
         ({"ip": "no-address"}, {"connection_creation_rate": 1.0}, "address"),
         ({"ip": "10.0.0.1"}, {"producer_byte_rate": 1.0}, "producer_byte_rate"),
         ({"user": "a"}, {"connection_creation_rate": 1.0}, "connection_creation_rate"),
@@ -91,7 +91,7 @@ def test_quotas_are_written_as_kafka_writes_them() -> None:
         ({"user": "a"}, {"request_percentage": float("inf")}, "greater"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_one_clear_line(
+def test_an_invalid_entity_or_quota_is_rejected_with_a_reason(
     entity: Entity, ops: Ops, word: str
 ) -> None:
     outcome = altered(entity, ops)
@@ -100,7 +100,7 @@ def test_what_makes_no_sense_is_refused_in_one_clear_line(
     assert word in (outcome[1] or "")
 
 
-def test_a_users_credentials_are_neither_erased_nor_told_nor_taken_away() -> None:
+def test_credentials_of_a_user_are_neither_changed_nor_described_nor_removed() -> None:
     alice = user_resource("alice")
     secret = {"SCRAM-SHA-256": "salt=...", "consumer_byte_rate": "5"}
     image = after(lone_broker(), ConfigsReplaced(alice, secret))
@@ -112,7 +112,7 @@ def test_a_users_credentials_are_neither_erased_nor_told_nor_taken_away() -> Non
     assert list(quotas_in(image)) == [(QuotaEntity(user="alice"), {"producer_byte_rate": 9.0})]
 
 
-def test_each_entity_is_answered_for_itself_and_one_that_comes_twice_is_not_changed() -> None:
+def test_each_entity_has_its_own_result_and_a_duplicate_is_not_changed() -> None:
     decision = quota_change(
         lone_broker(),
         entry({"user": "good"}, {"producer_byte_rate": 1.0}),
@@ -127,19 +127,19 @@ def test_each_entity_is_answered_for_itself_and_one_that_comes_twice_is_not_chan
     assert decision.answer[0].entity == (alter.EntityData(entity_type="user", entity_name="good"),)
 
 
-def test_a_change_that_is_only_to_be_judged_changes_nothing() -> None:
+def test_validate_only_changes_nothing() -> None:
     entries = (entry({"user": "a"}, {"producer_byte_rate": 1.0}), entry({}, {}))
     decision = quota_change(lone_broker(), *entries, validate_only=True)
     assert decision.changes == ()
     assert [each.error_code for each in decision.answer] == [0, ErrorCode.INVALID_REQUEST]
 
 
-def test_a_quota_survives_the_file_of_a_lone_broker() -> None:
+def test_a_quota_survives_the_file_of_a_standalone_broker() -> None:
     change = ConfigsReplaced(resource_of(QuotaEntity(user=DEFAULT, client_id="ü")), {"a": "1"})
     assert change_from_json(change_to_json(change)) == change
 
 
-# Questions.
+# DescribeClientQuotas.
 
 
 def quota_image() -> ClusterImage:
@@ -177,7 +177,7 @@ def described(
     return [{part.entity_type: part.entity_name for part in each.entity} for each in found]
 
 
-def test_a_filter_finds_whoever_has_what_it_names_and_a_strict_one_nobody_who_has_more() -> None:
+def test_a_filter_matches_entities_with_its_components_and_a_strict_one_no_others() -> None:
     alice, app = {"user": "alice"}, {"client-id": "app"}
     both, any_client = {**alice, **app}, {**alice, "client-id": None}
     assert described([("user", EXACT, "alice")]) == [alice, any_client, both]
@@ -192,7 +192,7 @@ def test_a_filter_finds_whoever_has_what_it_names_and_a_strict_one_nobody_who_ha
     assert described([("user", EXACT, "scrammed")]) == []
 
 
-def test_a_filter_that_names_nothing_finds_all_and_a_strict_one_nothing() -> None:
+def test_an_empty_filter_matches_all_and_a_strict_empty_one_nothing() -> None:
     everything = described([])
     assert isinstance(everything, list)
     assert len(everything) == 7
@@ -212,7 +212,7 @@ def test_a_filter_that_names_nothing_finds_all_and_a_strict_one_nothing() -> Non
         ([("user", ANY, None), ("ip", ANY, None)], ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_a_filter_that_makes_no_sense_is_refused(
+def test_an_invalid_filter_is_rejected(
     components: list[tuple[str, int, str | None]], code: ErrorCode
 ) -> None:
     assert described(components) is code

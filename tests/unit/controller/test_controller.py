@@ -1,4 +1,4 @@
-"""An elected controller among brokers: what it decides, and whom it tells."""
+"""An elected controller among brokers: decisions and requests to brokers."""
 
 from functools import partial
 
@@ -65,7 +65,7 @@ T0 = TopicPartition("t", 0)
 
 @pytest.fixture
 def world() -> ControllerWorld:
-    """Three brokers, of which 0 controls."""
+    """Three brokers; broker 0 is the controller."""
     world = ControllerWorld(1)
     for number in range(3):
         world.start(number)
@@ -86,7 +86,7 @@ def create(world: ControllerWorld, *replicas: tuple[int, ...], name: str = "t") 
 
 
 def delete(world: ControllerWorld) -> list[str]:
-    """What the client hears, sooner or later."""
+    """Delete topics; return the responses that arrive."""
     said: list[str] = []
     request = DeleteTopicsRequest(topics=(DeleteTopicState(name="t"),))
     world.leading.controller.submit(
@@ -108,7 +108,7 @@ def reassign(world: ControllerWorld, *replicas: int) -> None:
 
 
 def in_sync(world: ControllerWorld, *isr: int) -> ErrorCode:
-    """The leader asks for it, and hears."""
+    """The leader proposes the ISR; return the response."""
     asker = world.nodes[world.partition().leader]
     asker.answers.clear()
     world.ask_for_isr(T0, isr, asker)
@@ -138,13 +138,13 @@ def _fail(error: Exception) -> None:
     raise AssertionError(f"nothing fails here: {error}")
 
 
-def test_a_new_topic_is_known_everywhere_soon(world: ControllerWorld) -> None:
+def test_a_new_topic_reaches_every_broker(world: ControllerWorld) -> None:
     create(world, (0, 1), (2, 0))
     for node in world.nodes.values():
         assert node.reception.image.topics == world.image.topics
 
 
-def test_a_leaders_death_moves_leadership_once_its_session_has_ended(
+def test_a_dead_leader_is_replaced_after_its_session_timeout(
     world: ControllerWorld,
 ) -> None:
     """PL-2, ISR-7."""
@@ -164,7 +164,9 @@ def test_a_leaders_death_moves_leadership_once_its_session_has_ended(
     assert world.nodes[NodeId(1)].reception.image.topics == world.image.topics
 
 
-def test_a_session_that_ends_without_a_death_costs_leadership_too(world: ControllerWorld) -> None:
+def test_an_expired_session_costs_leadership_even_if_the_process_lives(
+    world: ControllerWorld,
+) -> None:
     create(world, (1, 2))
     world.nodes[NodeId(1)].session.expire()
     world.run(1_000)
@@ -173,7 +175,7 @@ def test_a_session_that_ends_without_a_death_costs_leadership_too(world: Control
     assert world.nodes[NodeId(1)].reception.image.topics == world.image.topics
 
 
-def test_the_next_controller_sets_right_what_the_last_one_did_not_live_to_see(
+def test_the_next_controller_completes_what_the_last_one_left(
     world: ControllerWorld,
 ) -> None:
     create(world, (1, 0), (0, 2), (2, 1))
@@ -188,10 +190,10 @@ def test_the_next_controller_sets_right_what_the_last_one_did_not_live_to_see(
     assert world.nodes[NodeId(2)].reception.image.topics == world.image.topics
 
 
-def test_a_broker_that_came_again_while_nobody_controlled_is_not_trusted(
+def test_a_broker_that_restarted_without_a_controller_is_not_trusted(
     world: ControllerWorld,
 ) -> None:
-    """It and the controller lost power at once; it was back before anybody could see it go."""
+    """It and the controller lost power at once; it was back before a controller could notice."""
     create(world, (1, 2, 0))
     world.crash(0)
     world.crash(1)
@@ -226,7 +228,7 @@ def test_two_controllers_are_never_both_obeyed(world: ControllerWorld) -> None:
     assert world.image.next_producer_id == 0
 
 
-def test_producer_ids_are_handed_out_in_blocks(world: ControllerWorld) -> None:
+def test_producer_ids_are_allocated_in_blocks(world: ControllerWorld) -> None:
     answers: list[AllocateProducerIdsResponse] = []
     for number in (1, 2):
         request = AllocateProducerIdsRequest(
@@ -239,7 +241,7 @@ def test_producer_ids_are_handed_out_in_blocks(world: ControllerWorld) -> None:
     assert [each.producer_id_start for each in answers] == [0, 1_000]
 
 
-def test_a_deleted_topic_is_gone_for_clients_at_once_and_from_the_store_in_the_end(
+def test_a_deleted_topic_disappears_for_clients_at_once_and_finally_from_the_store(
     world: ControllerWorld,
 ) -> None:
     """TO-4."""
@@ -256,8 +258,8 @@ def test_a_deleted_topic_is_gone_for_clients_at_once_and_from_the_store_in_the_e
         assert TopicDeleted("t") in node.changes
 
 
-def test_a_topic_goes_only_when_its_last_replica_has(world: ControllerWorld) -> None:
-    """TO-4: a broker that is down keeps a topic from going, also beyond the next controller."""
+def test_a_topic_is_deleted_only_with_its_last_replica(world: ControllerWorld) -> None:
+    """TO-4: a dead broker delays a deletion, also beyond the next controller."""
     create(world, (1, 2))
     world.crash(1)
     world.run(EXPIRED_MS)
@@ -275,7 +277,7 @@ def test_a_topic_goes_only_when_its_last_replica_has(world: ControllerWorld) -> 
     assert "t" not in world.image.topics
 
 
-def test_an_order_that_a_broker_took_into_its_grave_is_given_again(
+def test_a_stop_replica_lost_with_a_broker_is_sent_again(
     world: ControllerWorld,
 ) -> None:
     create(world, (1, 2))
@@ -290,8 +292,8 @@ def test_an_order_that_a_broker_took_into_its_grave_is_given_again(
     assert "t" not in world.image.topics
 
 
-def test_brokers_that_die_together_are_all_in_sync_still(world: ControllerWorld) -> None:
-    """ISR-7: whichever comes back first may lead."""
+def test_brokers_that_die_together_all_stay_in_the_isr(world: ControllerWorld) -> None:
+    """ISR-7: whichever returns first may lead."""
     create(world, (1, 2))
     for number in (1, 2):
         world.nodes[NodeId(number)].session.cut()
@@ -301,7 +303,7 @@ def test_brokers_that_die_together_are_all_in_sync_still(world: ControllerWorld)
     assert (partition.leader, partition.isr, partition.leader_epoch) == (NO_LEADER, (1, 2), 1)
 
 
-def test_a_replica_that_cannot_be_deleted_waits_for_its_broker_to_come_again(
+def test_a_replica_that_cannot_be_deleted_waits_for_its_broker_to_register_again(
     world: ControllerWorld,
 ) -> None:
     create(world, (1, 2))
@@ -316,8 +318,8 @@ def test_a_replica_that_cannot_be_deleted_waits_for_its_broker_to_come_again(
     assert "t" not in world.image.topics
 
 
-def test_a_broker_that_is_relieved_leads_nothing_that_others_can(world: ControllerWorld) -> None:
-    """CS-1: what it cannot hand over is in the answer, but not what it holds alone."""
+def test_controlled_shutdown_moves_all_leaders_that_can_move(world: ControllerWorld) -> None:
+    """CS-1: the response has what it could not move, but not single replicas."""
     create(world, (1, 2), (2, 1), (1, 2))
     create(world, (1,), name="alone")
     world.ask_for_isr(TopicPartition("t", 2), [1], world.nodes[NodeId(1)])
@@ -334,7 +336,7 @@ def test_a_broker_that_is_relieved_leads_nothing_that_others_can(world: Controll
     assert in_sync(world, 2, 1) is ErrorCode.INELIGIBLE_REPLICA
 
 
-def test_relief_is_for_the_present_registration_only(world: ControllerWorld) -> None:
+def test_controlled_shutdown_needs_the_current_broker_epoch(world: ControllerWorld) -> None:
     """CS-1, FEN-1."""
     (answer,) = relieve(world, 1, epoch=0)
     assert answer == ControlledShutdownResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
@@ -352,7 +354,7 @@ def test_a_failed_log_directory_moves_leadership(world: ControllerWorld) -> None
     assert in_sync(world, 2, 1) is ErrorCode.INELIGIBLE_REPLICA
 
 
-def test_a_topic_that_a_tool_wants_deleted_past_the_controller_goes(
+def test_a_topic_that_a_tool_wants_deleted_past_the_controller_is_deleted(
     world: ControllerWorld,
 ) -> None:
     create(world, (1, 2))
@@ -361,7 +363,7 @@ def test_a_topic_that_a_tool_wants_deleted_past_the_controller_goes(
     assert "t" not in world.image.topics
 
 
-def test_what_a_tool_configures_past_the_controller_is_heard(world: ControllerWorld) -> None:
+def test_configs_that_a_tool_writes_past_the_controller_are_applied(world: ControllerWorld) -> None:
     create(world, (1, 2))
     of_topic = ConfigResource(ResourceType.TOPIC, "t")
     world.leading.store_changed([ConfigsReplaced(of_topic, {"retention.ms": "1"})])
@@ -369,8 +371,8 @@ def test_what_a_tool_configures_past_the_controller_is_heard(world: ControllerWo
     assert world.leading.controller.proposed.configs[of_topic] == {"retention.ms": "1"}
 
 
-def test_rules_that_somebody_writes_past_the_controller_are_heard(world: ControllerWorld) -> None:
-    """What it decides next rests on them, and is written only if they are still so."""
+def test_acls_that_a_tool_writes_past_the_controller_are_applied(world: ControllerWorld) -> None:
+    """The next decision is based on them, and written only if they are unchanged."""
     pattern = ResourcePattern(ResourceKind.TOPIC, "t")
     rule = AclEntry("User:alice", "*", Operation.READ, Permission.ALLOW)
     for acls in (AclSet((rule,), 4), AclSet((rule,), 0), AclSet(())):
@@ -379,7 +381,7 @@ def test_rules_that_somebody_writes_past_the_controller_are_heard(world: Control
         assert known == acls
 
 
-def test_a_reassignment_goes_on_under_the_next_controller(world: ControllerWorld) -> None:
+def test_a_reassignment_continues_under_the_next_controller(world: ControllerWorld) -> None:
     """RA-1."""
     create(world, (1,))
     reassign(world, 2)
@@ -395,7 +397,7 @@ def test_a_reassignment_goes_on_under_the_next_controller(world: ControllerWorld
     assert PartitionDropped("t", 0, is_deleted=True) in world.nodes[NodeId(1)].changes
 
 
-def test_to_allow_an_unclean_leader_gives_one_at_once(world: ControllerWorld) -> None:
+def test_enabling_unclean_election_elects_a_leader_at_once(world: ControllerWorld) -> None:
     """PL-2."""
     create(world, (1, 2))
     in_sync(world, 1)
@@ -416,7 +418,7 @@ def test_to_allow_an_unclean_leader_gives_one_at_once(world: ControllerWorld) ->
     assert (world.partition().leader, world.partition().isr) == (2, (2,))
 
 
-def test_leadership_goes_back_to_those_who_should_have_it() -> None:
+def test_leadership_returns_to_preferred_replicas() -> None:
     world = ControllerWorld(1, texts={"leader.imbalance.check.interval.seconds": "60"})
     for number in range(2):
         world.start(number)
@@ -431,7 +433,7 @@ def test_leadership_goes_back_to_those_who_should_have_it() -> None:
     assert world.partition().leader == 1
 
 
-def test_a_broker_that_cannot_be_reached_is_told_when_it_can(world: ControllerWorld) -> None:
+def test_an_unreachable_broker_is_updated_when_it_can_be_reached(world: ControllerWorld) -> None:
     world.network.isolate(NodeId(2))
     create(world, (0, 1), (2, 0))
     assert not world.leading.is_idle
@@ -442,8 +444,8 @@ def test_a_broker_that_cannot_be_reached_is_told_when_it_can(world: ControllerWo
     assert world.nodes[NodeId(2)].reception.image.topics == world.image.topics
 
 
-def test_a_controller_whose_write_has_no_answer_reads_again(world: ControllerWorld) -> None:
-    """What the store has is unknown then; the same broker may be elected under a new epoch."""
+def test_a_controller_whose_write_has_no_response_reads_again(world: ControllerWorld) -> None:
+    """The store's content is unknown; the same broker may be elected under a new epoch."""
     old = world.leading
     create_request = CreateTopicsRequest(topics=(topic("t", 1, 2),))
     failures: list[Exception] = []

@@ -1,4 +1,4 @@
-"""What one broker is told, in which order, and what becomes of it when it cannot be reached."""
+"""Control requests to one broker: order, retries, and unreachable brokers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -59,7 +59,7 @@ def topic(name: str = "t", *replicas: Sequence[int], letter: bytes = b"t") -> To
 
 
 class Lab:
-    """Outboxes of brokers 0 and 1, whose requests wait until the test answers them."""
+    """Channels of brokers 0 and 1, whose requests wait until the test answers them."""
 
     def __init__(self, *changes: MetadataChange) -> None:
         self.image = after(cluster_of(broker(0), broker(1)), *changes)
@@ -74,10 +74,10 @@ class Lab:
             timeout_ms=3_000,
             image=lambda: self.image,
             held_by=self._held_by,
-            heard=lambda controller_channel, request, _: self.heard.append(
+            on_response=lambda controller_channel, request, _: self.heard.append(
                 f"{controller_channel.broker.node_id} {type(request).__name__}"
             ),
-            deposed=self._deposed,
+            on_deposed=self._deposed,
         )
 
     def ask(
@@ -94,7 +94,7 @@ class Lab:
         self.asked.append((node_id, request, then, otherwise))
 
     def drop(self, node_id: NodeId, purpose: Purpose) -> None:
-        raise AssertionError(f"nobody drops {node_id} {purpose}")
+        raise AssertionError(f"unexpected drop of {node_id} {purpose}")
 
     def open(self, *numbers: int) -> None:
         for number in numbers:
@@ -105,7 +105,7 @@ class Lab:
         self.controller_channels.tell(control_request_batch(before, self.image, changes))
 
     def next(self, code: ErrorCode = ErrorCode.NONE) -> Message:
-        """Answer the oldest request; the request itself is what the test looks at."""
+        """Answer the oldest request and return it."""
         _, request, then, _ = self.asked.pop(0)
         then(replace(RESPONSES[type(request)](), error_code=code))
         return request
@@ -148,7 +148,7 @@ def told(request: Message) -> dict[str, list[int]]:
     }
 
 
-def test_a_broker_hears_everything_first_and_then_its_own_part() -> None:
+def test_a_broker_gets_the_full_metadata_first_and_then_its_own_roles() -> None:
     lab = Lab(TopicCreated(topic("t", [0], [1, 0], [1])))
     lab.open(1)
     metadata, roles = lab.settle()
@@ -163,7 +163,7 @@ def test_a_broker_hears_everything_first_and_then_its_own_part() -> None:
     assert lab.controller_channels.are_idle
 
 
-def test_one_request_is_under_way_at_a_time_and_the_rest_comes_together() -> None:
+def test_one_request_is_in_flight_at_a_time_and_later_changes_are_combined() -> None:
     lab = Lab()
     lab.open(1)
     lab.happens(TopicCreated(topic("t", [0])))
@@ -178,7 +178,7 @@ def test_one_request_is_under_way_at_a_time_and_the_rest_comes_together() -> Non
     assert told(roles) == {"u": [0]}
 
 
-def test_what_was_not_heard_is_said_again_as_it_is_by_then() -> None:
+def test_a_failed_change_is_sent_again_with_the_current_state() -> None:
     lab = Lab(TopicCreated(topic("t", [0, 1])))
     lab.open(1)
     lab.settle()
@@ -198,7 +198,7 @@ def test_what_was_not_heard_is_said_again_as_it_is_by_then() -> None:
     assert roles.order > 2
 
 
-def test_a_round_that_fails_half_way_is_said_again_from_its_beginning() -> None:
+def test_a_round_that_fails_half_way_is_sent_again_from_its_start() -> None:
     lab = Lab()
     lab.open(1)
     lab.next()
@@ -207,7 +207,7 @@ def test_a_round_that_fails_half_way_is_said_again_from_its_beginning() -> None:
     assert [type(each) for each in lab.settle()] == [UpdateMetadataRequest, LeaderAndIsrRequest]
 
 
-def test_more_in_sync_replicas_are_metadata_and_no_new_part() -> None:
+def test_an_isr_change_is_metadata_and_no_new_role() -> None:
     lab = Lab(TopicCreated(topic("t", [0, 1])))
     lab.open(1)
     lab.settle()
@@ -217,7 +217,7 @@ def test_more_in_sync_replicas_are_metadata_and_no_new_part() -> None:
     assert told(metadata) == {"t": [0]}
 
 
-def test_a_replica_that_leaves_is_stopped_where_it_was() -> None:
+def test_a_removed_replica_is_stopped_where_it_was() -> None:
     """RA-1."""
     lab = Lab(TopicCreated(topic("t", [0, 1])))
     lab.open(0, 1)
@@ -232,7 +232,7 @@ def test_a_replica_that_leaves_is_stopped_where_it_was() -> None:
     assert roles.broker_epoch == 100
 
 
-def test_an_order_to_stop_and_a_part_replace_each_other() -> None:
+def test_stop_replica_and_leader_and_isr_replace_each_other() -> None:
     lab = Lab(TopicCreated(topic("t", [0, 1])))
     lab.open(1)
     controller_channel = lab.controller_channels.get(NodeId(1))
@@ -246,7 +246,7 @@ def test_an_order_to_stop_and_a_part_replace_each_other() -> None:
     assert kinds == [UpdateMetadataRequest, LeaderAndIsrRequest]
 
 
-def test_the_end_of_a_topic_is_told_before_its_namesakes_beginning_or_with_it() -> None:
+def test_a_deleted_topic_is_sent_before_or_with_a_new_one_of_its_name() -> None:
     old = topic("t", [0])
     lab = Lab(TopicCreated(old))
     lab.open(1)
@@ -268,7 +268,7 @@ def test_the_end_of_a_topic_is_told_before_its_namesakes_beginning_or_with_it() 
     assert (state.topic_id, len(state.partition_states)) == (b"v" * 16, 1)
 
 
-def test_a_topic_that_went_and_came_again_meanwhile_is_told_as_the_new_one() -> None:
+def test_a_topic_deleted_and_created_again_meanwhile_is_sent_as_the_new_one() -> None:
     lab = Lab(TopicCreated(topic("t", [0], [0])))
     lab.open(1)
     lab.next()
@@ -282,7 +282,7 @@ def test_a_topic_that_went_and_came_again_meanwhile_is_told_as_the_new_one() -> 
     assert (state.topic_id, len(state.partition_states)) == (b"u" * 16, 1)
 
 
-def test_who_shall_stop_is_not_asked_to_begin() -> None:
+def test_a_stopped_replica_gets_no_leader_and_isr() -> None:
     lab = Lab(TopicCreated(topic("t", [0])))
     lab.open(1)
     lab.next()
@@ -294,14 +294,14 @@ def test_who_shall_stop_is_not_asked_to_begin() -> None:
     assert [type(each) for each in lab.settle()] == [UpdateMetadataRequest, StopReplicaRequest]
 
 
-def test_a_broker_that_is_about_to_stop_is_given_no_part_but_the_one_it_keeps() -> None:
+def test_a_broker_in_controlled_shutdown_gets_only_the_roles_it_keeps() -> None:
     lab = Lab(TopicCreated(topic("t", [1], [0, 1])), BrokerStopping(NodeId(1)))
     lab.open(1)
     _, roles = lab.settle()
     assert told(roles) == {"t": [0]}
 
 
-def test_who_comes_and_goes_is_told_to_the_others() -> None:
+def test_broker_changes_are_sent_to_the_other_brokers() -> None:
     lab = Lab()
     lab.open(0)
     lab.settle()
@@ -318,7 +318,7 @@ def test_who_comes_and_goes_is_told_to_the_others() -> None:
         )
 
 
-def test_a_long_silence_costs_no_more_than_everything() -> None:
+def test_a_long_outage_costs_no_more_than_one_full_update() -> None:
     many = topic("t", *[[0]] * (LARGEST_BACKLOG // 2 + 1))
     lab = Lab(TopicCreated(many))
     lab.open(1)
@@ -335,7 +335,7 @@ def test_a_long_silence_costs_no_more_than_everything() -> None:
     assert metadata.type == FULL
 
 
-def test_brokers_share_what_is_the_same_for_all() -> None:
+def test_brokers_share_the_states_that_are_the_same_for_all() -> None:
     lab = Lab()
     lab.open(0, 1)
     lab.settle()
@@ -350,7 +350,9 @@ def test_brokers_share_what_is_the_same_for_all() -> None:
     ("code", "depositions"),
     [(ErrorCode.STALE_BROKER_EPOCH, 0), (ErrorCode.STALE_CONTROLLER_EPOCH, 1)],
 )
-def test_a_broker_that_knows_better_is_told_no_more(code: ErrorCode, depositions: int) -> None:
+def test_a_broker_that_knows_a_later_controller_gets_no_more_requests(
+    code: ErrorCode, depositions: int
+) -> None:
     lab = Lab()
     lab.open(1)
     lab.next(code)
@@ -359,7 +361,7 @@ def test_a_broker_that_knows_better_is_told_no_more(code: ErrorCode, depositions
     assert lab.depositions == depositions
 
 
-def test_any_other_error_is_no_answer() -> None:
+def test_any_other_error_is_retried() -> None:
     lab = Lab()
     lab.open(1)
     lab.next(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -367,7 +369,7 @@ def test_any_other_error_is_no_answer() -> None:
     assert len(lab.settle()) == 2
 
 
-def test_a_closed_outbox_neither_speaks_nor_hears() -> None:
+def test_a_closed_channel_neither_sends_nor_handles_responses() -> None:
     lab = Lab()
     lab.open(0, 1)
     lab.controller_channels.close(NodeId(1))

@@ -1,7 +1,8 @@
-"""The controller over the local store: what is answered, and when."""
+"""The decision queue over the standalone store: what is answered, and when."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import PurePath
 
 import pytest
@@ -17,10 +18,10 @@ from headwater.common.exceptions import (
 from headwater.common.ids import NodeId
 from headwater.controller.deferred_event_queue import DeferredEventQueue
 from headwater.controller.topic_creation import Results, create_topics
-from headwater.metadata.changes import MetadataChange, TopicCreated
-from headwater.metadata.cluster_image import ClusterImage
+from headwater.metadata.changes import FeatureFinalized, MetadataChange, TopicCreated
+from headwater.metadata.cluster_image import ClusterImage, Version
 from headwater.metadata.controller_result import ControllerResult
-from headwater.metadata.ports.metadata_store import Registration
+from headwater.metadata.ports.metadata_store import Failed, Registration
 from headwater.metadata_store.standalone.standalone_store import FILE_NAME, StandaloneStore
 from headwater.protocol.messages.create_topics import CreateTopicsRequest
 from headwater.storage.io.executor import InlineExecutor
@@ -32,7 +33,7 @@ DATA = PurePath("/data")
 
 
 class Lab:
-    """A lone broker whose disk jobs run when they are told to."""
+    """A standalone broker whose disk jobs run when the test says so."""
 
     def __init__(self, disk: LossyDisk, smallest_compaction_bytes: int = 1_000_000) -> None:
         self.disk = disk
@@ -85,7 +86,7 @@ def disk() -> LossyDisk:
     return disk
 
 
-def test_an_answer_leaves_when_its_facts_are_durable(disk: LossyDisk) -> None:
+def test_a_response_is_sent_when_its_changes_are_durable(disk: LossyDisk) -> None:
     lab = Lab(disk)
     lab.create("orders")
     assert lab.said == []
@@ -95,8 +96,8 @@ def test_an_answer_leaves_when_its_facts_are_durable(disk: LossyDisk) -> None:
     assert "orders" in lab.controller.image.topics
 
 
-def test_a_refusal_that_rests_on_a_proposal_waits_for_it(disk: LossyDisk) -> None:
-    """The second request must not hear of a topic that may never come to be."""
+def test_an_error_that_depends_on_a_proposal_waits_for_it(disk: LossyDisk) -> None:
+    """The second request must not report a topic that may never exist."""
     lab = Lab(disk)
     lab.create("orders")
     lab.create("orders")
@@ -121,7 +122,7 @@ def test_changes_that_arrive_during_a_sync_share_the_next_one(disk: LossyDisk) -
     assert disk.step_count - before == 3
 
 
-def test_after_a_failed_sync_nothing_is_answered_as_done(disk: LossyDisk) -> None:
+def test_after_a_failed_sync_no_change_succeeds(disk: LossyDisk) -> None:
     lab = Lab(disk)
     disk.fail_next_sync(f"*/{FILE_NAME}")
     lab.create("orders")
@@ -135,7 +136,7 @@ def test_after_a_failed_sync_nothing_is_answered_as_done(disk: LossyDisk) -> Non
     assert lab.said == ["StorageError"] * 4
 
 
-def test_a_change_decided_on_an_old_image_is_refused(disk: LossyDisk) -> None:
+def test_a_change_decided_on_an_old_image_is_rejected(disk: LossyDisk) -> None:
     lab = Lab(disk)
     old = lab.controller.image.version
     lab.create("orders")
@@ -146,7 +147,7 @@ def test_a_change_decided_on_an_old_image_is_refused(disk: LossyDisk) -> None:
     assert failures[0].code is ErrorCode.NOT_CONTROLLER
 
 
-def test_a_new_life_has_larger_epochs_and_the_same_topics(disk: LossyDisk) -> None:
+def test_a_restart_has_larger_epochs_and_the_same_topics(disk: LossyDisk) -> None:
     first = Lab(disk)
     first.create("orders")
     first.executor.finish()
@@ -160,7 +161,7 @@ def test_a_new_life_has_larger_epochs_and_the_same_topics(disk: LossyDisk) -> No
     assert list(second.controller.image.brokers) == [0]
 
 
-def test_a_closed_store_refuses_and_fails_what_waits(disk: LossyDisk) -> None:
+def test_a_closed_store_rejects_writes_and_fails_waiting_ones(disk: LossyDisk) -> None:
     lab = Lab(disk)
     lab.create("first")
     lab.create("second")
@@ -171,7 +172,7 @@ def test_a_closed_store_refuses_and_fails_what_waits(disk: LossyDisk) -> None:
 
 
 def test_what_a_start_has_read_is_durable(disk: LossyDisk) -> None:
-    """A process may die between its write and its sync; the next one must not build on sand."""
+    """A process may die between its write and its sync; the next one must sync it."""
     lab = Lab(disk)
     lab.create("orders")
     disk.crash_at_step(disk.step_count + 3)
@@ -183,7 +184,7 @@ def test_what_a_start_has_read_is_durable(disk: LossyDisk) -> None:
     assert topics_found(disk) == ["orders"]
 
 
-def test_a_torn_end_is_cut_off_at_the_next_start(disk: LossyDisk) -> None:
+def test_a_torn_end_is_truncated_at_the_next_start(disk: LossyDisk) -> None:
     open_store(disk, may_create=True).close()
     file = disk.open(DATA / FILE_NAME)
     sound = file.size()
@@ -192,7 +193,7 @@ def test_a_torn_end_is_cut_off_at_the_next_start(disk: LossyDisk) -> None:
     assert file.size() == sound
 
 
-def test_a_disk_without_room_for_a_new_file_goes_on_with_the_old_one(disk: LossyDisk) -> None:
+def test_without_space_for_a_new_file_the_old_one_stays_in_use(disk: LossyDisk) -> None:
     lab = Lab(disk, smallest_compaction_bytes=1)
     for number in range(20):
         disk.fail_next_write(f"*/{FILE_NAME}.tmp")
@@ -201,6 +202,64 @@ def test_a_disk_without_room_for_a_new_file_goes_on_with_the_old_one(disk: Lossy
     assert len(lab.controller.image.topics) == 20
     lab.store.close()
     assert len(topics_found(disk)) == 20
+
+
+class HeldStore:
+    """A `ChangeWriter` whose writes end when and as the test says."""
+
+    def __init__(self) -> None:
+        self.writes: list[tuple[Callable[[], None], Failed]] = []
+
+    def write(
+        self,
+        changes: Sequence[MetadataChange],  # noqa: ARG002
+        *,
+        fence: Version,
+        then: Callable[[Version], None],
+        otherwise: Failed,
+    ) -> None:
+        version = fence._replace(sequence=fence.sequence + 1)
+        self.writes.append((partial(then, version), otherwise))
+
+
+def _say(said: list[str], text: str, _: object) -> None:
+    said.append(text)
+
+
+def held_queue(said: list[str]) -> tuple[HeldStore, DeferredEventQueue]:
+    """A queue with two writes in flight."""
+    store = HeldStore()
+    image = ClusterImage(cluster_id=CLUSTER_ID)
+    queue = DeferredEventQueue(store, image, lambda _, __: None)
+    for name in ("first", "second"):
+        queue.submit(
+            lambda _: ControllerResult([FeatureFinalized("f", 1)], None),
+            then=partial(_say, said, f"{name}: written"),
+            otherwise=partial(_say, said, f"{name}: failed"),
+        )
+    return store, queue
+
+
+def test_a_write_that_succeeds_after_an_earlier_one_failed_is_ignored() -> None:
+    """Its request has been answered with the earlier failure."""
+    said: list[str] = []
+    store, queue = held_queue(said)
+    (_, fail_first), (end_second, _) = store.writes
+    fail_first(ControllerFenced("x"))
+    end_second()
+    assert said == ["first: failed", "second: failed"]
+    assert queue.proposed is queue.image
+
+
+def test_the_failure_of_a_write_that_has_succeeded_fails_only_later_ones() -> None:
+    said: list[str] = []
+    store, queue = held_queue(said)
+    (end_first, fail_first), (_, fail_second) = store.writes
+    end_first()
+    fail_first(ControllerFenced("x"))
+    fail_second(ControllerFenced("x"))
+    assert said == ["first: written", "second: failed"]
+    assert queue.image.features == {"f": 1}
 
 
 def topics_found(disk: LossyDisk) -> list[str]:
@@ -219,7 +278,7 @@ def open_store(
     )
 
 
-def test_a_file_that_is_missing_damaged_or_of_another_cluster_stops_the_start(
+def test_a_missing_damaged_or_foreign_file_stops_the_start(
     disk: LossyDisk,
 ) -> None:
     with pytest.raises(StorageError, match="is missing"):
@@ -232,7 +291,7 @@ def test_a_file_that_is_missing_damaged_or_of_another_cluster_stops_the_start(
         open_store(disk, may_create=True)
 
 
-def test_topic_facts_are_what_the_file_holds(disk: LossyDisk) -> None:
+def test_the_file_contains_the_topic_id(disk: LossyDisk) -> None:
     lab = Lab(disk)
     lab.create("orders")
     lab.executor.finish()

@@ -1,4 +1,4 @@
-"""Elections on demand, reassignments and producer ids."""
+"""ElectLeaders, reassignments and producer ids."""
 
 import pytest
 
@@ -65,7 +65,7 @@ def partition(
 
 
 def with_partitions(*partitions: PartitionRegistration) -> ClusterImage:
-    """Brokers 0 to 3 are up, 9 is not."""
+    """Brokers 0 to 3 are live, 9 is not."""
     topic = TopicImage(name="t", topic_id=TopicId(b"\x01" * 16), partitions=partitions)
     return after(cluster_of(*map(broker, range(4))), TopicCreated(topic))
 
@@ -80,7 +80,7 @@ def elect(
     return [change for change in decision.changes if isinstance(change, PartitionChanged)], codes
 
 
-def test_the_preferred_leader_is_elected_if_it_can_lead() -> None:
+def test_the_preferred_replica_is_elected_if_it_is_eligible() -> None:
     """PL-1."""
     image = with_partitions(
         partition((0, 1), (1, 0), 1), partition((0, 1), (0, 1), 0),
@@ -98,14 +98,14 @@ def test_the_preferred_leader_is_elected_if_it_can_lead() -> None:
     assert elect(image, PREFERRED) == (changes, [codes[0], codes[2], codes[3]])
 
 
-def test_the_preferred_leader_is_not_elected_if_its_disk_has_failed() -> None:
-    """PL-1: the last in-sync replica stays in sync, but cannot serve."""
+def test_the_preferred_replica_is_not_elected_if_its_disk_failed() -> None:
+    """PL-1: the last ISR member stays in the ISR but cannot serve."""
     image = with_partitions(partition((0, 1), (0,), NO_LEADER))
     image = after(image, ReplicasOffline(NodeId(0), frozenset({TopicPartition("t", 0)})))
     assert elect(image, PREFERRED, 0) == ([], [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE])
 
 
-def test_an_unclean_election_takes_any_replica_that_is_up() -> None:
+def test_an_unclean_election_takes_any_live_replica() -> None:
     """PL-1."""
     image = with_partitions(
         partition((0, 1), (0,), 0), partition((9, 1), (9,), NO_LEADER),
@@ -124,7 +124,7 @@ def test_an_unclean_election_takes_any_replica_that_is_up() -> None:
     ]
 
 
-def test_there_are_two_kinds_of_election() -> None:
+def test_an_unknown_election_type_is_rejected() -> None:
     image = with_partitions(partition((0,), (0,), 0))
     assert elect(image, 2, 0) == ([], [ErrorCode.INVALID_REQUEST])
 
@@ -132,7 +132,7 @@ def test_there_are_two_kinds_of_election() -> None:
 def reassign(
     before: PartitionRegistration, target: tuple[int, ...] | None, *, may_resize: bool = True
 ) -> PartitionRegistration | ErrorCode | None:
-    """The partition afterwards, None if it stays as it is, or why not."""
+    """The partition afterwards, None if unchanged, or the error."""
     asked = ReassignablePartition(partition_index=0, replicas=target)
     request = AlterPartitionReassignmentsRequest(
         topics=(ReassignableTopic(name="t", partitions=(asked,)),),
@@ -153,7 +153,7 @@ SETTLED = partition((0, 1), (0, 1), 0)
 MOVING = partition((2, 1, 0), (0, 1), 0, (0, 1), ((2,), (0,)))
 
 
-def test_a_move_adds_the_new_replicas_before_the_old_ones_go() -> None:
+def test_a_reassignment_adds_the_new_replicas_before_removing_the_old_ones() -> None:
     """RA-1."""
     assert reassign(SETTLED, (2, 1)) == MOVING
     assert completed(MOVING) is None
@@ -161,7 +161,7 @@ def test_a_move_adds_the_new_replicas_before_the_old_ones_go() -> None:
     assert completed(caught_up) == partition((2, 1), (1, 2), 2, (1, 3))
 
 
-def test_a_move_can_be_turned_and_cancelled() -> None:
+def test_a_reassignment_can_be_changed_and_cancelled() -> None:
     """RA-1."""
     turned = partition((3, 1, 0), (0, 1), 0, (0, 2), ((3,), (0,)))
     assert reassign(MOVING, (3, 1)) == turned
@@ -169,33 +169,33 @@ def test_a_move_can_be_turned_and_cancelled() -> None:
     assert reassign(SETTLED, None) is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
 
-def test_a_move_that_nobody_leads_gets_no_leader_by_being_cancelled_or_ended() -> None:
-    """RA-1: its in-sync replicas are dead; one of them leads when it is back, and not before."""
+def test_ending_or_cancelling_a_reassignment_elects_no_leader_if_there_is_none() -> None:
+    """RA-1: its ISR members are dead; one of them leads when it returns, not before."""
     moving = partition((2, 1, 0), (1,), NO_LEADER, (3, 4), ((2,), (0,)))
     assert reassign(moving, None) == partition((1, 0), (1,), NO_LEADER, (4, 5))
     left = partition((1, 0), (1,), NO_LEADER, (3, 4))
     assert reassign(left, (1,)) == partition((1,), (1,), NO_LEADER, (4, 5))
 
 
-def test_a_move_to_where_the_replicas_are_is_done_at_once() -> None:
-    """RA-1: on one broker there is no other."""
+def test_a_reassignment_to_the_current_isr_completes_at_once() -> None:
+    """RA-1: on a standalone broker there is no other kind."""
     assert reassign(SETTLED, (0, 1)) is None
     assert reassign(SETTLED, (0,)) == partition((0,), (0,), 0, (1, 1))
     assert reassign(SETTLED, (1, 0)) == partition((1, 0), (0, 1), 0, (0, 1))
 
 
 @pytest.mark.parametrize("target", [(), (0, 0), (0, 9)])
-def test_a_target_that_is_no_assignment_is_refused(target: tuple[int, ...]) -> None:
+def test_an_invalid_target_is_rejected(target: tuple[int, ...]) -> None:
     """RA-1."""
     assert reassign(SETTLED, target) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_a_request_may_insist_on_the_number_of_replicas() -> None:
+def test_a_request_may_forbid_changing_the_replication_factor() -> None:
     refused = ErrorCode.INVALID_REPLICATION_FACTOR
     assert reassign(SETTLED, (0, 1, 2), may_resize=False) is refused
 
 
-def test_moves_under_way_are_listed() -> None:
+def test_ongoing_reassignments_are_listed() -> None:
     """RA-1."""
     image = with_partitions(SETTLED, MOVING)
     expected = (
@@ -215,7 +215,7 @@ def test_moves_under_way_are_listed() -> None:
     assert list_reassignments(image, ListPartitionReassignmentsRequest(topics=())) == ()
 
 
-def test_producer_ids_come_in_blocks_that_no_other_broker_gets() -> None:
+def test_producer_id_blocks_do_not_overlap() -> None:
     image = cluster_of(broker(0))
     request = AllocateProducerIdsRequest(broker_id=0, broker_epoch=100)
     first = allocate_producer_ids(image, request)

@@ -1,4 +1,4 @@
-"""Who leads and who is in sync, when brokers come, go, come again, or are about to stop."""
+"""Leaders and ISRs when brokers register, die, restart or shut down."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -46,7 +46,7 @@ def partition(
 
 
 def cluster(state: PartitionRegistration) -> ClusterImage:
-    """Brokers 0 to 3 are up and admitted."""
+    """Brokers 0 to 3 are live and admitted."""
     brokers = [broker(number) for number in range(4)]
     admitted = [BrokerAdmitted(each.node_id, each.epoch) for each in brokers]
     topic = TopicImage(name="t", topic_id=TopicId(b"t" * 16), partitions=(state,))
@@ -58,7 +58,7 @@ def without(image: ClusterImage, *gone: int) -> ClusterImage:
 
 
 def returned(image: ClusterImage, *back: int) -> ClusterImage:
-    """Registered anew, of which no controller has heard yet."""
+    """Registered again and not yet admitted by a controller."""
     brokers = (replace(broker(each), epoch=broker(each).epoch + 1000) for each in back)
     return after(image, *map(BrokerRegistered, brokers))
 
@@ -79,25 +79,25 @@ NOTHING: ControllerResult[None] = ControllerResult([], None)
 STATE = partition((0, 1, 2), (1, 0, 2), 0)
 
 
-def test_what_is_right_stays_as_it_is() -> None:
+def test_a_correct_partition_is_not_changed() -> None:
     assert settled(cluster(STATE)) == NOTHING
     assert settled(without(cluster(STATE), 3)) == NOTHING
 
 
-def test_a_dead_leader_is_followed_by_the_first_replica_that_is_in_sync() -> None:
-    """PL-2: in the order of replicas, and not of the in-sync list."""
+def test_a_dead_leader_is_replaced_by_the_first_replica_in_the_isr() -> None:
+    """PL-2: in replica order, not in ISR order."""
     assert settled(without(cluster(STATE), 0)) == changed(partition((0, 1, 2), (1, 2), 1, (6, 10)))
     behind = partition((0, 1, 2), (0, 2), 0)
     assert settled(without(cluster(behind), 0)) == changed(partition((0, 1, 2), (2,), 2, (6, 10)))
 
 
-def test_a_dead_follower_leaves_the_in_sync_replicas_and_the_term_goes_on() -> None:
-    """ISR-6: an in-sync replica less is no new leader epoch."""
+def test_a_dead_follower_leaves_the_isr_and_the_leader_epoch_stays() -> None:
+    """ISR-6: a smaller ISR is no new leader epoch."""
     assert settled(without(cluster(STATE), 2)) == changed(partition((0, 1, 2), (1, 0), 0, (5, 10)))
 
 
-def test_the_last_in_sync_replicas_stay_when_all_of_them_are_dead() -> None:
-    """ISR-7: any of them has all that was acknowledged."""
+def test_the_isr_stays_when_all_its_members_are_dead() -> None:
+    """ISR-7: each of them has all acknowledged records."""
     image = without(cluster(partition((0, 1, 2), (1, 0), 0)), 0, 1)
     leaderless = partition((0, 1, 2), (1, 0), NO_LEADER, (6, 10))
     assert settled(image) == changed(leaderless)
@@ -110,18 +110,18 @@ def test_the_last_in_sync_replicas_stay_when_all_of_them_are_dead() -> None:
     )
 
 
-def test_who_is_not_in_sync_leads_only_where_the_topic_allows_it() -> None:
-    """PL-2: whatever only the others had is lost."""
+def test_a_replica_outside_the_isr_leads_only_if_the_topic_allows_it() -> None:
+    """PL-2: records that only the others had are lost."""
     image = without(cluster(partition((0, 1, 2), (0,), 0)), 0)
     assert settled(image) == changed(partition((0, 1, 2), (0,), NO_LEADER, (6, 10)))
     assert settled(image, unclean=True) == changed(partition((0, 1, 2), (1,), 1, (6, 10)))
-    nobody = without(image, 1, 2)
+    all_dead = without(image, 1, 2)
     expected = changed(partition((0, 1, 2), (0,), NO_LEADER, (6, 10)))
-    assert settled(nobody, unclean=True) == expected
+    assert settled(all_dead, unclean=True) == expected
 
 
-def test_a_broker_that_came_again_unseen_is_in_sync_only_where_nobody_else_is() -> None:
-    """It may have lost what it had acknowledged, though its session looks unbroken."""
+def test_a_restarted_broker_stays_in_the_isr_only_where_no_other_member_is_left() -> None:
+    """It may have lost acknowledged records, although its session looks unbroken."""
     image = returned(cluster(STATE), 0)
     assert settled(image, admit=[0]) == ControllerResult(
         [
@@ -136,7 +136,7 @@ def test_a_broker_that_came_again_unseen_is_in_sync_only_where_nobody_else_is() 
     ]
 
 
-def test_of_several_that_came_again_one_is_the_measure() -> None:
+def test_of_several_restarted_members_only_one_stays_in_the_isr() -> None:
     image = returned(cluster(STATE), 0, 1, 2)
     assert settled(image) == changed(partition((0, 1, 2), (0,), 0, (6, 10)))
 
@@ -147,7 +147,7 @@ def test_an_admitted_broker_is_not_admitted_again() -> None:
     assert settled(image, admit=[0, 1, 9]) == NOTHING
 
 
-def test_who_is_about_to_stop_hands_over_where_somebody_can_take_it() -> None:
+def test_a_stopping_broker_gives_up_leadership_if_another_can_lead() -> None:
     """CS-1."""
     image = after(cluster(STATE), BrokerStopping(NodeId(0)))
     assert settled(image) == changed(partition((0, 1, 2), (1, 2), 1, (6, 10)))
@@ -157,7 +157,7 @@ def test_who_is_about_to_stop_hands_over_where_somebody_can_take_it() -> None:
     assert settled(image) == changed(partition((0, 1, 2), (0,), 0, (5, 10)))
 
 
-def test_a_replica_on_a_failed_log_directory_is_as_good_as_dead() -> None:
+def test_a_replica_on_a_failed_log_directory_counts_as_dead() -> None:
     image = after(cluster(STATE), ReplicasOffline(NodeId(0), frozenset({NAME})))
     assert settled(image) == changed(partition((0, 1, 2), (1, 2), 1, (6, 10)))
     other = TopicPartition("t", 1)
@@ -165,7 +165,7 @@ def test_a_replica_on_a_failed_log_directory_is_as_good_as_dead() -> None:
     assert settled(image) == NOTHING
 
 
-def test_a_move_whose_targets_are_in_sync_is_ended_in_one_change() -> None:
+def test_a_reassignment_with_all_targets_in_the_isr_completes_in_one_change() -> None:
     """RA-1: a former controller may have died before it could."""
     moving = replace(partition((2, 1, 0), (0, 1, 2), 0), adding=nodes(2), removing=nodes(0))
     assert settled(cluster(moving)) == changed(partition((2, 1), (1, 2), 2, (6, 10)))
@@ -179,6 +179,6 @@ def test_a_move_whose_targets_are_in_sync_is_ended_in_one_change() -> None:
 
 
 @pytest.mark.parametrize("name", [TopicPartition("t", 7), TopicPartition("gone", 0), NAME])
-def test_what_is_gone_or_going_is_left_alone(name: TopicPartition) -> None:
+def test_deleted_topics_and_topics_being_deleted_are_skipped(name: TopicPartition) -> None:
     image = without(after(cluster(STATE), TopicDeletionBegun("t")), 0)
     assert elect_and_shrink(image, [name], may_be_unclean=lambda _: True) == NOTHING

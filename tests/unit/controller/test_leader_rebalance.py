@@ -1,4 +1,4 @@
-"""When leadership goes back to preferred leaders, and when not."""
+"""When leadership returns to preferred replicas."""
 
 from dataclasses import replace
 
@@ -33,15 +33,15 @@ def balanced(image: ClusterImage, percentage: int = 10) -> list[MetadataChange]:
     return list(balance_leaders(image, percentage=percentage).changes)
 
 
-def test_partitions_go_back_when_too_many_have_gone_astray() -> None:
-    """PL-1. The share is of those that the broker should lead."""
+def test_leadership_returns_when_the_imbalance_exceeds_the_percentage() -> None:
+    """PL-1. The share is of the partitions that prefer the broker."""
     image = cluster(ASTRAY, *[RIGHT] * 8)
     assert balanced(image) == [PartitionChanged("t", 0, BACK)]
     assert balanced(cluster(ASTRAY, *[RIGHT] * 9)) == []
     assert balanced(image, percentage=12) == []
 
 
-def test_only_who_can_be_counted_on_gets_its_partitions_back() -> None:
+def test_only_an_eligible_broker_gets_its_partitions_back() -> None:
     image = cluster(ASTRAY)
     assert balanced(after(image, BrokerGone(NodeId(0)))) == []
     assert balanced(after(image, BrokerStopping(NodeId(0)))) == []
@@ -49,6 +49,6 @@ def test_only_who_can_be_counted_on_gets_its_partitions_back() -> None:
     assert balanced(cluster(replace(ASTRAY, isr=(NodeId(1),)))) == []
 
 
-def test_what_moves_or_goes_is_left_alone() -> None:
+def test_reassignments_and_deletions_are_skipped() -> None:
     assert balanced(cluster(replace(ASTRAY, adding=(NodeId(0),)))) == []
     assert balanced(after(cluster(ASTRAY), TopicDeletionBegun("t"))) == []

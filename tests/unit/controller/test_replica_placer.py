@@ -1,4 +1,4 @@
-"""Where replicas go."""
+"""Assignment of replicas to brokers."""
 
 from collections import Counter
 
@@ -52,5 +52,5 @@ def test_a_leaders_partitions_are_not_all_followed_by_the_same_broker() -> None:
     assert len(followers) == 4
 
 
-def test_a_lone_broker_gets_everything() -> None:
+def test_a_standalone_broker_gets_every_replica() -> None:
     assert placed([broker(7)], 3, 1) == [(7,)] * 3

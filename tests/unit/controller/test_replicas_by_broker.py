@@ -1,4 +1,4 @@
-"""What a broker holds."""
+"""Partitions by broker."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def names(*numbers: int) -> list[TopicPartition]:
     return [TopicPartition("t", number) for number in numbers]
 
 
-def test_what_is_proposed_is_held_and_what_an_image_lacks_is_not() -> None:
+def test_proposed_replicas_are_indexed_and_filtered_by_the_image() -> None:
     empty = cluster_of()
     replicas_by_broker = ReplicasByBroker(empty)
     replicas_by_broker.changed([TopicCreated(TOPIC)])
@@ -38,7 +38,7 @@ def test_what_is_proposed_is_held_and_what_an_image_lacks_is_not() -> None:
     assert ReplicasByBroker(image).of(NodeId(1), image) == names(0, 1)
 
 
-def test_partitions_that_are_added_or_move_are_held_where_they_go() -> None:
+def test_added_and_reassigned_partitions_are_indexed() -> None:
     image = after(cluster_of(), TopicCreated(TOPIC))
     replicas_by_broker = ReplicasByBroker(image)
     moved = replace(new_partition([2]), partition_epoch=1)
@@ -54,7 +54,7 @@ def test_partitions_that_are_added_or_move_are_held_where_they_go() -> None:
     assert replicas_by_broker.of(NodeId(0), image) == names(0, 3)
 
 
-def test_a_namesake_begins_anew() -> None:
+def test_a_new_topic_of_the_same_name_starts_empty() -> None:
     image = after(cluster_of(), TopicCreated(TOPIC))
     replicas_by_broker = ReplicasByBroker(image)
     small = replace(TOPIC, topic_id=TopicId(b"u" * 16), partitions=(new_partition([1]),))

@@ -1,4 +1,4 @@
-"""Deleting topics and giving them more partitions."""
+"""DeleteTopics and CreatePartitions."""
 
 from dataclasses import replace
 
@@ -56,7 +56,7 @@ def delete(
 
 
 def test_topics_are_deleted_by_name_or_by_id(image: ClusterImage) -> None:
-    """TO-4. Where there are other brokers, replicas have to go before the topic does."""
+    """TO-4. In a cluster the replicas are deleted before the topic."""
     orders_id, other_id = image.topics["orders"].topic_id, image.topics["a.b"].topic_id
     decision = delete(image, DeleteTopicState(name="orders"), DeleteTopicState(topic_id=other_id))
     results = (
@@ -79,7 +79,7 @@ def test_topics_are_deleted_by_name_or_by_id(image: ClusterImage) -> None:
     )
 
 
-def test_a_topic_that_is_being_deleted_can_be_neither_made_nor_changed(
+def test_a_topic_being_deleted_can_be_neither_created_nor_changed(
     image: ClusterImage,
 ) -> None:
     begun = after(image, *delete(image, DeleteTopicState(name="orders")).changes)
@@ -91,7 +91,7 @@ def test_a_topic_that_is_being_deleted_can_be_neither_made_nor_changed(
 
 
 def test_a_deleted_topic_leaves_nothing_behind(image: ClusterImage) -> None:
-    """TO-1, TO-4: its configs go with it, and its name no longer collides."""
+    """TO-1, TO-4: its configs are deleted too, and its name no longer collides."""
     topic_id = image.topics["a.b"].topic_id
     image = replace(image, is_standalone=True)
     image = after(image, *delete(image, DeleteTopicState(name="a.b")).changes)
@@ -103,7 +103,7 @@ def test_a_deleted_topic_leaves_nothing_behind(image: ClusterImage) -> None:
     assert result.error_code is ErrorCode.NONE
 
 
-def test_what_cannot_be_deleted_is_refused_by_name(image: ClusterImage) -> None:
+def test_unknown_and_unauthorized_topics_are_rejected(image: ClusterImage) -> None:
     """TO-4."""
     stranger = TopicId(b"\x07" * 16)
     orders = image.topics["orders"].topic_id
@@ -126,8 +126,8 @@ def test_what_cannot_be_deleted_is_refused_by_name(image: ClusterImage) -> None:
     ]
 
 
-def test_a_topic_that_is_named_twice_is_answered_once_and_stays(image: ClusterImage) -> None:
-    """TO-4: in whichever way it is named."""
+def test_a_topic_named_twice_has_one_result_and_is_not_deleted(image: ClusterImage) -> None:
+    """TO-4: by name or by id."""
     topic_id = image.topics["a.b"].topic_id
     by_name, by_id = DeleteTopicState(name="a.b"), DeleteTopicState(topic_id=topic_id)
     told = []
@@ -140,8 +140,8 @@ def test_a_topic_that_is_named_twice_is_answered_once_and_stays(image: ClusterIm
     assert told == [("a.b", NO_TOPIC_ID), (None, topic_id), ("a.b", topic_id), ("a.b", topic_id)]
 
 
-def test_who_may_not_see_a_topic_does_not_learn_from_deleting_it(image: ClusterImage) -> None:
-    """Neither its name, nor its id, nor that it is there."""
+def test_deleting_does_not_reveal_topics_to_unauthorized_clients(image: ClusterImage) -> None:
+    """Neither its name, nor its id, nor that it exists."""
     topic_id = image.topics["orders"].topic_id
     asked = [
         DeleteTopicState(name="orders"),
@@ -175,7 +175,7 @@ def grow(
     return create_partitions(image, request, rng())
 
 
-def test_a_topic_grows_to_the_count_that_is_asked_for(image: ClusterImage) -> None:
+def test_create_partitions_grows_a_topic_to_the_requested_count(image: ClusterImage) -> None:
     """TO-5: new partitions have as many replicas as the old ones."""
     decision = grow(image, "a.b", 5)
     assert decision.answer == (CreatePartitionsTopicResult(name="a.b"),)
@@ -185,13 +185,13 @@ def test_a_topic_grows_to_the_count_that_is_asked_for(image: ClusterImage) -> No
     assert grow(image, "a.b", 5, validate_only=True) == ControllerResult((), decision.answer)
 
 
-def test_a_topic_does_not_grow_onto_a_broker_that_is_about_to_stop(image: ClusterImage) -> None:
+def test_new_partitions_are_not_placed_on_a_stopping_broker(image: ClusterImage) -> None:
     stopping = after(image, BrokerStopping(NodeId(1)))
     (result,) = grow(stopping, "a.b", 5).answer
     assert result.error_code is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_added_partitions_may_be_assigned_by_hand(image: ClusterImage) -> None:
+def test_added_partitions_may_be_assigned_manually(image: ClusterImage) -> None:
     """TO-5."""
     decision = grow(image, "orders", 4, (1,), (0,))
     added = (new_partition([1]), new_partition([0]))
@@ -211,7 +211,7 @@ def test_added_partitions_may_be_assigned_by_hand(image: ClusterImage) -> None:
         ("orders", 3, ((9,),), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_a_topic_that_cannot_grow_so_is_refused(
+def test_invalid_partition_counts_and_assignments_are_rejected(
     image: ClusterImage,
     name: str,
     count: int,

@@ -1,4 +1,4 @@
-"""Creating topics: who gets one, and why others do not."""
+"""CreateTopics, auto-creation and internal topics."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def codes(decision: ControllerResult[Results]) -> dict[str, ErrorCode]:
     return {result.name: result.error_code for result in decision.answer}
 
 
-def test_a_topic_is_created_with_what_was_asked_for() -> None:
+def test_a_topic_is_created_as_requested() -> None:
     decision = create(lone_broker(), topic("orders", 3, 1, configs={"retention.ms": "1000"}))
     created, configured = decision.changes
     assert isinstance(created, TopicCreated)
@@ -61,8 +61,8 @@ def test_a_topic_is_created_with_what_was_asked_for() -> None:
     assert shown["segment.bytes"] == ("1073741824", ConfigSource.DEFAULT_CONFIG)
 
 
-def test_counts_that_are_not_given_are_the_brokers_defaults() -> None:
-    """TO-2: -1 asks for the default."""
+def test_missing_counts_are_the_broker_defaults() -> None:
+    """TO-2: -1 requests the default."""
     static = StaticConfig.parse({"num.partitions": "4", "default.replication.factor": "2"})
     image = cluster_of(broker(0), broker(1), broker(2))
     request = CreateTopicsRequest(topics=(topic("orders"),))
@@ -98,7 +98,7 @@ def test_counts_that_are_not_given_are_the_brokers_defaults() -> None:
     ],
     ids=str,
 )
-def test_a_topic_that_breaks_a_rule_is_refused(asked: CreatableTopic, code: ErrorCode) -> None:
+def test_an_invalid_topic_is_rejected(asked: CreatableTopic, code: ErrorCode) -> None:
     """TO-1, TO-2."""
     image = after(lone_broker(), *create(lone_broker(), topic("orders"), topic("eu.sales")).changes)
     decision = create(image, asked)
@@ -107,14 +107,14 @@ def test_a_topic_that_breaks_a_rule_is_refused(asked: CreatableTopic, code: Erro
     assert decision.answer[0].error_message
 
 
-def test_partitions_assigned_by_hand_must_have_equally_many_replicas() -> None:
+def test_a_manual_assignment_must_have_equally_many_replicas_per_partition() -> None:
     """TO-2."""
     image = cluster_of(broker(0), broker(1))
     decision = create(image, topic("new", assignment={0: (0, 1), 1: (1,)}))
     assert codes(decision) == {"new": ErrorCode.INVALID_REPLICA_ASSIGNMENT}
 
 
-def test_an_assignment_by_hand_is_taken_as_it_is() -> None:
+def test_a_manual_assignment_is_used_as_given() -> None:
     """TO-2."""
     image = cluster_of(broker(0), broker(1))
     (change,) = create(image, topic("new", assignment={1: (1, 0), 0: (0, 1)})).changes
@@ -123,7 +123,7 @@ def test_an_assignment_by_hand_is_taken_as_it_is() -> None:
     assert [each.leader for each in change.topic.partitions] == [0, 1]
 
 
-def test_a_refused_topic_does_not_hold_back_the_others() -> None:
+def test_a_rejected_topic_does_not_affect_the_others() -> None:
     """TO-2: each topic is independent."""
     decision = create(
         lone_broker(), topic("good"), topic("no good"), topic("twice"), topic("twice")
@@ -142,16 +142,16 @@ def test_two_topics_of_one_request_can_collide() -> None:
     assert codes(decision) == {"a.b": ErrorCode.NONE, "a_b": ErrorCode.INVALID_TOPIC_EXCEPTION}
 
 
-def test_validating_only_judges_and_changes_nothing() -> None:
+def test_validate_only_changes_nothing() -> None:
     """TO-2."""
     decision = create(lone_broker(), topic("good"), topic("bad", 0), validate_only=True)
     assert codes(decision) == {"good": ErrorCode.NONE, "bad": ErrorCode.INVALID_PARTITIONS}
     assert decision.changes == ()
-    # Kafka also shows an id that it will not use.
+    # Kafka also returns an id that it will not use.
     assert decision.answer[0].topic_id != NO_TOPIC_ID
 
 
-def test_ids_are_random_uuids_that_no_shell_takes_for_an_option() -> None:
+def test_topic_ids_are_random_uuids_that_no_shell_takes_for_an_option() -> None:
     """TI-1."""
     decision = create(lone_broker(), *(topic(f"t{number}") for number in range(500)))
     ids = [result.topic_id for result in decision.answer]
@@ -161,7 +161,7 @@ def test_ids_are_random_uuids_that_no_shell_takes_for_an_option() -> None:
     assert not any(str(topic_id).startswith("-") for topic_id in ids)
 
 
-def test_a_topic_made_on_first_use_has_the_brokers_defaults() -> None:
+def test_an_auto_created_topic_has_the_broker_defaults() -> None:
     """TO-6."""
     static = StaticConfig.parse({"num.partitions": "3"})
     image = lone_broker()
@@ -176,7 +176,7 @@ def test_a_topic_made_on_first_use_has_the_brokers_defaults() -> None:
 
 
 @pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
-def test_a_standalone_broker_makes_internal_topics_with_one_replica(name: str) -> None:
+def test_a_standalone_broker_creates_internal_topics_with_one_replica(name: str) -> None:
     """TO-6: they have their own settings."""
     image = after(lone_broker(), *create_on_first_use(lone_broker(), [name], STATIC, rng()).changes)
     assert image.topics[name].partitions == (ONLY_ONE,) * 50
@@ -186,15 +186,15 @@ def test_a_standalone_broker_makes_internal_topics_with_one_replica(name: str) -
     assert configs.get("min.insync.replicas", "1") == "1"
 
 
-def test_a_cluster_with_too_few_brokers_up_does_not_make_internal_topics() -> None:
-    """TO-6: replicas that are missing at the start would be missing for ever."""
+def test_a_cluster_with_too_few_live_brokers_does_not_create_internal_topics() -> None:
+    """TO-6: missing replicas would be missing forever."""
     image = cluster_of(broker(0), broker(1))
     decision = create_on_first_use(image, ["__consumer_offsets"], STATIC, rng())
     assert codes(decision) == {"__consumer_offsets": ErrorCode.INVALID_REPLICATION_FACTOR}
 
 
-def test_nothing_is_placed_on_a_broker_that_is_about_to_stop() -> None:
-    """It would lead and be in sync for a moment only, and its followers with nobody after it."""
+def test_replicas_are_not_placed_on_a_stopping_broker() -> None:
+    """It would lead for a moment only, and leave partitions without a leader."""
     image = after(cluster_of(broker(0), broker(1), broker(2)), BrokerStopping(NodeId(1)))
     (created,) = create(image, topic("orders", 6, 2)).changes
     assert isinstance(created, TopicCreated)

@@ -1,9 +1,7 @@
-"""Topics on their way out."""
+"""Progress of topic deletions."""
 
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId, TopicId, TopicPartition
-from headwater.controller.partition_states import PARTITION_MOVES, PartitionState
-from headwater.controller.replica_states import REPLICA_MOVES, ReplicaState
 from headwater.controller.topic_creation import new_partition
 from headwater.controller.topic_deletion import TopicDeletions, finish_deletion
 from headwater.metadata.changes import TopicCreated, TopicDeleted
@@ -27,7 +25,7 @@ def name(number: int) -> TopicPartition:
     return TopicPartition("t", number)
 
 
-def test_a_topic_is_done_with_the_last_answer_and_not_before() -> None:
+def test_a_deletion_completes_with_the_last_stop_replica_response() -> None:
     deletions = TopicDeletions()
     orders = deletions.begin(TOPIC, [ZERO, ONE])
     assert orders == {ZERO: {name(0): STOP}, ONE: {name(0): STOP, name(1): STOP}}
@@ -41,7 +39,7 @@ def test_a_topic_is_done_with_the_last_answer_and_not_before() -> None:
     assert deletions.answered(ONE, name(1), OK) is None
 
 
-def test_who_is_down_or_could_not_is_ordered_again_when_it_comes() -> None:
+def test_failed_deletions_are_retried_when_the_broker_registers_again() -> None:
     deletions = TopicDeletions()
     assert deletions.begin(TOPIC, [ONE]) == {ONE: {name(0): STOP, name(1): STOP}}
     assert deletions.broker_came(ONE) == {}, "its orders are on their way"
@@ -56,16 +54,10 @@ def test_who_is_down_or_could_not_is_ordered_again_when_it_comes() -> None:
     assert deletions.answered(ONE, name(1), OK) == TOPIC.topic_id
 
 
-def test_a_namesake_is_not_deleted_in_its_place() -> None:
+def test_a_new_topic_of_the_same_name_is_not_deleted() -> None:
     image = after(cluster_of(), TopicCreated(TOPIC))
     assert finish_deletion(image, "t", TOPIC.topic_id) == ControllerResult(
         [TopicDeleted("t")], None
     )
     assert finish_deletion(image, "t", TopicId(b"u" * 16)) == ControllerResult((), None)
     assert finish_deletion(cluster_of(), "t", TOPIC.topic_id) == ControllerResult((), None)
-
-
-def test_the_tables_know_every_state_and_none_has_no_way_out() -> None:
-    for states, moves in ((PartitionState, PARTITION_MOVES), (ReplicaState, REPLICA_MOVES)):
-        assert list(moves) == list(states)
-        assert all(moves.values())

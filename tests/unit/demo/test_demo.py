@@ -1,4 +1,4 @@
-"""The demo's shop and its verdict: what is compared must be right before it judges others."""
+"""The demo's shop and its comparison."""
 
 import io
 import json
@@ -25,7 +25,7 @@ def test_only_orders_that_were_paid_in_time_count() -> None:
     }
 
 
-def test_a_day_is_the_same_for_the_same_seed_and_is_sent_whole() -> None:
+def test_day_is_the_same_for_the_same_seed_and_is_sent_completely() -> None:
     day, rng = play(7, 500)
     assert play(7, 500)[0] == day
     *parts, closing = day.sendings(10, rng)
@@ -43,7 +43,7 @@ def test_every_window_has_every_tea() -> None:
     assert len(day.expected()) == len(TEAS) * OPEN_S // 10
 
 
-def test_a_verdict_sees_what_is_missing_wrong_or_there_twice() -> None:
+def test_comparison_detects_missing_wrong_and_duplicate_results() -> None:
     a, b, c = Cell(0, "green"), Cell(0, "black"), Cell(10, "green")
     expected = {a: Revenue(1, 420), b: Revenue(2, 700)}
     assert judge(expected.items(), expected).is_right
@@ -57,7 +57,7 @@ def test_a_verdict_sees_what_is_missing_wrong_or_there_twice() -> None:
     assert (more.is_right, more.wrong) == (False, 1)
 
 
-def test_without_a_terminal_there_are_plain_lines_and_none_twice() -> None:
+def test_without_a_terminal_lines_are_plain_and_unique() -> None:
     output = io.StringIO()
     moment = Moment(
         orders=5,
@@ -74,7 +74,7 @@ def test_without_a_terminal_there_are_plain_lines_and_none_twice() -> None:
     assert "1 of 2 results, revenue 4.20; the broker was killed" in line
 
 
-def test_nothing_of_the_table_is_cut_in_an_ordinary_terminal() -> None:
+def test_table_fits_an_ordinary_terminal() -> None:
     rows = [(Cell(290, tea), Revenue(900, 912_345)) for tea in TEAS]
     moment = Moment(orders=30_000, payments=28_461, batches=12, expected=150, rows=rows)
     output = io.StringIO()

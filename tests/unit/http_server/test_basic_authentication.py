@@ -1,4 +1,4 @@
-"""Tests for who may enter an HTTP port: users of a file, and settings under Confluent's names."""
+"""Basic authentication of HTTP ports: users files, and settings under Confluent's names."""
 
 import base64
 from pathlib import Path
@@ -16,7 +16,7 @@ def header(text: str, scheme: str = "Basic") -> str:
     return f"{scheme} {base64.b64encode(text.encode()).decode()}"
 
 
-def test_a_user_of_the_file_enters_with_the_right_password_only() -> None:
+def test_user_needs_the_right_password() -> None:
     users = Users.read(USERS)
     assert users.who(header("alice:secret")) == "alice"
     assert users.who(header("alice:secret", "bAsIc")) == "alice"
@@ -37,12 +37,12 @@ def test_a_user_of_the_file_enters_with_the_right_password_only() -> None:
         assert users.who(wrong) is None, wrong
 
 
-def test_a_password_may_have_colons_and_letters_of_any_kind() -> None:
+def test_password_may_have_colons_and_any_letters() -> None:
     users = Users.read(b"alice: a:b:\\u00fc\n")
     assert users.who(header("alice:a:b:ü")) == "alice"
 
 
-def test_roles_decide_who_of_the_file_may_enter() -> None:
+def test_roles_limit_the_users() -> None:
     users = Users.read(USERS, ("writer",))
     assert users.who(header("bob:other")) == "bob"
     assert users.who(header("alice:secret")) is None
@@ -51,18 +51,18 @@ def test_roles_decide_who_of_the_file_may_enter() -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "no user who may enter"),
+        (b"", "no user with an allowed role"),
         (b"alice:\n", "alice has no password"),
-        (b"alice: MD5:00\n", "written as MD5"),
-        (b"alice: \\u12\n", "cannot be read"),
+        (b"alice: MD5:00\n", "has format MD5"),
+        (b"alice: \\u12\n", "cannot parse the users file"),
     ],
 )
-def test_a_file_of_users_that_lets_nobody_in_is_refused(content: bytes, reason: str) -> None:
+def test_unusable_users_file_is_rejected(content: bytes, reason: str) -> None:
     with pytest.raises(InvalidSetting, match=reason):
         Users.read(content)
 
 
-def test_users_are_not_shown_by_mistake() -> None:
+def test_users_are_not_in_the_repr() -> None:
     assert "alice" not in repr(Users.read(USERS))
 
 
@@ -78,7 +78,7 @@ def test_users_are_not_shown_by_mistake() -> None:
         ({"listeners": "https://a:3"}, "there:2", (False, "there:2")),
     ],
 )
-def test_an_address_says_whether_tls_is_spoken_and_else_the_key_store_does(
+def test_scheme_or_keystore_decides_about_tls(
     settings: dict[str, str], listen: str | None, expected: tuple[bool, str]
 ) -> None:
     assert read_http_settings(settings)[0].address(listen, "here:1") == expected
@@ -93,7 +93,7 @@ def test_an_address_says_whether_tls_is_spoken_and_else_the_key_store_does(
         ({"authentication.method": "BASIC"}, "users.file"),
         ({"authentication.method": "BEARER"}, "authentication.method"),
         ({"headwater.authentication.users.file": "users"}, "authentication.method=BASIC"),
-        ({"resource.extension.class": "com.example.Guard"}, "classes of Java"),
+        ({"resource.extension.class": "com.example.Guard"}, "Java classes"),
         (
             {
                 "authentication.method": "BASIC",
@@ -103,14 +103,12 @@ def test_an_address_says_whether_tls_is_spoken_and_else_the_key_store_does(
         ),
     ],
 )
-def test_a_door_that_would_not_be_what_was_asked_for_is_refused(
-    settings: dict[str, str], reason: str
-) -> None:
+def test_invalid_http_settings_are_rejected(settings: dict[str, str], reason: str) -> None:
     with pytest.raises(InvalidSetting, match=reason):
         HttpAddress.of(read_http_settings(settings)[0], None, "127.0.0.1:0")
 
 
-def test_confluents_words_for_client_certificates_are_understood_and_others_named() -> None:
+def test_confluents_client_auth_settings_are_read_and_unknown_ones_reported() -> None:
     for name, said, expected in (
         ("ssl.client.authentication", "REQUESTED", "requested"),
         ("ssl.client.auth", "true", "required"),
@@ -121,7 +119,7 @@ def test_confluents_words_for_client_certificates_are_understood_and_others_name
         assert (settings.ssl_client_auth, others) == (expected, ["debug"])
 
 
-def test_a_door_with_users_keeps_them(tmp_path: Path) -> None:
+def test_http_address_has_its_users(tmp_path: Path) -> None:
     file = tmp_path / "users"
     file.write_bytes(USERS)
     settings, _ = read_http_settings(

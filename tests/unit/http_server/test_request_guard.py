@@ -1,4 +1,4 @@
-"""Tests for what keeps pages of other sites away from the HTTP ports."""
+"""Protection of HTTP ports from pages of other sites."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ GUARD = Guard(service="registry", hosts=frozenset({"tea.example", "*.svc.cluster
         *("registry.shop.svc.cluster.local", "a.b.svc.cluster.local:8081"),
     ],
 )
-def test_addresses_names_without_a_dot_and_allowed_names_are_served(host: str) -> None:
+def test_ip_addresses_names_without_a_dot_and_allowed_names_are_served(host: str) -> None:
     GUARD.check_host(host)
 
 
@@ -30,17 +30,17 @@ def test_addresses_names_without_a_dot_and_allowed_names_are_served(host: str) -
         *("localhost.evil.example", "eviltea.example", "not.tea.example"),
     ],
 )
-def test_other_names_are_refused(host: str | None) -> None:
+def test_other_host_names_are_rejected(host: str | None) -> None:
     """DNS rebinding: a page of another site whose name points to this machine."""
     with pytest.raises(Forbidden):
         GUARD.check_host(host)
 
 
-def test_a_port_may_be_known_by_any_name() -> None:
+def test_any_host_name_can_be_allowed() -> None:
     Guard(service="registry", hosts=frozenset({ANY_HOST})).check_host("registry.example")
 
 
-def test_changes_come_from_the_same_origin_or_from_programs() -> None:
+def test_changes_need_the_same_origin_or_a_program() -> None:
     GUARD.check_origin({"host": "localhost:8080"})
     GUARD.check_origin({"host": "localhost:8080", "origin": "http://localhost:8080"})
     GUARD.check_origin({"host": "tea.example", "origin": "https://tea.example"})
@@ -65,9 +65,7 @@ def test_changes_come_from_the_same_origin_or_from_programs() -> None:
         ({"sec-fetch-site": "same-site"}, False),
     ],
 )
-def test_another_site_may_link_here_but_load_nothing(
-    headers: Mapping[str, str], is_served: bool
-) -> None:
+def test_other_sites_may_link_but_not_load(headers: Mapping[str, str], is_served: bool) -> None:
     if is_served:
         GUARD.check_reader(headers)
     else:
@@ -75,12 +73,12 @@ def test_another_site_may_link_here_but_load_nothing(
             GUARD.check_reader(headers)
 
 
-def test_only_this_machine_reaches_a_loopback_address() -> None:
+def test_loopback_addresses() -> None:
     assert all(map(is_loopback, ("localhost", "127.0.0.1", "127.9.9.9", "::1")))
     assert not any(map(is_loopback, ("", "0.0.0.0", "::", "10.0.0.1", "tea.example")))
 
 
-def test_names_come_from_options_settings_and_the_address_to_listen_on() -> None:
+def test_host_names_come_from_options_settings_and_the_listen_address() -> None:
     settings, others = read_http_settings(
         {"headwater.allowed.hosts": "A.example, *.b.example", "host.name": "c.example"}
     )

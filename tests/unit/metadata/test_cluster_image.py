@@ -1,4 +1,4 @@
-"""The image and the facts that change it."""
+"""The cluster image and its changes."""
 
 from headwater.common.config_types import ResourceType
 from headwater.common.ids import NodeId, TopicId
@@ -23,7 +23,7 @@ TOPIC = TopicImage(name="t", topic_id=TopicId(b"\x01" * 16), partitions=(new_par
 CONFIGS = ConfigResource(ResourceType.TOPIC, "t")
 
 
-def test_an_image_never_changes_and_its_successor_has_the_facts() -> None:
+def test_an_image_is_immutable_and_its_successor_has_the_changes() -> None:
     before = cluster_of(broker(0))
     image = apply(
         before, [TopicCreated(TOPIC), ConfigsReplaced(CONFIGS, {"a": "b"})], Version(2, 9)
@@ -35,7 +35,7 @@ def test_an_image_never_changes_and_its_successor_has_the_facts() -> None:
     assert image.configs_of(ResourceType.TOPIC, "t") == {"a": "b"}
 
 
-def test_facts_of_one_change_build_on_each_other() -> None:
+def test_changes_of_one_write_build_on_each_other() -> None:
     image = after(
         cluster_of(broker(0)),
         TopicCreated(TOPIC),
@@ -51,7 +51,7 @@ def test_facts_of_one_change_build_on_each_other() -> None:
     assert (len(gone.topics), len(gone.names_by_id), len(gone.configs)) == (0, 0, 0)
 
 
-def test_a_broker_that_goes_takes_its_controllership_with_it() -> None:
+def test_a_controller_that_leaves_the_cluster_loses_controllership() -> None:
     image = after(cluster_of(broker(0), broker(1)), ControllerElected(NodeId(1)))
     image = after(image, BrokerGone(NodeId(1)), FeatureFinalized("metadata.version", 20))
     assert (list(image.brokers), image.controller_id) == ([0], NO_CONTROLLER)
@@ -60,11 +60,11 @@ def test_a_broker_that_goes_takes_its_controllership_with_it() -> None:
     assert (list(back.brokers), back.features) == ([0, 1], {})
 
 
-def test_a_layered_map_is_the_dict_that_the_same_changes_make() -> None:
+def test_an_immutable_map_equals_a_dict_with_the_same_changes() -> None:
     layered: ImmutableMap[int, str] = ImmutableMap()
     plain: dict[int, str] = {}
     for step in range(2_000):
-        # Inserts, replacements and removals of present and absent keys, across many folds.
+        # Inserts, replacements and removals of present and absent keys, across many merges.
         changes: dict[int, str | None] = {step * 7 % 311: str(step), step * 5 % 307: None}
         before, copy = layered, dict(layered) if step % 100 == 0 else None
         layered = layered.changed(changes)

@@ -1,4 +1,4 @@
-"""Configs: changing them while brokers run, and telling where a value comes from."""
+"""Dynamic configs: changes, precedence and descriptions."""
 
 import pytest
 
@@ -41,7 +41,7 @@ Changes = dict[str, tuple[int, str | None]]
 
 @pytest.fixture
 def image() -> ClusterImage:
-    """One broker, and the topic `orders` with a retention of its own."""
+    """One broker, and the topic `orders` with its own retention."""
     image = lone_broker()
     request = CreateTopicsRequest(topics=(topic("orders", configs={"retention.ms": "5"}),))
     return after(image, *create_topics(image, request, STATIC, rng()).changes)
@@ -75,7 +75,7 @@ def changed(image: ClusterImage, resource: tuple[int, str], changes: Changes) ->
     return after(image, *decision.changes)
 
 
-def test_single_configs_change_and_the_others_stay(image: ClusterImage) -> None:
+def test_incremental_changes_keep_other_configs(image: ClusterImage) -> None:
     """CF-1."""
     decision = change(image, ORDERS, {"segment.ms": (SET, "7"), "flush.ms": (DELETE, None)})
     assert decision == ControllerResult(
@@ -87,7 +87,7 @@ def test_single_configs_change_and_the_others_stay(image: ClusterImage) -> None:
     assert ORDERS not in image.configs
 
 
-def test_lists_grow_and_shrink_from_the_value_in_force(image: ClusterImage) -> None:
+def test_append_and_subtract_start_from_the_effective_value(image: ClusterImage) -> None:
     """CF-1: APPEND and SUBTRACT."""
     image = changed(image, ORDERS, {"cleanup.policy": (APPEND, "compact")})
     assert image.configs[ORDERS]["cleanup.policy"] == "delete,compact"
@@ -104,21 +104,21 @@ def test_lists_grow_and_shrink_from_the_value_in_force(image: ClusterImage) -> N
     [
         (READERS, {"retention.ms": (SET, "1")}, "INVALID_CONFIG", "unknown group setting"),
         (READERS, {"consumer.session.timeout.ms": (SET, "1")}, "INVALID_CONFIG", "between 45000"),
-        ((32, ""), {"consumer.session.timeout.ms": (SET, "1")}, "INVALID_REQUEST", "has a name"),
+        ((32, ""), {"consumer.session.timeout.ms": (SET, "1")}, "INVALID_REQUEST", "is required"),
         (ORDERS, {"retention.ms": (SET, "-2")}, "INVALID_CONFIG", "must be between -1"),
         (ORDERS, {"retention.sm": (SET, "1")}, "INVALID_CONFIG", "did you mean retention.ms"),
-        (ORDERS, {"retention.ms": (APPEND, "1")}, "INVALID_CONFIG", "no list"),
+        (ORDERS, {"retention.ms": (APPEND, "1")}, "INVALID_CONFIG", "not a list"),
         (ORDERS, {"retention.ms": (SET, None)}, "INVALID_REQUEST", "no value"),
-        (ORDERS, {"retention.ms": (9, "1")}, "INVALID_REQUEST", "no config operation 9"),
+        (ORDERS, {"retention.ms": (9, "1")}, "INVALID_REQUEST", "unknown config operation 9"),
         (ORDERS, {"cleanup.policy": (APPEND, "shred")}, "INVALID_CONFIG", "must be a list"),
         (ORDERS, {"max.compaction.lag.ms": (SET, "1"), "min.compaction.lag.ms": (SET, "2")},
          "INVALID_CONFIG", "must not exceed"),
-        ((2, "gone"), {"retention.ms": (SET, "1")}, "UNKNOWN_TOPIC_OR_PARTITION", "no topic gone"),
-        ((2, ""), {"retention.ms": (SET, "1")}, "INVALID_REQUEST", "no default configs"),
-        ((4, "1"), {"log.retention.ms": (SET, "1")}, "INVALID_REQUEST", "no broker 1"),
-        ((4, "x"), {"log.retention.ms": (SET, "1")}, "INVALID_REQUEST", "is a number"),
-        ((8, "0"), {"kafka": (SET, "DEBUG")}, "INVALID_REQUEST", "no configs here"),
-        (BROKER_0, {"num.partitions": (SET, "2")}, "INVALID_REQUEST", "while a broker runs"),
+        ((2, "gone"), {"retention.ms": (SET, "1")}, "UNKNOWN_TOPIC_OR_PARTITION", "gone does"),
+        ((2, ""), {"retention.ms": (SET, "1")}, "INVALID_REQUEST", "no default entity"),
+        ((4, "1"), {"log.retention.ms": (SET, "1")}, "INVALID_REQUEST", "broker 1 does"),
+        ((4, "x"), {"log.retention.ms": (SET, "1")}, "INVALID_REQUEST", "must be a number"),
+        ((8, "0"), {"kafka": (SET, "DEBUG")}, "INVALID_REQUEST", "has no configs"),
+        (BROKER_0, {"num.partitions": (SET, "2")}, "INVALID_REQUEST", "is read-only"),
         (BROKER_0, {"log.retention.ms": (SET, "x")}, "INVALID_REQUEST", "whole number"),
         (BROKER_0, {"log.retentoin.ms": (SET, "1")}, "INVALID_CONFIG", "did you mean"),
         (ALL_BROKERS, {"log.cleaner.min.compaction.lag.ms": (SET, "2"),
@@ -126,7 +126,7 @@ def test_lists_grow_and_shrink_from_the_value_in_force(image: ClusterImage) -> N
          "INVALID_REQUEST", "must not exceed"),
     ],
 )  # fmt: skip
-def test_a_change_that_makes_no_sense_is_refused_with_its_reason(
+def test_an_invalid_change_is_rejected_with_a_reason(
     image: ClusterImage, resource: tuple[int, str], changes: Changes, code: str, reason: str
 ) -> None:
     """CF-1."""
@@ -137,7 +137,7 @@ def test_a_change_that_makes_no_sense_is_refused_with_its_reason(
     assert reason in (result.error_message or "")
 
 
-def test_one_name_twice_or_one_resource_twice_is_refused(image: ClusterImage) -> None:
+def test_a_duplicate_name_or_resource_is_rejected(image: ClusterImage) -> None:
     """CF-1."""
     config = incremental.AlterableConfig(name="retention.ms", config_operation=SET, value="1")
     once = incremental.AlterConfigsResource(
@@ -154,10 +154,10 @@ def test_one_name_twice_or_one_resource_twice_is_refused(image: ClusterImage) ->
 
 
 @pytest.mark.parametrize("resource", [BROKER_0, ConfigResource(ResourceType.BROKER, "")])
-def test_a_broker_is_not_given_what_it_could_not_be_started_with(
+def test_a_broker_config_that_would_prevent_a_start_is_rejected(
     image: ClusterImage, resource: ConfigResource
 ) -> None:
-    """A value may be right by itself, and the whole be wrong."""
+    """Each value may be valid and the combination invalid."""
     setting = "listener.name.foreign.ssl.keystore.location"
     decision = change(image, resource, {setting: (SET, "own.pem")})
     assert [each.error_code for each in decision.answer] == [ErrorCode.INVALID_REQUEST]
@@ -181,8 +181,8 @@ def test_alter_configs_replaces_the_whole_set(image: ClusterImage) -> None:
     )
 
 
-def test_the_nearest_place_that_sets_a_value_wins(image: ClusterImage) -> None:
-    """A topic over its broker, that over all brokers, that over the file, that over defaults."""
+def test_the_source_with_the_highest_precedence_wins(image: ClusterImage) -> None:
+    """Topic, broker, all brokers, file, default."""
     static = StaticConfig.parse({"log.segment.bytes": "2000000", "log.retention.hours": "1"})
 
     def segment_bytes() -> int:
@@ -199,12 +199,30 @@ def test_the_nearest_place_that_sets_a_value_wins(image: ClusterImage) -> None:
     assert topic_defaults_for(image, static).retention_ms == 3_600_000
 
 
-def test_brokers_obey_their_dynamic_settings(image: ClusterImage) -> None:
+def test_brokers_use_their_dynamic_settings(image: ClusterImage) -> None:
     image = changed(image, ALL_BROKERS, {"log.cleaner.backoff.ms": (SET, "1")})
     assert broker_settings_for(image, STATIC).log_cleaner_backoff_ms == 1
 
 
-def test_broker_defaults_that_contradict_a_topic_leave_it_its_own_values(
+@pytest.mark.parametrize(
+    ("resource", "known"), [(ALL_BROKERS, "log.cleaner.backoff.ms"), (ORDERS, "segment.ms")]
+)
+def test_unknown_configs_of_kafka_are_kept_and_do_not_block_changes(
+    image: ClusterImage, resource: tuple[int, str], known: str
+) -> None:
+    place = ConfigResource(ResourceType(resource[0]), resource[1])
+    left = {"no.such.config": "x", "no.other.config": "y"}
+    image = after(image, ConfigsReplaced(place, left))
+    image = changed(image, resource, {known: (SET, "10"), "no.other.config": (DELETE, None)})
+    assert image.configs[place] == {"no.such.config": "x", known: "10"}
+    assert broker_settings_for(image, STATIC).log_cleaner_backoff_ms in (10, 15_000)
+    settings = settings_for(image, "orders", topic_defaults_for(image, STATIC))
+    assert settings.segment_ms in (10, 604_800_000)
+    (result,) = change(image, resource, {"no.such.config": (SET, "z")}).answer
+    assert result.error_code is not ErrorCode.NONE
+
+
+def test_contradicting_broker_defaults_leave_a_topic_its_own_values(
     image: ClusterImage,
 ) -> None:
     image = changed(image, ORDERS, {"max.compaction.lag.ms": (SET, "10")})
@@ -223,7 +241,7 @@ def described(
     return describe_config(image, asked, request, static)
 
 
-def test_a_topics_config_is_shown_with_all_places_that_set_it(image: ClusterImage) -> None:
+def test_a_topic_config_is_described_with_all_its_sources(image: ClusterImage) -> None:
     static = StaticConfig.parse({"log.segment.bytes": "2000000"})
     image = changed(image, ALL_BROKERS, {"log.segment.bytes": (SET, "3000000")})
     image = changed(image, ORDERS, {"segment.bytes": (SET, "5000000")})
@@ -250,15 +268,17 @@ def test_a_topics_config_is_shown_with_all_places_that_set_it(image: ClusterImag
     )
 
 
-def test_a_retention_in_hours_is_shown_as_a_default_without_synonyms(image: ClusterImage) -> None:
-    """Kafka does this: a topic names only its first synonym, log.retention.ms."""
+def test_a_retention_in_hours_is_described_as_a_default_without_synonyms(
+    image: ClusterImage,
+) -> None:
+    """Kafka does the same: a topic names only its first synonym, log.retention.ms."""
     static = StaticConfig.parse({"log.retention.hours": "1"})
     image = changed(image, ORDERS, {"retention.ms": (DELETE, None)})
     (entry,) = described(image, ORDERS, "retention.ms", static=static).configs
     assert (entry.value, entry.config_source, entry.synonyms) == ("3600000", 5, ())
 
 
-def test_a_broker_shows_itself_and_what_all_brokers_share(image: ClusterImage) -> None:
+def test_a_broker_describes_itself_and_the_cluster_defaults(image: ClusterImage) -> None:
     image = changed(image, ALL_BROKERS, {"log.cleaner.backoff.ms": (SET, "2")})
     own = {entry.name: entry for entry in described(image, BROKER_0).configs}
     assert (own["log.cleaner.backoff.ms"].value, own["log.cleaner.backoff.ms"].config_source) == (
@@ -276,8 +296,8 @@ def test_a_broker_shows_itself_and_what_all_brokers_share(image: ClusterImage) -
     assert described(image, (16, "m")).error_code is ErrorCode.INVALID_REQUEST
 
 
-def test_no_secret_is_shown_neither_as_a_value_nor_as_a_synonym(image: ClusterImage) -> None:
-    """Kafka answers null and calls the config sensitive."""
+def test_no_secret_is_described_as_a_value_or_synonym(image: ClusterImage) -> None:
+    """Kafka returns null and marks the config as sensitive."""
     own = "listener.name.plaintext.ssl.key.password"
     static = StaticConfig.parse({"ssl.key.password": "tops3cret", own: "tops3cret"})
     found = {each.name: each for each in described(image, BROKER_0, static=static).configs}
@@ -289,7 +309,7 @@ def test_no_secret_is_shown_neither_as_a_value_nor_as_a_synonym(image: ClusterIm
     assert not found["ssl.client.auth"].is_sensitive
 
 
-def test_what_a_tool_has_set_for_all_brokers_past_the_controller_is_no_less_a_secret(
+def test_a_secret_that_a_tool_set_for_all_brokers_is_not_described_either(
     image: ClusterImage,
 ) -> None:
     values = {"ssl.key.password": "tops3cret", "zookeeper.sync.time.ms": "1"}
@@ -299,10 +319,10 @@ def test_what_a_tool_has_set_for_all_brokers_past_the_controller_is_no_less_a_se
     assert "tops3cret" not in repr(only)
 
 
-def test_a_group_that_is_not_there_yet_has_configs_which_the_broker_bounds(
+def test_a_group_that_does_not_exist_may_have_configs_within_the_brokers_bounds(
     image: ClusterImage,
 ) -> None:
-    """CF-1. The broker's values are told as defaults, under the group's names."""
+    """CF-1. The broker's values are described as defaults, under the group's names."""
     name = "consumer.session.timeout.ms"
     image = changed(image, READERS, {name: (SET, "50000")})
     entries = {entry.name: entry for entry in described(image, READERS).configs}

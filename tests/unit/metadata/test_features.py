@@ -1,4 +1,4 @@
-"""Features: which levels a cluster may go to, and from where."""
+"""Finalized feature levels."""
 
 import pytest
 
@@ -28,8 +28,8 @@ def key(feature: str, level: int, kind: int = UPGRADE) -> FeatureUpdateKey:
     return FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=kind)
 
 
-def test_a_cluster_that_knows_of_no_feature_is_at_level_0() -> None:
-    """As in Kafka: whoever updates the software raises features by hand."""
+def test_a_feature_that_is_not_finalized_is_at_level_0() -> None:
+    """As in Kafka, an operator raises features after an upgrade."""
     assert level_of(lone_broker(), TRANSACTION_VERSION) == 0
     assert level_of(NEW, TRANSACTION_VERSION) == 2
     assert level_of(NEW, GROUP_VERSION) == 1
@@ -47,14 +47,14 @@ def test_a_feature_is_lowered_only_by_a_downgrade(kind: int) -> None:
 @pytest.mark.parametrize(
     ("update", "why"),
     [
-        (key("share.version", 1), "no such feature"),
-        (key(GROUP_VERSION, 2), "can do 0 to 1"),
-        (key(GROUP_VERSION, -1, SAFE_DOWNGRADE), "can do 0 to 1"),
-        (key(TRANSACTION_VERSION, 1), "an upgrade lowers nothing"),
-        (key(TRANSACTION_VERSION, 2, 9), "no upgrade type 9"),
+        (key("share.version", 1), "not supported"),
+        (key(GROUP_VERSION, 2), "supports levels 0 to 1"),
+        (key(GROUP_VERSION, -1, SAFE_DOWNGRADE), "supports levels 0 to 1"),
+        (key(TRANSACTION_VERSION, 1), "an upgrade cannot lower"),
+        (key(TRANSACTION_VERSION, 2, 9), "unknown upgrade type 9"),
     ],
 )
-def test_one_update_that_cannot_be_keeps_all_others_out(update: FeatureUpdateKey, why: str) -> None:
+def test_one_invalid_update_rejects_the_whole_request(update: FeatureUpdateKey, why: str) -> None:
     good = key(GROUP_VERSION, 0, SAFE_DOWNGRADE)
     decision = update_features(NEW, UpdateFeaturesRequest(feature_updates=(good, update)))
     assert decision.answer.code is ErrorCode.INVALID_UPDATE_VERSION
@@ -62,13 +62,13 @@ def test_one_update_that_cannot_be_keeps_all_others_out(update: FeatureUpdateKey
     assert not decision.changes
 
 
-def test_a_downgrade_raises_nothing() -> None:
+def test_a_downgrade_cannot_raise_a_level() -> None:
     update = key(TRANSACTION_VERSION, 2, SAFE_DOWNGRADE)
     decision = update_features(lone_broker(), UpdateFeaturesRequest(feature_updates=(update,)))
     assert decision.answer.code is ErrorCode.INVALID_UPDATE_VERSION
 
 
-def test_who_only_asks_changes_nothing() -> None:
+def test_validate_only_changes_nothing() -> None:
     request = UpdateFeaturesRequest(
         feature_updates=(key(GROUP_VERSION, 0, SAFE_DOWNGRADE),), validate_only=True
     )

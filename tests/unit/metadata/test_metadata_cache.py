@@ -1,4 +1,4 @@
-"""What a broker makes of its controller's words, and which it refuses."""
+"""How a broker applies its controller's requests, and which it rejects."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -74,7 +74,7 @@ def topic(name: str = "t", *replicas: Sequence[int], letter: bytes = b"t") -> To
 
 
 class Lab:
-    """A reception, and a controller's image beside it from which requests are written."""
+    """A metadata cache, and a controller's image that requests are built from."""
 
     def __init__(self, *changes: MetadataChange) -> None:
         brokers = cluster_of(broker(0), broker(1), broker(2))
@@ -150,7 +150,7 @@ def name(number: int = 0) -> TopicPartition:
     return TopicPartition("t", number)
 
 
-def test_the_first_full_word_makes_an_image_like_the_controllers() -> None:
+def test_the_first_full_update_gives_the_controllers_image() -> None:
     where = BrokerEndpoint(listener="L", host="h", port=9, security_protocol="SASL_SSL")
     lab = Lab(TopicCreated(topic("t", [0, 1], [2, 0])))
     lab.happens(
@@ -172,8 +172,8 @@ def test_the_first_full_word_makes_an_image_like_the_controllers() -> None:
     assert TopicKnown(lab.image.topics["t"]) in lab.heard()
 
 
-def test_what_only_a_later_full_word_has_was_made_meanwhile() -> None:
-    """A replica of it is new, and cannot lie on a log directory that has failed."""
+def test_a_topic_in_a_later_full_update_was_created_meanwhile() -> None:
+    """Its replica is new and cannot be on a log directory that has failed."""
     lab = Lab()
     lab.full()
     lab.happens(TopicCreated(topic("t", [0, 1])))
@@ -182,7 +182,7 @@ def test_what_only_a_later_full_word_has_was_made_meanwhile() -> None:
     assert lab.heard() == [TopicCreated(lab.image.topics["t"])]
 
 
-def test_the_same_words_again_change_nothing() -> None:
+def test_a_repeated_update_changes_nothing() -> None:
     lab = Lab(TopicCreated(topic("t", [0, 1])))
     lab.full()
     image = lab.reception.image
@@ -204,10 +204,10 @@ def test_the_same_words_again_change_nothing() -> None:
         (6, EPOCH, ErrorCode.NONE),
     ],
 )
-def test_former_controllers_and_words_to_a_former_registration_are_refused(
+def test_stale_controller_and_broker_epochs_are_rejected(
     epoch: int, broker_epoch: int, code: ErrorCode
 ) -> None:
-    """FEN-1. A broker epoch that is larger than its own is one that it will soon hear of."""
+    """FEN-1. A broker epoch above its own belongs to a registration that is being confirmed."""
     lab = Lab()
     assert lab.full(epoch=5) is ErrorCode.NONE
     lab.happens(TopicCreated(topic("t", [1])))
@@ -220,15 +220,15 @@ def test_former_controllers_and_words_to_a_former_registration_are_refused(
     assert ("t" in reception.image.topics) == (code is ErrorCode.NONE)
 
 
-def test_the_store_tells_which_epoch_is_old_before_any_controller_does() -> None:
+def test_the_store_may_raise_the_controller_epoch_before_a_controller_does() -> None:
     image = ClusterImage(cluster_id=CLUSTER_ID, version=Version(7, 3))
     reception = MetadataCache(image, lambda _image, _changes: None, node_id=ME)
     old = UpdateMetadataRequest(controller_epoch=6, broker_epoch=0)
     assert reception.update_metadata(old).error_code is ErrorCode.STALE_CONTROLLER_EPOCH
 
 
-def test_what_the_store_alone_tells_is_known_from_the_start_and_changes_with_its_word() -> None:
-    """A broker that forgot the rules it began with would describe none, and decide on none."""
+def test_configs_and_acls_come_from_the_store_from_the_start() -> None:
+    """A broker that lost the initial ACLs would describe none and deny everything."""
     pattern = ResourcePattern(ResourceKind.TOPIC, "t")
     rule = AclEntry("User:alice", "*", Operation.READ, Permission.ALLOW)
     changes = (FeatureFinalized("group.version", 1), AclsReplaced(pattern, AclSet((rule,))))
@@ -240,7 +240,7 @@ def test_what_the_store_alone_tells_is_known_from_the_start_and_changes_with_its
     assert not reception.image.acls
 
 
-def test_after_registering_anew_a_broker_waits_to_be_told_all() -> None:
+def test_after_registering_again_a_broker_waits_for_a_full_update() -> None:
     lab = Lab()
     lab.full()
     lab.reception.registered(EPOCH + 5)
@@ -250,7 +250,7 @@ def test_after_registering_anew_a_broker_waits_to_be_told_all() -> None:
     assert lab.reception.is_informed
 
 
-def test_all_may_be_told_before_the_answer_to_a_registration_has_arrived() -> None:
+def test_a_full_update_may_arrive_before_the_confirmation_of_a_registration() -> None:
     lab = Lab()
     lab.full(broker_epoch=EPOCH + 5)
     lab.reception.registered(EPOCH + 5)
@@ -258,8 +258,8 @@ def test_all_may_be_told_before_the_answer_to_a_registration_has_arrived() -> No
     assert lab.reception.image.brokers[ME].epoch == EPOCH + 5
 
 
-def test_before_it_has_registered_a_broker_takes_no_orders() -> None:
-    """They may be meant for the broker that was here before; the sender says them again."""
+def test_before_it_has_registered_a_broker_rejects_control_requests() -> None:
+    """They may be for the broker's former process; the controller sends them again."""
     lab = Lab()
     reception = MetadataCache(lab.image, lambda _image, _changes: None, node_id=ME)
     order = UpdateMetadataRequest(controller_epoch=1, broker_epoch=EPOCH, type=FULL)
@@ -269,7 +269,7 @@ def test_before_it_has_registered_a_broker_takes_no_orders() -> None:
     assert reception.update_metadata(order).error_code is ErrorCode.NONE
 
 
-def test_a_replica_on_a_failed_disk_is_known_as_offline_until_it_is_told_otherwise() -> None:
+def test_an_offline_replica_stays_offline_until_an_update_says_otherwise() -> None:
     lab = Lab(TopicCreated(topic("t", [0, 1], [0, 2])))
     lab.full()
     lab.happens(ReplicasOffline(NodeId(0), frozenset({name(0)})))
@@ -277,7 +277,7 @@ def test_a_replica_on_a_failed_disk_is_known_as_offline_until_it_is_told_otherwi
     image = lab.reception.image
     assert not image.has_replica(NodeId(0), name(0))
     assert image.has_replica(NodeId(0), name(1))
-    # What is said of others does not change it.
+    # Updates of other partitions do not change it.
     lab.metadata(name(1))
     assert not lab.reception.image.has_replica(NodeId(0), name(0))
     lab.happens(BrokerGone(NodeId(0)), BrokerRegistered(broker(0)))
@@ -285,8 +285,8 @@ def test_a_replica_on_a_failed_disk_is_known_as_offline_until_it_is_told_otherwi
     assert lab.reception.image.has_replica(NodeId(0), name(0))
 
 
-def test_a_request_that_later_ones_have_overtaken_is_refused() -> None:
-    """It may arrive after its sender has given it up, by a connection that was slow."""
+def test_a_request_overtaken_by_later_ones_is_rejected() -> None:
+    """It may arrive by a slow connection after the controller has timed it out."""
     lab = Lab(TopicCreated(topic("t", [1])))
     states = all_metadata_states(lab.image)
 
@@ -307,7 +307,7 @@ def test_a_request_that_later_ones_have_overtaken_is_refused() -> None:
     assert "t" not in lab.reception.image.topics
 
 
-def test_a_topic_that_was_not_there_when_all_was_told_is_new() -> None:
+def test_a_topic_missing_in_the_full_update_is_new() -> None:
     lab = Lab()
     lab.full()
     lab.heard()
@@ -335,7 +335,7 @@ def test_only_a_newer_partition_epoch_changes_a_partition() -> None:
     assert lab.reception.image.topics == new.topics
 
 
-def test_leader_and_isr_adds_who_comes_and_goes_and_metadata_does_not_undo_it() -> None:
+def test_leader_and_isr_sets_adding_and_removing_replicas_and_metadata_keeps_them() -> None:
     lab = Lab(TopicCreated(topic("t", [0, 1])))
     lab.full()
     moving = PartitionRegistration(
@@ -356,8 +356,8 @@ def test_leader_and_isr_adds_who_comes_and_goes_and_metadata_does_not_undo_it() 
     assert lab.reception.image.topics == lab.image.topics
 
 
-def test_a_replica_that_a_newer_state_does_not_name_is_dropped() -> None:
-    """RA-1: StopReplica that follows finds nothing to do."""
+def test_a_replica_missing_in_a_newer_state_is_dropped() -> None:
+    """RA-1: the following StopReplica has nothing to do."""
     lab = Lab(TopicCreated(topic("t", [0, 1])))
     lab.full()
     lab.heard()
@@ -372,7 +372,7 @@ def test_a_replica_that_a_newer_state_does_not_name_is_dropped() -> None:
     assert lab.heard() == []
 
 
-def test_a_stopped_replica_stays_so_until_leader_and_isr_gives_it_a_part() -> None:
+def test_a_stopped_replica_stays_stopped_until_leader_and_isr_gives_it_a_role() -> None:
     lab = Lab(TopicCreated(topic("t", [0, 1])))
     lab.full()
     lab.heard()
@@ -389,7 +389,7 @@ def test_a_stopped_replica_stays_so_until_leader_and_isr_gives_it_a_part() -> No
     assert lab.heard() == []
 
 
-def test_a_deleted_topic_goes_at_once_and_stopping_its_replicas_is_no_error() -> None:
+def test_a_deleted_topic_disappears_at_once_and_stopping_its_replicas_is_no_error() -> None:
     lab = Lab(TopicCreated(topic("t", [1], [0])))
     lab.full()
     lab.heard()
@@ -400,7 +400,7 @@ def test_a_deleted_topic_goes_at_once_and_stopping_its_replicas_is_no_error() ->
     assert lab.heard() == []
 
 
-def test_the_end_of_a_topic_that_a_namesake_has_followed_is_old_news() -> None:
+def test_the_deletion_of_a_topic_with_a_newer_namesake_is_ignored() -> None:
     lab = Lab(TopicCreated(topic("t", [1])))
     old = lab.image.topics["t"]
     lab.full()
@@ -414,7 +414,7 @@ def test_the_end_of_a_topic_that_a_namesake_has_followed_is_old_news() -> None:
     assert lab.reception.image.topics["t"] == new
 
 
-def test_what_a_full_word_leaves_out_is_gone() -> None:
+def test_topics_missing_in_a_full_update_are_deleted() -> None:
     lab = Lab(TopicCreated(topic("t", [1])), TopicCreated(topic("s", [1], letter=b"s")))
     lab.full()
     lab.heard()
@@ -423,8 +423,8 @@ def test_what_a_full_word_leaves_out_is_gone() -> None:
     assert lab.heard() == [BrokerGone(NodeId(2)), TopicDeleted("t")]
 
 
-def test_configs_come_from_the_store_alone() -> None:
-    """The configs of a namesake may be told before the controller tells the end of the topic."""
+def test_configs_come_from_the_store_only() -> None:
+    """The configs of a new topic may arrive before the deletion of the old one of its name."""
     lab = Lab(TopicCreated(topic("t", [1])))
     lab.full()
     lab.heard()
@@ -438,7 +438,7 @@ def test_configs_come_from_the_store_alone() -> None:
     assert len(lab.reception.image.configs) == 0
 
 
-def test_the_store_may_know_of_the_next_controller_first() -> None:
+def test_the_store_may_report_the_next_controller_first() -> None:
     lab = Lab()
     lab.full()
     lab.reception.store_changed([ControllerGone()])
@@ -448,7 +448,7 @@ def test_the_store_may_know_of_the_next_controller_first() -> None:
     assert lab.reception.image.controller_id == 2
 
 
-def test_what_cannot_be_served_is_in_the_answer() -> None:
+def test_the_response_reports_replicas_that_cannot_be_served() -> None:
     lab = Lab(TopicCreated(topic("t", [0, 1], [1, 0])))
     before = lab.image
     assert lab.roles(name()) == [ErrorCode.UNKNOWN_TOPIC_ID]

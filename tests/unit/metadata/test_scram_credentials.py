@@ -1,4 +1,4 @@
-"""Users of SCRAM: what may be kept of their passwords, and what is told of it (KIP-554)."""
+"""AlterUserScramCredentials and DescribeUserScramCredentials (KIP-554)."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def altered(
     decision: ControllerResult[tuple[alter.AlterUserScramCredentialsResult, ...]]
     decision = alter_users(image, request)
     told = {each.user: (each.error_code, each.error_message) for each in decision.answer}
-    # By way of the file, as a broker that is alone keeps them.
+    # Through the file of a standalone broker.
     changes = [change_from_json(change_to_json(change)) for change in decision.changes]
     return apply(image, changes, image.version), told
 
@@ -61,7 +61,7 @@ def described(image: ClusterImage, *names: str) -> dict[str, object]:
     }
 
 
-def test_a_user_is_made_changed_described_and_deleted() -> None:
+def test_a_user_is_created_changed_described_and_deleted() -> None:
     image, told = altered(EMPTY, upsert("alice"), upsert("alice", SHA_512, 8192), upsert("a b/ö"))
     assert told == {"alice": DONE, "a b/ö": DONE}
     both = {SHA_256: 4096, SHA_512: 8192}
@@ -75,7 +75,7 @@ def test_a_user_is_made_changed_described_and_deleted() -> None:
     assert described(image) == {"a b/ö": {SHA_256: 4096}}
 
 
-def test_what_is_kept_is_made_of_the_password_and_is_not_the_password() -> None:
+def test_the_stored_credential_is_derived_from_the_password() -> None:
     image, _ = altered(EMPTY, upsert("alice", password="secret"))
     salted = salted_password(SHA_256, "secret", SALT, 4096)
     expected = credential_of(SHA_256, salted, salt=SALT, iterations=4096)
@@ -84,7 +84,7 @@ def test_what_is_kept_is_made_of_the_password_and_is_not_the_password() -> None:
     assert credential(image, SHA_256, "bob") is None
 
 
-def test_quotas_of_a_user_are_left_alone() -> None:
+def test_quotas_of_a_user_stay() -> None:
     quotas = {"producer_byte_rate": "1024"}
     resource = user_resource("alice")
     image = apply(EMPTY, [ConfigsReplaced(resource, quotas)], EMPTY.version)
@@ -111,7 +111,7 @@ def test_quotas_of_a_user_are_left_alone() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused_in_kafka_s_words(
+def test_invalid_requests_are_rejected_with_kafkas_messages(
     wanted: alter.ScramCredentialUpsertion | alter.ScramCredentialDeletion,
     code: ErrorCode,
     words: str,
@@ -121,7 +121,7 @@ def test_what_cannot_be_is_refused_in_kafka_s_words(
     assert described(image) == {"b": {SHA_256: 4096}}
 
 
-def test_a_credential_is_changed_once_in_a_request_and_a_user_as_a_whole() -> None:
+def test_a_request_changes_a_credential_once_and_a_user_as_a_whole() -> None:
     image, _ = altered(EMPTY, upsert("alice"))
     for wanted in (
         (upsert("alice"), upsert("alice")),
@@ -136,7 +136,7 @@ def test_a_credential_is_changed_once_in_a_request_and_a_user_as_a_whole() -> No
     assert same == image
 
 
-def test_who_is_asked_for_twice_is_told_so() -> None:
+def test_describing_a_user_twice_is_rejected() -> None:
     image, _ = altered(EMPTY, upsert("alice"))
     found = described(image, "alice", "bob", "alice")
     assert found == {
@@ -145,7 +145,7 @@ def test_who_is_asked_for_twice_is_told_so() -> None:
     }
 
 
-def test_a_credential_that_cannot_be_read_logs_nobody_in() -> None:
+def test_an_unreadable_credential_authenticates_no_user() -> None:
     broken = ConfigsReplaced(user_resource("alice"), {"SCRAM-SHA-256": "salt=?"})
     image = apply(EMPTY, [broken], EMPTY.version)
     assert credential(image, SHA_256, "alice") is None

@@ -1,4 +1,4 @@
-"""Two clusters in memory for tests of copying: one to read from, one that can die at any call."""
+"""In-memory clusters for tests of copying: a source, and a target that can fail at any call."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,12 +17,12 @@ T = TypeVar("T")
 
 
 class Crash(Exception):
-    """The task's process is gone."""
+    """The task's process has died."""
 
 
 @dataclass
 class FakeSource:
-    """A log of one partition; each batch is an answer of its own."""
+    """A log of one partition; each batch is a separate response."""
 
     batches: list[bytes]
     earliest: int = 0
@@ -65,7 +65,7 @@ class _Placed:
 
 @dataclass
 class Sent:
-    """What was sent, and where it lies."""
+    """A sent record and its offset."""
 
     offset: int
 
@@ -75,7 +75,7 @@ class Sent:
 
 @dataclass
 class Entry:
-    """A record of the copy; one of a transaction that never ended is not there for readers."""
+    """A record of the copy; invisible if its transaction never committed."""
 
     record: Record
     offset: int
@@ -84,7 +84,7 @@ class Entry:
 
 @dataclass
 class FakeTarget:
-    """A cluster that is written to. Transactions belong to the epoch that began them."""
+    """A target cluster. Transactions belong to the producer epoch that began them."""
 
     log: list[Entry] = field(default_factory=list)
     registry: list[tuple[bytes, bytes, int | None]] = field(default_factory=list)
@@ -93,12 +93,12 @@ class FakeTarget:
     epoch: int = -1
     end: int = 0
     transactions: int = 0
-    # How many calls the process lives to see, and whether the last one still takes effect.
+    # Number of calls until the process dies, and whether the last one still takes effect.
     calls_left: int | None = None
     is_last_done: bool = False
 
     def visible(self) -> list[Record]:
-        """What a reader of committed records sees."""
+        """Records that a read_committed consumer sees."""
         return [each.record for each in self.log if each.epoch is None or each.epoch < 0]
 
     def dies(self) -> bool:
@@ -114,7 +114,7 @@ class FakeTarget:
 
 
 class FakeProducer:
-    """One process's producer. With a transaction, records show once it is committed."""
+    """The producer of one process. With a transaction, records become visible at commit."""
 
     def __init__(self, target: FakeTarget) -> None:
         self._target = target
@@ -192,8 +192,8 @@ class FakeProducer:
         target.end += 1
 
 
-class FakeNotebook:
-    """Committed offsets of the cluster that is written to."""
+class FakeCheckpoints:
+    """Committed offsets in the target cluster."""
 
     def __init__(self, target: FakeTarget) -> None:
         self._target = target

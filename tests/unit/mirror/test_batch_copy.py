@@ -1,4 +1,4 @@
-"""Batches of a log as a client sends them: what stays closed, and what is opened."""
+"""Batches of a log as a producer sends them: which are copied undecoded, and which are not."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def opened(batch: bytearray | None) -> list[tuple[bytes | None, int, int | None]
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_a_dense_batch_stays_closed(codec: Codec) -> None:
+def test_dense_batch_is_copied_undecoded(codec: Codec) -> None:
     batch = build_batch(
         records(7, 8, 9),
         base_offset=7,
@@ -51,7 +51,7 @@ def test_a_dense_batch_stays_closed(codec: Codec) -> None:
 
 @pytest.mark.parametrize("headers", [(), HEADERS])
 @pytest.mark.parametrize("codec", list(Codec))
-def test_holes_of_compaction_are_closed(
+def test_gaps_of_compaction_are_removed(
     codec: Codec, headers: tuple[tuple[str, bytes | None], ...]
 ) -> None:
     batch = build_batch(records(8, 11, headers=headers), base_offset=7, codec=codec, last_offset=20)
@@ -63,7 +63,7 @@ def test_holes_of_compaction_are_closed(
 
 
 @pytest.mark.parametrize("headers", [(), HEADERS])
-def test_records_before_an_offset_are_left_out(
+def test_records_before_the_first_offset_are_omitted(
     headers: tuple[tuple[str, bytes | None], ...],
 ) -> None:
     batch = build_batch(records(7, 8, 9, headers=headers), base_offset=7)
@@ -71,10 +71,10 @@ def test_records_before_an_offset_are_left_out(
 
 
 @pytest.mark.parametrize("headers", [(), HEADERS])
-def test_append_time_becomes_the_time_of_each_record(
+def test_log_append_time_becomes_the_timestamp_of_each_record(
     headers: tuple[tuple[str, bytes | None], ...],
 ) -> None:
-    """Else the other broker would show times that the first one never did (PV-4)."""
+    """Otherwise the target broker would set its own time (PV-4)."""
     batch = build_batch(
         records(7, 8, headers=headers), base_offset=7, timestamp_type=TimestampType.LOG_APPEND_TIME
     )
@@ -84,17 +84,17 @@ def test_append_time_becomes_the_time_of_each_record(
     assert [time for _, time, _ in opened(sent)] == [108, 108]
 
 
-def test_a_batch_with_a_delete_horizon_keeps_the_times_of_its_records() -> None:
+def test_batch_with_a_delete_horizon_keeps_its_timestamps() -> None:
     batch = build_batch(records(7, 8), base_offset=7, delete_horizon_ms=5)
     assert [time for _, time, _ in opened(sendable(batch, read_header(batch)))] == [107, 108]
 
 
-def test_a_batch_without_records_is_not_sent() -> None:
+def test_batch_without_records_is_not_sent() -> None:
     batch = build_batch([], base_offset=7, last_offset=9)
     assert sendable(batch, read_header(batch)) is None
 
 
-def test_damage_on_the_way_is_found_and_not_sealed_anew() -> None:
+def test_corrupt_batch_is_detected_and_not_sent_with_a_new_crc() -> None:
     batch = bytearray(build_batch(records(7)))
     batch[-3] ^= 1
     with pytest.raises(CorruptBatch):

@@ -1,4 +1,4 @@
-"""Whole mirrors between real brokers, whose tasks run in this process instead of Spark's."""
+"""Mirrors between real brokers, with tasks that run in this process instead of Spark."""
 
 import itertools
 import uuid
@@ -21,7 +21,7 @@ from headwater.client.admin.descriptions import ConfigEntry
 from headwater.client.errors import KafkaError
 from headwater.mirror.checkpoints import checkpoint_group
 from headwater.mirror.copy_task import CopyTask, run_task
-from headwater.mirror.mirror import Event, Mirror, WouldGoInCircles
+from headwater.mirror.mirror import Event, Mirror, MirrorCycle
 from headwater.mirror.mirror_options import mirror_options
 from headwater.mirror.task_assignment import (
     Copied,
@@ -51,7 +51,7 @@ def in_this_process(tasks: list[CopyTask]) -> list[Copied]:
 
 
 def mirrored(source: str, target: str, topics: str, **options: object) -> list[Event]:
-    """Copy what is there, and give what was told."""
+    """Copy what is there and return the events."""
     told: list[Event] = []
     chosen = mirror_options(source, target, topics=topics, **options)  # type: ignore[arg-type]
     Mirror(chosen, in_this_process, tell=told.append).run(once=True)
@@ -72,7 +72,7 @@ def fill(servers: str, topic: str, first: int, count: int, codec: str = "none") 
 
 
 def seen(servers: str, topic: str) -> list[tuple[int, int]]:
-    """Values and timestamps of all partitions, in order of values."""
+    """Values and timestamps of all partitions, sorted by value."""
     with Consumer(
         bootstrap_servers=servers, auto_offset_reset="earliest", isolation_level="read_committed"
     ) as consumer:
@@ -94,7 +94,7 @@ def settings_of(admin: Admin, topic: str) -> dict[str, ConfigEntry]:
 
 
 @DELIVERIES
-def test_a_mirror_goes_on_where_the_last_one_ended(
+def test_mirror_continues_where_the_last_one_ended(
     clusters: tuple[str, str], topic: str, delivery: str
 ) -> None:
     west, east = clusters
@@ -126,9 +126,7 @@ def test_aborted_records_are_not_copied(
     assert [value for value, _ in seen(east, f"source.{topic}")] == [0, 2, 4]
 
 
-def test_topics_grow_and_change_their_settings_like_the_originals(
-    clusters: tuple[str, str], topic: str
-) -> None:
+def test_partitions_and_configs_of_copies_are_synced(clusters: tuple[str, str], topic: str) -> None:
     west, east = clusters
     with Admin(bootstrap_servers=west) as original, Admin(bootstrap_servers=east) as there:
         configs = {"retention.ms": "12345678", "message.timestamp.type": "LogAppendTime"}
@@ -145,12 +143,12 @@ def test_topics_grow_and_change_their_settings_like_the_originals(
         assert len(there.describe_topics([copy])[copy].partitions) == 3
         assert settings_of(there, copy)["cleanup.policy"].value == "compact"
         assert settings_of(there, copy)["retention.ms"].is_default
-    # The broker's clock, as the original shows it, and not that of the copy's broker.
+    # The source broker's LogAppendTime, not the target broker's.
     assert seen(east, copy) == seen(west, topic)
 
 
 @DELIVERIES
-def test_a_group_moves_over_and_goes_on_where_it_was(
+def test_group_continues_at_its_translated_offset(
     clusters: tuple[str, str], topic: str, delivery: str
 ) -> None:
     west, east = clusters
@@ -174,7 +172,7 @@ def test_a_group_moves_over_and_goes_on_where_it_was(
         while len(after) < 1_000 - len(before):
             after += [int(each.value or b"") for each in consumer.poll(PATIENCE_S)]
         assert sorted(before + after) == list(range(1_000))
-        # It is there now: what it commits here is not overwritten by the original's offsets.
+        # It has members in the target now, so its offsets there are not overwritten.
         consumer.commit()
         told = mirrored(west, east, topic, delivery=delivery, groups=group)
     assert not [each for each in told if each["event"] == "group"]
@@ -197,18 +195,20 @@ def test_mirrors_in_both_directions_do_not_copy_copies(
     assert found == [[f"east.{topic}", topic], [topic, f"west.{topic}"]]
 
 
-def test_under_the_same_names_a_way_back_is_refused(clusters: tuple[str, str], topic: str) -> None:
+def test_identity_mirror_in_the_opposite_direction_is_rejected(
+    clusters: tuple[str, str], topic: str
+) -> None:
     west, east = clusters
     fill(west, topic, 0, 10)
     mirrored(west, east, topic, is_identity=True)
-    with pytest.raises(WouldGoInCircles, match=f"{topic} has come from the target cluster"):
+    with pytest.raises(MirrorCycle, match=f"{topic} was copied from the target cluster"):
         mirrored(east, west, topic, is_identity=True)
     assert len(seen(west, topic)) == 10
-    with pytest.raises(WouldGoInCircles, match="the same cluster"):
+    with pytest.raises(MirrorCycle, match="the same cluster"):
         mirrored(west, west, topic, is_identity=True)
 
 
-def test_no_topic_comes_back_over_a_third_cluster(clusters: tuple[str, str], topic: str) -> None:
+def test_no_topic_returns_through_a_third_cluster(clusters: tuple[str, str], topic: str) -> None:
     with EmbeddedBroker() as north:
         ring = [*clusters, north.bootstrap_servers]
         fill(ring[0], topic, 0, 10)
@@ -217,7 +217,7 @@ def test_no_topic_comes_back_over_a_third_cluster(clusters: tuple[str, str], top
         assert [each["event"] for each in told] == ["left out"]
 
 
-def test_a_topic_that_was_made_anew_is_copied_from_its_beginning(
+def test_recreated_topic_is_copied_from_its_beginning(
     clusters: tuple[str, str], topic: str
 ) -> None:
     west, east = clusters
@@ -231,7 +231,7 @@ def test_a_topic_that_was_made_anew_is_copied_from_its_beginning(
 
 
 @DELIVERIES
-def test_a_topic_that_was_idle_until_its_notes_expired_is_copied_on_and_groups_follow(
+def test_idle_topic_with_expired_checkpoints_continues_and_groups_are_synced(
     clusters: tuple[str, str], topic: str, delivery: str
 ) -> None:
     west, east = clusters
@@ -257,7 +257,7 @@ def test_a_topic_that_was_idle_until_its_notes_expired_is_copied_on_and_groups_f
     assert found == list(range(450, 500))
 
 
-def test_runs_are_numbered_on_while_notes_expire_under_a_mirror_that_lives(
+def test_run_numbers_continue_when_checkpoints_expire_during_a_mirror(
     clusters: tuple[str, str], topic: str
 ) -> None:
     west, east = clusters
@@ -321,7 +321,7 @@ def test_exactly_once_mirrors_of_different_topics_do_not_fence_each_other(
 
 @contextmanager
 def in_the_middle(task: CopyTask) -> Iterator[Producer]:
-    """A task that has begun a transaction."""
+    """A task with an open transaction."""
     copy = task.ranges[0].target.topic
     name = transactional_id(task.source_cluster, copy, task.slot)
     with Producer(bootstrap_servers=task.target["bootstrap.servers"], transactional_id=name) as it:
@@ -331,7 +331,7 @@ def in_the_middle(task: CopyTask) -> Iterator[Producer]:
         yield it
 
 
-def test_a_task_of_the_same_topic_is_fenced_by_another_mirror(
+def test_task_of_the_same_topic_is_fenced_by_another_mirror(
     clusters: tuple[str, str], topic: str
 ) -> None:
     west, east = clusters
@@ -349,7 +349,7 @@ def test_a_task_of_the_same_topic_is_fenced_by_another_mirror(
     assert seen(east, f"source.{topic}") == expected(10)
 
 
-def test_a_task_of_a_version_with_other_transactional_ids_is_fenced_at_the_start(
+def test_task_of_an_earlier_version_is_fenced_at_the_start(
     clusters: tuple[str, str], topic: str
 ) -> None:
     west, east = clusters
@@ -365,5 +365,5 @@ def test_a_task_of_a_version_with_other_transactional_ids_is_fenced_at_the_start
             producer.commit_transaction()
 
 
-def test_a_mirror_that_finds_no_topic_says_so(clusters: tuple[str, str], topic: str) -> None:
+def test_mirror_without_matching_topics_reports_it(clusters: tuple[str, str], topic: str) -> None:
     assert mirrored(*clusters, topic) == [{"event": "no topic"}]

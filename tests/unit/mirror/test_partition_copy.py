@@ -1,4 +1,4 @@
-"""A task that copies: what must hold wherever it dies, with and without transactions."""
+"""A copy task: guarantees wherever it dies, with and without transactions."""
 
 import itertools
 
@@ -15,7 +15,7 @@ from headwater.records.batch_header import Codec
 from headwater.records.record import Record
 from tests.unit.mirror.fake_clusters import (
     Crash,
-    FakeNotebook,
+    FakeCheckpoints,
     FakeProducer,
     FakeSource,
     FakeTarget,
@@ -35,7 +35,7 @@ def batch(first: int, count: int, codec: Codec = Codec.NONE) -> bytes:
 
 
 def a_source() -> FakeSource:
-    """Codecs of all kinds, and a hole where a marker or a record that was aborted had been."""
+    """Batches with all codecs, and a gap in place of a marker or an aborted record."""
     batches, first = [], 0
     for count, codec in zip((3, 1, 5, 2, 4), Codec, strict=True):
         batches.append(batch(first, count, codec))
@@ -54,13 +54,13 @@ def copy(
     chunk_bytes: int = 150,
     slice_ms: int = 1_000_000,
 ) -> list[Copied]:
-    """One process's try."""
+    """One attempt by one process."""
     ticks = itertools.count()
     task = PartitionCopy(
         "A",
         source=source,
         producer=FakeProducer(target),
-        notebook=FakeNotebook(target),
+        checkpoints=FakeCheckpoints(target),
         is_exactly_once=is_exactly_once,
         chunk_bytes=chunk_bytes,
         slice_ms=slice_ms,
@@ -86,7 +86,7 @@ def known_offsets(target: FakeTarget) -> MirrorOffsetMap:
 
 
 @pytest.mark.parametrize("is_exactly_once", [True, False])
-def test_all_is_copied_with_codecs_and_timestamps(is_exactly_once: bool) -> None:
+def test_records_are_copied_with_codecs_and_timestamps(is_exactly_once: bool) -> None:
     source, target = a_source(), FakeTarget()
     (copied,) = copy(source, target, is_exactly_once=is_exactly_once)
     assert copied.position == source.end
@@ -122,7 +122,7 @@ def test_nothing_is_lost_wherever_a_task_dies(calls: int, is_last_done: bool) ->
 @pytest.mark.parametrize("is_last_done", [True, False])
 @pytest.mark.parametrize("calls", range(1, 40))
 @pytest.mark.parametrize("is_exactly_once", [True, False])
-def test_every_offset_is_translated_to_its_own_record_wherever_a_task_died(
+def test_offsets_are_translated_exactly_wherever_a_task_died(
     calls: int, is_last_done: bool, is_exactly_once: bool
 ) -> None:
     source, target = a_source(), FakeTarget(calls_left=calls, is_last_done=is_last_done)
@@ -135,13 +135,13 @@ def test_every_offset_is_translated_to_its_own_record_wherever_a_task_died(
 
 
 def expect_translations(source: FakeSource, target: FakeTarget) -> None:
-    """Every offset leads to its own record."""
+    """Every offset is translated to its own record."""
     offsets = known_offsets(target)
     for record in source.records():
         assert record.offset is not None
         place = offsets.translated(record.offset)
         assert place is not None
-        # Where a consumer goes on, the next record is this one.
+        # A consumer that continues there reads this record next.
         following = next(each.record for each in target.log if each.offset >= place)
         assert following.value == record.value
     end = offsets.translated(source.end)
@@ -150,13 +150,13 @@ def expect_translations(source: FakeSource, target: FakeTarget) -> None:
 
 
 @pytest.mark.parametrize("is_exactly_once", [True, False])
-def test_notes_that_have_expired_are_made_up_for_by_the_registry(is_exactly_once: bool) -> None:
-    """Offsets of a group that nobody commits are kept for a week, and the topic was idle."""
+def test_checkpoint_topic_replaces_expired_checkpoints(is_exactly_once: bool) -> None:
+    """Committed offsets of an idle topic expire after a week."""
     source, target = a_source(), FakeTarget()
     copy(source, target, is_exactly_once=is_exactly_once)
     for _ in range(3):
         target.notes.clear()
-        # What a driver that was started anew knows.
+        # The view of a restarted driver.
         last = known_offsets(target).last
         assert last is not None
         assert last.source_end == source.end
@@ -175,7 +175,7 @@ def test_notes_that_have_expired_are_made_up_for_by_the_registry(is_exactly_once
     expect_translations(source, target)
 
 
-def test_a_task_that_was_taken_over_cannot_finish() -> None:
+def test_fenced_task_cannot_commit() -> None:
     source, target = a_source(), FakeTarget()
     zombie = FakeProducer(target)
     zombie.init_transactions()
@@ -184,7 +184,7 @@ def test_a_task_that_was_taken_over_cannot_finish() -> None:
         zombie.commit_transaction()
 
 
-def test_a_task_stops_when_its_time_is_over_and_the_next_goes_on() -> None:
+def test_task_stops_after_its_time_and_the_next_one_continues() -> None:
     source, target = a_source(), FakeTarget()
     (first,) = copy(source, target, is_exactly_once=True, slice_ms=2)
     assert 0 < first.position < source.end
@@ -192,7 +192,7 @@ def test_a_task_stops_when_its_time_is_over_and_the_next_goes_on() -> None:
     assert content(target.visible()) == content(source.records())
 
 
-def test_copying_may_begin_within_a_batch() -> None:
+def test_copying_may_start_within_a_batch() -> None:
     source, target = a_source(), FakeTarget()
     copy(source, target, is_exactly_once=False, start=6)
     wanted = [each for each in source.records() if each.offset is not None and each.offset >= 6]
@@ -201,7 +201,7 @@ def test_copying_may_begin_within_a_batch() -> None:
     assert known_offsets(target).translated(7) == 1
 
 
-def test_what_retention_took_is_counted_and_the_rest_is_copied() -> None:
+def test_records_deleted_by_retention_are_counted_and_the_rest_is_copied() -> None:
     source, target = a_source(), FakeTarget()
     source.earliest = 4
     (copied,) = copy(source, target, is_exactly_once=True)
@@ -209,14 +209,14 @@ def test_what_retention_took_is_counted_and_the_rest_is_copied() -> None:
     assert copied.records == 11
 
 
-def test_a_note_about_another_topic_of_the_same_name_is_void() -> None:
+def test_checkpoint_of_another_topic_with_the_same_name_is_ignored() -> None:
     source, target = a_source(), FakeTarget()
     target.notes[TARGET] = OffsetAndMetadata(9, metadata='{"pair":"an older one"}')
     copy(source, target, is_exactly_once=True)
     assert content(target.visible()) == content(source.records())
 
 
-def test_without_transactions_a_log_without_holes_is_one_run_however_many_chunks() -> None:
+def test_log_without_gaps_is_one_run_without_transactions() -> None:
     source = FakeSource([batch(number * 5, 5) for number in range(20)])
     target = FakeTarget()
     copy(source, target, is_exactly_once=False, chunk_bytes=1)

@@ -1,4 +1,4 @@
-"""A mirror between two clusters, each with TLS and a login of its own."""
+"""A mirror between two clusters that have different TLS and SASL settings."""
 
 from collections.abc import Iterator
 
@@ -33,7 +33,7 @@ def clusters(
 
 
 @DELIVERIES
-def test_records_and_groups_come_over_between_clusters_that_both_ask_who_one_is(
+def test_records_and_groups_are_mirrored_between_secured_clusters(
     clusters: tuple[SecuredBroker, SecuredBroker], delivery: str
 ) -> None:
     west, east = clusters

@@ -20,7 +20,7 @@ PATIENCE_S = 30
 
 
 class RecordedService:
-    """Answers as the test wants, and lets it wait for what happened."""
+    """Answers as the test wants, and lets it wait for events."""
 
     def __init__(self, behave: Callable[[ReplySlot, memoryview], None]) -> None:
         self._behave = behave
@@ -46,7 +46,7 @@ class RecordedService:
         self._tell()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until something that the service heard of makes the condition true."""
+        """Wait until an event of the service makes the condition true."""
         if condition():
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -60,7 +60,7 @@ class RecordedService:
 
 
 class Client:
-    """A plain peer, driven by the same loop."""
+    """A plain client, on the same loop."""
 
     def __init__(self, connected: socket.socket) -> None:
         self.socket = connected
@@ -70,7 +70,7 @@ class Client:
         await asyncio.wait_for(self._loop.sock_sendall(self.socket, content), PATIENCE_S)
 
     async def receive(self, count: int) -> bytes:
-        """So many bytes, or fewer where the stream ends."""
+        """Receive so many bytes, or fewer if the stream ends."""
         received = bytearray()
         while len(received) < count:
             piece = await asyncio.wait_for(
@@ -94,7 +94,7 @@ class Client:
 
 
 class Running:
-    """A started server with one listener, and the clients that were made for it."""
+    """A started server with one listener, and its clients."""
 
     def __init__(self, server: SocketServer, service: RecordedService, bound: Endpoint) -> None:
         self.server = server

@@ -1,4 +1,4 @@
-"""Channels on which we have said everything, and the peer has not."""
+"""Channels that are shut down for sending while the peer still sends."""
 
 from headwater.network.closing import PATIENCE_MS, ClosingConnections
 from headwater.network.limits.idle_expiry import CoarseClock
@@ -40,7 +40,7 @@ class Lab:
         self.emptied += 1
 
 
-def test_what_still_comes_is_thrown_away_until_the_peer_hangs_up() -> None:
+def test_received_bytes_are_discarded_until_the_peer_closes() -> None:
     lab = Lab()
     one, other = lab.channel(3), lab.channel(4)
     for channel in (one, other):
@@ -59,7 +59,7 @@ def test_what_still_comes_is_thrown_away_until_the_peer_hangs_up() -> None:
     assert not lab.closing_connections
 
 
-def test_a_peer_that_is_gone_is_not_waited_for() -> None:
+def test_disconnected_peer_is_not_waited_for() -> None:
     lab = Lab()
     gone, breaking = lab.channel(3), lab.channel(4)
     gone.is_broken = True
@@ -72,7 +72,7 @@ def test_a_peer_that_is_gone_is_not_waited_for() -> None:
     assert breaking.is_closed
 
 
-def test_patience_ends() -> None:
+def test_channels_are_closed_after_the_timeout() -> None:
     lab = Lab()
     channels = [lab.channel(fd) for fd in (3, 4)]
     for channel in channels:
@@ -83,7 +83,7 @@ def test_patience_ends() -> None:
     assert lab.emptied == 1
 
 
-def test_who_stays_is_closed_after_a_while_and_counted_out_only_then() -> None:
+def test_lingering_channel_is_closed_after_a_while_and_counted_until_then() -> None:
     lab = Lab()
     early, late = lab.channel(3), lab.channel(4)
     lab.part(early)

@@ -1,4 +1,4 @@
-"""One connection on a scripted network: order, back-pressure, holds, releases, ends."""
+"""One connection on a scripted network: order, back-pressure, holds, releases, closing."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def crowd(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(ConnectionLab, "is_crowded", request.param)
 
 
-def test_a_frame_is_served_and_its_answer_sent() -> None:
+def test_frame_is_served_and_its_response_sent() -> None:
     lab = ConnectionLab()
     _, channel = lab.connect()
     channel.feed(framed(b"hello"))
@@ -25,7 +25,7 @@ def test_a_frame_is_served_and_its_answer_sent() -> None:
     assert channel.sent == framed(b"hello")
 
 
-def test_a_frame_of_no_bytes_is_a_frame() -> None:
+def test_empty_frame_is_a_frame() -> None:
     lab = ConnectionLab()
     _, channel = lab.connect()
     channel.feed(framed(b"") + framed(b"x"))
@@ -33,7 +33,7 @@ def test_a_frame_of_no_bytes_is_a_frame() -> None:
     assert lab.frames == [b"", b"x"]
 
 
-def test_answers_leave_in_the_order_of_requests() -> None:
+def test_responses_are_sent_in_the_order_of_requests() -> None:
     lab = ConnectionLab(behave=keep_waiting)
     _, channel = lab.connect()
     channel.feed(framed(b"1") + framed(b"2") + framed(b"3"))
@@ -50,7 +50,7 @@ def test_answers_leave_in_the_order_of_requests() -> None:
     assert channel.sent == b"onetwothree"
 
 
-def test_a_request_answered_with_nothing_lets_the_next_answer_pass() -> None:
+def test_request_without_a_response_does_not_block_the_next() -> None:
     lab = ConnectionLab(behave=keep_waiting)
     connection, channel = lab.connect()
     channel.feed(framed(b"1") + framed(b"2"))
@@ -63,7 +63,7 @@ def test_a_request_answered_with_nothing_lets_the_next_answer_pass() -> None:
     assert connection.unanswered_count == 0
 
 
-def test_a_request_cannot_be_answered_twice() -> None:
+def test_request_cannot_be_answered_twice() -> None:
     lab = ConnectionLab()
     _, channel = lab.connect()
     channel.feed(framed(b"1"))
@@ -72,7 +72,7 @@ def test_a_request_cannot_be_answered_twice() -> None:
         lab.slots[0].finish()
 
 
-def test_a_held_connection_serves_nothing_until_it_is_answered() -> None:
+def test_held_connection_serves_nothing_until_it_is_answered() -> None:
     lab = ConnectionLab(behave=lambda slot, _: slot.hold())
     _, channel = lab.connect()
     channel.feed(framed(b"1") + framed(b"2"), framed(b"3"))
@@ -88,7 +88,7 @@ def test_a_held_connection_serves_nothing_until_it_is_answered() -> None:
     assert lab.frames == [b"1", b"2", b"3"]
 
 
-def test_a_hold_after_the_answer_holds_nothing() -> None:
+def test_hold_after_the_response_has_no_effect() -> None:
     def answer_then_hold(slot: ReplySlot, frame: memoryview) -> None:
         echo(slot, frame)
         slot.hold()
@@ -100,7 +100,7 @@ def test_a_hold_after_the_answer_holds_nothing() -> None:
     assert lab.frames == [b"1", b"2"]
 
 
-def test_a_frame_cannot_be_used_after_its_turn() -> None:
+def test_frame_is_invalid_after_serve_returns() -> None:
     kept: list[memoryview] = []
     lab = ConnectionLab(behave=lambda _, frame: kept.append(frame))
     _, channel = lab.connect()
@@ -111,7 +111,7 @@ def test_a_frame_cannot_be_used_after_its_turn() -> None:
 
 
 @pytest.mark.parametrize("size", [b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\x65", b"GET "])
-def test_a_bad_size_closes_only_its_own_connection(size: bytes) -> None:
+def test_invalid_size_closes_only_its_own_connection(size: bytes) -> None:
     lab = ConnectionLab(NetworkSettings(socket_request_max_bytes=100))
     bad, bad_channel = lab.connect()
     good, good_channel = lab.connect()
@@ -126,7 +126,7 @@ def test_a_bad_size_closes_only_its_own_connection(size: bytes) -> None:
     assert lab.failures == []
 
 
-def test_what_was_answered_before_the_garbage_still_leaves() -> None:
+def test_earlier_responses_are_sent_before_a_protocol_error_closes() -> None:
     lab = ConnectionLab()
     _, channel = lab.connect()
     channel.feed(framed(b"fine") + b"\xff\xff\xff\xff")
@@ -135,7 +135,7 @@ def test_what_was_answered_before_the_garbage_still_leaves() -> None:
     assert channel.is_closed
 
 
-def test_a_protocol_error_of_the_service_closes_the_connection_with_one_line(
+def test_protocol_error_of_the_service_closes_the_connection_with_one_log_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def refuse(_slot: ReplySlot, _frame: memoryview) -> None:
@@ -152,7 +152,7 @@ def test_a_protocol_error_of_the_service_closes_the_connection_with_one_line(
     assert "an unknown API" in caplog.text
 
 
-def test_a_mistake_of_the_service_is_reported_and_closes_the_connection() -> None:
+def test_unexpected_error_of_the_service_is_reported_and_closes_the_connection() -> None:
     mistake = ZeroDivisionError("ours")
 
     def fail(_slot: ReplySlot, _frame: memoryview) -> None:
@@ -166,7 +166,7 @@ def test_a_mistake_of_the_service_is_reported_and_closes_the_connection() -> Non
     assert connection.is_closed
 
 
-def test_a_reader_that_stops_reading_is_no_longer_read() -> None:
+def test_client_that_stops_reading_is_no_longer_read() -> None:
     limit = 10_000
     lab = ConnectionLab(NetworkSettings(headwater_connection_unsent_bytes_max=limit))
     connection, channel = lab.connect()
@@ -186,7 +186,7 @@ def test_a_reader_that_stops_reading_is_no_longer_read() -> None:
     assert lab.loop.writers == {}
 
 
-def test_answers_that_wait_for_an_earlier_one_count_as_unsent() -> None:
+def test_responses_that_wait_for_an_earlier_one_count_as_unsent() -> None:
     def answer_all_but_the_first(slot: ReplySlot, frame: memoryview) -> None:
         if bytes(frame) != b"first":
             slot.reply([b"x" * 100])
@@ -204,7 +204,7 @@ def test_answers_that_wait_for_an_earlier_one_count_as_unsent() -> None:
     assert connection.unsent_bytes == 0
 
 
-def test_unanswered_requests_of_a_connection_are_bounded() -> None:
+def test_unanswered_requests_per_connection_are_bounded() -> None:
     lab = ConnectionLab(NetworkSettings(headwater_connection_requests_max=5), keep_waiting)
     _, channel = lab.connect()
     channel.feed(framed(b"r") * 20)
@@ -215,8 +215,8 @@ def test_unanswered_requests_of_a_connection_are_bounded() -> None:
     assert len(lab.frames) == 6
 
 
-def test_a_busy_connection_leaves_room_for_others() -> None:
-    """However much one peer has sent, the other is served in the first turn."""
+def test_busy_connection_leaves_time_for_others() -> None:
+    """However much one client has sent, the other is served in the first iteration."""
     lab = ConnectionLab()
     _, busy = lab.connect()
     _, other = lab.connect()
@@ -229,7 +229,7 @@ def test_a_busy_connection_leaves_room_for_others() -> None:
     assert lab.frames.count(b"b") == 800
 
 
-def test_requests_that_want_no_answer_are_all_served_over_the_turns() -> None:
+def test_requests_without_response_are_all_served_over_several_iterations() -> None:
     lab = ConnectionLab(behave=lambda slot, _: slot.finish())
     _, channel = lab.connect()
     channel.feed(framed(b"b") * 800)
@@ -243,14 +243,14 @@ def test_requests_that_want_no_answer_are_all_served_over_the_turns() -> None:
     [(Range(7, 20_000_000), 1_048_577), (bytes(20_000_000), 262_144)],
     ids=["file", "bytes"],
 )
-def test_a_fast_reader_gets_much_at_once_and_leaves_room_for_others(
+def test_fast_reader_gets_much_at_once_and_leaves_time_for_others(
     part: Range | bytes, at_once_bytes: int
 ) -> None:
     """A mebibyte of a file; of memory, which has to be copied, a quarter of it."""
     lab = ConnectionLab(behave=lambda slot, _: slot.reply([b"h", part]))
     connection, channel = lab.connect()
     channel.feed(framed(b"fetch"))
-    # Where many wait, its answer leaves in the second turn.
+    # With many connections, its response is sent in the second iteration.
     lab.loop.turn()
     if lab.is_crowded:
         lab.loop.turn()
@@ -260,7 +260,7 @@ def test_a_fast_reader_gets_much_at_once_and_leaves_room_for_others(
     assert connection.unsent_bytes == 0
 
 
-def test_an_empty_range_is_released_although_nothing_is_sent() -> None:
+def test_empty_range_is_released_without_being_sent() -> None:
     empty = Range(7, 0)
     lab = ConnectionLab(behave=lambda slot, _: slot.reply([b"", empty]))
     _, channel = lab.connect()
@@ -270,7 +270,7 @@ def test_an_empty_range_is_released_although_nothing_is_sent() -> None:
     assert channel.sent == b""
 
 
-def test_an_answer_that_cannot_be_sent_is_reported_and_closes_the_connection() -> None:
+def test_response_that_cannot_be_sent_is_reported_and_closes_the_connection() -> None:
     class Lost(Range):
         def fileno(self) -> int:
             raise ValueError("no such file")
@@ -285,7 +285,7 @@ def test_an_answer_that_cannot_be_sent_is_reported_and_closes_the_connection() -
     assert lost.release_count == 1
 
 
-def test_a_range_is_released_once_when_it_is_sent() -> None:
+def test_range_is_released_once_when_it_is_sent() -> None:
     sent = Range(7, 10)
     lab = ConnectionLab(behave=lambda slot, _: slot.reply([b"ab", sent, b"cd"]))
     connection, channel = lab.connect()
@@ -302,7 +302,7 @@ def test_a_range_is_released_once_when_it_is_sent() -> None:
     assert sent.release_count == 1
 
 
-def test_ranges_are_released_once_when_the_connection_dies() -> None:
+def test_ranges_are_released_once_when_the_connection_closes() -> None:
     """Half sent, waiting behind an unanswered request, and answered too late."""
     half, blocked, late = Range(1, 10), Range(2, 10), Range(3, 10)
     lab = ConnectionLab(behave=keep_waiting)
@@ -324,7 +324,7 @@ def test_ranges_are_released_once_when_the_connection_dies() -> None:
     assert [half.release_count, blocked.release_count, late.release_count] == [1, 1, 1]
 
 
-def test_a_half_closed_peer_still_gets_its_answers() -> None:
+def test_half_closed_client_still_gets_its_responses() -> None:
     lab = ConnectionLab(behave=keep_waiting)
     connection, channel = lab.connect()
     channel.feed(framed(b"1") + framed(b"2"), b"\0\0")
@@ -338,7 +338,7 @@ def test_a_half_closed_peer_still_gets_its_answers() -> None:
     assert connection.is_closed
 
 
-def test_a_peer_that_is_owed_nothing_ends_the_connection_by_closing() -> None:
+def test_client_without_pending_responses_closes_the_connection() -> None:
     lab = ConnectionLab()
     connection, channel = lab.connect()
     channel.feed(framed(b"1"))
@@ -348,7 +348,7 @@ def test_a_peer_that_is_owed_nothing_ends_the_connection_by_closing() -> None:
     assert channel.sent == framed(b"1")
 
 
-def test_a_reset_closes_the_connection_although_answers_are_owed() -> None:
+def test_reset_closes_the_connection_despite_pending_responses() -> None:
     lab = ConnectionLab(behave=keep_waiting)
     connection, channel = lab.connect()
     channel.feed(framed(b"1"))
@@ -360,7 +360,7 @@ def test_a_reset_closes_the_connection_although_answers_are_owed() -> None:
     assert channel.sent == b""
 
 
-def test_a_muted_connection_is_served_when_its_time_has_come() -> None:
+def test_muted_connection_is_served_when_its_time_has_come() -> None:
     lab = ConnectionLab()
     connection, channel = lab.connect()
     connection.mute(until_ms=500)
@@ -375,7 +375,7 @@ def test_a_muted_connection_is_served_when_its_time_has_come() -> None:
     assert lab.attentive == {}
 
 
-def test_a_connection_is_muted_for_the_longer_of_two_times_and_needs_no_sweep_to_speak() -> None:
+def test_connection_is_muted_for_the_longer_of_two_times_and_unmuted_without_a_sweep() -> None:
     lab = ConnectionLab()
     connection, channel = lab.connect()
     connection.mute(until_ms=500)
@@ -389,7 +389,7 @@ def test_a_connection_is_muted_for_the_longer_of_two_times_and_needs_no_sweep_to
     assert lab.frames == [b"1"]
 
 
-def test_a_connection_muted_while_it_is_served_still_gets_that_answer() -> None:
+def test_connection_muted_while_serving_still_sends_that_response() -> None:
     def answer_and_mute(slot: ReplySlot, frame: memoryview) -> None:
         echo(slot, frame)
         slot.connection.mute(until_ms=10)
@@ -406,8 +406,8 @@ def test_a_connection_muted_while_it_is_served_still_gets_that_answer() -> None:
     assert channel.sent == framed(b"1") + framed(b"2")
 
 
-def test_requests_before_the_end_of_the_stream_outlast_a_mute() -> None:
-    """Also when they are so many that they take several turns."""
+def test_requests_before_the_end_of_the_stream_survive_a_mute() -> None:
+    """Also when they are so many that they take several iterations."""
 
     def mute_once(slot: ReplySlot, _: memoryview) -> None:
         slot.finish()
@@ -426,7 +426,7 @@ def test_requests_before_the_end_of_the_stream_outlast_a_mute() -> None:
     assert connection.is_closed
 
 
-def test_a_leaving_connection_takes_no_more_requests_and_ends_when_all_is_sent() -> None:
+def test_leaving_connection_accepts_no_requests_and_closes_when_all_is_sent() -> None:
     lab = ConnectionLab(behave=keep_waiting)
     connection, channel = lab.connect()
     channel.feed(framed(b"1"))
@@ -446,7 +446,7 @@ def test_a_leaving_connection_takes_no_more_requests_and_ends_when_all_is_sent()
     assert lab.frames == [b"1"]
 
 
-def test_the_service_may_close_the_connection_that_it_serves() -> None:
+def test_service_may_close_the_connection_it_serves() -> None:
     lab = ConnectionLab(behave=lambda slot, _: slot.connection.close())
     connection, channel = lab.connect()
     channel.feed(framed(b"1") + framed(b"2"))
@@ -455,7 +455,7 @@ def test_the_service_may_close_the_connection_that_it_serves() -> None:
     assert lab.closed_ones == [connection]
 
 
-def test_the_memory_of_a_large_frame_is_given_back_after_a_silent_sweep() -> None:
+def test_memory_of_a_large_frame_is_released_after_an_idle_sweep() -> None:
     lab = ConnectionLab(behave=lambda slot, _: slot.finish())
     connection, channel = lab.connect()
     assert connection.buffer_bytes == SMALL_BYTES
@@ -474,7 +474,7 @@ def test_the_memory_of_a_large_frame_is_given_back_after_a_silent_sweep() -> Non
     assert lab.frames[-1] == b"y" * 2_000_000
 
 
-def test_requests_that_wait_in_the_buffer_survive_a_silent_sweep() -> None:
+def test_buffered_requests_survive_an_idle_sweep() -> None:
     lab = ConnectionLab(behave=lambda slot, _: slot.hold())
     connection, channel = lab.connect()
     requests = [bytes([number]) * 1_000 for number in range(20)]
@@ -493,7 +493,7 @@ def test_requests_that_wait_in_the_buffer_survive_a_silent_sweep() -> None:
     assert connection.buffer_bytes == SMALL_BYTES
 
 
-def test_a_size_field_alone_costs_no_memory() -> None:
+def test_size_field_alone_costs_no_memory() -> None:
     lab = ConnectionLab()
     connection, channel = lab.connect()
     channel.feed(b"\6\0\0\0", *[b"x"] * 1_000)
@@ -501,7 +501,7 @@ def test_a_size_field_alone_costs_no_memory() -> None:
     assert connection.buffer_bytes == SMALL_BYTES
 
 
-def test_large_frames_wait_until_there_is_memory_for_them() -> None:
+def test_large_frames_wait_for_memory() -> None:
     """queued.max.request.bytes: one frame may exceed it, a second one waits."""
     settings = NetworkSettings(queued_max_request_bytes=100_000)
     lab = ConnectionLab(settings, behave=lambda slot, _: slot.finish())
@@ -526,8 +526,8 @@ def test_large_frames_wait_until_there_is_memory_for_them() -> None:
     assert lab.inflight_bytes.buffer_bytes.used == 0
 
 
-def test_overlapping_requests_of_all_connections_are_bounded_but_each_has_its_first() -> None:
-    """queued.max.requests: a fetch that waits must not keep others from being served."""
+def test_overlapping_requests_are_bounded_but_each_connection_has_its_first() -> None:
+    """queued.max.requests: a delayed fetch must not keep others from being served."""
     lab = ConnectionLab(NetworkSettings(queued_max_requests=3), behave=keep_waiting)
     pairs = [lab.connect() for _ in range(5)]
     for _, channel in pairs:
@@ -546,7 +546,7 @@ def test_overlapping_requests_of_all_connections_are_bounded_but_each_has_its_fi
     assert lab.inflight_bytes.overlapping_requests.used == 0
 
 
-def test_a_connection_that_dies_gives_its_place_to_those_who_wait() -> None:
+def test_closed_connection_makes_room_for_waiting_ones() -> None:
     lab = ConnectionLab(NetworkSettings(queued_max_requests=2), behave=keep_waiting)
     greedy, greedy_channel = lab.connect()
     _, other_channel = lab.connect()
@@ -560,7 +560,7 @@ def test_a_connection_that_dies_gives_its_place_to_those_who_wait() -> None:
     assert lab.frames == [b"g", b"g", b"g", b"o", b"o"]
 
 
-def test_where_many_wait_all_are_served_before_an_answer_leaves() -> None:
+def test_many_ready_connections_are_all_served_before_any_response_is_sent() -> None:
     lab = ConnectionLab()
     lab.is_crowded = True
     channels = [lab.connect()[1] for _ in range(5)]
@@ -573,7 +573,7 @@ def test_where_many_wait_all_are_served_before_an_answer_leaves() -> None:
     assert [channel.sent for channel in channels] == [framed(b"%d" % each) for each in range(5)]
 
 
-def test_where_much_has_come_from_one_of_many_its_answers_leave_at_once() -> None:
+def test_large_batch_of_one_of_many_connections_is_answered_at_once() -> None:
     lab = ConnectionLab()
     lab.is_crowded = True
     _, channel = lab.connect()
@@ -585,7 +585,7 @@ def test_where_much_has_come_from_one_of_many_its_answers_leave_at_once() -> Non
     assert channel.sent == 2 * large
 
 
-def test_where_few_wait_an_answer_leaves_at_once() -> None:
+def test_few_ready_connections_are_answered_at_once() -> None:
     lab = ConnectionLab()
     lab.is_crowded = False
     _, channel = lab.connect()
@@ -594,7 +594,7 @@ def test_where_few_wait_an_answer_leaves_at_once() -> None:
     assert channel.sent == framed(b"now")
 
 
-def test_a_guard_serves_in_the_place_of_the_service_and_bounds_frames() -> None:
+def test_guard_replaces_the_service_and_limits_frames() -> None:
     lab = ConnectionLab()
     guard = ConnectionLab()
     connection, channel = lab.connect()
@@ -613,7 +613,7 @@ def test_a_guard_serves_in_the_place_of_the_service_and_bounds_frames() -> None:
     assert guard.closed_ones == [connection]
 
 
-def test_a_host_that_is_refused_again_and_again_fills_no_log(
+def test_repeated_protocol_errors_of_a_host_do_not_flood_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     lab = ConnectionLab()
@@ -626,7 +626,7 @@ def test_a_host_that_is_refused_again_and_again_fills_no_log(
     caplog.clear()
     lab.complaints.sweep()
     assert caplog.messages == [
-        "990 more connections of 192.0.2.1 were closed because of what they sent"
+        "Closed more connections after protocol errors: count=990 host=192.0.2.1"
     ]
     caplog.clear()
     lab.complaints.sweep()

@@ -1,4 +1,4 @@
-"""Documents of other servers: they come whole and in time, or there is a reason."""
+"""Fetching documents over HTTP: complete and in time, or an error."""
 
 import socket
 import threading
@@ -17,7 +17,7 @@ PATIENCE_S = 60.0
 
 @contextmanager
 def server_that_says(answer: bytes, *, then_hangs_up: bool) -> Iterator[HttpLocation]:
-    """Says this to the first who comes, whatever they ask."""
+    """A server that sends this to the first client, whatever it requests."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:
@@ -34,7 +34,7 @@ def server_that_says(answer: bytes, *, then_hangs_up: bool) -> Iterator[HttpLoca
         thread.join()
 
 
-def test_a_document_is_fetched_and_a_form_is_posted() -> None:
+def test_document_is_fetched_and_form_is_posted() -> None:
     with identity_provider() as provider:
         assert fetch(http_location(provider.keys_url, "x"), timeout_s=PATIENCE_S) == provider.keys
         with pytest.raises(NotFetched, match=r"/token answers 401 \(invalid_client\)$") as failure:
@@ -48,7 +48,7 @@ def test_a_document_is_fetched_and_a_form_is_posted() -> None:
     assert provider.asked == ["/keys", "/token"]
 
 
-def test_a_server_in_trouble_may_be_asked_again() -> None:
+def test_server_error_may_be_retried() -> None:
     with identity_provider() as provider:
         provider.failures = [503]
         with pytest.raises(NotFetched, match="answers 503") as failure:
@@ -59,7 +59,7 @@ def test_a_server_in_trouble_may_be_asked_again() -> None:
     assert failure.value.may_pass
 
 
-def test_a_redirection_is_not_followed() -> None:
+def test_redirect_is_not_followed() -> None:
     answer = b"HTTP/1.1 302 Found\r\nLocation: http://evil/\r\nContent-Length: 0\r\n\r\n"
     with (
         server_that_says(answer, then_hangs_up=True) as place,
@@ -69,7 +69,7 @@ def test_a_redirection_is_not_followed() -> None:
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"])
-def test_a_server_that_does_not_get_on_is_given_up(answer: bytes) -> None:
+def test_stalled_server_times_out(answer: bytes) -> None:
     with (
         server_that_says(answer, then_hangs_up=False) as place,
         pytest.raises(NotFetched) as failure,
@@ -79,7 +79,7 @@ def test_a_server_that_does_not_get_on_is_given_up(answer: bytes) -> None:
     assert "hidden" not in str(failure.value)
 
 
-def test_a_server_that_sends_a_byte_now_and_then_is_given_up_too() -> None:
+def test_slow_server_times_out_although_each_byte_is_in_time() -> None:
     """Each byte comes in time; all of them do not."""
     pause = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -110,7 +110,7 @@ def test_a_server_that_sends_a_byte_now_and_then_is_given_up_too() -> None:
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
     ],
 )
-def test_half_an_answer_and_nonsense_are_failures(answer: bytes) -> None:
+def test_truncated_and_malformed_responses_are_errors(answer: bytes) -> None:
     with (
         server_that_says(answer, then_hangs_up=True) as place,
         pytest.raises(NotFetched),
@@ -118,7 +118,7 @@ def test_half_an_answer_and_nonsense_are_failures(answer: bytes) -> None:
         fetch(place, timeout_s=PATIENCE_S)
 
 
-def test_a_document_has_a_limit(tmp_path: Path) -> None:
+def test_document_size_is_limited(tmp_path: Path) -> None:
     with identity_provider() as provider:
         provider.keys = b"x" * LIMIT_BYTES
         place = http_location(provider.keys_url, "x")
@@ -141,13 +141,13 @@ def test_a_document_has_a_limit(tmp_path: Path) -> None:
         ("file:///etc/keys.json", "file:/etc/keys.json"),
     ],
 )
-def test_a_place_is_shown_without_its_question(url: str, shown: str) -> None:
+def test_location_is_shown_without_its_query(url: str, shown: str) -> None:
     assert str(http_location(url, "x")) == shown
 
 
 @pytest.mark.parametrize(
     "url", ["", "keys", "ftp://a/b", "https://", "http://a:b/", "https://u:p@a/", "file://host/a"]
 )
-def test_what_is_no_url_is_refused_under_the_name_of_its_setting(url: str) -> None:
+def test_invalid_url_is_rejected_with_the_name_of_its_setting(url: str) -> None:
     with pytest.raises(InvalidSetting, match=r"^the\.setting"):
         http_location(url, "the.setting")

@@ -1,4 +1,4 @@
-"""The HTTP port, on real sockets."""
+"""The HTTP listener, on real sockets."""
 
 import asyncio
 import socket
@@ -66,19 +66,19 @@ async def leave(writer: asyncio.StreamWriter) -> None:
 
 
 async def ask(port: HttpListener, *pieces: bytes) -> bytes:
-    """Everything that comes back until the stream ends."""
+    """Return everything until the stream ends."""
     reader, writer = await connect(port)
     for piece in pieces:
         writer.write(piece)
         await writer.drain()
-        # Others have their turn, so that the pieces are not sent as one.
+        # Yield, so that the pieces are not sent as one.
         await asyncio.sleep(0)
     answer = await asyncio.wait_for(reader.read(), PATIENCE_S)
     await leave(writer)
     return answer
 
 
-def test_an_answer_comes_in_chunks_whose_end_is_seen() -> None:
+def test_response_is_chunked_to_its_end() -> None:
     async def run() -> bytes:
         async with running() as port:
             return await ask(port, b"GET /two?all=1 HTTP/1.1\r\nHost: here\r\n\r\n")
@@ -93,7 +93,7 @@ def test_an_answer_comes_in_chunks_whose_end_is_seen() -> None:
     assert body == b"6\r\nfirst \r\n6\r\nsecond\r\n0\r\n\r\n"
 
 
-def test_a_reader_of_the_old_kind_gets_no_chunks() -> None:
+def test_http_1_0_client_gets_no_chunks() -> None:
     async def run() -> bytes:
         async with running() as port:
             return await ask(port, b"GET /two HTTP/1.0\r\n\r\n")
@@ -103,7 +103,7 @@ def test_a_reader_of_the_old_kind_gets_no_chunks() -> None:
     assert body == b"first second"
 
 
-def test_a_request_may_come_in_pieces() -> None:
+def test_request_may_arrive_in_pieces() -> None:
     async def run() -> bytes:
         async with running() as port:
             return await ask(port, b"GET /t", b"wo HTTP/1.1\r", b"\n\r", b"\n")
@@ -122,7 +122,7 @@ def test_a_request_may_come_in_pieces() -> None:
         (b"\x00\xff\xfe", b"400"),
     ],
 )
-def test_anything_else_is_refused(request_line: bytes, status: bytes) -> None:
+def test_other_requests_are_rejected(request_line: bytes, status: bytes) -> None:
     async def run() -> bytes:
         async with running() as port:
             return await ask(port, request_line + b"\r\n\r\n")
@@ -130,7 +130,7 @@ def test_anything_else_is_refused(request_line: bytes, status: bytes) -> None:
     assert asyncio.run(run()).split(b" ")[1] == status
 
 
-def test_a_head_without_an_end_is_cut_off() -> None:
+def test_endless_request_head_is_cut_off() -> None:
     async def run() -> bytes:
         async with running() as port:
             return await ask(port, b"G" * HEAD_BYTES_MAX)
@@ -138,7 +138,7 @@ def test_a_head_without_an_end_is_cut_off() -> None:
     assert asyncio.run(run()) == b""
 
 
-def test_whoever_asks_nothing_is_cut_off_after_a_while() -> None:
+def test_silent_client_is_disconnected_after_a_while() -> None:
     async def run() -> bytes:
         async with running() as port:
             reader, writer = await connect(port)
@@ -154,14 +154,14 @@ def test_whoever_asks_nothing_is_cut_off_after_a_while() -> None:
     assert asyncio.run(run()) == b""
 
 
-def test_whoever_does_not_read_is_cut_off_and_costs_no_memory_until_then() -> None:
+def test_client_that_does_not_read_is_disconnected_and_costs_no_memory() -> None:
     async def run() -> None:
         async with running() as port:
             with socket.create_connection(("127.0.0.1", port.endpoint.port)) as silent:
                 silent.sendall(b"GET /endless HTTP/1.1\r\n\r\n")
                 while not port.connection_count:
                     await asyncio.sleep(0)
-                # Another one is served all the while.
+                # Another one is served meanwhile.
                 assert b"second" in await ask(port, b"GET /two HTTP/1.1\r\n\r\n")
                 port.sweep(PATIENCE_MS)
                 assert port.connection_count == 0
@@ -169,7 +169,7 @@ def test_whoever_does_not_read_is_cut_off_and_costs_no_memory_until_then() -> No
     asyncio.run(run())
 
 
-def test_there_are_never_more_than_so_many() -> None:
+def test_number_of_connections_is_bounded() -> None:
     async def run() -> None:
         async with running() as port:
             idle = [await connect(port) for _ in range(CONNECTIONS_MAX)]
@@ -179,7 +179,7 @@ def test_there_are_never_more_than_so_many() -> None:
             for _ in range(10):
                 await asyncio.sleep(0)
             assert port.connection_count == CONNECTIONS_MAX
-            # The idle ones are cut off, and the next sweep lets the others in.
+            # The idle ones are closed, and the next sweep accepts the others.
             port.sweep(PATIENCE_MS)
             port.sweep(PATIENCE_MS + 1_000)
             assert b"second" in await asyncio.wait_for(waiting, PATIENCE_S)
@@ -189,7 +189,7 @@ def test_there_are_never_more_than_so_many() -> None:
     asyncio.run(run())
 
 
-def test_a_mistake_of_ours_ends_the_connection_before_its_last_chunk() -> None:
+def test_unexpected_error_closes_the_connection_before_its_last_chunk() -> None:
     reported = []
 
     async def run() -> bytes:
@@ -206,7 +206,7 @@ def test_a_mistake_of_ours_ends_the_connection_before_its_last_chunk() -> None:
     assert [type(error) for error in reported] == [ArithmeticError]
 
 
-def test_a_taken_port_is_refused_by_name() -> None:
+def test_port_in_use_is_a_named_error() -> None:
     async def run() -> None:
         async with running() as port:
             with pytest.raises(CannotListen, match="METRICS"):

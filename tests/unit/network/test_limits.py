@@ -1,4 +1,4 @@
-"""The pure rules of the room: endpoints, admission, idleness."""
+"""Pure rules of the network package: endpoints, connection quotas, idle expiry."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ from tests.simulation.fakes.scripted_network import SteppedLoop
         ("X://[fe80::1%eth0]:9092", "X", "fe80::1%eth0", 9092),
     ],
 )
-def test_a_listener_is_a_name_a_host_and_a_port(text: str, name: str, host: str, port: int) -> None:
+def test_listener_is_a_name_a_host_and_a_port(text: str, name: str, host: str, port: int) -> None:
     assert parse_endpoint(text) == Endpoint(name=name, host=host, port=port)
     assert parse_endpoint(str(parse_endpoint(text))) == parse_endpoint(text)
 
@@ -45,7 +45,7 @@ def test_a_listener_is_a_name_a_host_and_a_port(text: str, name: str, host: str,
         "X://h:-1",
     ],
 )
-def test_anything_else_is_no_listener(text: str) -> None:
+def test_invalid_listener_is_rejected(text: str) -> None:
     with pytest.raises(InvalidSetting):
         parse_endpoints(text)
 
@@ -63,7 +63,7 @@ def test_anything_else_is_no_listener(text: str) -> None:
         ("A://127.0.0.1:1,B://[::1]:1,C://10.0.0.1:1", False),
     ],
 )
-def test_names_and_ports_of_listeners_are_unique_but_for_a_pair_of_families(
+def test_listener_names_and_ports_are_unique_except_for_ipv4_and_ipv6(
     text: str, is_allowed: bool
 ) -> None:
     if is_allowed:
@@ -73,19 +73,19 @@ def test_names_and_ports_of_listeners_are_unique_but_for_a_pair_of_families(
             parse_endpoints(text)
 
 
-def test_an_address_has_one_spelling() -> None:
+def test_address_is_normalised() -> None:
     assert plain_address("::ffff:10.0.0.1") == plain_address("10.0.0.1") == "10.0.0.1"
     assert plain_address("0:0:0:0:0:0:0:1") == plain_address("::1%lo") == "::1"
 
 
-def test_overrides_per_address_are_read() -> None:
+def test_overrides_per_ip_are_parsed() -> None:
     assert parse_overrides("10.0.0.1:200, [::1]:0,") == {"10.0.0.1": 200, "::1": 0}
     for text in ("10.0.0.1", "10.0.0.1:x", ":5", "10.0.0.1:-1"):
         with pytest.raises(InvalidSetting):
             parse_overrides(text)
 
 
-def test_whoever_departs_makes_room_for_one_more() -> None:
+def test_closed_connection_makes_room_for_another() -> None:
     connection_quotas = ConnectionQuotas(
         NetworkSettings(max_connections_per_ip=1, max_connections=2)
     )
@@ -98,7 +98,7 @@ def test_whoever_departs_makes_room_for_one_more() -> None:
     assert connection_quotas.admit("A", "10.0.0.1") is None
 
 
-def test_the_rate_allows_a_burst_of_one_second_and_no_more_after_a_pause() -> None:
+def test_creation_rate_allows_a_burst_of_one_second() -> None:
     connection_quotas = ConnectionQuotas(NetworkSettings(max_connection_creation_rate=3))
     connection_quotas.refill(1_000)
 
@@ -118,8 +118,8 @@ def test_the_rate_allows_a_burst_of_one_second_and_no_more_after_a_pause() -> No
     assert accepted() == 3
 
 
-def test_a_crowd_of_clients_does_not_keep_brokers_from_each_other() -> None:
-    """KIP-402, KIP-612: limits of the whole broker leave the listener of brokers open."""
+def test_many_clients_do_not_block_inter_broker_connections() -> None:
+    """KIP-402, KIP-612: limits of the whole broker do not apply to the inter-broker listener."""
     settings = NetworkSettings(
         max_connections=1, max_connections_per_ip=2, max_connection_creation_rate=1
     )
@@ -132,7 +132,7 @@ def test_a_crowd_of_clients_does_not_keep_brokers_from_each_other() -> None:
         assert connection_quotas.admit("BROKERS", "10.0.0.3") == expected
 
 
-def test_those_who_wait_are_called_in_order_and_only_while_there_is_room() -> None:
+def test_waiting_callbacks_run_in_order_while_there_is_room() -> None:
     loop = SteppedLoop()
     bound = ByteLimit(loop, 2)
     called: list[str] = []
@@ -163,7 +163,7 @@ class Watched:
     active_ms: int
 
 
-def test_only_the_silent_expire_and_on_time() -> None:
+def test_only_idle_connections_expire_and_on_time() -> None:
     wheel: IdleExpiryManager[Watched] = IdleExpiryManager(10_000)
     silent, active, gone = Watched(0), Watched(500), Watched(0)
     for watched in (silent, active, gone):
@@ -178,7 +178,7 @@ def test_only_the_silent_expire_and_on_time() -> None:
     assert wheel.expired(20_000) == [active]
 
 
-def test_without_an_idle_time_nobody_expires() -> None:
+def test_negative_idle_time_expires_nothing() -> None:
     wheel: IdleExpiryManager[Watched] = IdleExpiryManager(-1)
     wheel.add(Watched(0))
     assert wheel.expired(10**15) == []

@@ -1,4 +1,4 @@
-"""Outgoing connections: answers in order, and every request told of its end exactly once."""
+"""Outgoing connections: responses in order, and each request completed exactly once."""
 
 import asyncio
 import socket
@@ -19,7 +19,7 @@ def message(correlation_id: int, content: bytes = b"") -> bytes:
 
 
 class PeerLab:
-    """A peer on a scripted channel, and all that it told."""
+    """A peer on a scripted channel, and its callbacks."""
 
     def __init__(self, settings: PeerSettings | None = None) -> None:
         self.loop = SteppedLoop()
@@ -43,7 +43,7 @@ class PeerLab:
         )
 
 
-def test_answers_find_their_requests() -> None:
+def test_responses_match_their_requests() -> None:
     lab = PeerLab()
     lab.ask(7)
     lab.ask(8)
@@ -66,7 +66,7 @@ def test_requests_in_flight_are_bounded() -> None:
     assert lab.peer.may_send
 
 
-def test_frames_without_an_answer_are_bounded_by_what_is_unsent() -> None:
+def test_frames_without_response_are_bounded_by_unsent_bytes() -> None:
     lab = PeerLab()
     lab.channel.takes = 0
     told = 0
@@ -85,7 +85,7 @@ def test_frames_without_an_answer_are_bounded_by_what_is_unsent() -> None:
     [message(2), message(1) + message(2), framed(b"abc"), b"\xff\xff\xff\xff"],
     ids=["another's", "one too many", "too short", "a negative size"],
 )
-def test_an_answer_that_makes_no_sense_ends_the_connection(answer: bytes) -> None:
+def test_malformed_response_closes_the_connection(answer: bytes) -> None:
     lab = PeerLab()
     lab.ask(1)
     lab.channel.feed(answer)
@@ -95,7 +95,7 @@ def test_an_answer_that_makes_no_sense_ends_the_connection(answer: bytes) -> Non
     assert len(lab.answers) + len(lab.losses) == 1
 
 
-def test_a_late_answer_ends_the_connection_and_tells_all_requests() -> None:
+def test_request_timeout_closes_the_connection_and_fails_all_requests() -> None:
     lab = PeerLab()
     lab.ask(1, deadline_ms=900)
     lab.ask(2, deadline_ms=500)
@@ -110,7 +110,7 @@ def test_a_late_answer_ends_the_connection_and_tells_all_requests() -> None:
 
 
 @pytest.mark.parametrize("how", ["end", "reset"])
-def test_a_lost_connection_tells_all_requests_once(how: str) -> None:
+def test_lost_connection_fails_all_requests_once(how: str) -> None:
     lab = PeerLab()
     lab.ask(1)
     lab.ask(2)
@@ -125,7 +125,7 @@ def test_a_lost_connection_tells_all_requests_once(how: str) -> None:
     assert not lab.peer.may_send
 
 
-def test_a_mistake_in_a_callback_is_raised_and_leaves_nobody_hanging() -> None:
+def test_error_in_a_callback_is_raised_and_leaves_no_request_hanging() -> None:
     def stumble(_: memoryview) -> None:
         raise IndexError("ours")
 
@@ -144,7 +144,7 @@ def test_a_mistake_in_a_callback_is_raised_and_leaves_nobody_hanging() -> None:
     assert [number for number, _ in lab.losses] == [2]
 
 
-def test_a_large_answer_comes_whole_and_its_memory_is_given_back() -> None:
+def test_large_response_arrives_whole_and_its_memory_is_released() -> None:
     lab = PeerLab()
     lab.ask(1)
     lab.channel.feed(message(1, b"x" * 1_000_000))
@@ -154,7 +154,7 @@ def test_a_large_answer_comes_whole_and_its_memory_is_given_back() -> None:
     assert lab.peer.buffer_bytes == SMALL_BYTES
 
 
-def test_a_kept_answer_outlives_those_that_come_after_it() -> None:
+def test_kept_frame_outlives_later_responses() -> None:
     lab = PeerLab()
     kept: list[memoryview] = []
 
@@ -175,7 +175,7 @@ def test_a_kept_answer_outlives_those_that_come_after_it() -> None:
     assert kept == [bytes([number]) * 300_000 for number in (1, 2, 3)]
 
 
-def test_a_small_answer_in_a_large_buffer_is_not_kept() -> None:
+def test_small_frame_in_a_large_buffer_is_not_kept() -> None:
     lab = PeerLab()
     lab.ask(1)
     lab.channel.feed(message(1, bytes(1_000_000)))
@@ -193,7 +193,7 @@ def test_a_small_answer_in_a_large_buffer_is_not_kept() -> None:
     assert outcomes == [False]
 
 
-def test_a_peer_and_a_server_understand_each_other() -> None:
+def test_peer_and_server_exchange_frames() -> None:
     async def run() -> None:
         async with running() as broker:
             loop = asyncio.get_running_loop()
@@ -215,15 +215,15 @@ def test_a_peer_and_a_server_understand_each_other() -> None:
             assert await asyncio.wait_for(answered, PATIENCE_S) == request
             peer.close()
             await broker.service.until(lambda: broker.service.closed_count == 1)
-            assert [str(reason) for reason in lost] == ["closed on our side"]
+            assert [str(reason) for reason in lost] == ["closed by this side"]
 
     asyncio.run(run())
 
 
-def test_a_refused_connection_is_told_later_and_once() -> None:
+def test_refused_connection_is_reported_later_and_once() -> None:
     async def run() -> None:
         loop = asyncio.get_running_loop()
-        # Bound and not listening: nobody else can take the port, and it refuses.
+        # Bound and not listening: no other process can take the port, and it refuses.
         with socket.socket() as deaf:
             deaf.bind(("127.0.0.1", 0))
             down = loop.create_future()
@@ -238,7 +238,7 @@ def test_a_refused_connection_is_told_later_and_once() -> None:
     asyncio.run(run())
 
 
-def test_a_connection_that_does_not_come_about_in_time_is_given_up() -> None:
+def test_connection_attempt_times_out() -> None:
     async def run() -> None:
         loop = asyncio.get_running_loop()
         downs: list[ConnectionLost] = []
@@ -252,9 +252,9 @@ def test_a_connection_that_does_not_come_about_in_time_is_given_up() -> None:
     asyncio.run(run())
 
 
-def test_an_unknown_host_is_a_named_failure() -> None:
+def test_unresolved_host_is_a_named_error() -> None:
     async def run() -> None:
-        with pytest.raises(ConnectionLost, match="no such host"):
+        with pytest.raises(ConnectionLost, match="cannot resolve"):
             await resolve(asyncio.get_running_loop(), "no-such-host.invalid", 9092)
 
     asyncio.run(run())

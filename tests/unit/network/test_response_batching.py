@@ -1,4 +1,4 @@
-"""Connections of a crowd are called back together, by one callback of the loop."""
+"""Responses of many connections are sent by one callback of the loop."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,7 +7,7 @@ from headwater.network.response_batching import ResponseBatching
 
 
 class CountingLoop:
-    """Keeps what is to be called soon; nobody here watches descriptors."""
+    """Records `call_soon` callbacks; descriptors are not watched here."""
 
     def __init__(self) -> None:
         self.soon: list[Callable[[], None]] = []
@@ -31,7 +31,7 @@ class CountingLoop:
             callback()
 
 
-def test_all_of_one_turn_leave_in_their_order_by_one_callback() -> None:
+def test_all_of_one_iteration_are_called_in_order_by_one_callback() -> None:
     loop, left = CountingLoop(), list[int]()
     response_batching = ResponseBatching(loop)
     for number in range(3):
@@ -42,7 +42,7 @@ def test_all_of_one_turn_leave_in_their_order_by_one_callback() -> None:
     assert left == [0, 1, 2]
 
 
-def test_who_comes_while_others_leave_leaves_with_the_next_turn() -> None:
+def test_connection_added_while_others_are_called_waits_for_the_next_iteration() -> None:
     loop, left = CountingLoop(), list[str]()
     response_batching = ResponseBatching(loop)
 

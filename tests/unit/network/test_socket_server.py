@@ -1,4 +1,4 @@
-"""The server on real sockets: listeners, limits, files, floods and ends."""
+"""The server on real sockets: listeners, limits, files, floods and shutdown."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ HAS_IPV6 = Path("/proc/net/if_inet6").exists() and bool(Path("/proc/net/if_inet6
 needs_ipv6 = pytest.mark.skipif(not HAS_IPV6, reason="this machine has no IPv6")
 
 
-def test_a_request_over_tcp_is_answered() -> None:
+def test_request_over_tcp_is_answered() -> None:
     async def run() -> None:
         async with running() as broker:
             client = await broker.connect()
@@ -51,7 +51,7 @@ def test_ipv6_is_served() -> None:
     asyncio.run(run())
 
 
-def test_an_empty_host_serves_ipv4_and_tells_its_address_in_ipv4() -> None:
+def test_empty_host_serves_ipv4_with_ipv4_addresses() -> None:
     async def run() -> None:
         async with running(host="") as broker:
             client = await broker.connect()
@@ -61,7 +61,7 @@ def test_an_empty_host_serves_ipv4_and_tells_its_address_in_ipv4() -> None:
     asyncio.run(run())
 
 
-def test_several_listeners_are_told_apart_by_name() -> None:
+def test_listeners_are_distinguished_by_name() -> None:
     async def run() -> None:
         def name_it(slot: ReplySlot, _: memoryview) -> None:
             slot.reply([framed(slot.connection.address.listener.encode())])
@@ -85,7 +85,7 @@ def test_several_listeners_are_told_apart_by_name() -> None:
 
 
 @needs_ipv6
-def test_an_ipv4_and_an_ipv6_listener_share_a_port() -> None:
+def test_ipv4_and_ipv6_listener_share_a_port() -> None:
     async def run() -> None:
         loop = asyncio.get_running_loop()
         service = RecordedService(echo)
@@ -100,7 +100,7 @@ def test_an_ipv4_and_an_ipv6_listener_share_a_port() -> None:
     asyncio.run(run())
 
 
-def test_a_taken_port_is_a_named_failure_and_nothing_stays_bound() -> None:
+def test_port_in_use_is_a_named_error_and_nothing_stays_bound() -> None:
     async def run() -> None:
         loop = asyncio.get_running_loop()
         async with running() as broker:
@@ -113,8 +113,8 @@ def test_a_taken_port_is_a_named_failure_and_nothing_stays_bound() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 5_000_000])
-def test_ranges_of_files_arrive_byte_for_byte(tmp_path: Path, length: int) -> None:
-    """Also those that are many times larger than the socket's buffer."""
+def test_file_ranges_arrive_byte_for_byte(tmp_path: Path, length: int) -> None:
+    """Also if they are many times larger than the socket's buffer."""
     path = tmp_path / "00000000000000000000.log"
     content = os.urandom(length + 1_000)
     path.write_bytes(content)
@@ -136,7 +136,7 @@ def test_ranges_of_files_arrive_byte_for_byte(tmp_path: Path, length: int) -> No
     asyncio.run(run())
 
 
-def test_an_answer_of_very_many_parts_arrives_whole() -> None:
+def test_response_of_very_many_parts_arrives_whole() -> None:
     """More parts than the system takes in one call."""
     parts = [bytes([number % 256]) * 3 for number in range(5_000)]
 
@@ -149,8 +149,8 @@ def test_an_answer_of_very_many_parts_arrives_whole() -> None:
     asyncio.run(run())
 
 
-def test_a_file_that_ends_before_its_range_ends_the_connection(tmp_path: Path) -> None:
-    """The size was promised already; anything else would be taken for the next answer."""
+def test_file_that_ends_before_its_range_closes_the_connection(tmp_path: Path) -> None:
+    """The size was sent already; anything else would be taken for the next response."""
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(b"short")
     part = OpenRange(path, 0, 10)
@@ -166,7 +166,7 @@ def test_a_file_that_ends_before_its_range_ends_the_connection(tmp_path: Path) -
     asyncio.run(run())
 
 
-def test_a_peer_that_dies_in_the_middle_of_a_file_leaves_no_hold_behind(tmp_path: Path) -> None:
+def test_client_that_disconnects_within_a_file_leaves_no_open_file(tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(bytes(5_000_000))
     part = OpenRange(path, 0, 5_000_000)
@@ -176,7 +176,7 @@ def test_a_peer_that_dies_in_the_middle_of_a_file_leaves_no_hold_behind(tmp_path
             client = await broker.connect(receive_buffer_bytes=8_192)
             await client.send(framed(b"fetch"))
             await client.receive(100)
-            # A reset and not an end: what is unread is thrown away.
+            # A reset and not a FIN: what is unread is discarded.
             client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             client.socket.close()
             await broker.service.until(lambda: broker.service.closed_count == 1)
@@ -185,7 +185,7 @@ def test_a_peer_that_dies_in_the_middle_of_a_file_leaves_no_hold_behind(tmp_path
     asyncio.run(run())
 
 
-def test_a_peer_that_does_not_read_is_not_read_and_memory_stays_bounded() -> None:
+def test_client_that_does_not_read_is_not_read_and_memory_stays_bounded() -> None:
     limit = 200_000
 
     async def run() -> None:
@@ -207,7 +207,7 @@ def test_a_peer_that_does_not_read_is_not_read_and_memory_stays_bounded() -> Non
     asyncio.run(run())
 
 
-def test_a_half_closed_peer_gets_its_answer_and_then_the_end() -> None:
+def test_half_closed_client_gets_its_response_and_then_the_end() -> None:
     async def run() -> None:
         async with running(behave=keep_waiting) as broker:
             client = await broker.connect()
@@ -221,7 +221,7 @@ def test_a_half_closed_peer_gets_its_answer_and_then_the_end() -> None:
     asyncio.run(run())
 
 
-def test_garbage_closes_its_connection_and_nobody_else_notices() -> None:
+def test_malformed_bytes_close_their_connection_only() -> None:
     async def run() -> None:
         async with running() as broker:
             good = await broker.connect()
@@ -235,7 +235,7 @@ def test_garbage_closes_its_connection_and_nobody_else_notices() -> None:
     asyncio.run(run())
 
 
-def test_a_thousand_connections_are_open_at_once() -> None:
+def test_thousand_connections_are_open_at_once() -> None:
     async def run() -> None:
         async with running() as broker:
             clients = [await broker.connect() for _ in range(1_000)]
@@ -266,7 +266,7 @@ def test_a_thousand_connections_are_open_at_once() -> None:
         NetworkSettings(max_connections_of_listeners={"PLAINTEXT": 2}),
     ],
 )
-def test_a_connection_above_a_limit_is_closed_at_once_and_a_later_one_is_not(
+def test_connection_above_a_limit_is_closed_at_once_and_a_later_one_is_not(
     settings: NetworkSettings,
 ) -> None:
     async def run() -> None:
@@ -284,7 +284,7 @@ def test_a_connection_above_a_limit_is_closed_at_once_and_a_later_one_is_not(
     asyncio.run(run())
 
 
-def test_a_protected_listener_is_open_when_the_server_is_full() -> None:
+def test_protected_listener_is_open_when_the_server_is_full() -> None:
     async def run() -> None:
         loop = asyncio.get_running_loop()
         settings = NetworkSettings(max_connections=1, max_connection_creation_rate=1)
@@ -309,8 +309,8 @@ def test_a_protected_listener_is_open_when_the_server_is_full() -> None:
     asyncio.run(run())
 
 
-def test_connections_above_the_rate_wait_for_their_turn() -> None:
-    """max.connection.creation.rate: as in Kafka, they are late and not refused."""
+def test_connections_above_the_rate_wait_in_the_backlog() -> None:
+    """max.connection.creation.rate: as in Kafka, they are delayed and not rejected."""
 
     async def run() -> None:
         async with running(NetworkSettings(max_connection_creation_rate=2)) as broker:
@@ -330,7 +330,7 @@ def test_connections_above_the_rate_wait_for_their_turn() -> None:
 
 
 class _EverySecondOne:
-    """`ConnectionQuota` that lets every second one in."""
+    """`ConnectionQuota` that accepts every second connection."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, int]] = []
@@ -340,8 +340,8 @@ class _EverySecondOne:
         return 0 if len(self.asked) % 2 else 700
 
 
-def test_a_connection_that_comes_too_soon_is_kept_without_an_answer_and_then_closed() -> None:
-    """KIP-612: whoever is cut off at once is back at once."""
+def test_throttled_connection_is_held_without_response_and_then_closed() -> None:
+    """KIP-612: a client that is disconnected at once reconnects at once."""
 
     async def run() -> None:
         async with running() as broker:
@@ -362,7 +362,7 @@ def test_a_connection_that_comes_too_soon_is_kept_without_an_answer_and_then_clo
     asyncio.run(run())
 
 
-def test_no_more_than_a_few_are_kept_waiting() -> None:
+def test_number_of_throttled_connections_is_bounded() -> None:
     held = ThrottledConnections(most=2)
     pairs = [socket.socketpair() for _ in range(3)]
     for number, (mine, _) in enumerate(pairs):
@@ -375,8 +375,10 @@ def test_no_more_than_a_few_are_kept_waiting() -> None:
         other.close()
 
 
-def test_who_is_asked_to_leave_and_stays_counts_as_connected_until_it_is_closed() -> None:
-    """So is whoever fails to log in; else they could keep any number of descriptors."""
+def test_lingering_connection_counts_until_it_is_closed() -> None:
+    """So does a client that fails authentication; otherwise it could hold any number of
+    descriptors.
+    """
 
     def dismiss(slot: ReplySlot, frame: memoryview) -> None:
         echo(slot, frame)
@@ -389,7 +391,7 @@ def test_who_is_asked_to_leave_and_stays_counts_as_connected_until_it_is_closed(
             stranger = await broker.connect()
             assert await stranger.ask(b"a wrong password") == b"a wrong password"
             assert await stranger.sees_the_end()
-            # It does not hang up.
+            # It does not close.
             assert await (await broker.connect()).sees_the_end()
             broker.server.sweep(PATIENCE_MS)
             assert await (await broker.connect()).ask(b"hello") == b"hello"
@@ -417,13 +419,13 @@ def test_idle_connections_are_closed_and_others_are_not() -> None:
             assert len(broker.server.connections) == 2
             broker.server.sweep(30_000)
             assert await active.sees_the_end()
-            # An answer is owed to this one, however long it takes.
+            # This one has a pending response, however long it takes.
             assert len(broker.server.connections) == 1
 
     asyncio.run(run())
 
 
-def test_a_stop_sends_what_is_owed_and_refuses_what_is_new() -> None:
+def test_stop_sends_pending_responses_and_rejects_new_requests() -> None:
     async def run() -> None:
         async with running(behave=keep_waiting) as broker:
             idle, owed = await broker.connect(), await broker.connect()
@@ -441,7 +443,7 @@ def test_a_stop_sends_what_is_owed_and_refuses_what_is_new() -> None:
     asyncio.run(run())
 
 
-def test_a_peer_that_still_sends_reads_what_was_answered_before_the_stop() -> None:
+def test_client_that_still_sends_reads_the_responses_before_the_stop() -> None:
     async def run() -> None:
         async with running() as broker:
             client = await broker.connect()
@@ -449,8 +451,7 @@ def test_a_peer_that_still_sends_reads_what_was_answered_before_the_stop() -> No
             await broker.service.until(lambda: len(broker.service.slots) == 1)
             stopping = asyncio.create_task(broker.server.stop(drain_ms=PATIENCE_S * 1_000))
             await broker.service.until(lambda: broker.service.closed_count == 1)
-            # What is sent to a socket that was closed is answered with a reset, which the next
-            # call would find.
+            # Data sent to a closed socket causes a reset, which the next call would report.
             for _ in range(2):
                 await client.send(framed(b"more"))
             assert await client.receive(100) == framed(b"produce")
@@ -461,7 +462,7 @@ def test_a_peer_that_still_sends_reads_what_was_answered_before_the_stop() -> No
     asyncio.run(run())
 
 
-def test_a_stop_cuts_what_is_not_answered_in_time() -> None:
+def test_stop_closes_connections_that_are_not_answered_in_time() -> None:
     async def run() -> None:
         async with running(behave=keep_waiting) as broker:
             client = await broker.connect()
@@ -474,7 +475,7 @@ def test_a_stop_cuts_what_is_not_answered_in_time() -> None:
     asyncio.run(run())
 
 
-def test_work_of_other_threads_comes_back_on_the_loop() -> None:
+def test_results_of_other_threads_come_back_on_the_loop() -> None:
     loop = new_loop()
     try:
         done = loop.create_future()
@@ -490,7 +491,7 @@ def _note(seen: dict[int, bool], count: int, is_crowded: Callable[[], bool]) -> 
     seen.setdefault(count, is_crowded())
 
 
-def test_a_loop_knows_whether_many_wait_for_its_turn() -> None:
+def test_loop_knows_whether_many_descriptors_are_ready() -> None:
     with asyncio.Runner(loop_factory=CountingLoop) as runner:
         loop = runner.get_loop()
         is_crowded = crowd_on(loop)
@@ -508,7 +509,7 @@ def test_a_loop_knows_whether_many_wait_for_its_turn() -> None:
     assert seen == {1: False, 10: True}
 
 
-def test_another_loop_is_never_crowded() -> None:
+def test_other_loop_is_never_crowded() -> None:
     assert not crowd_on(SteppedLoop())()
 
 

@@ -1,4 +1,4 @@
-"""The plain channel on real sockets and real files."""
+"""The plaintext transport layer on real sockets and files."""
 
 import socket
 from pathlib import Path
@@ -9,7 +9,7 @@ from headwater.common.exceptions import ConnectionLost
 from headwater.network.transport_layer import PlaintextTransportLayer
 
 
-def test_not_now_is_told_from_the_end_and_from_a_loss() -> None:
+def test_would_block_end_of_stream_and_loss_are_distinguished() -> None:
     ours, theirs = socket.socketpair()
     channel = PlaintextTransportLayer(ours)
     room = memoryview(bytearray(10))
@@ -28,8 +28,8 @@ def test_not_now_is_told_from_the_end_and_from_a_loss() -> None:
     channel.close()
 
 
-def test_a_file_that_sendfile_cannot_take_is_copied() -> None:
-    """Some file systems cannot feed sendfile; files of /proc never can."""
+def test_file_without_sendfile_support_is_copied() -> None:
+    """Some file systems do not support sendfile; files of /proc never do."""
     ours, theirs = socket.socketpair()
     channel = PlaintextTransportLayer(ours)
     with Path("/proc/self/cmdline").open("rb") as odd:

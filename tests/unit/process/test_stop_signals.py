@@ -1,4 +1,4 @@
-"""The wish to stop that comes as a signal."""
+"""Stop requests by signals."""
 
 import signal
 import threading
@@ -11,19 +11,19 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_a_wish_to_stop_that_comes_too_early_is_passed_on_later(number: signal.Signals) -> None:
+def test_early_stop_request_is_passed_on_later(number: signal.Signals) -> None:
     asked: list[bool] = []
     with StopSignals() as signals:
         signal.raise_signal(number)
         assert signals.is_asked
-        # A second one ends the process.
+        # A second signal ends the process.
         assert signal.getsignal(number) is signal.SIG_DFL
         signals.pass_to(lambda: asked.append(True))
     assert asked == [True]
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_work_that_waits_for_the_wish_hears_of_it(number: signal.Signals) -> None:
+def test_waiting_work_is_asked_to_stop(number: signal.Signals) -> None:
     def work(signals: StopSignals) -> bool:
         asked = threading.Event()
         signals.pass_to(asked.set)
@@ -34,7 +34,7 @@ def test_work_that_waits_for_the_wish_hears_of_it(number: signal.Signals) -> Non
         assert aside(lambda: work(signals))
 
 
-def test_afterwards_signals_do_what_they_did_before() -> None:
+def test_previous_signal_handlers_are_restored() -> None:
     before = [signal.getsignal(number) for number in NUMBERS]
     with StopSignals() as signals:
         assert [signal.getsignal(number) for number in NUMBERS] != before

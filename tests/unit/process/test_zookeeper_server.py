@@ -1,4 +1,4 @@
-"""How a ZooKeeper server is found, configured and refused."""
+"""Configuration and files of a ZooKeeper server."""
 
 import os
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from headwater.process.private_files import make_private
 from headwater.process.zookeeper_server import Server, ServerPlan, config_text, planned
 
 
-def test_a_lone_server_knows_no_ensemble_and_has_no_admin_port(tmp_path: Path) -> None:
+def test_single_server_has_no_ensemble_and_no_admin_port(tmp_path: Path) -> None:
     [plan] = planned(tmp_path, "127.0.0.1", 2181, 1)
     lines = config_text([plan], 0, tick_ms=200).splitlines()
     assert "tickTime=200" in lines
@@ -21,7 +21,7 @@ def test_a_lone_server_knows_no_ensemble_and_has_no_admin_port(tmp_path: Path) -
     assert not any(line.startswith("server.") for line in lines)
 
 
-def test_all_servers_of_an_ensemble_know_each_other(tmp_path: Path) -> None:
+def test_servers_of_an_ensemble_list_each_other(tmp_path: Path) -> None:
     plans = planned(tmp_path, "127.0.0.1", 2181, 3)
     assert [plan.address for plan in plans] == [f"127.0.0.1:{port}" for port in (2181, 2182, 2183)]
     members = [
@@ -33,46 +33,12 @@ def test_all_servers_of_an_ensemble_know_each_other(tmp_path: Path) -> None:
     assert len({plan.folder for plan in plans}) == 3
 
 
-def test_port_0_takes_free_ports_that_differ(tmp_path: Path) -> None:
+def test_port_0_takes_distinct_free_ports(tmp_path: Path) -> None:
     plans: list[ServerPlan] = planned(tmp_path, "127.0.0.1", 0, 3)
     assert len({plan.port for plan in plans}) == 3
 
 
-def test_a_java_that_is_not_there_or_too_old_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(ServerUnavailable, match="JAVA_HOME"):
-        zookeeper_jars.find_java()
-    program = tmp_path / "bin/java"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\nexit 1\n")
-    program.chmod(0o755)
-    (tmp_path / "release").write_text('IMPLEMENTOR="X"\nJAVA_VERSION="11.0.2"\n')
-    with pytest.raises(ServerUnavailable, match="Java 11, and too old"):
-        zookeeper_jars.find_java()
-    (tmp_path / "release").write_text('JAVA_VERSION="1.8.0_392"\n')
-    with pytest.raises(ServerUnavailable, match="Java 8, and too old"):
-        zookeeper_jars.find_java()
-    (tmp_path / "release").write_text('JAVA_VERSION="21"\n')
-    assert zookeeper_jars.find_java() == str(program)
-
-
-def test_a_java_without_a_release_file_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    program = tmp_path / "bin/java"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\" 2021' >&2\n")
-    program.chmod(0o755)
-    assert zookeeper_jars.find_java() == str(program)
-    program.write_text("#!/bin/sh\necho nothing\n")
-    with pytest.raises(ServerUnavailable, match="does not say"):
-        zookeeper_jars.find_java()
-
-
-def test_jars_that_are_not_there_are_asked_for_by_name(
+def test_missing_jars_are_reported_with_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(zookeeper_jars.JARS_VARIABLE, str(tmp_path))
@@ -95,7 +61,7 @@ def lax_umask() -> Iterator[None]:
 
 @pytest.fixture
 def fake_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that writes what ZooKeeper writes, as far as permissions are concerned, and ends."""
+    """Fake server that writes files like ZooKeeper and exits."""
     home = tmp_path / "java"
     (home / "bin").mkdir(parents=True)
     (home / "release").write_text('JAVA_VERSION="21"\n')
@@ -128,7 +94,7 @@ PRIVATE = {
 }
 
 
-def run_to_its_end(folder: Path) -> None:
+def run_until_exit(folder: Path) -> None:
     server = Server(planned(folder, "127.0.0.1", 2181, 1), 0)
     while server.is_running:
         os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)
@@ -136,27 +102,27 @@ def run_to_its_end(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("lax_umask", "fake_java")
-def test_only_its_owner_reads_what_a_server_writes(tmp_path: Path) -> None:
-    run_to_its_end(tmp_path / "data")
+def test_server_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
+    run_until_exit(tmp_path / "data")
     assert modes(tmp_path / "data") == PRIVATE
 
 
 @pytest.mark.usefixtures("lax_umask", "fake_java")
-def test_an_existing_folder_is_tightened_and_nothing_else_in_it(tmp_path: Path) -> None:
+def test_existing_directory_is_restricted_and_nothing_else_in_it(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     (folder / "version-2").mkdir(parents=True)
     for name in ("zoo.cfg", "myid", "server.log", "version-2/log.1", "version-2/snapshot.0"):
         (folder / name).write_text("scram")
     (folder / "mine.txt").write_text("mine")
     (folder / "version-2/link").symlink_to(folder / "mine.txt")
-    run_to_its_end(folder)
+    run_until_exit(folder)
     found = modes(folder)
     assert found.pop("mine.txt") == 0o644
     assert found.pop("version-2/link") == 0o644
     assert found == {**PRIVATE, "version-2/snapshot.0": 0o600}
 
 
-def test_a_folder_that_all_users_share_stays_as_it_is(tmp_path: Path) -> None:
+def test_shared_directory_keeps_its_permissions(tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o1777)

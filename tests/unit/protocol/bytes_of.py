@@ -1,4 +1,4 @@
-"""Messages as plain bytes: what tests compare."""
+"""Messages as plain bytes for comparison."""
 
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ M = TypeVar("M", bound=Message)
 
 
 def joined(parts: list[Part]) -> bytes:
-    """The parts in one; none of them may lie in a file."""
+    """Join the parts; none of them may be a file range."""
     whole = bytearray()
     for part in parts:
         assert isinstance(part, bytes | bytearray | memoryview)

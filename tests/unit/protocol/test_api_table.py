@@ -1,4 +1,4 @@
-"""The table of APIs, held to the tables of kio, which come from Kafka's own definitions."""
+"""API table, compared with kio, which is generated from Kafka's message schemas."""
 
 import pytest
 from kio.index import load_request_schema
@@ -8,8 +8,13 @@ from headwater.protocol.api_key import ApiKey
 from headwater.protocol.api_table import APIS, Api
 from tests.property.protocol.kio_judge import JUDGED
 
-# kio is of Kafka 4.2, which has these newer versions; AlterPartition 2 is of no use to us.
-NEWER_IN_KIO = {ApiKey.LIST_OFFSETS: 11, ApiKey.WRITE_TXN_MARKERS: 2, ApiKey.DESCRIBE_LOG_DIRS: 5}
+# kio is of Kafka 4.2, which has these newer versions; AlterPartition 2 is not needed.
+NEWER_IN_KIO = {
+    ApiKey.LIST_OFFSETS: 11,
+    ApiKey.WRITE_TXN_MARKERS: 2,
+    ApiKey.DESCRIBE_LOG_DIRS: 5,
+    ApiKey.ADD_RAFT_VOTER: 1,
+}
 OLDER_IN_KIO = {ApiKey.ALTER_PARTITION: 2}
 
 
@@ -30,7 +35,7 @@ def test_the_first_flexible_version_is_kafkas(api: Api) -> None:
             assert api.is_flexible(version) == flexible
 
 
-def test_names_are_written_as_kafka_writes_them() -> None:
+def test_names_have_kafkas_spelling() -> None:
     assert APIS[ApiKey.LIST_OFFSETS].name == "ListOffsets"
     assert APIS[ApiKey.ADD_PARTITIONS_TO_TXN].name == "AddPartitionsToTxn"
 
@@ -48,14 +53,19 @@ def test_an_unstable_version_is_served_only_on_request() -> None:
     assert APIS[ApiKey.OFFSET_FETCH].serves(10, unstable=True)
 
 
-def test_what_brokers_say_among_themselves() -> None:
+def test_inter_broker_apis_and_versions() -> None:
     assert [api.name for api in APIS.values() if api.between_brokers] == [
         "LeaderAndIsr",
         "StopReplica",
         "UpdateMetadata",
         "ControlledShutdown",
         "WriteTxnMarkers",
+        "Vote",
+        "BeginQuorumEpoch",
+        "EndQuorumEpoch",
         "AlterPartition",
         "Envelope",
+        "FetchSnapshot",
         "AllocateProducerIds",
+        "UpdateRaftVoter",
     ]

@@ -1,4 +1,4 @@
-"""The first answer of a broker: what it announces, and to whom."""
+"""ApiVersions responses."""
 
 from headwater.common.error_codes import ErrorCode
 from headwater.protocol.api_key import ApiKey
@@ -29,12 +29,12 @@ def ranges(response: ApiVersionsResponse) -> dict[int, tuple[int, int]]:
     return {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
 
 
-def test_only_what_is_served_is_announced_and_unstable_versions_only_on_request() -> None:
+def test_only_served_apis_are_announced_and_unstable_versions_on_request() -> None:
     assert ranges(answer(4)) == {0: (0, 13), 8: (2, 9), 18: (0, 4)}
     assert ranges(answer(4, unstable=True)) == {0: (0, 13), 8: (2, 10), 18: (0, 4)}
 
 
-def test_features_are_told_since_version_3() -> None:
+def test_features_are_announced_since_version_3() -> None:
     assert answer(2).finalized_features == ()
     newest = answer(4)
     assert newest.finalized_features_epoch == 9
@@ -49,15 +49,15 @@ def test_features_are_told_since_version_3() -> None:
     ]
 
 
-def test_version_3_hides_features_whose_levels_begin_at_zero() -> None:
-    """Kafka does this (KAFKA-17011): older clients cannot read them."""
+def test_version_3_hides_features_whose_levels_start_at_zero() -> None:
+    """As in Kafka (KAFKA-17011): older clients cannot read them."""
     assert answer(3).supported_features == (
         SupportedFeatureKey(name="transaction.version", min_version=1, max_version=2),
     )
     assert len(answer(3).finalized_features) == 2
 
 
-def test_a_version_from_the_future_is_answered_in_version_0_with_an_error() -> None:
+def test_unknown_version_is_answered_in_version_0_with_an_error() -> None:
     answers = api_versions_responses(SERVED)
     assert answers.answer(5).version == 0
     assert answer(5) == ApiVersionsResponse(

@@ -1,4 +1,4 @@
-"""Headers of requests and responses: who asks what, and which question an answer belongs to."""
+"""Request and response headers."""
 
 import struct
 
@@ -26,7 +26,7 @@ def request(key: int, version: int, client_id: bytes, rest: bytes = b"") -> memo
     return memoryview(bytearray(head + client_id + rest))
 
 
-def test_a_header_of_the_old_kind_has_no_tagged_fields() -> None:
+def test_non_flexible_header_has_no_tagged_fields() -> None:
     header = read_request_header(request(3, 8, b"\0\3abc", b"body"))
     assert header == (METADATA, 8, 77, "abc", 13)
 
@@ -38,12 +38,12 @@ def test_tagged_fields_of_a_flexible_header_are_skipped() -> None:
 
 
 def test_a_null_client_id_is_empty() -> None:
-    """Kafka does this."""
+    """As in Kafka."""
     assert read_request_header(request(3, 0, b"\xff\xff")).client_id == ""
 
 
-def test_a_client_id_that_is_no_utf8_is_read_with_replacement_characters() -> None:
-    """Kafka does this, so such a client must not be cut off."""
+def test_client_id_with_invalid_utf8_has_replacement_characters() -> None:
+    """As in Kafka; such a client must not be disconnected."""
     assert read_request_header(request(3, 0, b"\0\2a\xff")).client_id == "a\ufffd"
 
 
@@ -59,20 +59,22 @@ def test_a_client_id_that_is_no_utf8_is_read_with_replacement_characters() -> No
     ],
     ids=["client id", "no tags", "no tag", "tag too long", "no client id", "empty"],
 )
-def test_a_request_that_ends_within_its_header_is_refused(frame: memoryview) -> None:
+def test_truncated_request_header_is_rejected(frame: memoryview) -> None:
     with pytest.raises(ProtocolError):
         read_request_header(frame)
 
 
-@pytest.mark.parametrize(("key", "version"), [(3, 14), (2, 0), (52, 0), (-1, 0), (0, 2), (3, -1)])
-def test_an_unknown_api_or_version_is_refused(key: int, version: int) -> None:
-    """Also Produce 0 to 2, which is announced but not served (KAFKA-18659)."""
+@pytest.mark.parametrize(
+    ("key", "version"), [(3, 14), (2, 0), (54, 2), (76, 0), (-1, 0), (0, 2), (3, -1)]
+)
+def test_unknown_api_or_version_is_rejected(key: int, version: int) -> None:
+    """Also Produce 0 to 2, which are announced but not served (KAFKA-18659)."""
     frame = request(key & 0xFFFF, version & 0xFFFF, b"\0\0", b"\0")
     with pytest.raises(ProtocolError, match=r"no API|no version"):
         read_request_header(frame)
 
 
-def test_api_versions_of_the_future_passes_because_it_gets_an_answer() -> None:
+def test_unknown_version_of_api_versions_is_accepted() -> None:
     assert read_request_header(request(18, 99, b"\0\0", b"\0")).version == 99
 
 
@@ -99,7 +101,7 @@ class _Slot:
     length = 1000
 
 
-def test_the_bytes_of_a_file_count_in_the_size() -> None:
+def test_file_ranges_count_in_the_frame_size() -> None:
     slot: FileSlot = _Slot()
     head, *body = response_frame(METADATA, 0, 1, [b"abc", slot])
     assert head == (4 + 3 + 1000).to_bytes(4, "big") + (1).to_bytes(4, "big")
@@ -107,7 +109,7 @@ def test_the_bytes_of_a_file_count_in_the_size() -> None:
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_our_own_requests_have_headers_that_we_read(version: int) -> None:
+def test_request_frame_is_readable(version: int) -> None:
     head, body = request_frame(METADATA, version, 5, "é", [b"abc"])
     assert isinstance(head, bytes)
     assert isinstance(body, bytes)
@@ -119,15 +121,15 @@ def test_our_own_requests_have_headers_that_we_read(version: int) -> None:
     assert bytes(frame[4:][header.body_position :]) == b"abc"
 
 
-def test_a_response_that_ends_within_its_header_is_refused() -> None:
+def test_truncated_response_header_is_rejected() -> None:
     with pytest.raises(ProtocolError):
         read_correlation_id(memoryview(b"\0\0\0"))
     with pytest.raises(ProtocolError):
         response_body_position(METADATA, 9, memoryview(b"\0\0\0\1"))
 
 
-def test_a_header_with_a_thousand_tagged_fields_is_refused_before_they_are_read() -> None:
-    """Two bytes each, they would hold the loop for as long as the frame is large."""
+def test_header_with_a_thousand_tagged_fields_is_rejected_before_reading_them() -> None:
+    """With two bytes each, they would block the event loop for long."""
     head = struct.pack(">hhih", ApiKey.API_VERSIONS, 3, 1, 0)
     with pytest.raises(ProtocolError, match="1001 tagged fields"):
         read_request_header(memoryview(head + uvarint(1_001)))

@@ -1,4 +1,4 @@
-"""The requests of Kafka's ZooKeeper era, which no foreign judge has any more."""
+"""Requests of Kafka's ZooKeeper era, for which no current foreign implementation exists."""
 
 from dataclasses import replace
 
@@ -130,17 +130,17 @@ LEADER_AND_ISR = LeaderAndIsrRequest(
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, int) else "",
 )
-def test_what_brokers_say_to_each_other_is_read_as_written(version: int, message: Message) -> None:
+def test_inter_broker_messages_survive_a_round_trip(version: int, message: Message) -> None:
     assert read_bytes(type(message), version, written(message, version)) == message
 
 
-def test_the_bytes_of_a_controlled_shutdown() -> None:
+def test_controlled_shutdown_bytes() -> None:
     request = ControlledShutdownRequest(broker_id=1, broker_epoch=9)
     assert written(request, 3).hex(" ") == "00 00 00 01 00 00 00 00 00 00 00 09 00"
 
 
-def test_what_many_brokers_share_is_written_once_and_never_for_another() -> None:
-    """The next tuple may lie where the last one lay, so it is the object that counts."""
+def test_shared_array_is_encoded_once_and_never_reused_for_another() -> None:
+    """The next tuple may have the address of the last one, so the object identity counts."""
     states = tuple(UpdateMetadataTopicState(topic_name=f"t{number}") for number in range(3))
     first = UpdateMetadataRequest(broker_epoch=1, topic_states=states)
     second = UpdateMetadataRequest(broker_epoch=2, topic_states=states, order=7)
@@ -151,8 +151,8 @@ def test_what_many_brokers_share_is_written_once_and_never_for_another() -> None
     assert written(second, 8)[:12] == written(replace(second, topic_states=()), 8)[:12]
 
 
-def test_a_marker_tells_the_version_of_its_transaction_by_a_tag_that_kafka_has_not() -> None:
-    """KIP-1228. What a tool sends, or another broker, is as Kafka has it."""
+def test_transaction_version_of_a_marker_is_a_tagged_field_unknown_to_kafka() -> None:
+    """KIP-1228. Messages of tools and other brokers are as in Kafka."""
     plain = WritableTxnMarker(producer_id=7, producer_epoch=1, coordinator_epoch=3)
     tagged = replace(plain, client_version=2)
     for marker in (plain, tagged):

@@ -1,4 +1,4 @@
-"""Where old versions mean something else: what handlers see, and what old clients get."""
+"""Older versions with another meaning: what handlers see, and what old clients get."""
 
 import pytest
 
@@ -150,19 +150,19 @@ JOIN = JoinGroupRequest(
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, range) else "",
 )
-def test_the_same_message_is_read_in_every_version(message: Message, versions: range) -> None:
+def test_same_message_is_decoded_from_every_version(message: Message, versions: range) -> None:
     for version in versions:
         assert read_bytes(type(message), version, written(message, version)) == message, version
 
 
-def test_many_groups_cannot_be_asked_in_a_version_that_knows_one() -> None:
+def test_several_groups_cannot_be_encoded_in_a_version_for_one() -> None:
     two = OffsetFetchRequest(groups=ONE_GROUP.groups * 2)
     assert read_bytes(OffsetFetchRequest, 8, written(two, 8)) == two
     with pytest.raises(UnsupportedInVersion):
         written(two, 7)
 
 
-def test_no_topics_in_version_0_of_metadata_means_all_topics() -> None:
+def test_empty_topics_in_metadata_version_0_mean_all_topics() -> None:
     """Since version 1 an empty list means none, and null means all."""
     assert read_bytes(MetadataRequest, 0, b"\0\0\0\0").topics is None
     assert read_bytes(MetadataRequest, 1, b"\0\0\0\0").topics == ()
@@ -175,21 +175,21 @@ def test_version_0_of_join_group_has_one_timeout_for_both() -> None:
     assert (joined.session_timeout_ms, joined.rebalance_timeout_ms) == (30, 30)
 
 
-def test_leaving_a_group_in_an_old_version_is_answered_with_the_error_of_its_one_member() -> None:
+def test_old_leave_group_response_has_the_error_of_its_member() -> None:
     unknown = MemberResponse(member_id="m", error_code=ErrorCode.UNKNOWN_MEMBER_ID)
     assert written(LeaveGroupResponse(members=(unknown,)), 0) == b"\0\x19"
     failed = LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
     assert written(failed, 0) == b"\0\x10"
 
 
-def test_a_topic_cannot_be_deleted_by_its_id_in_a_version_that_knows_names() -> None:
+def test_topic_id_cannot_be_encoded_in_a_version_with_names() -> None:
     by_id = DeleteTopicsRequest(topics=(DeleteTopicState(topic_id=TopicId(b"0" * 16)),))
     with pytest.raises(UnsupportedInVersion):
         written(by_id, 5)
 
 
-def test_a_field_that_may_be_dropped_is_dropped_and_any_other_is_refused() -> None:
-    """Metadata tells topic ids since version 10 and authorized operations since version 8."""
+def test_ignorable_field_is_dropped_and_any_other_is_rejected() -> None:
+    """Metadata has topic ids since version 10 and authorized operations since version 8."""
     topic = MetadataResponseTopic(name="t", topic_id=TopicId(b"0" * 16))
     answered = read_bytes(MetadataResponse, 9, written(MetadataResponse(topics=(topic,)), 9))
     assert answered == MetadataResponse(topics=(MetadataResponseTopic(name="t"),))
@@ -199,15 +199,15 @@ def test_a_field_that_may_be_dropped_is_dropped_and_any_other_is_refused() -> No
         written(MetadataResponse(topics=(allowed,)), 7)
 
 
-def test_clients_older_than_leader_epochs_are_told_offsets_all_the_same() -> None:
-    """ListOffsets tells the leader epoch since version 4."""
+def test_list_offsets_without_leader_epoch_for_old_clients() -> None:
+    """ListOffsets has the leader epoch since version 4."""
     found = ListOffsetsPartitionResponse(offset=7, leader_epoch=3)
     answer = ListOffsetsResponse(topics=(ListOffsetsTopicResponse(name="t", partitions=(found,)),))
     read = read_bytes(ListOffsetsResponse, 1, written(answer, 1))
     assert read.topics[0].partitions == (ListOffsetsPartitionResponse(offset=7),)
 
 
-def test_null_is_refused_where_a_version_has_no_null() -> None:
+def test_null_is_rejected_if_the_version_has_no_null() -> None:
     nameless = MetadataResponse(topics=(MetadataResponseTopic(name=None),))
     assert read_bytes(MetadataResponse, 12, written(nameless, 12)) == nameless
     with pytest.raises(UnsupportedInVersion, match="name cannot be null"):

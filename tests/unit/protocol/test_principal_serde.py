@@ -1,4 +1,4 @@
-"""Principals as bytes, as brokers put them into envelopes."""
+"""Serialization of principals in Envelope."""
 
 import pytest
 from hypothesis import given
@@ -11,30 +11,30 @@ from headwater.protocol.principal_serde import read_principal, write_principal
 _ANONYMOUS_BYTES = b"\0\0\5User\nANONYMOUS\0\0"
 
 
-def test_nobody_is_written_as_kafkas_default_builder_writes_it() -> None:
+def test_anonymous_is_encoded_as_by_kafkas_default_builder() -> None:
     assert write_principal(ANONYMOUS) == _ANONYMOUS_BYTES
 
 
 @given(st.text(max_size=200), st.text(max_size=200))
-def test_every_principal_comes_back(kind: str, name: str) -> None:
+def test_principals_survive_a_round_trip(kind: str, name: str) -> None:
     principal = Principal(kind, name)
     assert read_principal(write_principal(principal)) == principal
 
 
 @pytest.mark.parametrize("length", range(len(_ANONYMOUS_BYTES)))
-def test_a_principal_that_is_cut_short_is_refused(length: int) -> None:
+def test_truncated_principal_is_rejected(length: int) -> None:
     with pytest.raises(ProtocolError):
         read_principal(_ANONYMOUS_BYTES[:length])
 
 
 @given(st.binary(max_size=40))
-def test_no_bytes_do_anything_but_be_read_or_refused(content: bytes) -> None:
+def test_arbitrary_bytes_are_decoded_or_rejected(content: bytes) -> None:
     try:
         read_principal(content)
     except ProtocolError:
         return
 
 
-def test_what_stands_behind_a_principal_is_refused() -> None:
+def test_trailing_bytes_are_rejected() -> None:
     with pytest.raises(ProtocolError):
         read_principal(_ANONYMOUS_BYTES + b"\0")

@@ -1,4 +1,4 @@
-"""Records are never copied on their way through a message, and files are never read."""
+"""Records are not copied on their way through a message, and files are not read."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from tests.unit.protocol.bytes_of import joined, written
 
 
 class InAFile:
-    """Where the records of a fetch lie."""
+    """File range with the records of a fetch."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
@@ -43,7 +43,7 @@ def as_sent(parts: list[Part]) -> bytes:
 
 @pytest.mark.parametrize("version", [3, 8, 9, 12])
 def test_produced_records_are_a_writable_view_of_the_frame(version: int) -> None:
-    """The log stamps the base offset into them."""
+    """The log stamps the base offset into it."""
     frame = bytearray(written(produce(b"records"), version))
     request = read(ProduceRequest, version, memoryview(frame))
     records = request.topic_data[0].partition_data[0].records
@@ -53,7 +53,7 @@ def test_produced_records_are_a_writable_view_of_the_frame(version: int) -> None
 
 
 @pytest.mark.parametrize("version", range(4, 19))
-def test_a_range_of_a_file_stands_between_bytes_and_is_counted(version: int) -> None:
+def test_file_range_is_a_part_between_bytes_and_counts_in_the_size(version: int) -> None:
     first, second = InAFile(b"x" * 3000), InAFile(b"yz")
     parts = write_response(fetched(first, None, second, b"", b"copied"), version)
     assert [part for part in parts if isinstance(part, InAFile)] == [first, second]
@@ -62,14 +62,14 @@ def test_a_range_of_a_file_stands_between_bytes_and_is_counted(version: int) -> 
     assert sum(part_bytes(part) for part in parts) == len(plain)
 
 
-def test_long_records_in_memory_are_sent_from_where_they_lie_and_short_ones_are_copied() -> None:
+def test_long_records_are_not_copied_and_short_ones_are() -> None:
     long, short = b"x" * 5000, b"y" * 10
     parts = write(fetched(long, short), 12)
     assert [part for part in parts if part is long] == [long]
     assert len(parts) == 3
 
 
-def test_an_empty_range_of_a_file_is_a_part_too() -> None:
-    """Its hold must be released by whoever sends it."""
+def test_empty_file_range_is_a_part_too() -> None:
+    """The sender must release its hold."""
     empty = InAFile(b"")
     assert empty in write(fetched(empty), 12)

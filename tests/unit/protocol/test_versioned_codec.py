@@ -1,4 +1,4 @@
-"""What Kafka's encodings have of their own, in bytes that can be looked at."""
+"""Kafka's encodings, byte by byte."""
 
 import subprocess
 import sys
@@ -52,7 +52,7 @@ def outer(body: str) -> Outer:
     ],
 )
 def test_flexible_versions(message: Outer, body: str) -> None:
-    """Lengths are one more, null is 0, tags rise, and a tag at its default is left out."""
+    """Lengths are plus one, null is 0, tags ascend, default tags are omitted."""
     assert joined(OUTER.write(message)) == bytes.fromhex(body)
     assert outer(body) == message
 
@@ -69,18 +69,18 @@ def test_unknown_tags_are_skipped_and_known_ones_may_come_in_any_order() -> None
         ("01 ff 00 00", "null"),
         ("01 ff 01 01", "ends before"),
         ("", "ends before"),
-        ("05 61", "more bytes"),
+        ("05 61", "longer than the message"),
         ("80808080 80", "varint"),
         ("ffffffff 7f", "varint"),
         ("01 ff 03" + "69" * 16, "more elements"),
     ],
 )
-def test_bytes_that_are_no_message_are_refused(body: str, reason: str) -> None:
+def test_malformed_bytes_are_rejected(body: str, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         outer(body)
 
 
-def test_a_string_longer_than_kafka_allows_is_refused_and_never_written() -> None:
+def test_too_long_string_is_rejected_and_never_written() -> None:
     longest = "x" * 32767
     assert OUTER.read(memoryview(joined(OUTER.write(Outer(name=longest))))).name == longest
     with pytest.raises(ValueError, match="32768"):
@@ -91,46 +91,46 @@ def test_a_string_longer_than_kafka_allows_is_refused_and_never_written() -> Non
 
 
 @pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 2**21, 2**31 - 1, 2**32 - 1])
-def test_varints_are_read_as_written(value: int) -> None:
+def test_varints_survive_a_round_trip(value: int) -> None:
     encoded = memoryview(b"\xff" + uvarint(value) + b"\xff")
     assert read_uvarint(encoded, 1) == (value, len(encoded) - 1)
 
 
-def test_any_negative_length_is_null_as_kafka_reads_it() -> None:
+def test_any_negative_length_is_null_as_in_kafka() -> None:
     assert read_bytes(MetadataRequest, 1, b"\x80\0\0\0").topics is None
 
 
-def test_text_that_is_no_utf8_is_read_with_replacement_characters() -> None:
-    """Kafka does this; the name will not be found, and the connection lives on."""
+def test_invalid_utf8_is_read_with_replacement_characters() -> None:
+    """As in Kafka; the name will not be found, and the connection stays open."""
     request = read_bytes(MetadataRequest, 1, b"\0\0\0\1" + b"\0\2a\xff")
     assert request.topics is not None
     assert request.topics[0].name == "a\ufffd"
 
 
-def test_an_error_code_from_the_future_is_an_unknown_error() -> None:
-    """A client of ours may talk to a newer broker."""
+def test_unknown_error_code_is_unknown_server_error() -> None:
+    """A client may be connected to a newer broker."""
     response = read_bytes(HeartbeatResponse, 0, b"\x7f\xff")
     assert response.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @pytest.mark.parametrize("version", [-1, 14])
-def test_a_version_that_does_not_exist_is_refused(version: int) -> None:
+def test_unknown_version_is_rejected(version: int) -> None:
     with pytest.raises(ProtocolError, match="no version"):
         read(MetadataRequest, version, memoryview(b""))
 
 
-def test_an_api_that_does_not_exist_is_refused() -> None:
+def test_unknown_api_is_rejected() -> None:
     with pytest.raises(ProtocolError, match="no API 999"):
         request_class(999)
 
 
-def test_a_response_that_was_kept_is_sent_as_it_is() -> None:
+def test_cached_response_is_sent_as_it_is() -> None:
     kept = encode(MetadataResponse(cluster_id="c"), 9)
     assert write_response(kept, 9) == [kept.body]
 
 
-def test_loading_the_room_loads_no_message() -> None:
-    """A broker must be ready in half a second; each message costs some milliseconds."""
+def test_importing_the_package_imports_no_message() -> None:
+    """A broker must start in half a second; each message module costs some milliseconds."""
     script = (
         "import sys, headwater.protocol.headers, headwater.protocol.codec\n"
         "names = [name for name in sys.modules if "

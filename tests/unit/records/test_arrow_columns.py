@@ -54,7 +54,7 @@ def rows_of(table: pa.RecordBatch) -> list[dict[str, object]]:
 
 
 def records_of(batches: list[memoryview]) -> list[Record]:
-    """All records with offsets as if the batches were appended one after the other."""
+    """All records, with offsets as if the batches were appended one after the other."""
     found: list[Record] = []
     for batch in batches:
         header = read_header(batch)
@@ -82,12 +82,12 @@ def test_batches_become_columns(codec: Codec) -> None:
     assert rows_of(decoded) == expected
 
 
-def test_append_time_is_the_time_of_every_record() -> None:
+def test_log_append_time_is_the_timestamp_of_every_record() -> None:
     batch = build_batch(RECORDS, timestamp_type=TimestampType.LOG_APPEND_TIME)
     assert decode_batches(batch).column("timestamp").to_pylist() == [1010] * 4
 
 
-def test_a_horizon_does_not_change_the_time_of_records() -> None:
+def test_delete_horizon_does_not_change_timestamps() -> None:
     """CP-4."""
     batch = build_batch(RECORDS, delete_horizon_ms=10**12)
     assert decode_batches(batch).column("timestamp").to_pylist() == [1000, 990, 1010, 1005]
@@ -99,32 +99,32 @@ def test_a_fetch_may_start_within_a_batch() -> None:
     assert decode_batches(log, first_offset=14).num_rows == 0
 
 
-def test_nothing_decodes_to_no_rows() -> None:
+def test_empty_input_decodes_to_no_rows() -> None:
     empty = decode_batches(b"")
     assert empty.schema == SCHEMA
     assert rows_of(empty) == []
 
 
-def test_control_batches_are_left_out_unless_asked_for() -> None:
+def test_control_batches_are_left_out_unless_requested() -> None:
     log = build_batch(RECORDS[:1]) + MARKER
     assert decode_batches(log).num_rows == 1
     assert decode_batches(log, include_control=True).num_rows == 2
 
 
 def test_the_caller_may_choose_the_batches() -> None:
-    """As a consumer does that leaves out aborted transactions."""
+    """Like a consumer that leaves out aborted transactions."""
     log = build_batch(RECORDS[:2]) + build_batch(RECORDS[2:], base_offset=2)
     (first, second), _ = scan(log, 0, len(log))
     chosen = decode_batches(log, [(first.size_bytes, second)])
     assert chosen.column("offset").to_pylist() == [2, 3]
 
 
-def test_a_torn_last_batch_is_left_for_the_next_fetch() -> None:
+def test_incomplete_last_batch_is_left_for_the_next_fetch() -> None:
     log = build_batch(RECORDS[:2]) + build_batch(RECORDS[2:], base_offset=2)
     assert decode_batches(log[:-1]).num_rows == 2
 
 
-def test_a_wrong_crc_is_refused_unless_nobody_asks() -> None:
+def test_wrong_crc_is_rejected_unless_disabled() -> None:
     damaged = bytearray(build_batch(RECORDS[:1]))
     damaged[17] ^= 1
     with pytest.raises(CorruptBatch):
@@ -132,13 +132,13 @@ def test_a_wrong_crc_is_refused_unless_nobody_asks() -> None:
     assert decode_batches(damaged, check_crc=False).num_rows == 1
 
 
-def test_a_bomb_is_refused() -> None:
+def test_decompression_bomb_is_rejected() -> None:
     bomb = build_batch([Record(value=bytes(10**6))], codec=Codec.ZSTD)
     with pytest.raises(DecompressionBomb):
         decode_batches(bomb, limit_bytes=10**5)
 
 
-def test_header_keys_that_are_no_text_are_shown_as_kafka_shows_them() -> None:
+def test_header_keys_with_invalid_utf8_are_shown_as_in_kafka() -> None:
     name = b"\xffa\xc3".decode("utf-8", "surrogateescape")
     batch = build_batch([Record(headers=((name, b"v"), ("ok", None)))])
     (row,) = decode_batches(batch).column("headers").to_pylist()
@@ -153,7 +153,7 @@ def test_columns_become_batches(codec: Codec) -> None:
     assert decode_batches(batches[0]).select(table.schema.names).to_pylist() == ROWS
 
 
-def test_encoding_gives_the_bytes_that_building_gives() -> None:
+def test_encoding_equals_building_record_by_record() -> None:
     batches = encode_columns(pa.Table.from_pylist(ROWS))
     assert batches == [build_batch(RECORDS)]
 
@@ -166,7 +166,7 @@ def test_batches_are_split_before_they_grow_too_large() -> None:
     assert [record.timestamp for record in records_of(batches)] == list(range(100))
 
 
-def test_a_record_larger_than_a_batch_has_one_of_its_own() -> None:
+def test_record_larger_than_a_batch_gets_its_own_batch() -> None:
     rows = [{"value": b"s"}, {"value": b"L" * 10**6}, {"value": b"s"}]
     batches = encode_columns(pa.Table.from_pylist(rows), batch_bytes=1000)
     assert [read_header(batch).record_count for batch in batches] == [1, 1, 1]
@@ -218,13 +218,13 @@ def test_any_string_or_binary_type_may_hold_keys_and_values(kind: pa.DataType) -
         assert [record.value for record in records] == expected
 
 
-def test_fixed_size_values_are_taken() -> None:
+def test_fixed_size_values_are_accepted() -> None:
     column = pa.array([b"four", b"more"], pa.binary(4))
     records = records_of(encode_columns(pa.RecordBatch.from_arrays([column], ["value"])))
     assert [record.value for record in records] == [b"four", b"more"]
 
 
-def test_slices_and_chunks_make_no_difference() -> None:
+def test_slices_and_chunks_do_not_change_the_result() -> None:
     whole = pa.Table.from_pylist(ROWS * 5)
     chunked = pa.concat_tables([whole.slice(0, 7), whole.slice(7, 1), whole.slice(8)])
     assert encode_columns(chunked) == encode_columns(whole)
@@ -233,7 +233,7 @@ def test_slices_and_chunks_make_no_difference() -> None:
     assert records_of(encode_columns(batch)) == (RECORDS * 5)[6:15]
 
 
-def test_large_lists_of_headers_are_taken() -> None:
+def test_large_lists_of_headers_are_accepted() -> None:
     table = pa.Table.from_pylist(ROWS)
     entry = pa.struct([("key", pa.large_string()), ("value", pa.large_binary())])
     wide = table.set_column(
@@ -252,7 +252,7 @@ def test_null_headers_are_no_headers() -> None:
 
 
 @pytest.mark.parametrize("entry", [None, {"key": None, "value": b"v"}])
-def test_a_header_without_a_key_is_refused(entry: object) -> None:
+def test_header_without_key_is_rejected(entry: object) -> None:
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     column = pa.array([[entry]], kind)
     with pytest.raises(CorruptBatch):
@@ -291,13 +291,13 @@ def test_no_rows_give_no_batches() -> None:
 
 
 @pytest.mark.parametrize("name", ["key", "value", "timestamp", "headers"])
-def test_a_column_of_a_strange_type_is_refused(name: str) -> None:
+def test_column_of_an_unsupported_type_is_rejected(name: str) -> None:
     strange = pa.RecordBatch.from_arrays([pa.array([1.5])], [name])
     with pytest.raises(InvalidRecord):
         encode_columns(strange)
 
 
-def test_keys_find_the_partition_that_kafka_chooses() -> None:
+def test_keys_map_to_the_same_partitions_as_in_kafka() -> None:
     keys = [b"21", None, b"foobar", b"", b"abc"]
     expected = [None if key is None else murmur2(key) for key in keys]
     for column in (pa.array(keys), pa.chunked_array([keys[:2], keys[2:]]), pa.array(keys, "str")):
@@ -309,7 +309,7 @@ def test_keys_find_the_partition_that_kafka_chooses() -> None:
     assert murmur2_column(pa.nulls(2)).to_pylist() == [None, None]
 
 
-def test_damage_never_decodes_silently() -> None:
+def test_corruption_is_always_detected() -> None:
     batch = build_batch(RECORDS)
     for position in range(8, len(batch)):
         damaged = bytearray(batch)
@@ -318,12 +318,12 @@ def test_damage_never_decodes_silently() -> None:
             decoded = decode_batches(damaged)
         except BatchError:
             continue
-        # Length and leader epoch are not covered by the CRC; a longer length is a torn batch.
+        # The CRC does not cover length and leader epoch; a longer length is an incomplete batch.
         assert decoded.num_rows == 0 or 12 <= position < 16
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
-def test_a_checksum_that_is_finished_later_makes_the_same_batch(codec: Codec) -> None:
+def test_crc_that_is_completed_later_gives_the_same_batch(codec: Codec) -> None:
     table = pa.Table.from_pylist(ROWS)
     whole = encode_columns(table, codec=codec)
     later = encode_columns(table, codec=codec, crc_from=HEADER_BYTES)

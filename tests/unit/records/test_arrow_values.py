@@ -1,4 +1,4 @@
-"""Values that Arrow has without asking pandas."""
+"""Arrow values created without importing pandas."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import pytest
 from headwater.records import arrow_values
 
 
-def test_they_are_what_arrow_itself_would_make() -> None:
+def test_values_equal_those_of_pyarrow() -> None:
     assert arrow_values.text("té") == pa.scalar("té")
     assert arrow_values.text("") == pa.scalar("")
     assert arrow_values.binary(b"\x00tea") == pa.scalar(b"\x00tea")
@@ -37,7 +37,7 @@ def test_they_are_what_arrow_itself_would_make() -> None:
     ],
     ids=["imported", "keys dealt out", "rows made"],
 )
-def test_a_worker_of_spark_does_not_wait_for_pandas(program: str) -> None:
-    """Where it is installed it takes a second or two to import, in every worker."""
+def test_spark_worker_does_not_import_pandas(program: str) -> None:
+    """If installed, it takes a second or two to import, in every worker."""
     code = f"{program}\nimport sys\nassert 'pandas' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,4 +1,4 @@
-"""Batches with records taken out, as compaction leaves them."""
+"""Batches filtered by compaction."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def unchanging(header: BatchHeader) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_kept_records_keep_offset_time_and_content(codec: Codec) -> None:
+def test_kept_records_keep_offset_timestamp_and_content(codec: Codec) -> None:
     batch = batch_of(codec)
     header, records = filtered(batch, b"\0\1\1")
     assert records == RECORDS[1:]
@@ -64,13 +64,15 @@ def test_kept_records_keep_offset_time_and_content(codec: Codec) -> None:
     assert (header.record_count, header.base_timestamp, header.max_timestamp) == (2, 1020, 1020)
 
 
-def test_the_largest_timestamp_is_that_of_the_kept_records() -> None:
+def test_max_timestamp_is_that_of_the_kept_records() -> None:
     header, _ = filtered(batch_of(), b"\1\0\1")
     assert (header.base_timestamp, header.max_timestamp) == (1000, 1010)
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
-def test_a_new_horizon_takes_the_base_timestamp_and_records_keep_their_time(codec: Codec) -> None:
+def test_new_delete_horizon_replaces_the_base_timestamp_and_records_keep_theirs(
+    codec: Codec,
+) -> None:
     """CP-4."""
     header, records = filtered(batch_of(codec), b"\1\0\1", horizon_ms=99_000)
     assert header.delete_horizon_ms == 99_000
@@ -78,28 +80,28 @@ def test_a_new_horizon_takes_the_base_timestamp_and_records_keep_their_time(code
     assert records == [RECORDS[0], RECORDS[2]]
 
 
-def test_an_old_horizon_survives_later_cleaning() -> None:
-    """CP-4: the horizon is set once, at the first clean that keeps a tombstone."""
+def test_old_delete_horizon_survives_later_cleaning() -> None:
+    """CP-4: the horizon is set once, at the first cleaning that keeps a tombstone."""
     header, records = filtered(batch_of(horizon_ms=99_000), b"\0\0\1")
     assert header.delete_horizon_ms == 99_000
     assert header.max_timestamp == 1010
     assert records == RECORDS[2:]
 
 
-def test_a_horizon_is_set_even_when_all_records_stay() -> None:
+def test_delete_horizon_is_set_even_if_all_records_stay() -> None:
     header, records = filtered(batch_of(), b"\1\1\1", horizon_ms=99_000)
     assert header.delete_horizon_ms == 99_000
     assert records == RECORDS
 
 
-def test_a_batch_of_which_all_stays_is_left_alone() -> None:
+def test_batch_that_keeps_all_records_is_unchanged() -> None:
     batch = batch_of(Codec.GZIP)
     assert filter_batch(batch, read_header(batch), 0, b"\1\1\1") == batch
 
 
 @pytest.mark.parametrize("horizon_ms", [None, 99_000])
-def test_an_emptied_batch_still_tells_its_producer(horizon_ms: int | None) -> None:
-    """CP-6: codec and horizon go, offsets, sequence and largest timestamp stay."""
+def test_emptied_batch_keeps_its_producer_state(horizon_ms: int | None) -> None:
+    """CP-6: codec and horizon are cleared; offsets, sequence and max timestamp stay."""
     batch = batch_of(Codec.ZSTD, horizon_ms)
     header, records = filtered(batch, b"\0\0\0")
     assert records == []
@@ -112,7 +114,7 @@ def test_an_emptied_batch_still_tells_its_producer(horizon_ms: int | None) -> No
     assert header.last_sequence == 41
 
 
-def test_append_time_survives_filtering() -> None:
+def test_log_append_time_survives_filtering() -> None:
     batch = build_batch(RECORDS, base_offset=50, timestamp_type=TimestampType.LOG_APPEND_TIME)
     header, records = filtered(batch, b"\1\0\0", horizon_ms=99_000)
     assert header.timestamp_type is TimestampType.LOG_APPEND_TIME

@@ -1,4 +1,4 @@
-"""The header of a batch, against bytes that independent code made."""
+"""Batch header, compared with bytes from an independent implementation."""
 
 import pytest
 
@@ -20,7 +20,7 @@ COMMIT_MARKER = bytes.fromhex(
 )
 
 
-def test_a_header_is_read_field_by_field() -> None:
+def test_header_is_parsed_field_by_field() -> None:
     header = read_header(ONE_RECORD)
     assert header.size_bytes == len(ONE_RECORD)
     assert (header.base_offset, header.next_offset, header.record_count) == (0, 1, 1)
@@ -37,7 +37,7 @@ def test_a_commit_marker_is_transactional_control() -> None:
     assert (header.base_offset, header.leader_epoch, header.producer_id) == (5, 3, 7)
 
 
-def test_a_short_buffer_is_told_from_damage() -> None:
+def test_short_buffer_is_distinguished_from_corruption() -> None:
     with pytest.raises(TruncatedBatch):
         read_header(ONE_RECORD[:60])
     with pytest.raises(TruncatedBatch):
@@ -45,21 +45,21 @@ def test_a_short_buffer_is_told_from_damage() -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_an_old_message_format_is_named_even_when_short(magic: int) -> None:
+def test_old_message_format_is_reported_even_if_short(magic: int) -> None:
     old = bytearray(30)
     old[16] = magic
     with pytest.raises(UnsupportedMagic):
         read_header(old)
 
 
-def test_a_lying_length_is_refused() -> None:
+def test_invalid_length_is_rejected() -> None:
     lying = bytearray(ONE_RECORD)
     lying[8:12] = (48).to_bytes(4, "big")
     with pytest.raises(CorruptBatch):
         read_header(lying)
 
 
-def test_an_unknown_codec_is_refused() -> None:
+def test_unknown_codec_is_rejected() -> None:
     odd = bytearray(ONE_RECORD)
     odd[22] = 5
     with pytest.raises(UnknownCodec):

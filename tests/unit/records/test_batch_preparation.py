@@ -1,4 +1,4 @@
-"""Which batches are prepared off the loop, and that preparing one judges it as an append does."""
+"""Which batches are prepared off the event loop, and that preparation validates like an append."""
 
 import random
 from dataclasses import replace
@@ -60,7 +60,7 @@ def prepare(batch: bytearray, settings: TopicSettings) -> PreparedBatch:
         (COMPACTED, Codec.LZ4, True),
     ],
 )
-def test_a_batch_is_prepared_where_an_append_would_unpack_or_pack_records(
+def test_batch_that_must_be_decompressed_or_recompressed_is_prepared(
     settings: TopicSettings, codec: Codec, is_needed: bool
 ) -> None:
     """PV-5, CP-8"""
@@ -79,14 +79,14 @@ def test_a_large_batch_is_validated_on_a_thread(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_a_compressed_batch_that_waits_for_its_turn_is_validated_on_a_thread(codec: Codec) -> None:
+def test_compressed_batch_that_waits_for_its_turn_is_validated_on_a_thread(codec: Codec) -> None:
     batch = batch_of(codec)
     assert needs_preparation(batch, PLAIN, is_waiting=True) is (codec is not Codec.NONE)
     assert not needs_preparation(batch, UNVALIDATED, is_waiting=True)
 
 
 @pytest.mark.parametrize("settings", [ZSTD, COMPACTED])
-def test_bytes_that_are_no_batch_are_left_for_the_append_to_refuse(settings: TopicSettings) -> None:
+def test_malformed_batch_is_left_for_the_append_to_reject(settings: TopicSettings) -> None:
     batch = batch_of(Codec.LZ4)
     for odd in (b"", batch[:60], batch[:16] + b"\1" + batch[17:], batch[:22] + b"\7" + batch[23:]):
         assert not needs_preparation(odd, settings)
@@ -104,7 +104,7 @@ def test_a_prepared_batch_has_the_topics_codec_and_the_same_records(source: Code
     assert records == list(read_records(before, read_header(before)))
 
 
-def test_preparing_refuses_what_an_append_would_refuse() -> None:
+def test_preparation_rejects_what_an_append_rejects() -> None:
     """PV-1, PV-3, CP-8"""
     broken = batch_of(Codec.LZ4)
     broken[-1] ^= 1
@@ -118,8 +118,8 @@ def test_preparing_refuses_what_an_append_would_refuse() -> None:
         prepare_batch(batch_of(), ZSTD, now_ms=NOW_MS - 10**9)
 
 
-def test_the_limits_count_again_for_the_packed_batch() -> None:
-    """PV-1: a batch that was small enough may not be so under the topic's codec."""
+def test_size_limits_apply_again_to_the_recompressed_batch() -> None:
+    """PV-1: a small enough batch may become too large with the topic's codec."""
     with pytest.raises(BatchTooLarge):
         prepare(
             batch_of(Codec.ZSTD),
@@ -131,11 +131,11 @@ def test_the_limits_count_again_for_the_packed_batch() -> None:
         )
 
 
-def test_settings_that_changed_since_are_asked_again() -> None:
+def test_settings_changed_meanwhile_are_checked_again() -> None:
     """PV-1, PV-3, CP-8"""
     prepared = prepare(batch_of(key=None), ZSTD)
     check_prepared(prepared, ZSTD, now_ms=NOW_MS)
-    # Time goes on while a batch is prepared, and is no reason to judge it again.
+    # Time passes while a batch is prepared, which is no reason to check it again.
     check_prepared(prepared, ZSTD, now_ms=NOW_MS - 10**9)
     with pytest.raises(InvalidRecord):
         check_prepared(prepared, COMPACTED, now_ms=NOW_MS)

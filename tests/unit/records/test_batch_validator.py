@@ -1,4 +1,4 @@
-"""What a broker refuses, and under which name."""
+"""LogValidator: which batches are rejected, and with which error."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ def check(batch: bytes, settings: TopicSettings = PLAIN) -> None:
 
 
 def altered(batch: bytes, **fields: int) -> bytes:
-    """The same bytes with other header fields and a CRC that fits."""
+    """Return the bytes with other header fields and a matching CRC."""
     changed = bytearray(batch)
     HEADER.pack_into(changed, 0, *read_header(batch)._replace(**fields))
     write_crc(changed, 0, len(changed))
@@ -57,7 +57,7 @@ GOOD = build_batch([record_at(NOW_MS), record_at(NOW_MS - 1)])
 
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("settings", [PLAIN, COMPACTED, APPEND_TIME, NARROW])
-def test_a_good_batch_passes(codec: Codec, settings: TopicSettings) -> None:
+def test_valid_batch_passes(codec: Codec, settings: TopicSettings) -> None:
     check(build_batch([record_at(NOW_MS)], codec=codec), settings)
 
 
@@ -75,7 +75,7 @@ def test_a_good_batch_passes(codec: Codec, settings: TopicSettings) -> None:
         (GOOD[:-1] + b"x", CorruptBatch),
     ],
 )
-def test_a_batch_that_breaks_a_produce_rule_is_refused(
+def test_batch_that_violates_a_produce_rule_is_rejected(
     batch: bytes, failure: type[HeadwaterError]
 ) -> None:
     """PV-1, PV-2, IDP-7."""
@@ -83,7 +83,7 @@ def test_a_batch_that_breaks_a_produce_rule_is_refused(
         check(batch)
 
 
-def test_a_batch_that_claims_more_records_than_its_bytes_could_hold_is_refused() -> None:
+def test_batch_with_more_records_than_its_bytes_can_hold_is_rejected() -> None:
     """PV-2: each record takes an offset, and 61 bytes could claim 2^31 of them."""
     smallest = [Record(key=None, value=None, timestamp=NOW_MS)] * 3
     batch = build_batch(smallest)
@@ -97,7 +97,7 @@ def test_an_idempotent_batch_with_its_sequence_passes() -> None:
     check(altered(GOOD, producer_id=3, producer_epoch=0, base_sequence=0))
 
 
-def test_size_limits_are_told_apart() -> None:
+def test_size_limits_have_distinct_errors() -> None:
     """PV-1."""
     size_bytes = len(GOOD)
     check(GOOD, TopicSettings(max_message_bytes=size_bytes, segment_bytes=size_bytes))
@@ -108,21 +108,21 @@ def test_size_limits_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("timestamps", [(0,), (-1000,), (500,), (-1000, 500), (0, 500)])
-def test_times_at_the_edge_of_the_window_pass(timestamps: tuple[int, ...]) -> None:
+def test_timestamps_at_the_limit_pass(timestamps: tuple[int, ...]) -> None:
     """PV-3."""
     check(build_batch([record_at(NOW_MS + delta) for delta in timestamps]), NARROW)
 
 
 @pytest.mark.parametrize("timestamps", [(-1001,), (501,), (0, 501), (-1001, 0)])
-def test_times_outside_the_window_are_refused(timestamps: tuple[int, ...]) -> None:
+def test_timestamps_outside_the_limits_are_rejected(timestamps: tuple[int, ...]) -> None:
     """PV-3."""
     with pytest.raises(InvalidTimestamp):
         check(build_batch([record_at(NOW_MS + delta) for delta in timestamps]), NARROW)
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_the_records_that_are_to_blame_are_named(codec: Codec) -> None:
-    """PV-3: with the batch's error come the numbers of the bad records in it."""
+def test_bad_records_are_named(codec: Codec) -> None:
+    """PV-3: the batch's error includes the indexes of its bad records."""
     old, new = NOW_MS - 10_000, NOW_MS
     times = build_batch([record_at(time) for time in (old, new, old)], codec=codec)
     with pytest.raises(InvalidTimestamp) as refused:
@@ -134,14 +134,14 @@ def test_the_records_that_are_to_blame_are_named(codec: Codec) -> None:
     assert without_key.value.record_indexes == (1,)
 
 
-def test_a_large_batch_is_refused_without_a_look_for_the_guilty() -> None:
+def test_large_batch_is_rejected_without_naming_records() -> None:
     batch = build_batch([record_at(NOW_MS - 10_000)] * 1001)
     with pytest.raises(InvalidTimestamp) as refused:
         check(batch, NARROW)
     assert refused.value.record_indexes == ()
 
 
-def test_without_validation_what_cannot_be_read_is_refused_by_its_header() -> None:
+def test_without_validation_the_header_is_checked() -> None:
     batch = altered(build_batch([record_at(NOW_MS - 10_000)]), attributes=Codec.SNAPPY)
     with pytest.raises(InvalidTimestamp) as refused:
         check(batch, replace(NARROW, headwater_record_validation_enable=False))
@@ -149,7 +149,7 @@ def test_without_validation_what_cannot_be_read_is_refused_by_its_header() -> No
 
 
 @pytest.mark.parametrize("magic", [0, 1, 3])
-def test_another_message_format_is_an_invalid_record(magic: int) -> None:
+def test_other_message_format_is_invalid_record(magic: int) -> None:
     """PV-1."""
     batch = bytearray(GOOD)
     batch[16] = magic
@@ -158,31 +158,31 @@ def test_another_message_format_is_an_invalid_record(magic: int) -> None:
     assert refused.value.code is ErrorCode.INVALID_RECORD
 
 
-def test_a_wrong_checksum_is_a_corrupt_message() -> None:
-    """PV-1: the one refusal that a producer tries again."""
+def test_wrong_crc_is_corrupt_message() -> None:
+    """PV-1: the one error that a producer retries."""
     with pytest.raises(HeadwaterError) as refused:
         check(GOOD[:-1] + bytes([GOOD[-1] ^ 1]))
     assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_half_a_batch_is_an_invalid_record() -> None:
-    """PV-1: to Kafka there is then no batch, and one there must be."""
+def test_incomplete_batch_is_invalid_record() -> None:
+    """PV-1: for Kafka such a request has no batch, and one is required."""
     with pytest.raises(HeadwaterError) as refused:
         check(GOOD[:-1])
     assert refused.value.code is ErrorCode.INVALID_RECORD
 
 
-def test_records_without_a_time_pass() -> None:
+def test_records_without_timestamp_pass() -> None:
     """PV-3."""
     check(build_batch([record_at(-1)]), NARROW)
 
 
-def test_an_append_time_topic_takes_any_time() -> None:
+def test_log_append_time_topic_accepts_any_timestamp() -> None:
     check(build_batch([record_at(5)]), TopicSettings(message_timestamp_type="LogAppendTime"))
 
 
-def test_a_client_may_not_claim_append_time() -> None:
-    """PV-3: always refused on an append time topic, elsewhere only without a timestamp."""
+def test_client_may_not_set_log_append_time() -> None:
+    """PV-3: always rejected on a LogAppendTime topic, otherwise only without a timestamp."""
 
     def claiming(timestamp: int) -> bytes:
         return build_batch([record_at(timestamp)], timestamp_type=TimestampType.LOG_APPEND_TIME)
@@ -197,15 +197,15 @@ def test_a_client_may_not_claim_append_time() -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_a_compacted_topic_refuses_null_keys(codec: Codec) -> None:
-    """CP-8: one such record refuses the whole batch (PV-6)."""
+def test_compacted_topic_rejects_null_keys(codec: Codec) -> None:
+    """CP-8: one such record rejects the whole batch (PV-6)."""
     batch = build_batch([record_at(NOW_MS), record_at(NOW_MS, key=None)], codec=codec)
     check(batch, PLAIN)
     with pytest.raises(InvalidRecord):
         check(batch, COMPACTED)
 
 
-def test_only_validation_finds_records_that_cannot_be_read() -> None:
+def test_only_validation_detects_unreadable_records() -> None:
     broken = seal_batch(read_header(GOOD), GOOD[61:-1])
     check(broken, UNVALIDATED)
     for settings in (
@@ -219,7 +219,7 @@ def test_only_validation_finds_records_that_cannot_be_read() -> None:
 
 @pytest.mark.parametrize("source", Codec)
 @pytest.mark.parametrize("target", Codec)
-def test_recompressing_changes_the_codec_and_nothing_else(source: Codec, target: Codec) -> None:
+def test_recompression_changes_only_the_codec(source: Codec, target: Codec) -> None:
     """PV-5."""
     records = [record_at(NOW_MS + number) for number in range(5)]
     before = build_batch(records, codec=source, producer_id=1, producer_epoch=0, base_sequence=9)
@@ -232,7 +232,7 @@ def test_recompressing_changes_the_codec_and_nothing_else(source: Codec, target:
     assert new._replace(**same) == old._replace(**same)
 
 
-def test_odd_offset_deltas_are_corrected_and_not_refused() -> None:
+def test_non_consecutive_offset_deltas_are_corrected() -> None:
     """PV-2."""
     odd = [Record(value=b"a", offset=3, timestamp=5), Record(value=b"b", offset=9, timestamp=6)]
     batch = altered(build_batch(odd, codec=Codec.GZIP), last_offset_delta=1)
@@ -243,7 +243,7 @@ def test_odd_offset_deltas_are_corrected_and_not_refused() -> None:
     assert found == [(0, b"a"), (1, b"b")]
 
 
-def test_a_topic_that_keeps_the_producers_codec_wants_no_other() -> None:
+def test_compression_type_producer_keeps_the_codec() -> None:
     header = read_header(build_batch([record_at(1)], codec=Codec.LZ4))
     assert wanted_codec(header, TopicSettings()) is None
     assert wanted_codec(header, TopicSettings(compression_type="lz4")) is None
@@ -251,7 +251,7 @@ def test_a_topic_that_keeps_the_producers_codec_wants_no_other() -> None:
     assert wanted_codec(header, TopicSettings(compression_type="uncompressed")) is Codec.NONE
 
 
-def test_levels_come_from_the_topics_settings() -> None:
+def test_compression_levels_come_from_the_topic_settings() -> None:
     settings = TopicSettings(compression_zstd_level=7)
     assert compression_level(Codec.ZSTD, settings) == 7
     assert compression_level(Codec.SNAPPY, settings) is None
@@ -263,7 +263,7 @@ def test_sealing_does_not_trust_the_template() -> None:
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
-def test_records_that_do_not_begin_like_their_codec_are_refused(codec: Codec) -> None:
-    """They would be stored for good, and no consumer could read past them."""
+def test_records_without_their_codecs_magic_are_rejected(codec: Codec) -> None:
+    """They would be stored permanently, and no consumer could read past them."""
     with pytest.raises(InvalidRecord, match="codec"):
         check(altered(GOOD, attributes=codec))

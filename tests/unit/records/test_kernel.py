@@ -1,4 +1,4 @@
-"""The record kernel, compiled and pure: every test here holds for both."""
+"""Record kernel, compiled and pure: every test holds for both."""
 
 from collections.abc import Callable
 from types import ModuleType
@@ -31,7 +31,7 @@ def kernel(request: pytest.FixtureRequest) -> ModuleType:
     return module
 
 
-def test_a_new_block_is_nobody_elses_for_as_long_as_it_is_looked_at(kernel: ModuleType) -> None:
+def test_new_block_is_not_reused_while_referenced(kernel: ModuleType) -> None:
     for size_bytes in (0, 1, 100_000, 3_000_000):
         blocks = [kernel.new_block(size_bytes) for _ in range(5)]
         for number, block in enumerate(blocks):
@@ -53,7 +53,7 @@ def keyed(*pairs: tuple[bytes | None, bytes | None]) -> bytes:
     return section(*(Record(key=key, value=value) for key, value in pairs))
 
 
-def test_a_scan_finds_every_whole_batch(kernel: ModuleType) -> None:
+def test_scan_finds_every_whole_batch(kernel: ModuleType) -> None:
     log = ONE_RECORD + COMMIT_MARKER + ONE_RECORD
     whole = [read_header(ONE_RECORD), read_header(COMMIT_MARKER), read_header(ONE_RECORD)]
     assert kernel.scan(log, 0, len(log)) == (whole, len(log))
@@ -62,14 +62,14 @@ def test_a_scan_finds_every_whole_batch(kernel: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("missing", [1, 9, 10, 69])
-def test_a_torn_last_batch_just_ends_the_scan(kernel: ModuleType, missing: int) -> None:
+def test_incomplete_last_batch_ends_the_scan(kernel: ModuleType, missing: int) -> None:
     log = COMMIT_MARKER + ONE_RECORD
     end = (([read_header(COMMIT_MARKER)]), len(COMMIT_MARKER))
     assert kernel.scan(log[:-missing], 0, 10**9) == end
     assert kernel.scan(log, 0, len(log) - missing) == end
 
 
-def test_a_scan_raises_on_damage(kernel: ModuleType) -> None:
+def test_scan_raises_on_corruption(kernel: ModuleType) -> None:
     for position, byte, failure in [
         (11, 3, CorruptBatch),
         (8, 0x80, CorruptBatch),
@@ -84,7 +84,7 @@ def test_a_scan_raises_on_damage(kernel: ModuleType) -> None:
             kernel.scan(ONE_RECORD + damaged, 0, 1000)
 
 
-def test_a_walk_says_what_the_records_are(kernel: ModuleType) -> None:
+def test_check_records_summarises_the_records(kernel: ModuleType) -> None:
     dense = section(Record(key=b"a", timestamp=5), Record(key=b"b", timestamp=9))
     assert kernel.check_records(dense, 2) == RecordsSummary(True, False, 4)
     gap = section(Record(key=b"a", offset=1), Record(key=None, offset=2))
@@ -93,7 +93,7 @@ def test_a_walk_says_what_the_records_are(kernel: ModuleType) -> None:
 
 
 def refusals(kernel: ModuleType, payload: bytes, count: int) -> list[bool]:
-    """Whether each way to open a section refuses it as corrupt."""
+    """Return whether each function that reads a section rejects it as corrupt."""
     header = read_header(ONE_RECORD)._replace(record_count=count)
     keep = bytes(max(count, 0) if count < 100 else 0)
     ways: list[Callable[[], object]] = [
@@ -144,7 +144,7 @@ def test_a_wrong_record_count_is_corrupt(kernel: ModuleType, count: int) -> None
         "20" + "00" + "8080808080808080808000" + "00010100",  # one of more than ten bytes
     ],
 )
-def test_a_record_that_lies_is_corrupt(kernel: ModuleType, record: str) -> None:
+def test_malformed_record_is_corrupt(kernel: ModuleType, record: str) -> None:
     assert all(refusals(kernel, bytes.fromhex(record), 1))
 
 
@@ -156,16 +156,16 @@ def test_a_record_that_lies_is_corrupt(kernel: ModuleType, record: str) -> None:
         "0e" + "00008000" + "010100",  # a number that is longer than it need be
     ],
 )
-def test_numbers_at_the_edge_of_their_field_are_read(kernel: ModuleType, record: str) -> None:
+def test_largest_numbers_of_a_field_are_read(kernel: ModuleType, record: str) -> None:
     assert kernel.check_records(bytes.fromhex(record), 1).max_timestamp_delta in (0, -(2**63))
 
 
 def test_any_negative_length_is_null(kernel: ModuleType) -> None:
-    """Kafka reads it so."""
+    """As in Kafka."""
     assert kernel.check_records(bytes.fromhex("0c000000050700"), 1).has_null_key
 
 
-def test_filtering_copies_the_chosen_records(kernel: ModuleType) -> None:
+def test_filter_keeps_the_chosen_records(kernel: ModuleType) -> None:
     records = [Record(key=b"%d" % number, timestamp=100 + number) for number in range(4)]
     payload = section(*records)
     size = len(payload) // 4
@@ -177,14 +177,14 @@ def test_filtering_copies_the_chosen_records(kernel: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("shift", [1, -1, 10**12, -(10**12), 2**62])
-def test_a_moved_base_timestamp_moves_the_deltas_back(kernel: ModuleType, shift: int) -> None:
+def test_shifted_base_timestamp_shifts_the_deltas_back(kernel: ModuleType, shift: int) -> None:
     payload = section(Record(key=b"a", timestamp=100), Record(key=b"b", timestamp=90))
     moved, kept, latest = kernel.filter_records(payload, 2, b"\1\1", shift)
     assert (kept, latest) == (2, -shift)
     assert kernel.filter_records(moved, 2, b"\1\1", -shift) == (payload, 2, 0)
 
 
-def test_the_map_remembers_the_last_offset_of_a_key(kernel: ModuleType) -> None:
+def test_offset_map_keeps_the_last_offset_of_a_key(kernel: ModuleType) -> None:
     offsets = kernel.OffsetMap(2400, 0.5, SEED)
     assert (offsets.capacity, len(offsets), offsets.latest_offset) == (50, 0, -1)
     assert offsets.get(b"a") == -1
@@ -194,7 +194,7 @@ def test_the_map_remembers_the_last_offset_of_a_key(kernel: ModuleType) -> None:
     assert (offsets.get(b"a"), offsets.get(b""), offsets.get(b"b"), len(offsets)) == (7, 3, -1, 2)
 
 
-def test_many_keys_are_told_apart(kernel: ModuleType) -> None:
+def test_offset_map_distinguishes_many_keys(kernel: ModuleType) -> None:
     offsets = kernel.OffsetMap(24 * 2000, 0.75, SEED)
     for number in range(1500):
         assert offsets.put(b"key-%d" % number, number)
@@ -203,7 +203,7 @@ def test_many_keys_are_told_apart(kernel: ModuleType) -> None:
     assert offsets.get(b"key-1500") == -1
 
 
-def test_a_full_map_takes_no_new_key_but_moves_known_ones(kernel: ModuleType) -> None:
+def test_full_offset_map_refuses_new_keys_and_updates_known_ones(kernel: ModuleType) -> None:
     offsets = kernel.OffsetMap(240, 0.9, SEED)
     assert offsets.capacity == 9
     assert all(offsets.put(b"%d" % number, number) for number in range(9))
@@ -213,14 +213,14 @@ def test_a_full_map_takes_no_new_key_but_moves_known_ones(kernel: ModuleType) ->
 
 
 @pytest.mark.parametrize("memory_bytes", [0, 23, 24])
-def test_a_map_without_memory_is_always_full(kernel: ModuleType, memory_bytes: int) -> None:
+def test_offset_map_without_memory_is_always_full(kernel: ModuleType, memory_bytes: int) -> None:
     offsets = kernel.OffsetMap(memory_bytes, 0.75, SEED)
     assert offsets.capacity == 0
     assert not offsets.put(b"a", 0)
     assert offsets.get(b"a") == -1
 
 
-def test_mapping_stops_where_the_map_is_full(kernel: ModuleType) -> None:
+def test_mapping_stops_at_a_full_map(kernel: ModuleType) -> None:
     offsets = kernel.OffsetMap(72, 0.7, SEED)
     assert offsets.capacity == 2
     payload = keyed((b"a", b"1"), (None, b"2"), (b"b", b"3"), (b"a", b"4"), (b"c", b"5"))
@@ -228,7 +228,7 @@ def test_mapping_stops_where_the_map_is_full(kernel: ModuleType) -> None:
     assert (offsets.get(b"a"), offsets.get(b"b"), offsets.latest_offset) == (103, 102, 103)
 
 
-def test_a_damaged_section_is_not_mapped(kernel: ModuleType) -> None:
+def test_corrupt_section_is_not_mapped(kernel: ModuleType) -> None:
     offsets = kernel.OffsetMap(2400, 0.5, SEED)
     payload = keyed((b"a", b"1"), (b"b", b"2"))
     with pytest.raises(CorruptBatch):
@@ -245,8 +245,8 @@ def test_compaction_keeps_the_newest_of_each_key(kernel: ModuleType) -> None:
     assert kernel.keep_mask(offsets, payload, 5, 10, False) == (b"\0\0\1\0\0", 1, 0)
 
 
-def test_records_beyond_the_map_are_kept_whatever_they_are(kernel: ModuleType) -> None:
-    """CP-3: nothing is known yet of what lies after the last mapped offset."""
+def test_records_beyond_the_map_are_kept(kernel: ModuleType) -> None:
+    """CP-3: nothing is known yet about records after the last mapped offset."""
     offsets = kernel.OffsetMap(2400, 0.5, SEED)
     offsets.put(b"a", 11)
     offsets.latest_offset = 11
@@ -254,7 +254,7 @@ def test_records_beyond_the_map_are_kept_whatever_they_are(kernel: ModuleType) -
     assert kernel.keep_mask(offsets, payload, 4, 10, False) == (b"\0\0\1\1", 2, 1)
 
 
-def test_a_key_that_was_never_mapped_is_kept(kernel: ModuleType) -> None:
+def test_unmapped_key_is_kept(kernel: ModuleType) -> None:
     """CP-3: clean records whose key does not occur in the dirty part stay."""
     offsets = kernel.OffsetMap(2400, 0.5, SEED)
     offsets.latest_offset = 50
@@ -262,11 +262,11 @@ def test_a_key_that_was_never_mapped_is_kept(kernel: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(("key", "expected"), MURMUR2.items())
-def test_keys_hash_as_in_kafka(kernel: ModuleType, key: bytes, expected: int) -> None:
+def test_murmur2_equals_kafkas(kernel: ModuleType, key: bytes, expected: int) -> None:
     assert kernel.murmur2(key) == expected
 
 
-def test_a_column_of_keys_hashes_as_its_keys(kernel: ModuleType) -> None:
+def test_column_hashes_equal_single_hashes(kernel: ModuleType) -> None:
     keys = list(MURMUR2)
     places = [0]
     for key in keys:
@@ -279,7 +279,7 @@ def test_a_column_of_keys_hashes_as_its_keys(kernel: ModuleType) -> None:
         assert hashes.tolist() == expected
 
 
-def test_a_column_that_overruns_its_data_is_refused(kernel: ModuleType) -> None:
+def test_column_beyond_its_data_is_rejected(kernel: ModuleType) -> None:
     for offsets in ([0, 5], [0], [3, 1], [-1, 2]):
         buffer = b"".join(place.to_bytes(4, "little", signed=True) for place in offsets)
         with pytest.raises(CorruptBatch):

@@ -1,4 +1,4 @@
-"""Building, reading, stamping and control batches, against bytes that independent code made."""
+"""Building, reading, stamping and control batches, compared with an independent implementation."""
 
 import pytest
 
@@ -39,11 +39,11 @@ def numbered(records: tuple[Record, ...], first_offset: int = 0) -> list[Record]
     ]
 
 
-def test_one_record_gives_the_bytes_of_the_format() -> None:
+def test_one_record_gives_the_documented_bytes() -> None:
     assert build_batch([Record(key=b"k", value=b"v", timestamp=1000)]) == ONE_RECORD
 
 
-def test_a_commit_marker_gives_the_bytes_of_the_format() -> None:
+def test_commit_marker_gives_the_documented_bytes() -> None:
     marker = build_marker(
         ControlType.COMMIT,
         producer_id=7,
@@ -74,7 +74,7 @@ def test_a_batch_is_read_at_its_position() -> None:
     assert list(read_records(buffer, header, len(ONE_RECORD))) == numbered(RECORDS, 1)
 
 
-def test_append_time_batches_show_one_time_for_all_records() -> None:
+def test_log_append_time_batch_has_one_timestamp_for_all_records() -> None:
     """PV-4."""
     batch = bytearray(build_batch(RECORDS))
     stamp_append_time(batch, read_header(batch), 0, 5000)
@@ -88,7 +88,7 @@ def test_append_time_batches_show_one_time_for_all_records() -> None:
     assert times == [1000, 990, 1010, 1005]
 
 
-def test_a_stamp_moves_the_batch_and_leaves_its_crc_valid() -> None:
+def test_assigned_offset_leaves_the_crc_valid() -> None:
     buffer = bytearray(b"before" + ONE_RECORD)
     assign_offset(buffer, 6, 77, 9)
     header = read_header(buffer, 6)
@@ -105,7 +105,7 @@ def test_one_flipped_bit_breaks_the_crc() -> None:
             check_crc(damaged, read_header(ONE_RECORD))
 
 
-def test_a_record_that_was_compacted_away_leaves_a_gap() -> None:
+def test_compacted_record_leaves_an_offset_gap() -> None:
     records = [Record(key=b"a", offset=10), Record(key=b"b", offset=14)]
     batch = build_batch(records, base_offset=8, last_offset=20)
     header = read_header(batch)
@@ -113,13 +113,13 @@ def test_a_record_that_was_compacted_away_leaves_a_gap() -> None:
     assert [record.offset for record in read_records(batch, header)] == [10, 14]
 
 
-def test_header_keys_that_are_no_text_survive() -> None:
+def test_header_keys_with_invalid_utf8_survive() -> None:
     records = (Record(key=b"k", headers=((b"\xff\xfe".decode("utf-8", "surrogateescape"), b"v"),)),)
     batch = build_batch(records)
     assert list(read_records(batch, read_header(batch))) == numbered(records)
 
 
-def test_a_marker_says_how_the_transaction_ended() -> None:
+def test_marker_has_the_result_of_the_transaction() -> None:
     """TX-6."""
     marker = read_control(COMMIT_MARKER, read_header(COMMIT_MARKER))
     assert marker == ControlRecord(ControlType.COMMIT, 2)
@@ -136,7 +136,7 @@ def test_an_unknown_control_type_is_passed_on_as_its_number() -> None:
 @pytest.mark.parametrize(
     ("key", "value"), [(None, b""), (b"\x00", b""), (b"\0\0\0\1", None), (b"\0\0\0\0", b"\0")]
 )
-def test_a_control_record_cut_short_is_corrupt(key: bytes | None, value: bytes | None) -> None:
+def test_truncated_control_record_is_corrupt(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(CorruptBatch):
         parse_control(key, value)
 

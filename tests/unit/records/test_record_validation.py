@@ -1,4 +1,4 @@
-"""What is validated in the records of a client's batch, as Kafka's LogValidator does it."""
+"""Validation of the records in a client's batch, as in Kafka's LogValidator."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -47,14 +47,14 @@ def check(batch: bytes, settings: TopicSettings = PLAIN) -> None:
 
 
 def repacked(batch: bytes, codec: Codec, change: Callable[[bytes], bytes], **fields: int) -> bytes:
-    """A batch whose plain records are changed, and its header's fields, with a good CRC."""
+    """Return a batch with changed records and header fields, and a valid CRC."""
     header = read_header(batch)
     plain = change(batch[HEADER_BYTES:])
     return seal_batch(header._replace(attributes=codec, **fields), compress(codec, plain))
 
 
 def accepted(batch: bytes, settings: TopicSettings = PLAIN) -> tuple[bytes, BatchHeader]:
-    """The batch as it is appended."""
+    """Return the batch as appended."""
     header = read_header(batch)
     verdict = check_client_batch(batch, header, settings=settings, now_ms=NOW_MS)
     content, after = corrected(bytearray(batch), header, verdict, settings)
@@ -88,7 +88,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("codec", Codec)
-def test_damaged_records_are_invalid_though_their_crc_is_right(codec: Codec, damage: str) -> None:
+def test_corrupt_records_with_a_valid_crc_are_invalid(codec: Codec, damage: str) -> None:
     """PV-2."""
     batch = repacked(GOOD, codec, DAMAGES[damage])
     with pytest.raises(InvalidRecord):
@@ -96,7 +96,7 @@ def test_damaged_records_are_invalid_though_their_crc_is_right(codec: Codec, dam
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_a_stream_that_cannot_be_decompressed_is_an_invalid_record(codec: Codec) -> None:
+def test_stream_that_cannot_be_decompressed_is_invalid_record(codec: Codec) -> None:
     records = records_at(*range(NOW_MS, NOW_MS + 200))
     good = build_batch(records, codec=codec)
     payload = bytearray(good[HEADER_BYTES:])
@@ -114,16 +114,16 @@ def test_a_stream_that_cannot_be_decompressed_is_an_invalid_record(codec: Codec)
         except BatchError:
             refused += 1
         else:
-            # Some bytes carry no meaning, or that of a value; then all records can be read.
+            # Some bytes have no meaning, or are part of a value; then all records can be read.
             assert len(list(read_records(batch, header))) == len(records)
     assert refused
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_a_count_that_could_not_decompress_is_refused_even_without_validation(
+def test_impossible_record_count_is_rejected_even_without_validation(
     codec: Codec,
 ) -> None:
-    """A header of 61 bytes may not take two thousand million offsets."""
+    """A header of 61 bytes must not use up two billion offsets."""
     claim = 2**31 - 1
     header = read_header(build_batch(records_at(NOW_MS), codec=codec))
     payload = compress(codec, GOOD[HEADER_BYTES:])
@@ -139,8 +139,8 @@ def test_a_count_that_could_not_decompress_is_refused_even_without_validation(
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_no_stream_expands_further_than_its_codec_can(codec: Codec) -> None:
-    """The bound must hold for the most compressible input there is."""
+def test_expansion_limits_hold_for_each_codec(codec: Codec) -> None:
+    """The bound must hold for the most compressible input."""
     zeros = bytes(8 << 20)
     packed = compress(codec, zeros)
     assert len(decompress(codec, packed, len(zeros))) <= len(packed) * MAX_EXPANSION[codec]
@@ -149,10 +149,10 @@ def test_no_stream_expands_further_than_its_codec_can(codec: Codec) -> None:
 
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("timestamps", [(0, -1001, 0), (0, 501, 0), (0, -1001, 501)])
-def test_every_timestamp_is_judged_and_not_only_those_of_the_header(
+def test_every_timestamp_is_checked_not_only_the_headers(
     codec: Codec, timestamps: tuple[int, ...]
 ) -> None:
-    """PV-3: a batch may claim any first and largest timestamp."""
+    """PV-3: a batch may claim any base and max timestamp."""
     batch = build_batch(records_at(*(NOW_MS + each for each in timestamps)))
     claimed = repacked(batch, codec, bytes, max_timestamp=NOW_MS)
     check(claimed, replace(NARROW, headwater_record_validation_enable=False))
@@ -163,7 +163,7 @@ def test_every_timestamp_is_judged_and_not_only_those_of_the_header(
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_a_base_timestamp_that_no_record_has_is_not_judged(codec: Codec) -> None:
+def test_base_timestamp_that_no_record_has_is_not_checked(codec: Codec) -> None:
     plain = build_batch(records_at(NOW_MS, NOW_MS))
     far = NOW_MS - 10_000
 
@@ -179,13 +179,13 @@ def test_a_base_timestamp_that_no_record_has_is_not_judged(codec: Codec) -> None
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_records_without_a_timestamp_pass_any_window(codec: Codec) -> None:
+def test_records_without_timestamp_pass_any_limit(codec: Codec) -> None:
     check(build_batch(records_at(-1, NOW_MS, -1), codec=codec), NARROW)
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_a_late_record_outweighs_a_missing_key_unless_it_is_the_same_record(codec: Codec) -> None:
-    """PV-3, CP-8: Kafka asks a record for its key first and a batch for its times first."""
+def test_bad_timestamp_outweighs_a_missing_key_unless_in_the_same_record(codec: Codec) -> None:
+    """PV-3, CP-8: Kafka checks a record's key first and a batch's timestamps first."""
     narrow = replace(NARROW, cleanup_policy=("compact",))
     (late,) = records_at(NOW_MS - 5000)
     keyless, late_and_keyless = (replace(each, key=None) for each in (*records_at(NOW_MS), late))
@@ -197,8 +197,8 @@ def test_a_late_record_outweighs_a_missing_key_unless_it_is_the_same_record(code
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_a_wrong_largest_timestamp_is_corrected(codec: Codec) -> None:
-    """It is what the time index and retention go by."""
+def test_wrong_max_timestamp_is_corrected(codec: Codec) -> None:
+    """The time index and retention use it."""
     wrong = repacked(GOOD, codec, bytes, max_timestamp=NOW_MS - 77)
     content, header = accepted(wrong)
     assert header.max_timestamp == NOW_MS + 1
@@ -207,7 +207,7 @@ def test_a_wrong_largest_timestamp_is_corrected(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_offset_deltas_that_are_not_consecutive_are_corrected(codec: Codec) -> None:
+def test_non_consecutive_offset_deltas_are_corrected(codec: Codec) -> None:
     """PV-2."""
     records = [replace(each, offset=5 * n) for n, each in enumerate(records_at(*[NOW_MS] * 300))]
     gaps = build_batch(records, codec=codec)
@@ -222,13 +222,13 @@ def test_offset_deltas_that_are_not_consecutive_are_corrected(codec: Codec) -> N
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_a_good_batch_is_appended_as_it_was_sent(codec: Codec) -> None:
+def test_valid_batch_is_appended_unchanged(codec: Codec) -> None:
     batch = build_batch(records_at(NOW_MS, NOW_MS + 7, NOW_MS - 3), codec=codec)
     assert accepted(batch) == (batch, read_header(batch))
 
 
-def test_append_times_that_a_client_claims_are_judged_by_the_header() -> None:
-    """PV-3: every record then has the header's largest timestamp."""
+def test_log_append_time_set_by_a_client_is_checked_by_the_header() -> None:
+    """PV-3: every record then has the header's max timestamp."""
     stamped = build_batch(records_at(NOW_MS), timestamp_type=TimestampType.LOG_APPEND_TIME)
     assert accepted(stamped, NARROW)[1].max_timestamp == NOW_MS
     with pytest.raises(InvalidTimestamp):
@@ -236,7 +236,7 @@ def test_append_times_that_a_client_claims_are_judged_by_the_header() -> None:
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_a_batch_that_decompresses_too_far_is_too_large(codec: Codec) -> None:
+def test_batch_that_decompresses_too_far_is_too_large(codec: Codec) -> None:
     batch = build_batch([Record(value=bytes(50_000), timestamp=NOW_MS)], codec=codec)
     header = read_header(batch)
     check_client_batch(batch, header, settings=PLAIN, now_ms=NOW_MS, limit_bytes=60_000)
@@ -244,8 +244,8 @@ def test_a_batch_that_decompresses_too_far_is_too_large(codec: Codec) -> None:
         check_client_batch(batch, header, settings=PLAIN, now_ms=NOW_MS, limit_bytes=40_000)
 
 
-def test_damage_of_the_bytes_themselves_is_still_told_apart() -> None:
-    """PV-1: a wrong CRC is CORRUPT_MESSAGE, which producers send again."""
+def test_wrong_crc_is_still_corrupt_message() -> None:
+    """PV-1: producers retry CORRUPT_MESSAGE."""
     with pytest.raises(CorruptBatch):
         check(GOOD[:-1] + b"x")
     with pytest.raises(InvalidRecord):

@@ -1,4 +1,4 @@
-"""Schemas and shorthands that tests of the registry share."""
+"""Schemas and helpers for tests of the registry."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ def submitted(schema: str, *references: Reference, **others: Any) -> Submitted:
 
 
 def carry_out(state: State, decision: RegistryChange) -> Any:
-    """As the topic would: through bytes, one by one."""
+    """Apply entries as the topic would: serialized, one by one."""
     for entry in decision.entries:
         raw = key_bytes(entry.key)
         read = read_entry(raw, value_bytes(entry.value))

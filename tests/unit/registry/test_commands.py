@@ -1,4 +1,4 @@
-"""Tests for what the registry decides, without a broker and without HTTP."""
+"""Decisions of the registry, without a broker and without HTTP."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from tests.unit.registry.registry_schemas import (
 
 
 class Registry:
-    """A state, and commands carried out on it."""
+    """A state, and commands executed on it."""
 
     def __init__(self) -> None:
         self.state = State()
@@ -56,21 +56,21 @@ def refused(code: int) -> Iterator[pytest.ExceptionInfo[RestError]]:
     assert told.value.error_code == code
 
 
-def test_a_schema_has_one_id_under_all_subjects(registry: Registry) -> None:
+def test_schema_has_the_same_id_in_all_subjects(registry: Registry) -> None:
     assert registry.register("tea-value", KIND) == 1
     assert registry.register("coffee-value", KIND_AND_GRAMS) == 2
     assert registry.register("coffee-value", KIND) == 1
     assert registry.numbers("coffee-value") == [1, 2]
 
 
-def test_what_is_registered_already_is_told_and_not_written(registry: Registry) -> None:
+def test_registered_schema_is_returned_and_not_written_again(registry: Registry) -> None:
     registry.register("tea-value", KIND)
     spaced = json.dumps(json.loads(KIND), indent=4)
     again = commands.register(registry.state, "tea-value", submitted(spaced))
     assert again == commands.RegistryChange((), registry.state.schemas[1])
 
 
-def test_an_incompatible_schema_is_refused_and_the_message_says_why(registry: Registry) -> None:
+def test_incompatible_schema_is_rejected_with_the_reason(registry: Registry) -> None:
     registry.register("tea-value", KIND)
     with refused(40901) as told:
         registry.register("tea-value", KIND_AND_PRICE)
@@ -96,7 +96,7 @@ LEVELS = {
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_each_level_looks_in_its_own_direction(registry: Registry, level: str) -> None:
+def test_each_level_checks_its_own_direction(registry: Registry, level: str) -> None:
     may_add, may_remove = LEVELS[level]
     for subject, first, second, may in [
         ("adding", KIND, KIND_AND_PRICE, may_add),
@@ -112,7 +112,7 @@ def test_each_level_looks_in_its_own_direction(registry: Registry, level: str) -
 
 
 @pytest.mark.parametrize(("level", "may"), [("BACKWARD", True), ("BACKWARD_TRANSITIVE", False)])
-def test_only_transitive_levels_look_behind_the_latest(
+def test_only_transitive_levels_check_earlier_versions(
     registry: Registry, level: str, may: bool
 ) -> None:
     registry.do(commands.set_config, None, {"compatibility": level})
@@ -126,7 +126,7 @@ def test_only_transitive_levels_look_behind_the_latest(
             registry.register("tea", third)
 
 
-def test_a_soft_deleted_version_is_hidden_and_its_id_still_leads_to_it(registry: Registry) -> None:
+def test_soft_deleted_version_is_hidden_but_found_by_id(registry: Registry) -> None:
     registry.register("tea", KIND)
     registry.register("tea", KIND_AND_GRAMS)
     assert registry.do(commands.delete_version, "tea", 2, permanent=False) == 2
@@ -137,7 +137,7 @@ def test_a_soft_deleted_version_is_hidden_and_its_id_still_leads_to_it(registry:
         registry.do(commands.delete_version, "tea", 2, permanent=False)
 
 
-def test_a_version_is_deleted_for_good_only_after_softly(registry: Registry) -> None:
+def test_version_must_be_soft_deleted_before_permanent_deletion(registry: Registry) -> None:
     registry.register("tea", KIND)
     with refused(40407):
         registry.do(commands.delete_version, "tea", 1, permanent=True)
@@ -148,14 +148,14 @@ def test_a_version_is_deleted_for_good_only_after_softly(registry: Registry) -> 
         queries.schema_by_id(registry.state, 1)
 
 
-def test_a_schema_that_comes_back_has_its_old_id_and_a_new_version(registry: Registry) -> None:
+def test_schema_registered_again_keeps_its_id_and_gets_a_new_version(registry: Registry) -> None:
     registry.register("tea", KIND)
     registry.do(commands.delete_subject, "tea", permanent=False)
     assert registry.register("tea", KIND) == 1
     assert registry.numbers("tea", deleted=True) == [2]
 
 
-def test_a_subject_is_deleted_in_two_steps_and_takes_its_settings_along(
+def test_permanent_deletion_of_a_subject_removes_its_config_and_mode(
     registry: Registry,
 ) -> None:
     registry.register("tea", KIND)
@@ -172,7 +172,7 @@ def test_a_subject_is_deleted_in_two_steps_and_takes_its_settings_along(
         registry.do(commands.delete_subject, "tea", permanent=True)
 
 
-def test_ids_are_never_given_to_another_schema(registry: Registry) -> None:
+def test_ids_are_never_reused(registry: Registry) -> None:
     registry.register("tea", KIND)
     registry.do(commands.delete_subject, "tea", permanent=False)
     registry.do(commands.delete_subject, "tea", permanent=True)
@@ -183,7 +183,7 @@ LEAF = Reference(name="Leaf", subject="leaf", version=1)
 WITH_LEAF = record(field("leaf", "Leaf"))
 
 
-def test_a_schema_may_name_types_of_other_subjects(registry: Registry) -> None:
+def test_schema_may_reference_types_of_other_subjects(registry: Registry) -> None:
     registry.register("leaf", record(field("size", "int"), name="Leaf"))
     assert registry.register("tea", WITH_LEAF, LEAF) == 2
     assert queries.referenced_by(registry.state, "leaf", 1) == [2]
@@ -193,7 +193,7 @@ def test_a_schema_may_name_types_of_other_subjects(registry: Registry) -> None:
         registry.do(commands.delete_subject, "leaf", permanent=False)
 
 
-def test_compatibility_looks_into_what_is_referred_to(registry: Registry) -> None:
+def test_compatibility_check_includes_references(registry: Registry) -> None:
     registry.register("leaf", record(field("size", "int"), name="Leaf"))
     registry.register("tea", WITH_LEAF, LEAF)
     registry.do(commands.set_config, "leaf", {"compatibility": "NONE"})
@@ -202,12 +202,12 @@ def test_compatibility_looks_into_what_is_referred_to(registry: Registry) -> Non
         registry.register("tea", WITH_LEAF, Reference(name="Leaf", subject="leaf", version=2))
 
 
-def test_a_reference_that_leads_nowhere_is_refused(registry: Registry) -> None:
+def test_unknown_reference_is_rejected(registry: Registry) -> None:
     with refused(42201):
         registry.register("tea", WITH_LEAF, LEAF)
 
 
-def test_a_subject_that_is_read_only_takes_nothing(registry: Registry) -> None:
+def test_read_only_subject_rejects_writes(registry: Registry) -> None:
     registry.do(commands.set_mode, "tea", {"mode": "READONLY"}, force=False)
     with refused(42205):
         registry.register("tea", KIND)
@@ -218,7 +218,7 @@ def test_a_subject_that_is_read_only_takes_nothing(registry: Registry) -> None:
     registry.register("tea", KIND)
 
 
-def test_an_import_says_ids_and_versions_itself(registry: Registry) -> None:
+def test_import_sets_ids_and_versions(registry: Registry) -> None:
     with refused(42205):
         registry.register("tea", KIND, id=7, version=3)
     registry.do(commands.set_mode, None, {"mode": "IMPORT"}, force=False)
@@ -231,19 +231,19 @@ def test_an_import_says_ids_and_versions_itself(registry: Registry) -> None:
     assert registry.register("coffee", KIND_AND_GRAMS) == 8
 
 
-def test_an_import_does_not_begin_where_something_is(registry: Registry) -> None:
+def test_import_mode_is_rejected_if_subjects_exist(registry: Registry) -> None:
     registry.register("tea", KIND)
     with refused(42205):
         registry.do(commands.set_mode, None, {"mode": "IMPORT"}, force=False)
 
 
 @pytest.mark.parametrize("subject", ["", " ", "a\nb", ":.context:tea", "x" * 3000])
-def test_what_is_no_subject_is_refused(registry: Registry, subject: str) -> None:
+def test_invalid_subject_is_rejected(registry: Registry, subject: str) -> None:
     with refused(42208):
         registry.register(subject, KIND)
 
 
-def test_unknown_levels_modes_and_settings_are_refused(registry: Registry) -> None:
+def test_unknown_levels_modes_and_settings_are_rejected(registry: Registry) -> None:
     with refused(42203):
         registry.do(commands.set_config, None, {"compatibility": "SOMEHOW"})
     with refused(42203):
@@ -252,13 +252,13 @@ def test_unknown_levels_modes_and_settings_are_refused(registry: Registry) -> No
         registry.do(commands.set_mode, None, {"mode": "SOMEHOW"}, force=False)
 
 
-def test_subjects_that_normalize_know_a_schema_in_any_order(registry: Registry) -> None:
+def test_normalizing_subject_recognizes_a_schema_in_any_order(registry: Registry) -> None:
     registry.do(commands.set_config, "tea", {"normalize": True})
     one = registry.register("tea", '{"type":"string","a":1,"b":2}')
     assert registry.register("tea", '{"b":2,"type":"string","a":1}') == one
 
 
-def test_a_key_that_another_registry_wrote_is_written_in_its_words(registry: Registry) -> None:
+def test_key_of_another_registry_is_written_with_its_bytes(registry: Registry) -> None:
     raw = b'{"keytype":"CONFIG","subject":null,"magic":0}'
     entry = read_entry(raw, b'{"compatibilityLevel":"FULL"}')
     assert entry is not None
@@ -267,13 +267,13 @@ def test_a_key_that_another_registry_wrote_is_written_in_its_words(registry: Reg
     assert registry.state.raw_keys[ConfigKey(None)] == raw
 
 
-def test_records_of_unknown_kinds_say_nothing() -> None:
+def test_records_of_unknown_types_are_ignored() -> None:
     assert read_entry(b'{"keytype":"NOOP","magic":0}', None) is None
     assert read_entry(b'{"keytype":"ASSOC","magic":0}', b"{}") is None
     assert read_entry(None, b"{}") is None
 
 
-def test_what_another_registry_noted_of_a_schema_survives_its_deletion(
+def test_fields_of_another_registry_survive_soft_deletion(
     registry: Registry,
 ) -> None:
     raw = b'{"keytype":"SCHEMA","subject":"tea","version":1,"magic":1}'
@@ -291,7 +291,7 @@ def guid(content: bytes) -> str:
     return str(UUID(bytes=md5(content, usedforsecurity=False).digest()))
 
 
-def test_a_guid_is_a_digest_of_a_schema_and_what_it_refers_to(registry: Registry) -> None:
+def test_guid_is_a_digest_of_the_schema_and_its_references(registry: Registry) -> None:
     registry.register("leaf", record(name="Leaf"))
     leaf = Reference(name="Leaf", subject="leaf", version=1)
     schema_id = registry.register("tea-value", record(field("leaf", "Leaf")), leaf)
@@ -307,7 +307,7 @@ def test_a_guid_is_a_digest_of_a_schema_and_what_it_refers_to(registry: Registry
     assert str(told.value) == f"Schema {expected} not found"
 
 
-def test_metadata_that_another_registry_has_stored_is_found(registry: Registry) -> None:
+def test_metadata_of_another_registry_is_found(registry: Registry) -> None:
     for version, owner in ((1, "till"), (2, "alice")):
         key = b'{"keytype":"SCHEMA","subject":"tea","version":%d,"magic":1}' % version
         metadata = {"properties": {"owner": owner, "shop": "yes"}}
@@ -340,7 +340,9 @@ JSON_KIND = _object(kind=TEXT)
 JSON_KIND_AND_GRAMS = _object(kind=TEXT, grams={"type": "integer"})
 
 
-def test_a_json_schema_is_told_with_its_type_and_known_by_its_text(registry: Registry) -> None:
+def test_json_schema_is_returned_with_its_type_and_identified_by_its_text(
+    registry: Registry,
+) -> None:
     schema_id = registry.register("tea-value", JSON_KIND, schema_type="JSON")
     text = json.dumps(json.loads(JSON_KIND), separators=(",", ":"))
     assert queries.described(registry.state.versions("tea-value")[0]) == {
@@ -357,19 +359,19 @@ def test_a_json_schema_is_told_with_its_type_and_known_by_its_text(registry: Reg
     assert registry.register("coffee-value", JSON_KIND, schema_type="JSON") == schema_id
 
 
-def test_the_same_text_of_another_type_is_another_schema(registry: Registry) -> None:
+def test_same_text_of_another_type_is_a_different_schema(registry: Registry) -> None:
     avro = registry.register("tea-key", '{"type":"string"}')
     assert registry.register("tea-value", '{"type":"string"}', schema_type="JSON") != avro
 
 
 @pytest.mark.parametrize("kind", ["PROTOBUF", "json", 3, ["JSON"], {"JSON": 1}])
-def test_a_type_that_is_not_served_is_refused(kind: Any) -> None:
+def test_unsupported_schema_type_is_rejected(kind: Any) -> None:
     with refused(42201) as told:
         read_submitted({"schema": "{}", "schemaType": kind})
     assert str(told.value) == f"Invalid schema type {kind}"
 
 
-def test_a_type_may_only_change_where_nothing_is_checked(registry: Registry) -> None:
+def test_schema_type_may_only_change_with_level_none(registry: Registry) -> None:
     registry.register("tea-value", KIND)
     with refused(40901) as told:
         registry.register("tea-value", JSON_KIND, schema_type="JSON")
@@ -380,7 +382,7 @@ def test_a_type_may_only_change_where_nothing_is_checked(registry: Registry) -> 
 
 
 JSON_LEVELS = {
-    # Whether a closed object may get a property, and then lose it again.
+    # Whether a closed object may gain a property, and then lose it again.
     "NONE": (True, True),
     "BACKWARD": (True, False),
     "FORWARD": (False, True),
@@ -390,7 +392,7 @@ JSON_LEVELS = {
 
 @pytest.mark.parametrize("suffix", ["", "_TRANSITIVE"])
 @pytest.mark.parametrize("level", JSON_LEVELS)
-def test_each_level_looks_in_its_own_direction_for_json_too(
+def test_each_level_checks_its_own_direction_for_json_too(
     registry: Registry, level: str, suffix: str
 ) -> None:
     name = level if level == "NONE" else f"{level}{suffix}"
@@ -401,7 +403,7 @@ def test_each_level_looks_in_its_own_direction_for_json_too(
     ):
         registry.register(subject, first, schema_type="JSON")
         given = submitted(second, schema_type="JSON")
-        answer = queries.told_compatibility(
+        answer = queries.compatibility_response(
             registry.state, subject, -1, given, normalize=False, verbose=True
         )
         assert answer["is_compatible"] is may
@@ -411,7 +413,7 @@ def test_each_level_looks_in_its_own_direction_for_json_too(
                 registry.register(subject, second, schema_type="JSON")
 
 
-def test_only_transitive_levels_hold_json_against_versions_behind_the_latest(
+def test_only_transitive_levels_check_earlier_json_versions(
     registry: Registry,
 ) -> None:
     wide, narrow = json.dumps({"type": ["string", "null"]}), json.dumps(TEXT)
@@ -431,7 +433,7 @@ def test_only_transitive_levels_hold_json_against_versions_behind_the_latest(
     assert "{oldSchemaVersion: 1}" in str(told.value)
 
 
-def test_a_json_schema_may_refer_to_others_and_is_compared_with_them(registry: Registry) -> None:
+def test_json_schema_is_compared_with_its_references(registry: Registry) -> None:
     registry.register("leaf", _object(size={"type": "integer"}), schema_type="JSON")
     registry.register("leaf", _object(size={"type": "number"}), schema_type="JSON")
     outer = _object(leaf={"$ref": "leaf.json"})
@@ -439,7 +441,7 @@ def test_a_json_schema_may_refer_to_others_and_is_compared_with_them(registry: R
     second = Reference(name="leaf.json", subject="leaf", version=2)
     with refused(42201) as told:
         registry.register("tea-value", outer, schema_type="JSON")
-    assert '"leaf.json" leads nowhere' in str(told.value)
+    assert '"leaf.json" is not found' in str(told.value)
     registry.register("tea-value", outer, second, schema_type="JSON")
     with refused(40901) as told:
         registry.register("tea-value", outer, first, schema_type="JSON")
@@ -449,15 +451,15 @@ def test_a_json_schema_may_refer_to_others_and_is_compared_with_them(registry: R
         registry.do(commands.delete_subject, "leaf", permanent=False)
 
 
-def test_a_reference_to_a_schema_of_another_type_is_refused(registry: Registry) -> None:
+def test_reference_to_a_schema_of_another_type_is_rejected(registry: Registry) -> None:
     registry.register("leaf", KIND)
     leaf = Reference(name="leaf.json", subject="leaf", version=1)
     with refused(42201) as told:
         registry.register("tea-value", '{"$ref":"leaf.json"}', leaf, schema_type="JSON")
-    assert "leads to a schema of type AVRO" in str(told.value)
+    assert "is a schema of type AVRO" in str(told.value)
 
 
-def test_json_schemas_that_are_normalized_know_keys_and_references_in_any_order(
+def test_normalized_json_schema_ignores_the_order_of_keys_and_references(
     registry: Registry,
 ) -> None:
     one, two = (Reference(name=name, subject=name, version=1) for name in ("a.json", "b.json"))
@@ -470,7 +472,7 @@ def test_json_schemas_that_are_normalized_know_keys_and_references_in_any_order(
     assert registry.register("tea", turned, two, one, two, schema_type="JSON") == first
 
 
-def test_a_version_that_another_registry_took_and_we_would_not_is_named(
+def test_unparsable_version_of_another_registry_is_named_in_the_error(
     registry: Registry,
 ) -> None:
     key = b'{"keytype":"SCHEMA","subject":"tea","version":1,"magic":1}'
@@ -481,10 +483,10 @@ def test_a_version_that_another_registry_took_and_we_would_not_is_named(
     registry.state.apply(entry, key)
     with refused(40901) as told:
         registry.register("tea", json.dumps(TEXT), schema_type="JSON")
-    assert "Version 1 cannot be read" in str(told.value)
+    assert "Version 1 cannot be parsed" in str(told.value)
 
 
-def test_a_json_schema_that_confluents_registry_has_written_keeps_its_id(
+def test_json_schema_of_confluents_registry_keeps_its_id(
     registry: Registry,
 ) -> None:
     key = b'{"keytype":"SCHEMA","subject":"tea","version":3,"magic":1}'

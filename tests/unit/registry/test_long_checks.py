@@ -1,4 +1,4 @@
-"""Tests for checks that take long: other requests are answered meanwhile."""
+"""Slow checks do not delay other requests."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ PATIENCE_S = 60
 
 
 class HeldThreads(Executor):
-    """Threads that run a job at once, or, while `is_holding`, when they are told to."""
+    """An executor that runs a job at once or, while `is_holding`, on demand."""
 
     def __init__(self) -> None:
         self.is_holding = False
@@ -55,7 +55,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 
 class Asked:
-    """A registry that is asked over ASGI."""
+    """A registry accessed over ASGI."""
 
     def __init__(self, store: SchemaStore, threads: HeldThreads) -> None:
         self.threads = threads
@@ -101,7 +101,7 @@ LONG = [
 
 
 @pytest.mark.parametrize(("method", "path", "expected"), LONG)
-def test_another_request_is_answered_while_a_check_goes_on(
+def test_other_requests_are_answered_during_a_slow_check(
     broker: EmbeddedBroker, method: str, path: str, expected: Any
 ) -> None:
     async def scenario() -> None:
@@ -129,7 +129,7 @@ def first_text(schema: str) -> str:
     return json.dumps(json.loads(schema))
 
 
-def test_a_snapshot_stays_as_it_is_while_the_state_goes_on() -> None:
+def test_snapshot_does_not_change_with_the_state() -> None:
     state = State()
     carry_out(state, register(state, "tea", submitted(KIND)))
     before = state.snapshot()

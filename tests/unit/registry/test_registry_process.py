@@ -1,4 +1,4 @@
-"""Tests for the registry as a process: HTTP as curl speaks it, restarts, and several at once."""
+"""The registry as a process: HTTP, restarts, and several instances."""
 
 import http.client
 import json
@@ -69,7 +69,7 @@ def error_code(answer: tuple[int, str | None, Any]) -> tuple[int, int]:
     return answer[0], answer[2]["error_code"]
 
 
-def test_every_path_answers_as_the_reference_of_the_interface_says(
+def test_every_path_responds_as_documented(
     registry: EmbeddedRegistry,
 ) -> None:
     post = "/subjects/every/versions"
@@ -145,7 +145,7 @@ def _text(schema: str) -> str:
     )
 
 
-def test_what_is_refused_has_the_code_that_confluents_has(registry: EmbeddedRegistry) -> None:
+def test_errors_have_confluents_codes(registry: EmbeddedRegistry) -> None:
     refusals: list[tuple[str, str, Any, tuple[int, int]]] = [
         ("GET", "/nowhere", None, (404, 404)),
         ("PUT", "/subjects", {}, (405, 405)),
@@ -170,7 +170,7 @@ def test_what_is_refused_has_the_code_that_confluents_has(registry: EmbeddedRegi
         assert error_code(ask(registry, method, path, body)) == expected, path
 
 
-def test_types_of_content_are_those_of_the_interface(registry: EmbeddedRegistry) -> None:
+def test_content_types_are_those_of_the_rest_api(registry: EmbeddedRegistry) -> None:
     plain = "application/json"
     assert ask(registry, "GET", "/subjects", Accept=plain)[:2] == (200, plain)
     assert ask(registry, "GET", "/subjects", Accept="*/*")[:2] == (200, V1)
@@ -180,7 +180,7 @@ def test_types_of_content_are_those_of_the_interface(registry: EmbeddedRegistry)
     assert error_code(posted) == (415, 415)
 
 
-def test_names_of_subjects_may_have_slashes_and_percents(client: SchemaRegistry) -> None:
+def test_subjects_may_contain_slashes_and_percent_signs(client: SchemaRegistry) -> None:
     for subject in ("a/b", "50%", "%2F", "täe ?&#"):
         client.register(subject, '"string"')
         assert client.version(subject).subject == subject
@@ -188,7 +188,7 @@ def test_names_of_subjects_may_have_slashes_and_percents(client: SchemaRegistry)
         client.delete(subject)
 
 
-def test_schemas_outlive_the_registry_however_it_ends(
+def test_schemas_survive_any_kind_of_stop(
     registry: EmbeddedRegistry, client: SchemaRegistry
 ) -> None:
     schema_id = client.register("kept", KIND)
@@ -200,7 +200,7 @@ def test_schemas_outlive_the_registry_however_it_ends(
 
 
 def topic_content(broker: EmbeddedBroker) -> dict[bytes, Any]:
-    """What is left of the topic when it is compacted."""
+    """The topic's contents after compaction."""
     found: dict[bytes, Any] = {}
     with Consumer(
         bootstrap_servers=broker.bootstrap_servers, isolation_level="read_committed"
@@ -216,7 +216,7 @@ def topic_content(broker: EmbeddedBroker) -> dict[bytes, Any]:
     return found
 
 
-def test_the_topic_is_compacted_and_has_confluents_keys_and_values(
+def test_topic_is_compacted_and_has_confluents_format(
     broker: EmbeddedBroker, client: SchemaRegistry
 ) -> None:
     schema_id = client.register("looked-at", KIND)
@@ -244,7 +244,7 @@ def test_the_topic_is_compacted_and_has_confluents_keys_and_values(
     }
 
 
-def test_two_registries_write_at_once_and_no_id_is_given_twice(
+def test_concurrent_instances_never_assign_an_id_twice(
     broker: EmbeddedBroker, registry: EmbeddedRegistry
 ) -> None:
     ids: dict[str, int] = {}
@@ -265,13 +265,13 @@ def test_two_registries_write_at_once_and_no_id_is_given_twice(
         assert len(ids) == 20
         assert len(set(ids.values())) == 20
         with SchemaRegistry(other.url) as elsewhere:
-            # A write reads to the end of the topic first, and so this one knows them all.
+            # A write reads to the end of the topic first, so this instance knows them all.
             elsewhere.register("last", '"string"')
             for subject, schema_id in ids.items():
                 assert elsewhere.version(subject).id == schema_id
 
 
-def test_while_the_broker_is_away_schemas_are_read_and_not_written_and_then_all_is_well() -> None:
+def test_reads_work_while_the_broker_is_down_and_writes_recover() -> None:
     with (
         EmbeddedBroker() as broker,
         EmbeddedRegistry(broker.bootstrap_servers, write_timeout_s=3) as registry,
@@ -288,7 +288,7 @@ def test_while_the_broker_is_away_schemas_are_read_and_not_written_and_then_all_
 
 
 def patiently(write: Callable[[], int]) -> int:
-    """Three seconds may be too few for a busy machine; the twentieth attempt counts, too."""
+    """Retry: three seconds may not be enough on a busy machine."""
     for _ in range(20):
         try:
             return write()
@@ -319,7 +319,7 @@ CONFLUENTS = [
 """As Confluent's registry writes them, of several versions, and one that nobody has written."""
 
 
-def test_a_topic_of_confluents_registry_is_taken_over_with_its_ids() -> None:
+def test_topic_of_confluents_registry_is_taken_over_with_its_ids() -> None:
     with EmbeddedBroker() as broker:
         with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
             admin.create_topic("_schemas", partitions=1, configs={"cleanup.policy": "compact"})
@@ -338,12 +338,12 @@ def test_a_topic_of_confluents_registry_is_taken_over_with_its_ids() -> None:
             assert client.schema(101).schema_type == "PROTOBUF"
             assert ask_raw(registry, "/schemas/ids/101/schema")[0] == 200
             client.set_compatibility("NONE")
-        # The key is the same to the last byte, or both would be left in the topic.
+        # The key has exactly the same bytes, otherwise compaction would keep both.
         configs = {key: each for key, each in topic_content(broker).items() if b"CONFIG" in key}
         assert configs == {CONFLUENTS[1][0]: {"compatibilityLevel": "NONE"}}
 
 
-def test_a_topic_that_forgets_is_no_home_for_schemas() -> None:
+def test_topic_without_compaction_is_rejected() -> None:
     with EmbeddedBroker() as broker:
         with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
             admin.create_topic("_schemas", partitions=1)
@@ -357,7 +357,7 @@ def start_registry(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
-def test_a_taken_port_or_no_broker_is_one_line_and_exit_code_2(
+def test_port_in_use_or_no_broker_is_one_line_and_exit_code_2(
     broker: EmbeddedBroker, registry: EmbeddedRegistry
 ) -> None:
     taken = urlsplit(registry.url).netloc
@@ -387,7 +387,7 @@ REGISTER = "/subjects/guarded/versions"
         {"Sec_Fetch_Site": "same-site", "Origin": "http://other.localhost"},
     ],
 )
-def test_what_a_page_of_another_site_sends_changes_nothing(
+def test_cross_site_changes_are_rejected(
     registry: EmbeddedRegistry, headers: dict[str, str]
 ) -> None:
     answer = ask(registry, "POST", REGISTER, {"schema": KIND}, **headers)
@@ -395,17 +395,15 @@ def test_what_a_page_of_another_site_sends_changes_nothing(
     assert ask(registry, "GET", REGISTER)[2]["error_code"] == 40401
 
 
-def test_a_name_of_another_site_reads_nothing_either(registry: EmbeddedRegistry) -> None:
-    """DNS rebinding: the browser takes both for one site and sends no other sign of it."""
+def test_unknown_host_name_is_rejected_for_reads_too(registry: EmbeddedRegistry) -> None:
+    """DNS rebinding: for the browser it is the same site, so only the Host header shows it."""
     answer = ask(registry, "GET", "/subjects", Host="evil.example:8081")
     assert error_code(answer) == (403, 403)
     assert "--host evil.example" in answer[2]["message"]
 
 
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded"])
-def test_a_body_of_a_type_that_pages_of_other_sites_can_send_is_refused(
-    registry: EmbeddedRegistry, kind: str
-) -> None:
+def test_body_with_a_simple_content_type_is_rejected(registry: EmbeddedRegistry, kind: str) -> None:
     answer = ask(registry, "POST", REGISTER, {"schema": KIND}, Content_Type=kind)
     assert error_code(answer) == (415, 415)
 
@@ -421,7 +419,7 @@ def test_a_body_of_a_type_that_pages_of_other_sites_can_send_is_refused(
     ],
 )
 @pytest.mark.parametrize("host", ["localhost", "schema-registry:8081", "10.1.2.3"])
-def test_clients_are_served_under_addresses_and_names_of_a_private_network(
+def test_addresses_and_names_without_a_dot_are_accepted(
     registry: EmbeddedRegistry, kind: str, host: str
 ) -> None:
     path = "/compatibility/subjects/guarded/versions"
@@ -429,14 +427,14 @@ def test_clients_are_served_under_addresses_and_names_of_a_private_network(
     assert answer[0] == 200, answer
 
 
-def test_names_that_were_allowed_are_served(broker: EmbeddedBroker) -> None:
+def test_allowed_host_names_are_accepted(broker: EmbeddedBroker) -> None:
     settings = {"headwater.allowed.hosts": "registry.example"}
     with EmbeddedRegistry(broker.bootstrap_servers, settings) as registry:
         assert ask(registry, "GET", "/subjects", Host="registry.example")[0] == 200
         assert ask(registry, "GET", "/subjects", Host="other.example")[0] == 403
 
 
-def test_a_client_learns_the_cluster_and_the_version_of_the_interface(
+def test_metadata_has_the_cluster_id_and_the_api_version(
     broker: EmbeddedBroker, registry: EmbeddedRegistry
 ) -> None:
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
@@ -451,7 +449,7 @@ def test_a_client_learns_the_cluster_and_the_version_of_the_interface(
     assert ask(registry, "GET", "/v1/metadata/version")[2]["version"].startswith("7.9.0-headwater-")
 
 
-def test_a_schema_may_be_forced_past_the_check_and_is_answered_whole_on_request(
+def test_force_skips_the_check_and_the_whole_version_is_returned_on_request(
     registry: EmbeddedRegistry,
 ) -> None:
     path = "/subjects/forced/versions"

@@ -1,4 +1,4 @@
-"""Tests for the topic of schemas: what is told was read back, and who is slow decides again."""
+"""The schema store: writes are read back before they are answered; fenced writers decide again."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -38,7 +38,7 @@ async def write(store: SchemaStore, subject: str) -> int:
     return answer.id
 
 
-def test_what_was_answered_is_known_at_that_moment(broker: EmbeddedBroker) -> None:
+def test_write_is_visible_when_it_is_answered(broker: EmbeddedBroker) -> None:
     async def scenario() -> None:
         async with opened(broker) as store:
             for number in range(5):
@@ -48,7 +48,7 @@ def test_what_was_answered_is_known_at_that_moment(broker: EmbeddedBroker) -> No
     asyncio.run(scenario())
 
 
-def test_a_decision_that_another_instance_overtook_is_made_again(broker: EmbeddedBroker) -> None:
+def test_fenced_writer_decides_again(broker: EmbeddedBroker) -> None:
     async def scenario() -> None:
         async with opened(broker) as one, opened(broker) as other:
             await write(one, "first")
@@ -60,14 +60,14 @@ def test_a_decision_that_another_instance_overtook_is_made_again(broker: Embedde
                 return register(state, "third", submitted(record(name="R_third")))
 
             await one.execute(decide)
-            # It was fenced when it wanted to write, and has looked again.
+            # It was fenced at the first attempt and decided again.
             assert len(seen) == 2 or "second" in seen[0]
             assert "second" in seen[-1]
 
     asyncio.run(scenario())
 
 
-def test_what_an_instance_left_unfinished_when_it_was_overtaken_never_counts(
+def test_unfinished_transaction_of_a_fenced_instance_is_aborted(
     broker: EmbeddedBroker,
 ) -> None:
     async def scenario() -> None:

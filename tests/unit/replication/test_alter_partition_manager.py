@@ -1,4 +1,4 @@
-"""Wishes for other in-sync replicas on their way to the controller: ISR-4, ISR-5."""
+"""ISR changes on their way to the controller: ISR-4, ISR-5."""
 
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId, TopicId
@@ -22,7 +22,7 @@ TOPIC = TopicId(bytes(range(16)))
 
 
 class Wisher:
-    """A partition that has in-sync replicas, and nothing else."""
+    """A partition with an ISR and nothing else."""
 
     def __init__(self, number: int) -> None:
         self.topic_id = TOPIC
@@ -48,7 +48,7 @@ class Wisher:
         self.verdicts.append(self.in_sync.answered(proposal, answer))
         return self.verdicts[-1]
 
-    def look_at_followers(self) -> None:
+    def check_isr(self) -> None:
         self.looks += 1
 
 
@@ -68,7 +68,7 @@ class Lab:
         )
 
     def wish(self, wisher: Wisher, node_id: NodeId) -> None:
-        proposal = wisher.in_sync.propose_joining(node_id)
+        proposal = wisher.in_sync.propose_expand(node_id)
         assert proposal is not None
         self.alter_partition_manager.add(wisher, proposal)
 
@@ -99,14 +99,14 @@ def granted(number: int, *isr: NodeId) -> PartitionResult:
     )
 
 
-def test_wishes_of_one_turn_go_together_with_all_epochs() -> None:
+def test_changes_of_one_turn_share_a_request_with_all_broker_epochs() -> None:
     lab, wishers = Lab(), [Wisher(0), Wisher(1)]
     for wisher in wishers:
         lab.wish(wisher, TWO)
     assert lab.count == 0
     lab.pass_time()
     (question,) = lab.inter_broker_client.asked
-    assert (question.node_id, question.purpose) == (8, Purpose.PETITION)
+    assert (question.node_id, question.purpose) == (8, Purpose.TO_CONTROLLER)
     assert (lab.last.broker_id, lab.last.broker_epoch) == (ONE, 99)
     (topic,) = lab.last.topics
     assert [each.partition_index for each in topic.partitions] == [0, 1]
@@ -122,7 +122,7 @@ def test_wishes_of_one_turn_go_together_with_all_epochs() -> None:
     assert len(lab.alter_partition_manager) == 0
 
 
-def test_one_request_is_under_way_and_later_wishes_wait_for_its_answer() -> None:
+def test_one_request_is_in_flight_and_later_changes_wait_for_its_response() -> None:
     lab, one, two = Lab(), Wisher(0), Wisher(1)
     lab.wish(one, TWO)
     lab.pass_time()
@@ -134,7 +134,7 @@ def test_one_request_is_under_way_and_later_wishes_wait_for_its_answer() -> None
     assert [each.partition_index for each in lab.last.topics[0].partitions] == [1]
 
 
-def test_a_wish_that_nobody_answered_is_sent_again_to_whoever_is_controller_then() -> None:
+def test_an_unanswered_change_is_retried_at_the_current_controller() -> None:
     lab, wisher = Lab(), Wisher(0)
     lab.wish(wisher, TWO)
     lab.pass_time()
@@ -147,7 +147,7 @@ def test_a_wish_that_nobody_answered_is_sent_again_to_whoever_is_controller_then
     assert lab.count == 3
 
 
-def test_while_there_is_no_controller_wishes_wait() -> None:
+def test_changes_wait_while_there_is_no_controller() -> None:
     lab, wisher = Lab(), Wisher(0)
     lab.controller = NO_CONTROLLER
     lab.wish(wisher, TWO)
@@ -159,7 +159,7 @@ def test_while_there_is_no_controller_wishes_wait() -> None:
     assert lab.count == 1
 
 
-def test_a_wish_that_was_settled_otherwise_is_not_sent_again() -> None:
+def test_a_change_that_metadata_made_obsolete_is_not_retried() -> None:
     lab, wisher = Lab(), Wisher(0)
     lab.wish(wisher, TWO)
     lab.pass_time()
@@ -169,7 +169,7 @@ def test_a_wish_that_was_settled_otherwise_is_not_sent_again() -> None:
     assert (lab.count, len(lab.alter_partition_manager)) == (1, 0)
 
 
-def test_who_is_told_to_wait_does_not_ask_again_and_who_is_not_spoken_of_does() -> None:
+def test_a_partition_that_awaits_metadata_does_not_retry_but_a_missing_one_does() -> None:
     lab, told, ignored = Lab(), Wisher(0), Wisher(1)
     lab.wish(told, TWO)
     lab.wish(ignored, TWO)
@@ -180,7 +180,7 @@ def test_who_is_told_to_wait_does_not_ask_again_and_who_is_not_spoken_of_does() 
     assert [each.partition_index for each in lab.last.topics[0].partitions] == [1]
 
 
-def test_nothing_is_asked_after_the_end() -> None:
+def test_nothing_is_sent_after_close() -> None:
     lab, wisher = Lab(), Wisher(0)
     lab.wish(wisher, TWO)
     lab.alter_partition_manager.close()
@@ -188,8 +188,8 @@ def test_nothing_is_asked_after_the_end() -> None:
     assert lab.count == 0
 
 
-def test_whose_wish_was_refused_looks_again_after_a_while() -> None:
-    """ISR-5: the controller may only not have dealt yet with a follower that came back."""
+def test_after_a_rejected_change_the_isr_is_checked_again_later() -> None:
+    """ISR-5: the controller may not have processed a restarted follower's registration yet."""
     lab, refused, served = Lab(), Wisher(0), Wisher(1)
     for wisher in (refused, served):
         lab.wish(wisher, TWO)

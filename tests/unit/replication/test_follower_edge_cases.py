@@ -1,4 +1,4 @@
-"""Followers beside their leader's log, leaders of an hour, disks that fail, replicas that go."""
+"""Followers out of range, short-lived leaders, failing disks, removed replicas."""
 
 import random
 
@@ -71,7 +71,7 @@ def list_offset(
     return found
 
 
-def test_records_are_deleted_when_every_living_replica_has_deleted_them() -> None:
+def test_delete_records_completes_when_every_live_replica_has_deleted() -> None:
     """DR-1."""
     world = begun()
     sent = delete_below(world, 2)
@@ -81,7 +81,7 @@ def test_records_are_deleted_when_every_living_replica_has_deleted_them() -> Non
     assert [node.hosted.opened().log_start_offset for node in world.nodes] == [2, 2, 2]
 
 
-def test_a_replica_that_is_not_up_is_not_waited_for_when_records_are_deleted() -> None:
+def test_delete_records_does_not_wait_for_a_replica_that_is_not_live() -> None:
     world = begun()
     world.nodes[2].crash(loses_power=False)
     world.controller.notice_death(THREE)
@@ -91,7 +91,7 @@ def test_a_replica_that_is_not_up_is_not_waited_for_when_records_are_deleted() -
     assert deleted(sent).low_watermark == 2
 
 
-def test_a_deletion_that_followers_do_not_confirm_in_time_is_told_so() -> None:
+def test_delete_records_times_out_if_followers_do_not_confirm() -> None:
     world = begun()
     world.network.isolate(THREE)
     sent = delete_below(world, 2, timeout_ms=300)
@@ -99,7 +99,7 @@ def test_a_deletion_that_followers_do_not_confirm_in_time_is_told_so() -> None:
     assert deleted(sent).error_code is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_a_follower_whose_offset_is_deleted_at_the_leader_starts_over_where_that_begins() -> None:
+def test_a_follower_below_the_leaders_log_start_restarts_there() -> None:
     """EP-7."""
     world = begun()
     world.nodes[2].crash(loses_power=False)
@@ -116,8 +116,8 @@ def test_a_follower_whose_offset_is_deleted_at_the_leader_starts_over_where_that
     assert world.controller.state.isr == (ONE, TWO, THREE)
 
 
-def test_a_follower_may_begin_amid_a_batch_that_was_deleted_in_part() -> None:
-    """The batch that holds the offset comes as a whole (FT-3)."""
+def test_a_follower_may_start_in_the_middle_of_a_partly_deleted_batch() -> None:
+    """The batch that contains the offset is sent as a whole (FT-3)."""
     world = ReplicaWorld()
     world.run(1_000)
     world.nodes[2].crash(loses_power=False)
@@ -142,7 +142,7 @@ def content_from(node: ReplicaNode, offset: int) -> bytes:
     return content(node)
 
 
-def test_a_follower_that_is_ahead_of_an_unclean_leader_cuts_what_that_has_not() -> None:
+def test_a_follower_ahead_of_an_unclean_leader_truncates() -> None:
     """EP-6, EP-7: records are lost, and all replicas agree on it."""
     world = begun()
     world.nodes[2].crash(loses_power=False)
@@ -164,7 +164,7 @@ def test_a_follower_that_is_ahead_of_an_unclean_leader_cuts_what_that_has_not() 
     assert world.nodes[0].hosted.opened().end_offset == 4
 
 
-def test_a_new_leader_names_no_latest_offset_before_it_knows_what_is_committed() -> None:
+def test_a_new_leader_returns_no_latest_offset_before_its_high_watermark_is_known() -> None:
     """HW-8."""
     world = begun()
     world.network.isolate(TWO)
@@ -184,7 +184,7 @@ def test_a_new_leader_names_no_latest_offset_before_it_knows_what_is_committed()
     assert list_offset(leader, LATEST).offset == 4
 
 
-def test_a_failed_disk_ends_leadership_and_tells_the_controller_why() -> None:
+def test_a_failed_disk_ends_leadership_and_the_controller_learns_why() -> None:
     world = begun()
     leader = world.leader
     leader.disk.fail_next_write("*.log")
@@ -200,7 +200,7 @@ def test_a_failed_disk_ends_leadership_and_tells_the_controller_why() -> None:
     assert outcome(sent).error_code is ErrorCode.NONE
 
 
-def test_a_writer_that_waits_hears_of_the_failed_disk() -> None:
+def test_a_delayed_produce_fails_with_the_disk() -> None:
     world = begun()
     world.network.isolate(ONE)
     sent = world.produce(b"tea", timeout_ms=60_000)
@@ -211,7 +211,7 @@ def test_a_writer_that_waits_hears_of_the_failed_disk() -> None:
 
 
 @pytest.mark.parametrize("is_deleted", [True, False])
-def test_a_replica_that_is_dropped_is_not_served_and_comes_back(is_deleted: bool) -> None:
+def test_a_dropped_replica_is_not_served_and_can_return(is_deleted: bool) -> None:
     world = begun()
     follower = world.nodes[2]
     follower.told([PartitionDropped(TOPIC, 0, is_deleted=is_deleted)])
@@ -226,7 +226,7 @@ def test_a_replica_that_is_dropped_is_not_served_and_comes_back(is_deleted: bool
     assert world.controller.state.isr == (ONE, TWO, THREE)
 
 
-def test_a_reassignment_brings_a_replica_to_a_broker_that_had_none() -> None:
+def test_a_reassignment_adds_a_replica_to_a_broker_that_had_none() -> None:
     world = ReplicaWorld(spares=1)
     world.run(1_000)
     for number in range(3):
@@ -238,7 +238,7 @@ def test_a_reassignment_brings_a_replica_to_a_broker_that_had_none() -> None:
     assert content(world.nodes[3]) == content(world.nodes[0])
 
 
-def test_a_throttled_replica_that_is_not_in_sync_gets_no_more_than_its_rate() -> None:
+def test_a_throttled_replica_outside_the_isr_is_sent_no_more_than_the_rate() -> None:
     limits = {"leader.replication.throttled.replicas": "*"}
     world = ReplicaWorld(
         configs=limits,
@@ -262,7 +262,7 @@ def test_a_throttled_replica_that_is_not_in_sync_gets_no_more_than_its_rate() ->
     assert world.nodes[3].hosted.opened().end_offset == 10
 
 
-def test_a_throttled_follower_fetches_no_more_than_its_rate() -> None:
+def test_a_throttled_follower_fetches_no_more_than_the_rate() -> None:
     limits = {"follower.replication.throttled.replicas": "0:3"}
     world = ReplicaWorld(
         configs=limits,

@@ -1,7 +1,8 @@
-"""How a leader judges its followers: ISR-1."""
+"""When a follower is caught up: ISR-1."""
 
 from dataclasses import dataclass
 
+from headwater.replication import isr_state
 from headwater.replication.follower_replica import FollowerReplica
 
 LAG_MS = 1_000
@@ -23,7 +24,7 @@ def fetch(
     *,
     leader_end: int,
     at_ms: int,
-    pulse: Session | None = None,
+    session: Session | None = None,
 ) -> None:
     follower.fetched(
         offset=offset,
@@ -31,29 +32,29 @@ def fetch(
         broker_epoch=7,
         leader_end=leader_end,
         now_ms=at_ms,
-        pulse=pulse,
+        session=session,
     )
 
 
 def is_caught_up(follower: FollowerReplica, leader_end: int, now_ms: int) -> bool:
-    return follower.is_caught_up(leader_end, now_ms=now_ms, lag_max_ms=LAG_MS)
+    return isr_state.is_caught_up(follower, leader_end, now_ms=now_ms, lag_max_ms=LAG_MS)
 
 
-def test_a_new_leader_gives_in_sync_followers_the_whole_time_to_show_up() -> None:
+def test_a_new_leader_gives_isr_members_the_whole_lag_time_to_fetch() -> None:
     assert is_caught_up(state(now_ms=500), 10, now_ms=1_500)
     assert not is_caught_up(state(now_ms=500), 10, now_ms=1_501)
     assert not is_caught_up(state(is_in_sync=False), 10, now_ms=0)
 
 
-def test_who_has_everything_is_caught_up_however_long_ago_it_fetched() -> None:
+def test_a_follower_at_the_log_end_is_caught_up_however_long_ago_it_fetched() -> None:
     follower = state()
     fetch(follower, 10, leader_end=10, at_ms=0)
     assert is_caught_up(follower, 10, now_ms=1_000_000)
     assert not is_caught_up(follower, 11, now_ms=1_000_000)
 
 
-def test_who_reaches_what_the_leader_had_at_the_last_fetch_was_caught_up_then() -> None:
-    """A follower of a busy partition never has everything, and is in sync all the same."""
+def test_a_follower_that_reaches_the_previous_log_end_was_caught_up_at_that_fetch() -> None:
+    """A follower of a busy partition is never at the end, and is in sync all the same."""
     follower = state(is_in_sync=False)
     fetch(follower, 0, leader_end=10, at_ms=100)
     fetch(follower, 10, leader_end=20, at_ms=200)
@@ -66,7 +67,7 @@ def test_who_reaches_what_the_leader_had_at_the_last_fetch_was_caught_up_then() 
 
 def test_an_idle_follower_was_caught_up_at_its_last_fetch_even_if_that_did_not_name_it() -> None:
     follower, session = state(), Session(fetched_ms=0)
-    fetch(follower, 10, leader_end=10, at_ms=0, pulse=session)
+    fetch(follower, 10, leader_end=10, at_ms=0, session=session)
     session.fetched_ms = 60_000
     follower.left_behind(10)
     assert follower.caught_up_ms == 60_000
@@ -74,27 +75,27 @@ def test_an_idle_follower_was_caught_up_at_its_last_fetch_even_if_that_did_not_n
     assert not is_caught_up(follower, 11, now_ms=61_001)
 
 
-def test_a_follower_that_was_behind_already_gains_nothing_by_an_append() -> None:
+def test_an_append_does_not_catch_up_a_follower_that_was_behind() -> None:
     follower, session = state(), Session(fetched_ms=0)
-    fetch(follower, 9, leader_end=10, at_ms=0, pulse=session)
+    fetch(follower, 9, leader_end=10, at_ms=0, session=session)
     session.fetched_ms = 60_000
     follower.left_behind(10)
     assert follower.caught_up_ms == 0
 
 
-def test_a_follower_whose_session_is_over_is_not_fetching() -> None:
+def test_a_follower_whose_session_ended_is_not_fetching() -> None:
     follower, session = state(), Session(fetched_ms=0)
-    fetch(follower, 10, leader_end=10, at_ms=0, pulse=session)
+    fetch(follower, 10, leader_end=10, at_ms=0, session=session)
     assert follower.is_fetching(now_ms=1_000, lag_max_ms=LAG_MS)
     assert not follower.is_fetching(now_ms=1_001, lag_max_ms=LAG_MS)
-    fetch(follower, 10, leader_end=10, at_ms=0, pulse=None)
+    fetch(follower, 10, leader_end=10, at_ms=0, session=None)
     assert not follower.is_fetching(now_ms=0, lag_max_ms=LAG_MS)
 
 
-def test_a_follower_that_registers_anew_says_so_without_naming_the_partition() -> None:
-    """ISR-3: else one that has nothing to fetch would be taken for its former self for ever."""
+def test_a_new_broker_epoch_is_noticed_without_naming_the_partition() -> None:
+    """ISR-3: otherwise an idle follower would keep its old broker epoch forever."""
     follower, session = state(), Session(fetched_ms=0)
-    fetch(follower, 10, leader_end=10, at_ms=0, pulse=session)
+    fetch(follower, 10, leader_end=10, at_ms=0, session=session)
     assert follower.broker_epoch == 7
     session.broker_epoch = 8
     assert follower.broker_epoch == 8

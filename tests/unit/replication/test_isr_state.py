@@ -1,13 +1,21 @@
-"""Changes of the in-sync replicas, as a leader sees them: ISR-4 and ISR-5."""
+"""ISR changes on the leader: ISR-1, ISR-3, ISR-4 and ISR-5."""
 
 import pytest
 
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId
 from headwater.metadata.cluster_image import PartitionRegistration
-from headwater.replication.isr_state import CommittedIsr, IsrProposal, IsrState, ProposalOutcome
+from headwater.replication.follower_replica import FollowerReplica
+from headwater.replication.isr_state import (
+    CommittedIsr,
+    IsrProposal,
+    IsrState,
+    ProposalOutcome,
+    has_reached_isr,
+    out_of_sync_replicas,
+)
 
-ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
+ONE, TWO, THREE, FOUR = NodeId(1), NodeId(2), NodeId(3), NodeId(4)
 
 
 def in_sync(*isr: NodeId) -> IsrState:
@@ -19,7 +27,7 @@ def in_sync(*isr: NodeId) -> IsrState:
 
 
 def joining(state: IsrState, node_id: NodeId) -> IsrProposal:
-    proposal = state.propose_joining(node_id)
+    proposal = state.propose_expand(node_id)
     assert proposal is not None
     return proposal
 
@@ -30,31 +38,31 @@ def granted(*isr: NodeId, leader_epoch: int = 4, partition_epoch: int = 10) -> C
     )
 
 
-def test_who_shall_join_counts_at_once_and_who_shall_leave_counts_still() -> None:
+def test_a_pending_addition_counts_at_once_and_a_pending_removal_still_counts() -> None:
     state = in_sync(ONE, TWO)
     assert joining(state, THREE) == IsrProposal(
         isr=(ONE, TWO, THREE), leader_epoch=4, partition_epoch=9
     )
     assert (state.committed, state.maximal) == ((ONE, TWO), (ONE, TWO, THREE))
     other = in_sync(ONE, TWO)
-    assert other.propose_leaving((TWO,)) is not None
+    assert other.propose_shrink((TWO,)) is not None
     assert (other.committed, other.maximal) == ((ONE, TWO), (ONE, TWO))
 
 
-def test_there_is_one_change_at_a_time() -> None:
+def test_there_is_one_pending_change_at_a_time() -> None:
     state = in_sync(ONE, TWO)
     joining(state, THREE)
-    assert state.propose_leaving((TWO,)) is None
-    assert state.propose_joining(THREE) is None
+    assert state.propose_shrink((TWO,)) is None
+    assert state.propose_expand(THREE) is None
 
 
-def test_what_is_so_already_is_not_proposed() -> None:
+def test_a_change_without_effect_is_not_proposed() -> None:
     state = in_sync(ONE, TWO)
-    assert state.propose_joining(TWO) is None
-    assert state.propose_leaving((THREE,)) is None
+    assert state.propose_expand(TWO) is None
+    assert state.propose_shrink((THREE,)) is None
 
 
-def test_a_granted_change_is_what_the_controller_says_and_not_what_was_asked() -> None:
+def test_the_committed_isr_is_that_of_the_response_and_not_the_proposed_one() -> None:
     state = in_sync(ONE)
     proposal = joining(state, THREE)
     assert state.answered(proposal, granted(ONE, TWO, THREE)) is ProposalOutcome.GRANTED
@@ -63,7 +71,7 @@ def test_a_granted_change_is_what_the_controller_says_and_not_what_was_asked() -
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
-def test_a_refusal_on_the_merits_leads_back(code: ErrorCode) -> None:
+def test_an_ineligible_replica_withdraws_the_proposal(code: ErrorCode) -> None:
     state = in_sync(ONE, TWO)
     assert state.answered(joining(state, THREE), code) is ProposalOutcome.WITHDRAWN
     assert (state.maximal, state.pending) == ((ONE, TWO), None)
@@ -79,8 +87,8 @@ def test_a_refusal_on_the_merits_leads_back(code: ErrorCode) -> None:
         ErrorCode.NEW_LEADER_ELECTED,
     ],
 )
-def test_who_is_behind_the_controller_waits_to_be_told(code: ErrorCode) -> None:
-    """And stays as strict as if the change were granted, since it may have been."""
+def test_a_leader_behind_the_controller_waits_for_metadata(code: ErrorCode) -> None:
+    """The maximal ISR stays, since the change may have been committed."""
     state = in_sync(ONE, TWO)
     assert state.answered(joining(state, THREE), code) is ProposalOutcome.WAIT
     assert (state.maximal, state.pending is not None) == ((ONE, TWO, THREE), True)
@@ -90,14 +98,14 @@ def test_who_is_behind_the_controller_waits_to_be_told(code: ErrorCode) -> None:
     "code",
     [ErrorCode.NOT_CONTROLLER, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.REQUEST_TIMED_OUT],
 )
-def test_other_errors_are_a_reason_to_ask_again(code: ErrorCode) -> None:
+def test_other_errors_are_retried(code: ErrorCode) -> None:
     state = in_sync(ONE, TWO)
     proposal = joining(state, THREE)
     assert state.answered(proposal, code) is ProposalOutcome.AGAIN
     assert state.pending is proposal
 
 
-def test_what_the_controller_tells_meanwhile_settles_the_matter() -> None:
+def test_newer_metadata_replaces_the_pending_proposal() -> None:
     state = in_sync(ONE, TWO)
     proposal = joining(state, THREE)
     state.place((ONE,), 9)
@@ -108,8 +116,45 @@ def test_what_the_controller_tells_meanwhile_settles_the_matter() -> None:
     assert state.committed == (ONE,)
 
 
-def test_an_answer_from_another_leader_epoch_is_not_believed() -> None:
+def test_a_response_of_another_leader_epoch_is_ignored() -> None:
     state = in_sync(ONE, TWO)
     proposal = joining(state, THREE)
     assert state.answered(proposal, granted(TWO, leader_epoch=5)) is ProposalOutcome.WAIT
     assert state.committed == (ONE, TWO)
+
+
+def follower(end_offset: int, *, caught_up_ms: int) -> FollowerReplica:
+    replica = FollowerReplica(is_in_sync=True, now_ms=caught_up_ms)
+    replica.end_offset = end_offset
+    return replica
+
+
+def test_members_that_lag_or_are_not_replicas_any_more_must_leave_the_isr() -> None:
+    followers = {TWO: follower(5, caught_up_ms=0), THREE: follower(10, caught_up_ms=0)}
+    for now_ms, expected in ((1_000, (FOUR,)), (1_001, (TWO, FOUR))):
+        assert (
+            out_of_sync_replicas(
+                (ONE, TWO, THREE, FOUR),
+                followers,
+                leader=ONE,
+                leader_end_offset=10,
+                now_ms=now_ms,
+                lag_max_ms=1_000,
+            )
+            == expected
+        )
+
+
+@pytest.mark.parametrize(("high_watermark", "epoch_start", "joins"), [(7, 8, 8), (9, 8, 9)])
+def test_a_follower_may_join_at_the_high_watermark_and_the_start_of_the_leader_epoch(
+    high_watermark: int, epoch_start: int, joins: int
+) -> None:
+    may_join = [
+        has_reached_isr(
+            follower(end_offset, caught_up_ms=0),
+            high_watermark=high_watermark,
+            epoch_start_offset=epoch_start,
+        )
+        for end_offset in (joins - 1, joins)
+    ]
+    assert may_join == [False, True]

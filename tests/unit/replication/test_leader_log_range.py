@@ -1,4 +1,4 @@
-"""A follower asks where its leader's log is, and much may happen before the answer is there."""
+"""Looking up the leader's log range, and late responses."""
 
 from headwater.common.ids import NodeId
 from headwater.metadata.changes import PartitionDropped
@@ -24,7 +24,7 @@ def listed(offset: int) -> ListOffsetsResponse:
 
 
 class Lab:
-    """A follower in a cluster of three, with a question of its own to its leader."""
+    """A follower in a cluster of three that looks up its leader's range."""
 
     def __init__(self) -> None:
         self.world = ReplicaWorld()
@@ -46,7 +46,7 @@ class Lab:
             timer=Timer(),
             settings=FetchSettings(),
             may_fetch=lambda _: True,
-            note_bytes=lambda _hosted, _size_bytes: None,
+            record_bytes=lambda _hosted, _size_bytes: None,
         )
         look_up_range(tools, ONE, FollowerState(self.follower.hosted), then=self._end)
 
@@ -58,7 +58,7 @@ class Lab:
         self.is_over = True
 
 
-def test_a_follower_goes_where_its_leader_is() -> None:
+def test_a_follower_moves_into_its_leaders_range() -> None:
     """EP-7."""
     lab = Lab()
     lab.ask()
@@ -67,7 +67,7 @@ def test_a_follower_goes_where_its_leader_is() -> None:
     assert lab.is_over
 
 
-def test_an_answer_that_comes_late_does_not_cut_a_log_that_has_another_host() -> None:
+def test_a_late_response_does_not_truncate_a_log_that_this_broker_leads_by_now() -> None:
     """The replica was stopped meanwhile and started again, and leads now with the same log."""
     lab = Lab()
     lab.ask()
@@ -79,13 +79,13 @@ def test_an_answer_that_comes_late_does_not_cut_a_log_that_has_another_host() ->
     assert lab.follower.hosted.opened().end_offset == 3
 
 
-def test_an_answer_that_comes_late_touches_nothing_of_a_namesake() -> None:
+def test_a_late_response_does_not_touch_a_new_topic_of_the_same_name() -> None:
     lab = Lab()
     lab.ask()
     lab.follower.told([PartitionDropped(TOPIC, 0, is_deleted=True)])
     lab.world.controller.elect(TWO)
     lab.world.run(2_000)
-    assert lab.follower.hosted.opened().end_offset == 3, "it has fetched all of it anew"
+    assert lab.follower.hosted.opened().end_offset == 3, "it has fetched everything again"
     names = lab.follower.disk.names(lab.follower.hosted.opened().folder)
     lab.answer(start=7, end=9)
     assert lab.follower.disk.names(lab.follower.hosted.opened().folder) == names

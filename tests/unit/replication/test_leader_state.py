@@ -1,4 +1,4 @@
-"""What a leader makes of its followers: HW-2, HW-3, ISR-1, ISR-3."""
+"""The leader's view of its followers: HW-2, HW-3, ISR-1, ISR-3."""
 
 from headwater.common.ids import NodeId
 from headwater.metadata.cluster_image import PartitionRegistration
@@ -42,7 +42,7 @@ def fetch(
         broker_epoch=epoch or EPOCHS[node_id],
         offset=offset,
         log_start_offset=0,
-        pulse=SESSION,
+        session=SESSION,
     )
     return leader.fetched(said, end_offset=end, now_ms=at_ms)
 
@@ -51,21 +51,21 @@ def committed(leader: LeaderState, end: int, *, min_in_sync: int = 1, at_ms: int
     return leader.committed_end(end, min_in_sync=min_in_sync, now_ms=at_ms)
 
 
-def test_what_all_in_sync_replicas_have_is_committed() -> None:
+def test_the_high_watermark_is_what_all_isr_members_have() -> None:
     leader = leading(ONE, TWO, THREE)
     fetch(leader, TWO, 7, end=10)
-    assert committed(leader, 10) == -1, "nobody knows yet what the third one has"
+    assert committed(leader, 10) == -1, "the offset of the third one is unknown"
     fetch(leader, THREE, 5, end=10)
     assert committed(leader, 10) == 5
 
 
-def test_nothing_is_committed_while_too_few_are_in_sync() -> None:
+def test_nothing_is_committed_below_min_insync_replicas() -> None:
     leader = leading(ONE)
     assert committed(leader, 10, min_in_sync=2, at_ms=LAG_MS + 1) == -1
     assert committed(leader, 10, min_in_sync=1, at_ms=LAG_MS + 1) == 10
 
 
-def test_who_is_about_to_join_is_waited_for_and_a_laggard_is_not() -> None:
+def test_the_high_watermark_waits_for_a_joining_follower_but_not_for_a_laggard() -> None:
     leader = leading(ONE, end_offset=8)
     fetch(leader, TWO, 8, end=8)
     fetch(leader, THREE, 0, end=8)
@@ -74,66 +74,66 @@ def test_who_is_about_to_join_is_waited_for_and_a_laggard_is_not() -> None:
     assert committed(leader, 10, at_ms=LAG_MS + 1) == 10
 
 
-def test_a_follower_of_a_former_life_is_neither_heard_nor_waited_for() -> None:
+def test_a_fetch_with_a_stale_broker_epoch_is_ignored() -> None:
     leader = leading(ONE, epochs={**EPOCHS, TWO: 99})
     assert not fetch(leader, TWO, 10, end=10)
-    assert leader.joining(TWO, high_watermark=0) is None
+    assert leader.expand_isr(TWO, high_watermark=0) is None
     assert fetch(leader, TWO, 10, end=10, epoch=99)
-    assert leader.joining(TWO, high_watermark=0) is not None
+    assert leader.expand_isr(TWO, high_watermark=0) is not None
 
 
-def test_where_nobody_has_told_the_epoch_of_a_broker_its_own_fetches_do() -> None:
+def test_without_a_registered_epoch_the_epoch_of_the_fetches_counts() -> None:
     leader = leading(ONE, epochs={ONE: 11, TWO: -1, THREE: -1})
     assert fetch(leader, TWO, 3, end=10, epoch=99)
     assert not fetch(leader, TWO, 10, end=10, epoch=98)
     assert leader.followers[TWO].end_offset == 3
-    assert leader.joining(TWO, high_watermark=3) is not None, "the controller judges"
+    assert leader.expand_isr(TWO, high_watermark=3) is not None, "the controller judges"
 
 
-def test_a_follower_joins_when_it_has_what_is_committed_and_what_the_epoch_began_with() -> None:
+def test_a_follower_joins_at_the_high_watermark_and_the_epoch_start() -> None:
     leader = leading(ONE, end_offset=6)
     fetch(leader, TWO, 5, end=8)
-    assert leader.joining(TWO, high_watermark=4) is None
+    assert leader.expand_isr(TWO, high_watermark=4) is None
     fetch(leader, TWO, 6, end=8)
-    assert leader.joining(TWO, high_watermark=7) is None
-    proposal = leader.joining(TWO, high_watermark=6)
+    assert leader.expand_isr(TWO, high_watermark=7) is None
+    proposal = leader.expand_isr(TWO, high_watermark=6)
     assert proposal is not None
     assert proposal.isr == (ONE, TWO)
     assert list(leader.broker_epochs(proposal.isr)) == [(ONE, -1), (TWO, 12)]
 
 
-def test_a_broker_that_is_not_up_does_not_join() -> None:
+def test_a_broker_that_is_not_live_does_not_join_the_isr() -> None:
     leader = leading(ONE, epochs={})
     fetch(leader, TWO, 10, end=10)
-    assert leader.joining(TWO, high_watermark=0) is None
+    assert leader.expand_isr(TWO, high_watermark=0) is None
 
 
-def test_who_lags_too_long_shall_leave_and_the_leader_never() -> None:
+def test_a_lagging_follower_is_removed_and_the_leader_never() -> None:
     leader = leading(ONE, TWO, THREE)
     fetch(leader, TWO, 10, end=10)
     fetch(leader, THREE, 9, end=10)
-    assert leader.leaving(end_offset=10, now_ms=LAG_MS) is None
-    proposal = leader.leaving(end_offset=10, now_ms=LAG_MS + 1)
+    assert leader.shrink_isr(end_offset=10, now_ms=LAG_MS) is None
+    proposal = leader.shrink_isr(end_offset=10, now_ms=LAG_MS + 1)
     assert proposal is not None
     assert proposal.isr == (ONE, TWO)
 
 
-def test_a_follower_that_says_nothing_more_joins_when_its_turn_comes() -> None:
+def test_an_idle_caught_up_follower_joins_when_its_turn_comes() -> None:
     leader = leading(ONE)
     fetch(leader, TWO, 10, end=10)
     fetch(leader, THREE, 10, end=10)
-    first = leader.joining(TWO, high_watermark=10)
+    first = leader.expand_isr(TWO, high_watermark=10)
     assert first is not None
-    assert leader.any_joining(high_watermark=10, now_ms=0) is None
-    leader.in_sync.answered(
+    assert leader.expand_isr_with_any(high_watermark=10, now_ms=0) is None
+    leader.isr.answered(
         first, CommittedIsr(leader=ONE, leader_epoch=0, isr=(ONE, TWO), partition_epoch=1)
     )
-    second = leader.any_joining(high_watermark=10, now_ms=0)
+    second = leader.expand_isr_with_any(high_watermark=10, now_ms=0)
     assert second is not None
     assert second.isr == (ONE, TWO, THREE)
 
 
-def test_the_low_watermark_is_that_of_living_replicas() -> None:
+def test_the_low_watermark_covers_live_replicas_only() -> None:
     """DR-1."""
     leader = leading(ONE, TWO, THREE, epochs={ONE: 11, TWO: 12})
     assert leader.low_watermark(5) == -1

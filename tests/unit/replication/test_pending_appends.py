@@ -1,4 +1,4 @@
-"""Batches that a thread opens keep their order, and so do those that came after them (PV-5)."""
+"""Batches validated on threads keep their order, with those behind them (PV-5)."""
 
 import random
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def results(sent: Sent) -> Sequence[PartitionProduceResponse]:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_batches_are_appended_in_the_order_in_which_they_came(seed: int) -> None:
+def test_batches_are_appended_in_order_of_arrival(seed: int) -> None:
     """Some need another codec and some do not, and the threads finish in any order."""
     rng = random.Random(seed)
     executor = HeldExecutor(rng)
@@ -65,7 +65,7 @@ def test_batches_are_appended_in_the_order_in_which_they_came(seed: int) -> None
     assert offsets == list(range(20))
 
 
-def test_the_answer_waits_for_all_partitions_and_keeps_their_places() -> None:
+def test_the_response_waits_for_all_partitions_and_keeps_their_order() -> None:
     executor = HeldExecutor(random.Random(1))
     lab = lab_with(executor, compression_type="gzip")
     sent = send(lab, batch(b"slow", Codec.NONE), batch(b"quick", Codec.GZIP))
@@ -78,7 +78,7 @@ def test_the_answer_waits_for_all_partitions_and_keeps_their_places() -> None:
     ]
 
 
-def test_a_batch_that_is_refused_on_its_thread_takes_its_turn_too() -> None:
+def test_a_batch_rejected_on_a_thread_takes_its_turn_too() -> None:
     """CP-8."""
     executor = HeldExecutor(random.Random(3))
     lab = lab_with(executor, cleanup_policy="compact")
@@ -97,7 +97,7 @@ def test_a_batch_that_is_refused_on_its_thread_takes_its_turn_too() -> None:
     assert results(sent[2])[0].base_offset == 1
 
 
-def test_without_a_free_thread_a_producer_is_told_to_try_again() -> None:
+def test_without_a_free_thread_the_producer_is_told_to_retry() -> None:
     executor = HeldExecutor(random.Random(1))
     lab = lab_with(executor, compression_type="gzip")
     executor.is_full = True
@@ -105,7 +105,7 @@ def test_without_a_free_thread_a_producer_is_told_to_try_again() -> None:
     assert results(sent)[0].error_code is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_the_partition_may_be_gone_when_its_batch_is_ready() -> None:
+def test_the_partition_may_be_deleted_when_its_batch_is_ready() -> None:
     executor = HeldExecutor(random.Random(1))
     lab = lab_with(executor, compression_type="gzip")
     sent = send(lab, batch(b"1", Codec.NONE))
@@ -114,7 +114,7 @@ def test_the_partition_may_be_gone_when_its_batch_is_ready() -> None:
     assert results(sent)[0].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_producer_that_waits_for_nothing_is_cut_off_when_its_batch_is_refused() -> None:
+def test_with_acks_0_a_rejected_batch_closes_the_connection() -> None:
     executor = HeldExecutor(random.Random(1))
     lab = lab_with(executor, cleanup_policy="compact")
     good = send(lab, batch(b"1", Codec.ZSTD), acks=0)
@@ -126,7 +126,7 @@ def test_a_producer_that_waits_for_nothing_is_cut_off_when_its_batch_is_refused(
     assert bad.peer.is_closed
 
 
-# Validation: small batches on the loop, large ones on a thread.
+# Validation: small batches on the event loop, large ones on a thread.
 
 
 def noise_batch(number: int, codec: Codec, size: int) -> bytes:
@@ -154,14 +154,16 @@ def test_large_and_small_batches_keep_their_order(seed: int, acks: int) -> None:
 
 
 @pytest.mark.parametrize("codec", [each for each in Codec if each is not Codec.NONE])
-def test_a_small_batch_is_validated_at_once(codec: Codec) -> None:
+def test_a_small_batch_is_validated_on_the_loop(codec: Codec) -> None:
     lab = lab_with(HeldExecutor(random.Random(1)))
     assert results(send(lab, batch(b"small", codec)))[0].base_offset == 0
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
 @pytest.mark.parametrize("acks", [1, -1])
-def test_a_small_batch_that_decompresses_far_goes_to_a_thread(codec: Codec, acks: int) -> None:
+def test_a_small_batch_with_a_high_compression_ratio_goes_to_a_thread(
+    codec: Codec, acks: int
+) -> None:
     executor = HeldExecutor(random.Random(1))
     lab = lab_with(executor)
     sent = send(lab, batch(bytes(1_500_000), codec), acks=acks)
@@ -172,8 +174,8 @@ def test_a_small_batch_that_decompresses_far_goes_to_a_thread(codec: Codec, acks
     assert [results(each)[0].base_offset for each in (sent, behind)] == [0, 1]
 
 
-def test_a_refusal_of_a_thread_holds_no_memory() -> None:
-    """A traceback would keep what its frames hold until the next collection of cycles."""
+def test_an_error_of_a_thread_holds_no_memory() -> None:
+    """A traceback would keep its frames until the next garbage collection."""
     bad = bytearray(noise_batch(1, Codec.LZ4, 100_000))
     bad[70:80] = bytes(10)
     write_crc(bad, 0, len(bad))
@@ -207,9 +209,7 @@ def test_without_validation_nothing_is_decompressed() -> None:
 
 @pytest.mark.parametrize("codec", list(Codec))
 @pytest.mark.parametrize("validation", ["true", "false"])
-def test_a_claim_of_two_thousand_million_records_takes_no_offset(
-    codec: Codec, validation: str
-) -> None:
+def test_a_claim_of_two_billion_records_takes_no_offset(codec: Codec, validation: str) -> None:
     lab = lab_with(HeldExecutor(random.Random(1)), headwater_record_validation_enable=validation)
     claim = 2**31 - 1
     small = batch(b"v", codec)
@@ -221,7 +221,7 @@ def test_a_claim_of_two_thousand_million_records_takes_no_offset(
 
 
 class PackingProducer(LabProducer):
-    """Sends zeros, which decompress far."""
+    """Sends zeros, which compress well."""
 
     def batch(self, value: bytes, sequence: int) -> memoryview:
         content = build_batch(

@@ -1,4 +1,4 @@
-"""What a follower asks of a leader, and what it makes of the answers."""
+"""Fetch requests of a follower, and how it applies the responses."""
 
 import logging
 
@@ -38,7 +38,7 @@ SETTINGS = FetchSettings(wait_max_ms=500, backoff_ms=1_000, min_bytes=7, max_byt
 
 
 class Lab:
-    """A fetcher of one leader, and partitions of a broker that it fetches."""
+    """A fetcher of one leader and partitions of a broker that it fetches."""
 
     def __init__(self) -> None:
         self.broker = BrokerLab()
@@ -54,7 +54,7 @@ class Lab:
             timer=self.broker.broker.timer,
             settings=SETTINGS,
             may_fetch=lambda hosted: hosted not in self.throttled,
-            note_bytes=lambda _, size_bytes: self.noted.append(size_bytes),
+            record_bytes=lambda _, size_bytes: self.noted.append(size_bytes),
         )
         self.fetcher = ReplicaFetcher(LEADER, tools)
 
@@ -103,7 +103,7 @@ class Lab:
 
 
 def named(request: FetchRequest) -> dict[int, int]:
-    """The partitions that a request names, with the offsets that it wants."""
+    """The partitions and offsets that a request names."""
     return {
         each.partition: each.fetch_offset for topic in request.topics for each in topic.partitions
     }
@@ -126,7 +126,7 @@ def data(number: int, records: bytes = b"", *, high_watermark: int = 0) -> Parti
     )
 
 
-def test_the_first_fetch_names_everything_and_does_not_wait() -> None:
+def test_the_first_fetch_names_all_partitions_and_does_not_wait() -> None:
     lab = Lab()
     lab.follow(0, 1)
     (question,) = lab.inter_broker_client.asked
@@ -138,7 +138,7 @@ def test_the_first_fetch_names_everything_and_does_not_wait() -> None:
     assert request.topics[0].partitions[0].partition_max_bytes == 1_234
 
 
-def test_what_has_no_news_is_not_named_again() -> None:
+def test_an_unchanged_partition_is_not_named_again() -> None:
     """KIP-227: an idle partition costs nothing."""
     lab = Lab()
     lab.begin(0, 1)
@@ -150,7 +150,7 @@ def test_what_has_no_news_is_not_named_again() -> None:
     assert lab.last.session_epoch == 2
 
 
-def test_what_came_is_appended_and_the_next_fetch_goes_on_behind_it() -> None:
+def test_fetched_records_are_appended_and_the_next_fetch_continues_after_them() -> None:
     """EP-9, HW-5."""
     lab = Lab()
     lab.begin(0, 1)
@@ -162,7 +162,7 @@ def test_what_came_is_appended_and_the_next_fetch_goes_on_behind_it() -> None:
     assert lab.noted == [len(content)]
 
 
-def test_a_newcomer_does_not_wait_for_the_end_of_a_long_fetch() -> None:
+def test_a_new_partition_does_not_wait_for_the_end_of_a_long_fetch() -> None:
     lab = Lab()
     lab.begin(0)
     assert lab.count == 2
@@ -175,8 +175,8 @@ def test_a_newcomer_does_not_wait_for_the_end_of_a_long_fetch() -> None:
     assert named(lab.last) == {2: 0}
 
 
-def test_an_answer_about_an_offset_that_the_log_has_left_is_not_taken() -> None:
-    """The second of two requests under way may bring again what the first has brought."""
+def test_a_response_for_an_old_offset_is_not_applied() -> None:
+    """The second of two requests in flight may return the same records as the first."""
     lab = Lab()
     lab.begin(0)
     lab.follow(1)
@@ -186,8 +186,8 @@ def test_an_answer_about_an_offset_that_the_log_has_left_is_not_taken() -> None:
     assert named(lab.last) == {0: 1}
 
 
-def test_an_answer_to_what_was_asked_before_the_last_naming_is_not_taken() -> None:
-    """Two requests are under way when a newcomer hurries; both answers have the same batch."""
+def test_a_response_to_a_request_before_the_last_update_is_not_applied() -> None:
+    """Two requests are in flight after a partition was added; both return the same batch."""
     lab = Lab()
     lab.begin(0)
     lab.follow(1)
@@ -204,7 +204,7 @@ def test_an_answer_to_what_was_asked_before_the_last_naming_is_not_taken() -> No
     assert log.end_offset == 2, "it was neither confused nor left alone"
 
 
-def test_a_session_that_the_leader_does_not_know_is_begun_anew_at_once() -> None:
+def test_an_unknown_session_is_created_again_at_once() -> None:
     lab = Lab()
     lab.begin(0, 1)
     lab.answer(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -217,7 +217,7 @@ def test_a_session_that_the_leader_does_not_know_is_begun_anew_at_once() -> None
     assert lab.count == asked + 1
 
 
-def test_a_leader_that_does_not_answer_is_left_alone_for_longer_and_longer() -> None:
+def test_the_backoff_grows_for_a_leader_that_does_not_answer() -> None:
     """Up to `replica.fetch.backoff.ms`."""
     lab = Lab()
     lab.begin(0)
@@ -235,7 +235,7 @@ def test_a_leader_that_does_not_answer_is_left_alone_for_longer_and_longer() -> 
     assert lab.count == asked + 1
 
 
-def test_that_a_leader_does_not_answer_is_said_once_and_so_is_that_it_does_again(
+def test_an_unreachable_leader_is_logged_once_and_its_return_too(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "headwater.replication.replica_fetcher")
@@ -247,12 +247,12 @@ def test_that_a_leader_does_not_answer_is_said_once_and_so_is_that_it_does_again
     lab.answer()
     lab.answer()
     assert caplog.messages == [
-        "broker 9 does not answer fetches: the test says so",
-        "broker 9 answers fetches again",
+        "Leader does not answer fetch requests: leader=9 error=the test says so",
+        "Leader answers fetch requests again: leader=9",
     ]
 
 
-def test_a_newcomer_ends_the_rest_after_a_failure() -> None:
+def test_a_new_partition_ends_the_backoff() -> None:
     lab = Lab()
     lab.begin(0)
     lab.inter_broker_client.asked[-1].fail()
@@ -260,7 +260,7 @@ def test_a_newcomer_ends_the_rest_after_a_failure() -> None:
     assert named(lab.last) == {0: 0, 1: 0}
 
 
-def test_what_is_not_followed_any_more_is_taken_back_and_its_answers_are_dropped() -> None:
+def test_an_unfollowed_partition_is_forgotten_and_its_responses_are_dropped() -> None:
     lab = Lab()
     lab.begin(0, 1)
     lab.fetcher.unfollow(lab.partition(0))
@@ -273,7 +273,7 @@ def test_what_is_not_followed_any_more_is_taken_back_and_its_answers_are_dropped
     assert lab.count == asked, "there is nothing to ask for"
 
 
-def test_an_answer_to_what_was_asked_in_an_older_leader_epoch_is_dropped() -> None:
+def test_a_response_for_an_older_leader_epoch_is_dropped() -> None:
     lab = Lab()
     lab.begin(0)
     hosted = lab.partition(0)
@@ -291,7 +291,7 @@ def test_following_again_in_the_same_epoch_changes_nothing() -> None:
     assert lab.count == 2
 
 
-def test_a_partition_with_an_error_is_left_alone_and_the_others_go_on() -> None:
+def test_a_partition_with_an_error_is_delayed_and_the_others_continue() -> None:
     lab = Lab()
     lab.begin(0, 1)
     error = PartitionData(partition_index=0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -306,7 +306,7 @@ def test_a_partition_with_an_error_is_left_alone_and_the_others_go_on() -> None:
         lab.answer()
 
 
-def test_what_is_left_alone_is_not_fed_by_a_second_answer_under_way() -> None:
+def test_a_delayed_partition_ignores_a_second_response_in_flight() -> None:
     lab = Lab()
     lab.begin(0)
     lab.follow(1)
@@ -317,8 +317,8 @@ def test_what_is_left_alone_is_not_fed_by_a_second_answer_under_way() -> None:
     assert named(lab.last) == {}
 
 
-def test_a_batch_of_a_newer_epoch_is_not_taken() -> None:
-    """EP-8: its leader is not the one that we follow."""
+def test_a_batch_of_a_newer_epoch_is_not_appended() -> None:
+    """EP-8: its leader is not the one that this replica follows."""
     lab = Lab()
     lab.begin(0)
     lab.answer(data(0, batch(0) + batch(1, epoch=1)))
@@ -329,7 +329,7 @@ def test_a_batch_of_a_newer_epoch_is_not_taken() -> None:
     assert lab.count == asked, "there is nothing else to ask for, and this is not asked at once"
 
 
-def test_a_damaged_batch_is_not_taken_and_asked_for_again() -> None:
+def test_a_damaged_batch_is_not_appended_and_fetched_again() -> None:
     lab = Lab()
     lab.begin(0)
     torn = bytearray(batch(0))
@@ -340,7 +340,7 @@ def test_a_damaged_batch_is_not_taken_and_asked_for_again() -> None:
     assert named(lab.last) == {0: 0}
 
 
-def test_where_the_leader_has_another_history_the_log_is_cut() -> None:
+def test_a_diverging_log_is_truncated() -> None:
     """EP-6."""
     lab = Lab()
     lab.begin(0)
@@ -358,8 +358,8 @@ def listed(offset: int) -> ListOffsetsResponse:
     return ListOffsetsResponse(topics=(ListOffsetsTopicResponse(name="t", partitions=(found,)),))
 
 
-def test_an_offset_out_of_range_is_a_reason_to_look_where_the_leader_is() -> None:
-    """EP-7. The partition is led here too, so its lookup ends where the epochs do not fit."""
+def test_offset_out_of_range_triggers_a_lookup_of_the_leaders_range() -> None:
+    """EP-7. The partition is led here too, so the lookup ends with a wrong epoch."""
     lab = Lab()
     lab.begin(0, 1)
     error = PartitionData(partition_index=0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -378,7 +378,7 @@ def test_an_offset_out_of_range_is_a_reason_to_look_where_the_leader_is() -> Non
     assert request.topics[0].partitions[0].timestamp == -2
 
 
-def test_a_throttled_partition_is_asked_for_when_its_quota_allows() -> None:
+def test_a_throttled_partition_is_fetched_when_the_quota_allows() -> None:
     lab = Lab()
     lab.begin(0, 1)
     lab.throttled[lab.partition(0)] = None
@@ -389,7 +389,7 @@ def test_a_throttled_partition_is_asked_for_when_its_quota_allows() -> None:
     assert named(lab.last) == {0: 1}
 
 
-def test_a_leader_that_keeps_no_session_is_told_everything_each_time() -> None:
+def test_without_a_session_every_request_names_all_partitions() -> None:
     lab = Lab()
     lab.follow(0, 1)
     for _ in range(2):
@@ -398,7 +398,7 @@ def test_a_leader_that_keeps_no_session_is_told_everything_each_time() -> None:
         assert named(lab.last) == {0: 0, 1: 0}
 
 
-def test_a_closed_fetcher_asks_nothing_more() -> None:
+def test_a_closed_fetcher_sends_nothing() -> None:
     lab = Lab()
     lab.begin(0)
     asked = lab.count

@@ -1,4 +1,4 @@
-"""Partitions whose folders are made in the background, and whose a folder is"""
+"""Opening logs in the background, and the owner of a partition folder."""
 
 import random
 from pathlib import PurePath
@@ -43,7 +43,7 @@ ELSEWHERE = NodeId(9)
 
 
 class SlowDisk(LossyDisk):
-    """It takes three milliseconds to make a folder."""
+    """Creating a folder takes three milliseconds."""
 
     def __init__(self) -> None:
         super().__init__(random.Random(1), now_ms=lambda: START_MS)
@@ -55,7 +55,7 @@ class SlowDisk(LossyDisk):
             self.lab.clock.move(3)
 
 
-def test_new_partitions_take_their_time_from_the_broker_in_small_pieces() -> None:
+def test_new_partitions_are_opened_in_small_slices_of_time() -> None:
     disk = SlowDisk()
     lab = BrokerLab(disk=disk)
     disk.lab = lab
@@ -72,7 +72,7 @@ def test_new_partitions_take_their_time_from_the_broker_in_small_pieces() -> Non
     assert counts == [2, 4, 6, 7]
 
 
-def test_topics_that_come_and_go_elsewhere_leave_nothing_behind() -> None:
+def test_topics_created_and_deleted_elsewhere_leave_nothing_behind() -> None:
     lab = BrokerLab()
     partition = PartitionRegistration(
         replicas=(ELSEWHERE,), isr=(ELSEWHERE,), leader=ELSEWHERE, leader_epoch=0, partition_epoch=0
@@ -86,8 +86,8 @@ def test_topics_that_come_and_go_elsewhere_leave_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("has_id", [True, False])
-def test_of_two_folders_with_one_name_the_one_with_the_topic_s_id_serves(has_id: bool) -> None:
-    """TI-1: a disk came back, on which a namesake lay that was deleted meanwhile."""
+def test_of_two_folders_of_a_partition_the_one_with_the_topic_id_is_used(has_id: bool) -> None:
+    """TI-1: a disk came back with a folder of a deleted topic of the same name."""
     lab = ClusterNodeLab(1)
     (node,) = lab.nodes
     node.ask(
@@ -115,8 +115,10 @@ def test_of_two_folders_with_one_name_the_one_with_the_topic_s_id_serves(has_id:
 
 
 @pytest.mark.parametrize("is_ours", [True, False])
-def test_a_copy_that_has_no_original_is_the_log_if_it_is_the_topic_s(is_ours: bool) -> None:
-    """A power cut may take a log that was never flushed, and leave its copy on another disk."""
+def test_a_future_log_without_a_current_one_is_the_log_if_it_has_the_topic_id(
+    is_ours: bool,
+) -> None:
+    """A power cut may remove a log that was never flushed and leave its copy on another disk."""
     lab = ClusterNodeLab(1)
     (node,) = lab.nodes
     node.ask(
@@ -142,8 +144,8 @@ def test_a_copy_that_has_no_original_is_the_log_if_it_is_the_topic_s(is_ours: bo
     assert copy.name not in node.disk.names(second)
 
 
-def test_a_replica_that_a_reassignment_brings_is_made_where_it_was_asked_for() -> None:
-    """KIP-113: the broker that is asked says that it has no such replica, and remembers."""
+def test_a_reassigned_replica_is_created_in_the_requested_log_directory() -> None:
+    """KIP-113: the broker answers that it has no such replica, and remembers the directory."""
     lab = ClusterNodeLab(2)
     node, other = lab.nodes
     node.ask(
@@ -172,8 +174,8 @@ def test_a_replica_that_a_reassignment_brings_is_made_where_it_was_asked_for() -
     assert homes == {DIRECTORIES[1]}
 
 
-def test_a_partition_that_is_added_while_a_disk_is_broken_begins_on_another_one() -> None:
-    """RC-5: only what was there before may lie on the broken one, and must not begin anew."""
+def test_a_partition_added_while_a_disk_is_offline_is_created_on_another_one() -> None:
+    """RC-5: only older partitions may be on the offline disk and must not be created again."""
     lab = ClusterNodeLab(1)
     (node,) = lab.nodes
     node.ask(
@@ -194,7 +196,7 @@ def test_a_partition_that_is_added_while_a_disk_is_broken_begins_on_another_one(
 
 
 class DiskWithoutDescriptors(LossyDisk):
-    """For a while nothing can be opened."""
+    """For a while no file can be opened."""
 
     has_none_left = False
 
@@ -204,7 +206,7 @@ class DiskWithoutDescriptors(LossyDisk):
         return super().open(path, create=create, is_kept=is_kept)
 
 
-def test_a_log_that_found_no_descriptor_is_opened_later() -> None:
+def test_a_log_that_could_not_be_opened_is_opened_later() -> None:
     disk = DiskWithoutDescriptors(random.Random(1), now_ms=lambda: START_MS)
     lab = BrokerLab(disk=disk)
     disk.has_none_left = True

@@ -1,4 +1,4 @@
-"""One partition on several brokers, from a client's write to what the others have of it."""
+"""One partition on several brokers, from produce to replication."""
 
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId
@@ -17,7 +17,7 @@ def high_watermarks(world: ReplicaWorld) -> list[int]:
     return [node.hosted.opened().high_watermark for node in world.nodes]
 
 
-def test_a_write_to_all_is_acknowledged_when_every_in_sync_replica_has_it() -> None:
+def test_acks_all_is_answered_when_every_isr_member_has_the_batch() -> None:
     """HW-2, HW-4."""
     world = ReplicaWorld()
     world.run(1_000)
@@ -29,7 +29,7 @@ def test_a_write_to_all_is_acknowledged_when_every_in_sync_replica_has_it() -> N
     assert content(world.nodes[0]) == content(world.nodes[1]) == content(world.nodes[2]) != b""
 
 
-def test_followers_hear_of_the_high_watermark_with_their_next_fetch() -> None:
+def test_followers_get_the_high_watermark_with_their_next_fetch() -> None:
     """HW-5."""
     world = ReplicaWorld()
     world.run(1_000)
@@ -39,7 +39,7 @@ def test_followers_hear_of_the_high_watermark_with_their_next_fetch() -> None:
     assert high_watermarks(world) == [5, 5, 5]
 
 
-def test_a_write_to_one_is_acknowledged_at_once_and_seen_when_all_have_it() -> None:
+def test_acks_one_is_answered_at_once_and_visible_when_all_have_it() -> None:
     """MIN-4, HW-6."""
     world = ReplicaWorld()
     world.run(1_000)
@@ -50,8 +50,8 @@ def test_a_write_to_one_is_acknowledged_at_once_and_seen_when_all_have_it() -> N
     assert world.fetch(world.leader, 0).records
 
 
-def test_a_follower_that_is_gone_is_waited_for_until_it_is_out_of_sync() -> None:
-    """ISR-1, ISR-4: its leaving counts when the controller has granted it."""
+def test_a_dead_follower_is_waited_for_until_it_leaves_the_isr() -> None:
+    """ISR-1, ISR-4: it leaves when the controller has answered."""
     world = ReplicaWorld()
     world.run(1_000)
     world.nodes[2].crash(loses_power=False)
@@ -67,7 +67,7 @@ def test_a_follower_that_is_gone_is_waited_for_until_it_is_out_of_sync() -> None
     assert world.leader.hosted.topic.bytes_out == 0
 
 
-def test_a_write_that_is_not_everywhere_in_time_is_told_so_with_its_offset() -> None:
+def test_a_produce_that_times_out_has_its_offset() -> None:
     """MIN-3, MIN-5."""
     world = ReplicaWorld()
     world.run(1_000)
@@ -80,8 +80,8 @@ def test_a_write_that_is_not_everywhere_in_time_is_told_so_with_its_offset() -> 
     assert not len(world.leader.hosted.leading.waits)
 
 
-def test_a_write_is_refused_while_too_few_are_in_sync() -> None:
-    """MIN-1, HW-3: what was written with acks=1 stays invisible meanwhile."""
+def test_acks_all_is_rejected_below_min_insync_replicas() -> None:
+    """MIN-1, HW-3: records written with acks=1 stay invisible meanwhile."""
     world = ReplicaWorld(configs={"min.insync.replicas": "2"})
     world.run(1_000)
     for node in world.nodes[1:]:
@@ -97,7 +97,7 @@ def test_a_write_is_refused_while_too_few_are_in_sync() -> None:
     assert world.leader.hosted.opened().high_watermark == 0
 
 
-def test_a_broker_that_comes_back_catches_up_and_is_in_sync_again() -> None:
+def test_a_restarted_broker_catches_up_and_rejoins_the_isr() -> None:
     """ISR-3."""
     world = ReplicaWorld()
     world.run(1_000)
@@ -114,8 +114,8 @@ def test_a_broker_that_comes_back_catches_up_and_is_in_sync_again() -> None:
     assert content(world.nodes[2]) == content(world.nodes[0])
 
 
-def test_an_in_sync_follower_takes_over_and_the_old_leader_follows_it() -> None:
-    """EP-1: under a new epoch, which its first record carries."""
+def test_an_isr_member_becomes_leader_and_the_old_leader_follows_it() -> None:
+    """EP-1: with a new leader epoch, which its first record carries."""
     world = ReplicaWorld()
     world.run(1_000)
     world.produce(b"tea")
@@ -131,7 +131,7 @@ def test_an_in_sync_follower_takes_over_and_the_old_leader_follows_it() -> None:
     assert [each.epoch for each in world.nodes[0].hosted.opened().epochs.entries()] == [0, 1]
 
 
-def test_what_only_a_former_leader_had_is_cut_when_it_comes_back() -> None:
+def test_records_only_on_a_former_leader_are_truncated_when_it_returns() -> None:
     """EP-5, EP-6."""
     world = ReplicaWorld()
     world.run(1_000)
@@ -155,8 +155,8 @@ def test_what_only_a_former_leader_had_is_cut_when_it_comes_back() -> None:
     assert world.controller.state.isr == (TWO, THREE, ONE)
 
 
-def test_an_epoch_that_a_leader_never_wrote_in_does_not_keep_it_from_following() -> None:
-    """EP-1 and EP-6: its entry lies at the log's end, where nothing is cut."""
+def test_an_epoch_without_records_does_not_keep_a_leader_from_following() -> None:
+    """EP-1 and EP-6: its entry is at the log end, where nothing is truncated."""
     world = ReplicaWorld()
     world.run(1_000)
     world.produce(b"tea")
@@ -174,7 +174,7 @@ def test_an_epoch_that_a_leader_never_wrote_in_does_not_keep_it_from_following()
     assert world.controller.state.isr == (TWO, THREE, ONE)
 
 
-def test_waiting_writers_hear_that_leadership_has_gone() -> None:
+def test_delayed_produces_fail_when_leadership_is_lost() -> None:
     world = ReplicaWorld()
     world.run(1_000)
     world.network.cut(ONE, TWO)
@@ -185,7 +185,7 @@ def test_waiting_writers_hear_that_leadership_has_gone() -> None:
     assert outcome(sent).error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_partition_whose_last_in_sync_replica_died_waits_for_it() -> None:
+def test_a_partition_waits_for_its_last_isr_member() -> None:
     """ISR-7."""
     world = ReplicaWorld()
     world.run(1_000)
@@ -207,7 +207,7 @@ def test_a_partition_whose_last_in_sync_replica_died_waits_for_it() -> None:
     assert world.controller.state.isr == (ONE, TWO)
 
 
-def test_what_a_coordinator_writes_is_committed_when_followers_have_it() -> None:
+def test_records_of_a_coordinator_are_committed_when_followers_have_them() -> None:
     world = ReplicaWorld()
     world.run(1_000)
     log = PartitionCoordinatorLog(world.leader.hosted, GROUP_RECORDS, InlineExecutor())
@@ -220,8 +220,8 @@ def test_what_a_coordinator_writes_is_committed_when_followers_have_it() -> None
     assert (log.committed_offset, heard[-1]) == (1, 1)
 
 
-def test_followers_that_come_back_together_join_one_after_the_other() -> None:
-    """ISR-4: the second one has said everything while the first was on its way."""
+def test_followers_that_return_together_join_one_after_the_other() -> None:
+    """ISR-4: the second has caught up while the first is being added."""
     world = ReplicaWorld()
     world.run(1_000)
     for node in world.nodes[1:]:

@@ -1,4 +1,4 @@
-"""How fast replicas that are being moved may be fetched."""
+"""Replication quotas."""
 
 from headwater.common.byte_rate_limit import ByteRateLimit
 from headwater.common.ids import NodeId, TopicPartition
@@ -7,7 +7,7 @@ from headwater.replication.replication_quota import is_throttled
 SECOND_MS = 1_000
 
 
-def test_a_topic_names_its_throttled_replicas_by_partition_and_broker_or_all_of_them() -> None:
+def test_a_topic_lists_throttled_replicas_as_partition_and_broker_or_all() -> None:
     name = TopicPartition("t", 3)
     assert is_throttled(("*",), name, NodeId(1))
     assert is_throttled(("2:1", "3:1"), name, NodeId(1))
@@ -15,13 +15,13 @@ def test_a_topic_names_its_throttled_replicas_by_partition_and_broker_or_all_of_
     assert not is_throttled((), name, NodeId(1))
 
 
-def test_without_a_limit_nothing_is_ever_too_much() -> None:
+def test_without_a_limit_nothing_is_throttled() -> None:
     throttle = ByteRateLimit()
     throttle.note(1 << 40, 0)
     assert not throttle.is_exceeded(0)
 
 
-def test_a_limit_is_exceeded_when_more_passed_in_the_last_seconds_than_it_allows() -> None:
+def test_a_limit_is_exceeded_by_the_rate_of_the_last_seconds() -> None:
     throttle = ByteRateLimit(limit=100)
     throttle.note(1_000, 0)
     assert not throttle.is_exceeded(0)
@@ -31,14 +31,14 @@ def test_a_limit_is_exceeded_when_more_passed_in_the_last_seconds_than_it_allows
     assert not throttle.is_exceeded(10 * SECOND_MS + 11)
 
 
-def test_what_passed_long_ago_is_forgotten() -> None:
+def test_older_bytes_do_not_count() -> None:
     throttle = ByteRateLimit(limit=100)
     throttle.note(1_000_000, 0)
     assert throttle.is_exceeded(10 * SECOND_MS)
     assert not throttle.is_exceeded(11 * SECOND_MS)
 
 
-def test_a_limit_that_is_lifted_is_lifted_at_once() -> None:
+def test_removing_a_limit_takes_effect_at_once() -> None:
     throttle = ByteRateLimit(limit=1)
     throttle.note(1_000_000, 0)
     throttle.limit = 1 << 40

@@ -1,4 +1,4 @@
-"""The leader's guard over the first batch of a transaction."""
+"""Verification of the first batch of a transaction."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def ask(
     epoch: int = 0,
     question: VerificationRequest = VerificationRequest.VERIFY,
 ) -> VerificationGuard:
-    return guard.ask(9, epoch=epoch, sequence=sequence, question=question, now_ms=100)
+    return guard.ask(9, epoch=epoch, sequence=sequence, request=question, now_ms=100)
 
 
 def check(
@@ -35,7 +35,7 @@ def check(
     guard.check(9, ticket, sequence=sequence, knows_producer=knows_producer)
 
 
-def test_without_a_ticket_no_transaction_is_opened() -> None:
+def test_without_a_guard_no_transaction_is_opened() -> None:
     """TX-13."""
     guard = TransactionVerification()
     with pytest.raises(TransactionStateRefused):
@@ -45,8 +45,8 @@ def test_without_a_ticket_no_transaction_is_opened() -> None:
     check(guard, ask(guard, 0), 0)
 
 
-def test_a_marker_between_question_and_answer_takes_the_ticket_away() -> None:
-    """TX-13. Also when the next transaction has asked in the meantime."""
+def test_a_marker_between_request_and_response_invalidates_the_guard() -> None:
+    """TX-13. Also if the next transaction has been verified in the meantime."""
     guard = TransactionVerification()
     ticket = ask(guard, 0)
     assert guard.is_current(9, ticket)
@@ -62,8 +62,8 @@ def test_a_marker_between_question_and_answer_takes_the_ticket_away() -> None:
     check(guard, newer, 0)
 
 
-def test_batches_sent_together_share_a_ticket_and_come_in_order() -> None:
-    """TX-13, IDP-6. The second waits until the first, whose question failed, is written."""
+def test_batches_sent_together_share_a_guard_and_keep_their_order() -> None:
+    """TX-13, IDP-6. The second waits until the first, whose verification failed, is written."""
     guard = TransactionVerification()
     first, second = ask(guard, 5), ask(guard, 8)
     assert first == second
@@ -74,7 +74,7 @@ def test_batches_sent_together_share_a_ticket_and_come_in_order() -> None:
     assert len(guard) == 0
 
 
-def test_a_lower_sequence_or_a_newer_epoch_is_what_comes_first() -> None:
+def test_a_lower_sequence_or_a_newer_epoch_comes_first() -> None:
     """TX-13."""
     guard = TransactionVerification()
     ticket = ask(guard, 5)
@@ -87,7 +87,7 @@ def test_a_lower_sequence_or_a_newer_epoch_is_what_comes_first() -> None:
     check(guard, ticket, 7)
 
 
-def test_an_unknown_producer_of_version_2_begins_at_sequence_0() -> None:
+def test_an_unknown_producer_of_version_2_starts_at_sequence_0() -> None:
     """IDP-6."""
     guard = TransactionVerification()
     ticket = ask(guard, 5, question=VerificationRequest.ADD)
@@ -98,7 +98,7 @@ def test_an_unknown_producer_of_version_2_begins_at_sequence_0() -> None:
     check(older, ask(older, 5), 5, knows_producer=False)
 
 
-def test_questions_that_led_to_nothing_are_forgotten() -> None:
+def test_verifications_that_led_to_no_batch_expire() -> None:
     guard = TransactionVerification()
     ask(guard, 0)
     guard.expire(now_ms=199, expiration_ms=100)
@@ -107,7 +107,7 @@ def test_questions_that_led_to_nothing_are_forgotten() -> None:
     assert len(guard) == 0
 
 
-def test_the_version_of_produce_says_what_is_asked() -> None:
+def test_the_produce_version_determines_the_verification_request() -> None:
     """TX-13, TX-14."""
     questions = [verification_request(version) for version in (10, 11, 12, 13)]
     abortable = VerificationRequest.VERIFY_ABORTABLE
@@ -130,7 +130,7 @@ def test_the_version_of_produce_says_what_is_asked() -> None:
         (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ("INVALID_PRODUCER_ID_MAPPING",) * 2),
     ],
 )
-def test_clients_hear_a_refusal_in_words_they_know(
+def test_verification_errors_are_mapped_to_errors_that_producers_know(
     answer: ErrorCode, codes: tuple[str, str]
 ) -> None:
     """TX-13."""
@@ -138,14 +138,14 @@ def test_clients_hear_a_refusal_in_words_they_know(
     assert tuple(produce_code(answer, each).name for each in questions) == codes
 
 
-def test_a_client_of_version_2_is_told_to_wait_for_its_last_transaction() -> None:
+def test_a_version_2_client_waits_for_its_last_transaction() -> None:
     """TX-14."""
     concurrent = ErrorCode.CONCURRENT_TRANSACTIONS
     assert produce_code(concurrent, VerificationRequest.ADD) is concurrent
 
 
 def test_a_late_marker_does_not_end_the_next_transaction() -> None:
-    """TX-14, KIP-1228. In version 1 both have the same epoch, and nobody can tell."""
+    """TX-14, KIP-1228. In version 1 both have the same epoch and cannot be distinguished."""
     late = ErrorCode.INVALID_PRODUCER_EPOCH
     assert refuse_late(2, has_open_transaction=True) is late
     assert refuse_late(2, has_open_transaction=False) is None
@@ -160,7 +160,7 @@ def test_a_late_marker_does_not_end_the_next_transaction() -> None:
         (5, VerificationRequest.ADD),
     ],
 )
-def test_what_is_asked_about_offsets_depends_on_their_version(
+def test_the_commit_version_determines_the_verification_request(
     version: int, question: VerificationRequest
 ) -> None:
     """TX-13, TX-14."""
@@ -176,17 +176,17 @@ def test_what_is_asked_about_offsets_depends_on_their_version(
         (ErrorCode.CONCURRENT_TRANSACTIONS, ("CONCURRENT_TRANSACTIONS",) * 2),
     ],
 )
-def test_who_commits_offsets_hears_a_refusal_in_words_it_knows(
+def test_verification_errors_are_mapped_to_errors_that_committers_know(
     answer: ErrorCode, codes: tuple[str, str]
 ) -> None:
     questions = (VerificationRequest.VERIFY, VerificationRequest.VERIFY_ABORTABLE)
     assert tuple(commit_code(answer, each).name for each in questions) == codes
 
 
-def test_a_batch_of_a_coordinator_has_no_sequence_that_could_be_wrong() -> None:
+def test_a_batch_of_a_coordinator_has_no_sequence_to_check() -> None:
     """IDP-9: offsets are written without one."""
     guard = TransactionVerification()
-    ticket = guard.ask(1, epoch=0, sequence=-1, question=VerificationRequest.ADD, now_ms=0)
+    ticket = guard.ask(1, epoch=0, sequence=-1, request=VerificationRequest.ADD, now_ms=0)
     guard.check(1, ticket, sequence=-1, knows_producer=False)
     with pytest.raises(TransactionStateRefused):
         guard.check(1, None, sequence=-1, knows_producer=False)

@@ -1,4 +1,4 @@
-"""The right to open a transaction in a partition, over changes of its leader."""
+"""Verification of transactions across leader changes."""
 
 import pytest
 
@@ -13,8 +13,8 @@ from tests.simulation.labs.broker_lab import START_MS, BrokerLab
 PRODUCER = 7
 
 
-def test_what_a_coordinator_said_before_another_broker_led_does_not_count_any_more() -> None:
-    """Its marker may have come and gone meanwhile, and no other one would follow (TX-13)."""
+def test_a_verification_before_a_leader_change_is_void() -> None:
+    """Its marker may have been written meanwhile, and no other one would follow (TX-13)."""
     lab = BrokerLab()
     lab.create("t")
     hosted = lab.broker.partitions.find("t", 0)

@@ -197,7 +197,7 @@ def test_a_dispatch_serves_what_arrives() -> None:
     one.inter_broker_client.ask(
         TWO,
         DescribeClusterRequest(),
-        purpose=Purpose.PETITION,
+        purpose=Purpose.TO_CONTROLLER,
         timeout_ms=100,
         then=one.heard.append,
         otherwise=one.heard.append,

@@ -1,4 +1,4 @@
-"""What the tests of the page cache share: a real file on a real disk, in and out of memory."""
+"""Helpers for page cache tests: a real file on a real disk, in and out of memory."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ _PATIENCE = 1000
 
 
 def a_file(path: Path, size: int) -> OsFile:
-    """A synced file of random bytes, so that its pages are clean and can be dropped."""
+    """Create a synced file of random bytes, so that its pages are clean and can be dropped."""
     file = OsDisk().open(path, create=True)
     file.write([os.urandom(size)], 0)
     file.sync()
@@ -20,10 +20,10 @@ def a_file(path: Path, size: int) -> OsFile:
 
 
 def drop_from_memory(file: OsFile) -> None:
-    """Ask until it is done: a page that the kernel is busy with is passed over."""
+    """Repeat until done: the kernel skips pages that are in use."""
     for _ in range(_PATIENCE):
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        # Without cachestat the answer is below zero, and one time has to do.
+        # Without cachestat the count is negative, and one attempt has to suffice.
         if CachestatResidency().cached_pages(file.fileno(), 0, file.size()) <= 0:
             return
         file.sync()
@@ -34,7 +34,7 @@ def cached_pages(file: OsFile) -> int:
 
 
 def need_cachestat(directory: Path) -> None:
-    """Skip where the system has no cachestat, or where files live in memory only."""
+    """Skip without cachestat, or if files are in memory only (tmpfs)."""
     file = a_file(directory / "probe", 1 << 16)
     try:
         if CachestatResidency().cached_pages(file.fileno(), 0, 1) < 0:

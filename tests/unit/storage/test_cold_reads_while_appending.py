@@ -1,4 +1,4 @@
-"""A reader of cold data that comes back finds its place without a look at the disk."""
+"""A returning consumer of cold data finds its position without a disk read."""
 
 from headwater.records.batch_header import Buffer, read_header
 from headwater.storage.io.file_range import FileRange
@@ -10,8 +10,8 @@ from tests.simulation.labs.log_lab import LogLab
 AMID_THE_SECOND = 180
 
 
-def opened_anew() -> LogLab:
-    """Ten batches of three records, and nothing known of where they lie."""
+def reopened() -> LogLab:
+    """Ten batches of three records in a reopened log without known positions."""
     lab = LogLab()
     for _ in range(10):
         lab.append(3)
@@ -31,8 +31,8 @@ def delivered(lab: LogLab, found: FileRange) -> Buffer:
     return content
 
 
-def test_the_batch_that_an_answer_cut_is_found_without_reading() -> None:
-    lab = opened_anew()
+def test_incomplete_last_batch_of_a_response_is_found_without_reading() -> None:
+    lab = reopened()
     first = read(lab, 0, AMID_THE_SECOND)
     size = read_header(delivered(lab, first)).size_bytes
     assert size < AMID_THE_SECOND - 61, "the header of the second batch is within"
@@ -42,15 +42,15 @@ def test_the_batch_that_an_answer_cut_is_found_without_reading() -> None:
     assert (second.position, second.length) == (size, size)
 
 
-def test_a_batch_that_an_answer_had_whole_is_not_expected() -> None:
-    lab = opened_anew()
+def test_complete_last_batch_of_a_response_is_not_remembered() -> None:
+    lab = reopened()
     size = read_header(read(lab, 0, 200).read()).size_bytes
     delivered(lab, read(lab, 0, 2 * size))
     assert lab.log.body.segments[0]._expected.find(3) is None
 
 
-def test_after_a_cut_nothing_is_expected_and_late_news_are_not_believed() -> None:
-    lab = opened_anew()
+def test_hints_are_dropped_by_truncation_and_late_ones_ignored() -> None:
+    lab = reopened()
     found = read(lab, 0, AMID_THE_SECOND)
     content, before = delivered(lab, found), lab.log.body.truncations
     lab.log.truncate_to(3, now_ms=lab.now_ms)
@@ -61,9 +61,9 @@ def test_after_a_cut_nothing_is_expected_and_late_news_are_not_believed() -> Non
     assert segment._expected.find(3) is None
 
 
-def test_only_the_youngest_places_are_kept() -> None:
+def test_only_the_newest_hints_are_kept() -> None:
     expected = SequentialReadHints()
-    header = read_header(read(opened_anew(), 0, 200).read())
+    header = read_header(read(reopened(), 0, 200).read())
     for offset in range(1, 9):
         expected.add(100 * offset, header._replace(base_offset=offset))
     expected.add(100, header._replace(base_offset=1))

@@ -1,4 +1,4 @@
-"""What recovery makes of damage that a crash leaves: each was once found by the simulator."""
+"""Recovery from crashes; each case was found by the simulator."""
 
 import random
 import struct
@@ -17,7 +17,7 @@ from tests.simulation.fakes.lossy_disk import LossyDisk
 from tests.simulation.labs.log_lab import FOLDER, START_MS, LogLab, records
 
 ONE_SEGMENT = TopicSettings()
-# Room for two batches of the lab's default size, no more.
+# Space for two batches of the lab's default size.
 TWO_BATCHES = TopicSettings(segment_bytes=200)
 
 
@@ -32,7 +32,7 @@ def bases(lab: LogLab) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_new_directory_survives_a_power_cut_with_all_that_was_synced_in_it(seed: int) -> None:
+def test_new_directory_survives_a_power_cut_with_all_synced_files(seed: int) -> None:
     disk = LossyDisk(random.Random(seed))
     path = PurePath("/var/lib/headwater")
     make_directory_durably(disk, path)
@@ -43,7 +43,7 @@ def test_a_new_directory_survives_a_power_cut_with_all_that_was_synced_in_it(see
     assert disk.names(path) == ["meta.properties"]
 
 
-def test_a_damaged_tail_takes_no_good_batch_with_it() -> None:
+def test_corrupt_tail_removes_no_valid_batch() -> None:
     """RC-1"""
     lab = LogLab(ONE_SEGMENT)
     for _ in range(5):
@@ -55,8 +55,8 @@ def test_a_damaged_tail_takes_no_good_batch_with_it() -> None:
     assert size_of(lab, 0) == len(whole)
 
 
-def test_a_batch_that_vanished_at_the_end_of_a_segment_ends_the_log() -> None:
-    """A hole that nobody would ever fill is worse than an end that replication goes on from."""
+def test_batch_lost_at_the_end_of_a_segment_ends_the_log() -> None:
+    """A gap that is never filled is worse than a log end from which replication continues."""
     lab = LogLab(TWO_BATCHES)
     for _ in range(6):
         lab.append(1)
@@ -71,8 +71,8 @@ def test_a_batch_that_vanished_at_the_end_of_a_segment_ends_the_log() -> None:
     assert lab.report.dropped_segments == 1
 
 
-def test_a_followers_new_segment_begins_where_the_log_ended() -> None:
-    """EP-9: a gap lies inside a segment, so that a hole between two of them means a loss."""
+def test_followers_new_segment_starts_at_the_log_end() -> None:
+    """EP-9: an offset gap is inside a segment, so a gap between two of them means a loss."""
     lab = LogLab(TWO_BATCHES)
     lab.append(2)
     far = build_batch(records(b"x" * 150), base_offset=900, leader_epoch=0)
@@ -82,8 +82,8 @@ def test_a_followers_new_segment_begins_where_the_log_ended() -> None:
     assert [offset for offset, _ in lab.contents()] == [0, 1, 900]
 
 
-def test_a_cut_that_a_power_cut_undid_leaves_no_offset_twice() -> None:
-    """The new segment at the cut must not hide the old one, where stale bytes lie again."""
+def test_truncation_undone_by_a_power_cut_duplicates_no_offset() -> None:
+    """The new segment must not hide the old one, whose stale bytes are back."""
     lab = LogLab(ONE_SEGMENT)
     for _ in range(4):
         lab.append(1)
@@ -99,7 +99,7 @@ def test_a_cut_that_a_power_cut_undid_leaves_no_offset_twice() -> None:
     assert bases(lab) == [0]
 
 
-def test_a_log_that_is_given_up_starts_no_further_flush() -> None:
+def test_abandoned_log_starts_no_further_flush() -> None:
     executor = HeldExecutor(random.Random(1))
     lab = LogLab(ONE_SEGMENT, executor=executor)
     lab.append(1)
@@ -110,7 +110,7 @@ def test_a_log_that_is_given_up_starts_no_further_flush() -> None:
     assert lab.failures == []
 
 
-def test_the_largest_timestamp_is_that_of_a_record_that_can_be_read() -> None:
+def test_largest_timestamp_is_that_of_a_readable_record() -> None:
     """LO-1"""
     lab = LogLab(ONE_SEGMENT)
     for timestamp in (START_MS + 5, START_MS + 9, START_MS + 1, START_MS + 3):
@@ -121,7 +121,7 @@ def test_the_largest_timestamp_is_that_of_a_record_that_can_be_read() -> None:
     assert (latest.offset, latest.timestamp) == (3, START_MS + 3)
 
 
-def test_a_half_written_small_file_is_cleared_away() -> None:
+def test_half_written_temporary_file_is_removed() -> None:
     lab = LogLab(ONE_SEGMENT)
     lab.append(1)
     lab.disk.open(FOLDER / "leader-epoch-checkpoint.tmp", create=True)
@@ -130,7 +130,7 @@ def test_a_half_written_small_file_is_cleared_away() -> None:
 
 
 @pytest.mark.parametrize("way", ["truncate", "start over"])
-def test_a_start_that_a_cut_has_lowered_hides_nothing_that_comes_after(way: str) -> None:
+def test_lowered_log_start_hides_no_later_record(way: str) -> None:
     lab = LogLab(TWO_BATCHES)
     for _ in range(6):
         lab.append(1)
@@ -146,7 +146,7 @@ def test_a_start_that_a_cut_has_lowered_hides_nothing_that_comes_after(way: str)
 
 
 def held_lab(seed: int, settings: TopicSettings) -> tuple[LogLab, HeldExecutor]:
-    """A log whose folder is on the disk and whose flushes wait until they are told to run."""
+    """A log with a durable directory whose flushes run on demand."""
     executor = HeldExecutor(random.Random(seed))
     lab = LogLab(settings, seed=seed, executor=executor)
     for folder in (FOLDER.parent.parent, FOLDER.parent):
@@ -161,8 +161,8 @@ def cut_power(lab: LogLab, executor: HeldExecutor) -> None:
     lab.open(was_clean=False)
 
 
-def test_what_replaces_a_cut_never_stands_behind_what_was_cut() -> None:
-    """The cut is durable before anything is appended, whatever the next power cut loses."""
+def test_records_after_a_truncation_never_follow_truncated_ones() -> None:
+    """The truncation is durable before anything is appended, whatever the next power cut loses."""
     for seed in range(100):
         lab, executor = held_lab(seed, TWO_BATCHES)
         for _ in range(2):
@@ -178,10 +178,10 @@ def test_what_replaces_a_cut_never_stands_behind_what_was_cut() -> None:
 
 
 @pytest.mark.parametrize("flushes_before", [True, False])
-def test_the_last_index_entry_of_a_closed_segment_is_flushed_or_built_anew(
+def test_last_index_entry_of_a_sealed_segment_is_flushed_or_rebuilt(
     flushes_before: bool,
 ) -> None:
-    """A start trusts what lies before the recovery point, so that must be all of it."""
+    """Everything below the recovery point must be complete, because a start trusts it."""
     for seed in range(40):
         lab, executor = held_lab(seed, ONE_SEGMENT)
         lab.append(records(b"v", timestamp=START_MS + 7))
@@ -199,8 +199,8 @@ def test_the_last_index_entry_of_a_closed_segment_is_flushed_or_built_anew(
         assert lab.log.body.segments.first.largest_timestamp == START_MS + 9, f"seed {seed}"
 
 
-def test_the_largest_timestamp_is_not_that_of_a_batch_that_compaction_emptied() -> None:
-    """LO-1: an emptied batch keeps its largest timestamp in the header."""
+def test_largest_timestamp_is_not_that_of_an_emptied_batch() -> None:
+    """LO-1: an emptied batch keeps its max timestamp in the header."""
     lab = LogLab(ONE_SEGMENT)
     lab.append(1)
     empty = bytearray(build_batch([], base_offset=1, last_offset=2, leader_epoch=0))
@@ -213,7 +213,7 @@ def test_the_largest_timestamp_is_not_that_of_a_batch_that_compaction_emptied() 
     assert (latest.offset, latest.timestamp) == (3, START_MS + 9)
 
 
-def test_what_a_start_found_removed_does_not_come_back() -> None:
+def test_removed_files_do_not_come_back() -> None:
     for seed in range(40):
         lab, executor = held_lab(seed, ONE_SEGMENT)
         lab.append(2, leader_epoch=1)
@@ -228,10 +228,10 @@ def test_what_a_start_found_removed_does_not_come_back() -> None:
 
 
 @pytest.mark.parametrize("offset", [-1, 3, 1 << 40])
-def test_a_wrong_offset_in_the_last_batch_is_damage_and_no_reason_to_empty_the_log(
+def test_wrong_offset_in_the_last_batch_does_not_empty_the_log(
     offset: int,
 ) -> None:
-    """No CRC covers a base offset, and after a clean stop no CRC is looked at."""
+    """The CRC does not cover the base offset, and after a clean shutdown no CRC is checked."""
     lab = LogLab(TWO_BATCHES)
     for _ in range(7):
         lab.append(2)
@@ -245,7 +245,7 @@ def test_a_wrong_offset_in_the_last_batch_is_damage_and_no_reason_to_empty_the_l
     assert lab.disk.names(FOLDER) == names
 
 
-def test_an_offset_that_no_index_could_hold_ends_the_log_after_a_crash() -> None:
+def test_offset_too_large_for_an_index_ends_the_log_after_a_crash() -> None:
     lab = LogLab(ONE_SEGMENT)
     for step in range(3):
         lab.append(records(b"value", timestamp=START_MS + step))
@@ -256,7 +256,7 @@ def test_an_offset_that_no_index_could_hold_ends_the_log_after_a_crash() -> None
     assert size_of(lab, 0) == 2 * size
 
 
-def test_an_offset_that_no_index_could_hold_is_named_when_an_index_is_built_anew() -> None:
+def test_offset_too_large_for_an_index_is_reported_by_an_index_rebuild() -> None:
     lab = LogLab(ONE_SEGMENT)
     for step in range(3):
         lab.append(records(b"value", timestamp=START_MS + step))

@@ -1,4 +1,4 @@
-"""A process that runs out of descriptors: nothing is fenced, and short work goes on."""
+"""Running out of file descriptors takes nothing offline, and short operations continue."""
 
 import os
 import random
@@ -25,7 +25,7 @@ ROOT = PurePath("/")
 
 @contextmanager
 def no_descriptors() -> Iterator[None]:
-    """Lower the limit of this process and use up what is below it."""
+    """Lower the limit of this process and use up all descriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken: list[int] = []
     highest = max(int(each.name) for each in Path("/proc/self/fd").iterdir())
@@ -41,13 +41,13 @@ def no_descriptors() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def give_up_all(files: OpenFiles) -> None:
+def close_all(files: OpenFiles) -> None:
     for cached in list(files._mapped):
         files._unmap(cached)
     files._close_until(0)
 
 
-def test_short_work_finds_a_spare_descriptor_again_and_again(tmp_path: Path) -> None:
+def test_short_operations_use_a_reserved_descriptor(tmp_path: Path) -> None:
     disk = OsDisk()
     (tmp_path / "tree").mkdir()
     with no_descriptors():
@@ -59,7 +59,7 @@ def test_short_work_finds_a_spare_descriptor_again_and_again(tmp_path: Path) -> 
         assert disk.names(tmp_path) == ["checkpoint"]
 
 
-def test_a_file_to_be_kept_is_refused_by_name_and_not_as_a_failed_disk(tmp_path: Path) -> None:
+def test_too_many_open_files_is_not_a_disk_failure(tmp_path: Path) -> None:
     disk = OsDisk()
     disk.open(tmp_path / "log", create=True).close()
     with no_descriptors(), pytest.raises(TooManyOpenFiles) as refusal:
@@ -70,7 +70,7 @@ def test_a_file_to_be_kept_is_refused_by_name_and_not_as_a_failed_disk(tmp_path:
         disk.open(tmp_path / "none", is_kept=True)
 
 
-def test_the_cache_gives_up_its_own_files_and_views_first(tmp_path: Path) -> None:
+def test_cache_closes_its_own_files_and_views_first(tmp_path: Path) -> None:
     cache = OpenFiles(OsDisk(), 100)
     files = [cache.open(tmp_path / f"{number}.log", create=True) for number in range(50)]
     for number, cached in enumerate(files):
@@ -84,7 +84,7 @@ def test_the_cache_gives_up_its_own_files_and_views_first(tmp_path: Path) -> Non
     assert [bytes(cached.view()) for cached in files] == [b"%02d" % each for each in range(50)]
 
 
-def test_a_cold_read_goes_without_a_descriptor_of_its_own(tmp_path: Path) -> None:
+def test_cold_read_works_without_its_own_descriptor(tmp_path: Path) -> None:
     file = OsDisk().open(tmp_path / "log", create=True)
     file.write([b"content"], 0)
     with no_descriptors():
@@ -92,7 +92,7 @@ def test_a_cold_read_goes_without_a_descriptor_of_its_own(tmp_path: Path) -> Non
     file.close()
 
 
-def test_held_files_are_not_given_up() -> None:
+def test_held_files_are_not_closed() -> None:
     disk = LossyDisk(random.Random(1))
     cache = OpenFiles(disk, 10)
     held = cache.open(ROOT / "held.log", create=True)
@@ -108,7 +108,7 @@ def test_held_files_are_not_given_up() -> None:
     held.release()
 
 
-def test_a_log_without_a_descriptor_refuses_and_goes_on_when_there_is_one() -> None:
+def test_log_without_descriptors_refuses_and_recovers() -> None:
     executor = HeldExecutor(random.Random(1))
     lab = LogLab(TopicSettings(segment_bytes=300, index_interval_bytes=1), executor=executor)
     disk = lab.disk
@@ -116,7 +116,7 @@ def test_a_log_without_a_descriptor_refuses_and_goes_on_when_there_is_one() -> N
     lab.append(2)
     executor.finish()
     for count in range(3):
-        give_up_all(lab.files)
+        close_all(lab.files)
         disk.is_out_of_descriptors = True
         with pytest.raises(TooManyOpenFiles):
             lab.append(1)
@@ -133,21 +133,21 @@ def test_a_log_without_a_descriptor_refuses_and_goes_on_when_there_is_one() -> N
     assert [offset for offset, _ in lab.contents()] == [0, 1, 2, 3, 4]
 
 
-def test_a_cut_without_a_descriptor_fences_because_it_cannot_be_left_half_done() -> None:
+def test_truncation_without_descriptors_takes_the_directory_offline() -> None:
     """RC-5"""
     lab = LogLab()
     lab.append(2)
     disk = lab.disk
     assert isinstance(disk, LossyDisk)
-    give_up_all(lab.files)
+    close_all(lab.files)
     disk.is_out_of_descriptors = True
     with pytest.raises(StorageError):
         lab.log.truncate_to(1, now_ms=lab.now_ms)
     assert len(lab.failures) == 1
 
 
-def test_whoever_waits_for_a_flush_that_finds_no_descriptor_hears_of_it() -> None:
-    """A transaction's marker waits so, and would never be written again."""
+def test_flush_callback_gets_the_lack_of_descriptors() -> None:
+    """A transaction marker waits like this, and would never be written again."""
     executor = HeldExecutor(random.Random(1))
     lab = LogLab(executor=executor)
     disk = lab.disk
@@ -155,7 +155,7 @@ def test_whoever_waits_for_a_flush_that_finds_no_descriptor_hears_of_it() -> Non
     lab.append(2)
     flushed: list[StorageError | None] = []
     disk.is_out_of_descriptors = True
-    give_up_all(lab.files)
+    close_all(lab.files)
     lab.log.flush(flushed.append)
     assert [type(each) for each in flushed] == [StorageError]
     assert lab.failures == []
@@ -167,10 +167,10 @@ def test_whoever_waits_for_a_flush_that_finds_no_descriptor_hears_of_it() -> Non
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
-def test_a_log_of_which_nothing_counts_as_flushed_is_flushed_a_few_segments_at_a_time(
+def test_log_without_recovery_point_is_flushed_a_few_segments_at_a_time(
     is_closed: bool,
 ) -> None:
-    """As after a checkpoint was lost: it may have more segments than there are descriptors."""
+    """As after losing a checkpoint: the log may have more segments than there are descriptors."""
     lab = LogLab(TopicSettings(segment_bytes=100), max_open_files=10)
     lab.append(1)
     for _ in range(99):

@@ -1,4 +1,4 @@
-"""How segments are made: the jitter that parts their ages, and the room that is reserved."""
+"""Segment creation: roll jitter and preallocation."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ JITTERY = TopicSettings(segment_ms=1_000, segment_jitter_ms=600)
 
 
 def rolled_after_ms(lab: LogLab) -> int:
-    """How old the active segment is when an append rolls it."""
+    """Return the age of the active segment when an append rolls it."""
     base_offset = lab.log.body.segments.active.base_offset
     for age_ms in range(0, 2_000, 10):
         lab.append(records(b"v", timestamp=START_MS + age_ms))
@@ -21,14 +21,14 @@ def rolled_after_ms(lab: LogLab) -> int:
     raise AssertionError("the segment was never rolled")
 
 
-def test_segments_are_old_at_different_ages_below_the_limit() -> None:
+def test_segments_roll_at_different_ages_below_segment_ms() -> None:
     """RL-1"""
     ages = [rolled_after_ms(LogLab(JITTERY, seed=seed)) for seed in range(20)]
     assert all(400 < age_ms <= 1_010 for age_ms in ages)
     assert len(dict.fromkeys(ages)) > 5
 
 
-def test_a_segment_keeps_the_jitter_that_it_was_made_with() -> None:
+def test_segment_keeps_its_jitter() -> None:
     lab = LogLab(JITTERY)
     before = lab.log.body.segments.active.roll_jitter_ms
     lab.log.configure(replace(JITTERY, segment_jitter_ms=0))
@@ -38,7 +38,7 @@ def test_a_segment_keeps_the_jitter_that_it_was_made_with() -> None:
     assert lab.log.body.segments.active.roll_jitter_ms == 0
 
 
-def test_a_jitter_beyond_the_age_leaves_every_segment_some_time() -> None:
+def test_jitter_beyond_segment_ms_leaves_every_segment_some_time() -> None:
     settings = TopicSettings(
         cleanup_policy=("compact",), max_compaction_lag_ms=50, segment_jitter_ms=10**9
     )
@@ -48,7 +48,7 @@ def test_a_jitter_beyond_the_age_leaves_every_segment_some_time() -> None:
 
 
 @pytest.mark.parametrize("preallocate", [True, False])
-def test_room_is_reserved_for_the_active_segment_if_asked(preallocate: bool) -> None:
+def test_preallocate_reserves_space_for_the_active_segment(preallocate: bool) -> None:
     lab = LogLab(TopicSettings(segment_bytes=500, preallocate=preallocate))
     disk = lab.disk
     assert isinstance(disk, LossyDisk)
@@ -59,7 +59,7 @@ def test_room_is_reserved_for_the_active_segment_if_asked(preallocate: bool) -> 
     assert disk.preallocated == ({paths[-1]: 500} if preallocate else {})
 
 
-def test_what_is_reserved_and_not_used_is_given_back_at_the_roll_and_at_the_stop() -> None:
+def test_unused_reservation_is_released_by_roll_and_shutdown() -> None:
     lab = LogLab(TopicSettings(preallocate=True))
     disk = lab.disk
     assert isinstance(disk, LossyDisk)

@@ -1,4 +1,4 @@
-"""The small files of a log directory: checkpoints, ids, the clean stop, folder names."""
+"""Small files of a log directory: checkpoints, meta.properties, clean shutdown, directory names."""
 
 import random
 from pathlib import PurePath
@@ -37,7 +37,7 @@ def disk() -> LossyDisk:
     return disk
 
 
-def test_an_offset_checkpoint_has_kafkas_lines() -> None:
+def test_offset_checkpoint_has_kafkas_format() -> None:
     """formats 5.5"""
     offsets = {
         TopicPartition("a.b_c-1", 3): 1041,
@@ -49,7 +49,7 @@ def test_an_offset_checkpoint_has_kafkas_lines() -> None:
 
 
 def test_an_empty_or_missing_checkpoint_has_no_entries(disk: LossyDisk) -> None:
-    """Kafka makes the file before it has anything to write."""
+    """Kafka creates the file before it has anything to write."""
     assert checkpoints.decode_offsets(b"") == {}
     assert checkpoints.decode_offsets(b"0\n0\n") == {}
     assert checkpoints.load_offsets(disk, DIRECTORY / checkpoints.HIGH_WATERMARKS) == {}
@@ -77,7 +77,7 @@ def test_an_empty_or_missing_checkpoint_has_no_entries(disk: LossyDisk) -> None:
         b"0\n1\n\xff 0 0\n",
     ],
 )
-def test_a_damaged_checkpoint_is_named(content: bytes) -> None:
+def test_corrupt_checkpoint_is_rejected(content: bytes) -> None:
     """formats 5.5"""
     with pytest.raises(CorruptFile):
         checkpoints.decode_offsets(content)
@@ -135,12 +135,12 @@ def test_version_0_of_meta_properties_is_read_as_kafka_wrote_it() -> None:
         b"cluster.id=\\ud800\n",
     ],
 )
-def test_a_damaged_meta_properties_is_named(content: bytes) -> None:
+def test_corrupt_meta_properties_is_rejected(content: bytes) -> None:
     with pytest.raises(CorruptFile):
         meta_properties.decode(content)
 
 
-def test_a_directory_of_another_node_or_cluster_is_refused() -> None:
+def test_directory_of_another_node_or_cluster_is_rejected() -> None:
     """formats 5.5"""
     meta = MetaProperties(node_id=3, cluster_id="mine")
     meta.check(node_id=3, cluster_id="mine")
@@ -151,7 +151,7 @@ def test_a_directory_of_another_node_or_cluster_is_refused() -> None:
     MetaProperties(node_id=None, cluster_id=None).check(node_id=4, cluster_id="mine")
 
 
-def test_partition_metadata_has_kafkas_two_lines(disk: LossyDisk) -> None:
+def test_partition_metadata_has_kafkas_format(disk: LossyDisk) -> None:
     """formats 5.5"""
     topic_id = TopicId.parse(UUID)
     content = b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n"
@@ -175,12 +175,12 @@ def test_partition_metadata_has_kafkas_two_lines(disk: LossyDisk) -> None:
         b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA\n",
     ],
 )
-def test_a_damaged_partition_metadata_is_named(content: bytes) -> None:
+def test_corrupt_partition_metadata_is_rejected(content: bytes) -> None:
     with pytest.raises(CorruptFile):
         partition_metadata_file.decode(content)
 
 
-def test_a_clean_stop_leaves_the_brokers_epoch(disk: LossyDisk) -> None:
+def test_clean_shutdown_file_has_the_broker_epoch(disk: LossyDisk) -> None:
     """RC-1"""
     assert clean_shutdown_file.load(disk, DIRECTORY) is None
     clean_shutdown_file.save(disk, DIRECTORY, 42)
@@ -192,13 +192,13 @@ def test_a_clean_stop_leaves_the_brokers_epoch(disk: LossyDisk) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"{}", b"[1]", b"\xff", b'{"brokerEpoch":"x"}', b"[" * 9999]
 )
-def test_an_unreadable_clean_stop_is_still_a_clean_stop(content: bytes) -> None:
+def test_unreadable_clean_shutdown_file_still_counts(content: bytes) -> None:
     """RC-1: old brokers left the file empty."""
     assert clean_shutdown_file.decode(content) == CleanShutdown(None)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_removed_clean_stop_does_not_come_back_after_a_power_cut(seed: int) -> None:
+def test_removed_clean_shutdown_file_does_not_come_back_after_a_power_cut(seed: int) -> None:
     """RC-1"""
     disk = LossyDisk(random.Random(seed))
     disk.make_directory(DIRECTORY)
@@ -210,7 +210,7 @@ def test_a_removed_clean_stop_does_not_come_back_after_a_power_cut(seed: int) ->
 
 
 @pytest.mark.parametrize("topic", ["orders", "a-b", "a-0", "x.y", "a-", "b.c-delete", "__x"])
-def test_a_folder_name_is_read_from_its_end(topic: str) -> None:
+def test_directory_name_is_parsed_from_its_end(topic: str) -> None:
     """formats 5"""
     partition = TopicPartition(topic, 12)
     assert parse_directory_name(live_name(partition)) == PartitionDirectory(
@@ -225,7 +225,7 @@ def test_a_folder_name_is_read_from_its_end(topic: str) -> None:
         assert parse_directory_name(name) == PartitionDirectory(partition, kind)
 
 
-def test_the_topic_of_a_doomed_folder_is_cut_to_255_characters() -> None:
+def test_topic_in_a_delete_name_is_shortened_to_255_characters() -> None:
     """formats 5"""
     longest = TopicPartition("t" * 249, 1234)
     for name in (deleted_name(longest, UNIQUE), stray_name(longest, UNIQUE)):
@@ -251,5 +251,5 @@ def test_the_topic_of_a_doomed_folder_is_cut_to_255_characters() -> None:
         "or ders-0",
     ],
 )
-def test_other_folders_are_told_apart(name: str) -> None:
+def test_other_directories_are_recognised(name: str) -> None:
     assert parse_directory_name(name) is None

@@ -126,10 +126,10 @@ def test_a_restart_keeps_port_and_folder(ending: str) -> None:
 def test_stop_shuts_down_cleanly_and_kill_does_not() -> None:
     with EmbeddedBroker() as broker:
         broker.kill()
-        assert "stopping" not in broker.log_text
+        assert "Stopping" not in broker.log_text
         broker.start()
         broker.stop()
-        assert "stopping" in broker.log_text
+        assert "Stopping" in broker.log_text
 
 
 def test_settings_are_passed_to_the_broker() -> None:

@@ -1,7 +1,6 @@
-"""The logins of a broker, loaded only where a listener asks for one.
+"""Set up SASL on listeners and between brokers, only if it is configured.
 
-What a reader would get wrong: the imports within these functions are on purpose. A broker without
-SASL starts sooner and is smaller.
+Note: these functions import on purpose. A broker without SASL starts faster and is smaller.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +30,10 @@ def sasl_listeners_of(
     timer: Timer,
     image: Callable[[], ClusterImage],
 ) -> "Mapping[str, SaslListener]":
-    """Those that ask for a login, whose users of SCRAM are in the image; `InvalidSetting`."""
+    """Return the listeners that use SASL; SCRAM credentials are read from the image.
+
+    Raises `InvalidSetting`.
+    """
     protocols = protocols_by_listener(settings)
     if not any(protocols[each.name].is_sasl for each in endpoints):
         return {}
@@ -49,7 +51,7 @@ def sasl_listeners_of(
 
 
 def guards(listeners: "Mapping[str, SaslListener]", dispatch: "Dispatch") -> "Mapping[str, Guard]":
-    """Who stands before new connections of these listeners."""
+    """Return the authenticator factories for new connections, by listener."""
     if not listeners:
         return {}
     from headwater.broker.authentication.sasl_authenticator import sasl_authenticator
@@ -61,7 +63,7 @@ def guards(listeners: "Mapping[str, SaslListener]", dispatch: "Dispatch") -> "Ma
 
 
 def inter_broker_login(settings: BrokerSettings, listener: str, rng: Random) -> "LogIn | None":
-    """How this broker logs in at the others; None where they do not ask."""
+    """Return how this broker authenticates to others; None without SASL between brokers."""
     if not protocols_by_listener(settings)[listener].is_sasl:
         return None
     from headwater.broker.authentication.sasl_listeners import inter_broker_credentials

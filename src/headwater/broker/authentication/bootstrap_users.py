@@ -1,9 +1,10 @@
-"""Users of SCRAM before there is a broker that could be asked to make them.
+"""Create SCRAM users in the metadata store, without a running broker.
 
-On a listener that asks for a login, somebody must be known before the first request; where brokers
-log in at each other by SCRAM, even before the first broker starts. What a reader would get wrong:
-a broker that is alone must stand still for it, since its facts are in a file that it holds. Those
-of a cluster are in ZooKeeper, where running brokers hear of it too.
+On a SASL listener a user must exist before the first request; if brokers authenticate to each other
+with SCRAM, even before the first broker starts.
+
+Note: a standalone broker must be stopped for this, since it locks its metadata file. In a cluster
+the users are in ZooKeeper, where running brokers notice the change.
 """
 
 from collections.abc import Sequence
@@ -34,17 +35,17 @@ Results = Sequence[AlterUserScramCredentialsResult]
 def alter_local_users(
     directory: Path, request: AlterUserScramCredentialsRequest, rng: Random
 ) -> Results:
-    """Change the users of a broker that is alone and stands still; it may never have run."""
+    """Alter the users of a stopped standalone broker, which may never have run."""
     disk = OsDisk()
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"cannot make {directory}: {error.strerror}") from error
+        raise StorageError(f"cannot create {directory}: {error.strerror}") from error
     with DirectoryLock(directory):
         is_new = disk.status(directory / FILE_NAME) is None
         if is_new and scan_log_directories(disk, [directory]):
             raise WrongLogDirectory(
-                f"{directory} has logs that no broker here has taken over: start it once first"
+                f"{directory} has logs but no metadata: start the broker once before adding users"
             )
         known_id = known_cluster_id(disk, [directory]) or StandaloneStore.cluster_id_in(
             disk, directory
@@ -75,7 +76,7 @@ def _alter(store: StandaloneStore, request: AlterUserScramCredentialsRequest) ->
 
 
 def refused(results: Results) -> list[str]:
-    """What went wrong, a line for each user."""
+    """Return an error line for each user that was not altered."""
     return [
         f"{each.user}: {each.error_message or each.error_code.name}"
         for each in results

@@ -1,7 +1,7 @@
-"""OAUTHBEARER of a listener: its rules for tokens, and the keys that it follows.
+"""OAUTHBEARER settings of a listener: token validation and the key set.
 
-What a reader would get wrong: there is no way to take tokens without a signature. Kafka has one for
-trying out, and it is what Kafka does when nothing is set; here a place of keys must be named.
+Note: unsigned tokens are never accepted. Kafka accepts them by default, for development; here
+`sasl.oauthbearer.jwks.endpoint.url` is required.
 """
 
 import logging
@@ -35,7 +35,7 @@ from headwater.security.authentication.oauth_token_validator import OAuthTokenVa
 _log = logging.getLogger(__name__)
 
 _TIMEOUT_S: Final = 10.0
-_WHERE: Final = "sasl.oauthbearer.jwks.endpoint.url"
+_JWKS_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
 
 
 def offered_oauth(
@@ -47,28 +47,28 @@ def offered_oauth(
     timer: Timer,
     background_calls: BackgroundCalls = run_in_thread,
 ) -> OfferedMechanism:
-    """The mechanism as a listener offers it, or `InvalidSetting`."""
+    """Return the mechanism as configured for a listener, or raise `InvalidSetting`."""
     own_settings = settings.listener_texts.of(listener).read(
         ListenerOAuthSettings, mechanism=MECHANISM
     )
-    name = f"listener.name.{listener.lower()}.{MECHANISM.lower()}.{_WHERE}"
+    name = f"listener.name.{listener.lower()}.{MECHANISM.lower()}.{_JWKS_URL}"
     url = own_settings.sasl_oauthbearer_jwks_endpoint_url
     if not url:
         raise InvalidSetting(
-            f"{MECHANISM} needs to know where the keys of tokens are: set {_WHERE}, or {name}"
+            f"{MECHANISM} needs the key set of the token issuer: set {_JWKS_URL} or {name}"
         )
     check_package()
-    place = http_location(url, _WHERE)
+    place = http_location(url, _JWKS_URL)
     source = _source(own_settings, place)
     keys = RefreshingJwks(
         source,
-        # A file that cannot be used is told before anything is served.
+        # An unusable file is reported before the broker serves requests.
         known=_read_now(source) if place.is_file else None,
         clock=clock,
         timer=timer,
         background_calls=background_calls,
     )
-    judge = partial(_judged, keys, _rules(own_settings), clock)
+    judge = partial(_validate, keys, _validator(own_settings), clock)
     return OfferedMechanism(
         begin=partial(OAuthBearerServer, judge),
         max_reauth_ms=max_reauth_ms,
@@ -98,10 +98,10 @@ def _read_now(source: KeySource) -> JsonWebKeySet:
     try:
         return source.read()
     except HeadwaterError as error:
-        raise InvalidSetting(f"{_WHERE}: {error}") from error
+        raise InvalidSetting(f"{_JWKS_URL}: {error}") from error
 
 
-def _rules(settings: ListenerOAuthSettings) -> OAuthTokenValidator:
+def _validator(settings: ListenerOAuthSettings) -> OAuthTokenValidator:
     return OAuthTokenValidator(
         audiences=settings.sasl_oauthbearer_expected_audience,
         issuer=settings.sasl_oauthbearer_expected_issuer,
@@ -111,14 +111,14 @@ def _rules(settings: ListenerOAuthSettings) -> OAuthTokenValidator:
     )
 
 
-def _judged(
+def _validate(
     keys: RefreshingJwks, rules: OAuthTokenValidator, clock: Clock, token: str
 ) -> OAuthBearerToken:
     try:
         return rules.judge(keys.known.verified(token), clock.now_ms())
     except SaslRefused as refused:
-        # Many clients hang up when they hear of it, so that nobody else would tell.
-        _log.info("%s: refused is %s", MECHANISM, refused)
+        # Many clients close the connection on this error without showing it, so log it here.
+        _log.info("Token rejected: mechanism=%s reason=%s", MECHANISM, refused)
         raise
 
 
@@ -126,7 +126,7 @@ def _prepare(keys: RefreshingJwks, message: bytes, then: Callable[[], None]) -> 
     try:
         key_id = token_header(read_client_first(message).token).key_id
     except SaslRefused:
-        # Whoever judges it will say so.
+        # The exchange reports the same error.
         then()
     else:
         keys.prepare(key_id, then)

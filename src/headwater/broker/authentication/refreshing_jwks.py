@@ -1,9 +1,9 @@
-"""The keys of an issuer of tokens, kept fresh: looked up now and then, and when one is missing.
+"""Keep the key set (JWKS) of a token issuer up to date.
 
-What a reader would get wrong: a token with an unknown key makes its login wait for a lookup, since
-issuers change keys and clients do not come back by themselves. Anybody can name unknown keys, so
-that happens once in a while only; whoever comes in between is refused with what is known. When a
-lookup fails, the keys from before hold.
+The key set is refreshed periodically, and when a token names an unknown key. Such an authentication
+waits for the refresh, since issuers rotate keys and clients do not retry by themselves. Any client
+can name unknown keys, so this refresh is rate-limited; tokens in between are validated with the
+known keys. When a refresh fails, the previous keys stay valid.
 """
 
 import logging
@@ -19,13 +19,13 @@ from headwater.security.authentication.json_web_key_set import JsonWebKeySet
 
 _log = logging.getLogger(__name__)
 
-_BETWEEN_ASKED_MS: Final = 10_000
-"""How often unknown keys may cause a lookup."""
+_UNKNOWN_KEY_INTERVAL_MS: Final = 10_000
+"""Minimum interval between refreshes caused by unknown keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeySource:
-    """Where keys come from. `read` blocks, and raises `HeadwaterError`."""
+    """Where a key set comes from. `read` blocks, and raises `HeadwaterError`."""
 
     place: str
     read: Callable[[], JsonWebKeySet]
@@ -35,7 +35,7 @@ class KeySource:
 
 
 class RefreshingJwks:
-    """For the loop's thread."""
+    """A key set that refreshes itself. Only for the loop's thread."""
 
     def __init__(
         self,
@@ -46,78 +46,83 @@ class RefreshingJwks:
         timer: Timer,
         background_calls: BackgroundCalls,
     ) -> None:
-        """`known` are keys that were read just now; without them it begins with a lookup."""
+        """`known` is a key set that was just read; without it a refresh starts at once."""
         self._source = source
         self._clock = clock
         self._background_calls = background_calls
         self._known = known
-        self._alarm = WakeupTimer(timer, self._rung)
+        self._timer_task = WakeupTimer(timer, self._timer_fired)
         self._due_ms = 0
-        self._asked_ms: int | None = None
+        self._unknown_key_ms: int | None = None
         self._failures = 0
-        self._is_looking = False
+        self._is_refreshing = False
         self._waiting: list[Callable[[], None]] = []
         if known is None:
-            self._look()
+            self._refresh()
         else:
-            self._plan(source.refresh_ms)
+            self._schedule(source.refresh_ms)
 
     @property
     def known(self) -> JsonWebKeySet:
-        """What was last found; `SaslRefused` as long as nothing was."""
+        """The last key set; raises `SaslRefused` if there is none yet."""
         if self._known is None:
-            raise SaslRefused(f"the keys of {self._source.place} are not known yet")
+            raise SaslRefused(f"the key set of {self._source.place} is not loaded yet")
         return self._known
 
     def prepare(self, key_id: str | None, then: Callable[[], None]) -> None:
-        """Call back when a token with that key can be judged: now, or after a lookup."""
+        """Call `then` when a token with that key can be validated: now, or after a refresh."""
         if self._known is not None and self._known.has(key_id):
             then()
             return
         now_ms = self._clock.steady_ms()
-        if not self._is_looking:
-            if self._asked_ms is not None and now_ms - self._asked_ms < _BETWEEN_ASKED_MS:
+        if not self._is_refreshing:
+            if (
+                self._unknown_key_ms is not None
+                and now_ms - self._unknown_key_ms < _UNKNOWN_KEY_INTERVAL_MS
+            ):
                 then()
                 return
-            self._asked_ms = now_ms
+            self._unknown_key_ms = now_ms
         self._waiting.append(then)
-        self._look()
+        self._refresh()
 
-    def _look(self) -> None:
-        if not self._is_looking:
-            self._is_looking = True
-            self._background_calls(self._source.read, then=self._found, otherwise=self._missed)
+    def _refresh(self) -> None:
+        if not self._is_refreshing:
+            self._is_refreshing = True
+            self._background_calls(
+                self._source.read, then=self._refreshed, otherwise=self._refresh_failed
+            )
 
-    def _found(self, keys: JsonWebKeySet) -> None:
+    def _refreshed(self, keys: JsonWebKeySet) -> None:
         if keys != self._known:
-            _log.info("%s: %d keys for tokens", self._source.place, len(keys.keys))
+            _log.info("Loaded key set: source=%s keys=%d", self._source.place, len(keys.keys))
         self._known = keys
         self._failures = 0
-        self._plan(self._source.refresh_ms)
-        self._looked()
+        self._schedule(self._source.refresh_ms)
+        self._complete_refresh()
 
-    def _missed(self, error: BaseException) -> None:
+    def _refresh_failed(self, error: BaseException) -> None:
         if not isinstance(error, HeadwaterError):
             raise error
         self._failures += 1
         source = self._source
-        # The exponent is bounded too: years of failures would make a huge number.
-        rest_ms = source.backoff_ms * 2 ** min(self._failures - 1, 32)
-        _log.warning("the keys for tokens cannot be looked up: %s", error)
-        self._plan(min(rest_ms, source.backoff_max_ms))
-        self._looked()
+        # Bound the exponent as well: years of failures would make a huge number.
+        backoff_ms = source.backoff_ms * 2 ** min(self._failures - 1, 32)
+        _log.warning("Key set refresh failed: error=%s", error)
+        self._schedule(min(backoff_ms, source.backoff_max_ms))
+        self._complete_refresh()
 
-    def _looked(self) -> None:
-        self._is_looking = False
+    def _complete_refresh(self) -> None:
+        self._is_refreshing = False
         waiting, self._waiting = self._waiting, []
         for then in waiting:
             then()
 
-    def _plan(self, delay_ms: int) -> None:
+    def _schedule(self, delay_ms: int) -> None:
         self._due_ms = self._clock.steady_ms() + delay_ms
-        self._alarm.set(self._due_ms)
+        self._timer_task.set(self._due_ms)
 
-    def _rung(self) -> None:
-        # All alarms ring when the broker stops, and nothing is to begin then.
+    def _timer_fired(self) -> None:
+        # All timers fire when the broker stops; no refresh must start then.
         if self._clock.steady_ms() >= self._due_ms:
-            self._look()
+            self._refresh()

@@ -1,15 +1,14 @@
-"""Who stands at a connection of a listener with SASL, and lets in who has logged in.
+"""Authenticate a connection with SASL before its requests are served.
 
     greeting     ApiVersions may come once, or SaslHandshake at once
     handshake    SaslHandshake must come
-    tokens       SaslAuthenticate, or after SaslHandshake v0 tokens without any header
-    served       requests go to the dispatch; SaslHandshake may begin a new login (KIP-368)
-    refused      the answer leaves after a delay, then the connection ends
+    tokens       SaslAuthenticate, or after SaslHandshake v0 tokens without a header
+    served       requests go to the dispatch; SaslHandshake may re-authenticate (KIP-368)
+    failed       the error response is sent after a delay, then the connection closes
 
-What a reader would get wrong: a refusal is not answered at once. Kafka waits
-`connection.failed.authentication.delay.ms` before it tells, so that guessing takes time; the
-connection waits as data and holds up nobody. And a connection whose login has run out is not
-closed by a timer, but by its next request.
+Note: as in Kafka, the error response is delayed by `connection.failed.authentication.delay.ms`,
+which slows down guessing; the delay is a timer entry and blocks nothing. A connection whose session
+has expired is not closed by a timer, but at its next request.
 """
 
 import logging
@@ -42,7 +41,7 @@ from headwater.security.authentication.sasl_text import shown
 _log = logging.getLogger(__name__)
 
 _SHORTEST_SESSION_MS: Final = 1_000
-"""A login may be renewed no more often than once in this time: Kafka does this (3.9)."""
+"""Minimum interval between re-authentications, as in Kafka 3.9."""
 
 _HANDSHAKE_KEY: Final = int(ApiKey.SASL_HANDSHAKE)
 
@@ -59,15 +58,15 @@ class _Stage(Enum):
     HANDSHAKE = "handshake"
     TOKENS = "tokens"
     SERVED = "served"
-    REFUSED = "refused"
+    FAILED = "failed"
 
 
 def sasl_authenticator(
     connection: GuardedConnection, *, listener: SaslListener, dispatch: Dispatch
 ) -> None:
-    """Put a gate before a new connection."""
-    gate = SaslAuthenticator(connection, listener, dispatch)
-    connection.guard(gate, frame_limit_bytes=gate.token_limit_bytes())
+    """Authenticate a new connection."""
+    authenticator = SaslAuthenticator(connection, listener, dispatch)
+    connection.guard(authenticator, frame_limit_bytes=authenticator.token_limit_bytes())
 
 
 class SaslAuthenticator:
@@ -84,7 +83,7 @@ class SaslAuthenticator:
         self._exchange: SaslServer | None = None
         self._has_headers = True
         self._user: str | None = None
-        # By steady time; None for a login that does not run out.
+        # On the steady clock; None for a session that does not expire.
         self._expires_ms: int | None = None
         self._renewed_ms: int | None = None
         self._wrong_mechanism: str | None = None
@@ -100,15 +99,15 @@ class SaslAuthenticator:
     def serve(self, slot: ReplySlot, frame: memoryview) -> None:
         match self._stage:
             case _Stage.SERVED:
-                self._serve_user(slot, frame)
+                self._serve_authenticated(slot, frame)
             case _Stage.TOKENS if not self._has_headers:
-                self._take_raw_token(slot, bytes(frame))
+                self._handle_raw_token(slot, bytes(frame))
             case _Stage.TOKENS:
-                self._take_token(slot, frame)
+                self._handle_token(slot, frame)
             case _Stage.GREETING | _Stage.HANDSHAKE:
-                self._take_greeting(slot, frame)
-            case _Stage.REFUSED:
-                raise ConnectionLost("a request after a login that was refused")
+                self._handle_unauthenticated(slot, frame)
+            case _Stage.FAILED:
+                raise ConnectionLost("request after failed authentication")
 
     def failed(self, connection: ServedConnection, error: Exception) -> None:
         self._dispatch.failed(connection, error)
@@ -116,27 +115,27 @@ class SaslAuthenticator:
     def closed(self, connection: ServedConnection) -> None:
         self._dispatch.closed(connection)
 
-    # Whoever is logged in.
+    # Authenticated.
 
-    def _serve_user(self, slot: ReplySlot, frame: memoryview) -> None:
+    def _serve_authenticated(self, slot: ReplySlot, frame: memoryview) -> None:
         if self._expires_ms is not None:
             now_ms = self._listener.clock.steady_ms()
             is_handshake = int.from_bytes(frame[:2], "big") == _HANDSHAKE_KEY
             if is_handshake and self._may_renew(now_ms):
                 self._renewed_ms = now_ms
-                self._take_greeting(slot, frame)
+                self._handle_unauthenticated(slot, frame)
                 return
             if now_ms > self._expires_ms:
                 self._listener.counters.expired += 1
-                raise ConnectionLost(f"the login of {self._user} has run out")
+                raise ConnectionLost(f"the session of {self._user} has expired")
         self._dispatch.serve(slot, frame)
 
     def _may_renew(self, now_ms: int) -> bool:
         return self._renewed_ms is None or now_ms - self._renewed_ms >= _SHORTEST_SESSION_MS
 
-    # Whoever is not.
+    # Not authenticated.
 
-    def _take_greeting(self, slot: ReplySlot, frame: memoryview) -> None:
+    def _handle_unauthenticated(self, slot: ReplySlot, frame: memoryview) -> None:
         header = read_request_header(frame)
         key = header.api.key
         if key is ApiKey.API_VERSIONS and self._stage is _Stage.GREETING:
@@ -145,24 +144,24 @@ class SaslAuthenticator:
             self._dispatch.greet(slot, frame)
         elif key is ApiKey.SASL_HANDSHAKE:
             request = read(SaslHandshakeRequest, header.version, frame[header.body_position :])
-            self._shake_hands(self._call(header, slot), request.mechanism)
+            self._handle_handshake(self._call(header, slot), request.mechanism)
         else:
-            # Said to people who look into the log: the peer often speaks plain Kafka.
+            # Logged for operators: the client often uses plaintext by mistake.
             raise ProtocolError(
-                f"{header.api.name} before a login; the client needs security.protocol and "
-                "sasl.mechanism as the listener has them"
+                f"{header.api.name} before SASL authentication; set security.protocol and "
+                "sasl.mechanism of the client to match the listener"
             )
 
-    def _shake_hands(self, call: Call, mechanism: str) -> None:
+    def _handle_handshake(self, call: Call, mechanism: str) -> None:
         enabled = tuple(self._listener.mechanisms)
         offered = self._listener.mechanisms.get(mechanism)
         if offered is None:
-            self._refuse(
+            self._fail(
                 call,
                 SaslHandshakeResponse(
                     error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=enabled
                 ),
-                f"mechanism {shown(mechanism)}, and {', '.join(enabled)} are enabled",
+                f"mechanism {shown(mechanism)} is not enabled; enabled are {', '.join(enabled)}",
             )
             return
         self._has_headers = call.version > 0
@@ -175,62 +174,62 @@ class SaslAuthenticator:
         self._connection.guard(self, frame_limit_bytes=self.token_limit_bytes())
         call.answer(SaslHandshakeResponse(mechanisms=enabled))
 
-    def _take_token(self, slot: ReplySlot, frame: memoryview) -> None:
+    def _handle_token(self, slot: ReplySlot, frame: memoryview) -> None:
         header = read_request_header(frame)
         call = self._call(header, slot)
         if header.api.key is not ApiKey.SASL_AUTHENTICATE:
-            self._refuse_early(call)
+            self._fail_unexpected_request(call)
             return
         request = read(SaslAuthenticateRequest, header.version, frame[header.body_position :])
         token = bytes(request.auth_bytes)
-        self._prepare(slot, token, lambda: self._judge_token(call, token))
+        self._prepare(slot, token, lambda: self._evaluate_token(call, token))
 
-    def _judge_token(self, call: Call, shown_token: bytes) -> None:
+    def _evaluate_token(self, call: Call, client_token: bytes) -> None:
         try:
-            token = self._step(shown_token)
+            token = self._step(client_token)
         except SaslRefused as refused:
             response = SaslAuthenticateResponse(
-                error_code=refused.code, error_message=refused.told or self._plain_words()
+                error_code=refused.code, error_message=refused.told or self._error_message()
             )
-            self._refuse(call, response, str(refused))
+            self._fail(call, response, str(refused))
             return
-        # The login may hold for some time only, which is told with its last token.
-        lifetime_ms = self._let_in() if self._is_proved() else 0
+        # The session may be limited in time, and the response to the last token has its lifetime.
+        lifetime_ms = self._complete() if self._is_complete() else 0
         call.answer(SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=lifetime_ms))
 
-    def _take_raw_token(self, slot: ReplySlot, token: bytes) -> None:
-        self._prepare(slot, token, lambda: self._judge_raw_token(slot, token))
+    def _handle_raw_token(self, slot: ReplySlot, token: bytes) -> None:
+        self._prepare(slot, token, lambda: self._evaluate_raw_token(slot, token))
 
     def _prepare(self, slot: ReplySlot, token: bytes, then: Callable[[], None]) -> None:
-        """Some tokens can be judged only later. Nothing else is served until then."""
+        """Call `then` when the token can be validated; no other request is served until then."""
         offered = self._listener.mechanisms[self._mechanism]
         if offered.prepare is None or self._wrong_mechanism is not None:
             then()
             return
 
-        def judge() -> None:
+        def evaluate() -> None:
             if not self._connection.is_closed:
                 then()
 
         slot.hold()
-        offered.prepare(token, judge)
+        offered.prepare(token, evaluate)
 
-    def _judge_raw_token(self, slot: ReplySlot, token: bytes) -> None:
+    def _evaluate_raw_token(self, slot: ReplySlot, token: bytes) -> None:
         try:
             answer = self._step(token)
         except SaslRefused as refused:
-            # There is no place for an error: the end of the connection is the answer.
-            self._refuse_raw(slot, str(refused))
+            # Raw tokens have no error field: closing the connection is the answer.
+            self._fail_raw(slot, str(refused))
             return
-        if self._is_proved():
-            self._let_in()
+        if self._is_complete():
+            self._complete()
         slot.reply([len(answer).to_bytes(SIZE_BYTES, "big") + answer])
 
     def _step(self, token: bytes) -> bytes:
         assert self._exchange is not None
         if self._wrong_mechanism is not None:
             raise SaslRefused(
-                f"{self._wrong_mechanism} in the place of {self._mechanism}",
+                f"re-authentication with {self._wrong_mechanism} instead of {self._mechanism}",
                 told=f"SASL mechanism '{self._wrong_mechanism}' requested by client is not "
                 f"supported for re-authentication of mechanism '{self._mechanism}'",
             )
@@ -238,23 +237,27 @@ class SaslAuthenticator:
         user = self._exchange.user
         if self._user is not None and user is not None and user != self._user:
             raise SaslRefused(
-                f"{shown(user)} in the place of {shown(self._user)}",
+                f"re-authentication as {shown(user)} instead of {shown(self._user)}",
                 told="Cannot change principals during re-authentication from "
                 f"User.{self._user}: User.{user}",
             )
         return answer
 
-    def _is_proved(self) -> bool:
+    def _is_complete(self) -> bool:
         return self._exchange is not None and self._exchange.is_complete
 
-    def _let_in(self) -> int:
-        """From now on requests are served; the answer is for how long, 0 for ever."""
+    def _complete(self) -> int:
+        """Start serving requests; return the session lifetime, 0 if it is unlimited."""
         listener, exchange = self._listener, self._exchange
         assert exchange is not None
         assert exchange.user is not None
         if self._user is None:
             listener.counters.succeeded += 1
-            _log.debug("%s: User:%s has logged in", self._connection.address, exchange.user)
+            _log.debug(
+                "Authenticated: connection=%s principal=User:%s",
+                self._connection.address,
+                exchange.user,
+            )
         else:
             listener.counters.renewed += 1
         self._user = exchange.user
@@ -279,21 +282,21 @@ class SaslAuthenticator:
         self._expires_ms = clock.steady_ms() + lifetime_ms
         return lifetime_ms
 
-    # Refusals.
+    # Failures.
 
-    def _plain_words(self) -> str:
-        """Kafka's words, which tell nothing of the user."""
+    def _error_message(self) -> str:
+        """Kafka's error message, which does not reveal whether the user exists."""
         what = "authentication" if self._user is None else "re-authentication"
         return (
             f"Authentication failed during {what} due to invalid credentials "
             f"with SASL mechanism {self._mechanism}"
         )
 
-    def _refuse_early(self, call: Call) -> None:
-        """Refuse any other API during authentication, from the header alone.
+    def _fail_unexpected_request(self, call: Call) -> None:
+        """Reject any other API during authentication, from the header alone.
 
-        Kafka parses the body to build an error response of that API. Here only the two APIs of the
-        login itself are answered, since an unauthenticated peer must not choose what is parsed.
+        Kafka parses the body to build an error response of that API. Here only ApiVersions and
+        SaslHandshake are answered, since an unauthenticated peer must not choose what is parsed.
         """
         key = call.header.api.key
         reason = (
@@ -301,37 +304,39 @@ class SaslAuthenticator:
         )
         error_code = ErrorCode.ILLEGAL_SASL_STATE
         if key is ApiKey.API_VERSIONS:
-            self._refuse(call, ApiVersionsResponse(error_code=error_code), reason)
+            self._fail(call, ApiVersionsResponse(error_code=error_code), reason)
         elif key is ApiKey.SASL_HANDSHAKE:
-            self._refuse(call, SaslHandshakeResponse(error_code=error_code), reason)
+            self._fail(call, SaslHandshakeResponse(error_code=error_code), reason)
         else:
-            self._refuse_raw(call, reason)
+            self._fail_raw(call, reason)
 
-    def _refuse(self, call: Call, response: Message, reason: str) -> None:
+    def _fail(self, call: Call, response: Message, reason: str) -> None:
         def leave() -> None:
             if not call.is_gone:
                 call.answer(response)
                 self._connection.leave()
 
-        self._note_refusal(reason)
+        self._record_failure(reason)
         call.hold()
         self._later(leave)
 
-    def _refuse_raw(self, held: ReplySlot | Call, reason: str) -> None:
-        """Close the connection after the delay, without an answer."""
-        self._note_refusal(reason)
+    def _fail_raw(self, held: ReplySlot | Call, reason: str) -> None:
+        """Close the connection after the delay, without a response."""
+        self._record_failure(reason)
         held.hold()
         self._later(self._connection.close)
 
-    def _note_refusal(self, reason: str) -> None:
-        self._stage = _Stage.REFUSED
+    def _record_failure(self, reason: str) -> None:
+        self._stage = _Stage.FAILED
         counters = self._listener.counters
         if self._user is None:
             counters.failed += 1
         else:
             counters.not_renewed += 1
         self._exchange = None
-        _log.warning("%s: login refused: %s", self._connection.address, reason)
+        _log.warning(
+            "Authentication failed: connection=%s reason=%s", self._connection.address, reason
+        )
 
     def _later(self, then: Callable[[], None]) -> None:
         delay_ms = self._listener.failed_delay_ms
@@ -344,5 +349,5 @@ class SaslAuthenticator:
     def _call(self, header: RequestHeader, slot: ReplySlot) -> Call:
         counters = self._dispatch.counters.get(header.api.key)
         if counters is None:
-            raise ProtocolError(f"a request for {header.api.name}, which is not served here")
+            raise ProtocolError(f"{header.api.name} is not supported by this broker")
         return Call(header, slot, counters, perf_counter_ns())

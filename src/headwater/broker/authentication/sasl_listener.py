@@ -1,4 +1,4 @@
-"""What all connections of a listener with SASL share: its mechanisms, its limits and its books."""
+"""SASL state shared by all connections of a listener: mechanisms, limits, counters."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,11 +12,11 @@ from headwater.security.authentication.sasl_exchange import SaslServer
 class OfferedMechanism:
     """One mechanism of a listener."""
 
-    # A new login.
+    # Starts an exchange.
     begin: Callable[[], SaslServer]
-    # How long a login holds before it must be renewed; 0 for ever.
+    # `connections.max.reauth.ms`: session lifetime until re-authentication; 0 for unlimited.
     max_reauth_ms: int = 0
-    # What must be known before a token can be judged; calls back when it is, now or later.
+    # Loads what is needed to validate a token, then calls back, now or later.
     prepare: Callable[[bytes, Callable[[], None]], None] | None = None
     # Whether tokens may be as large as `sasl.server.max.receive.size`.
     has_large_tokens: bool = False
@@ -24,26 +24,26 @@ class OfferedMechanism:
 
 @dataclass(slots=True)
 class AuthenticationCounters:
-    """Logins by their outcome, for the metrics."""
+    """Authentications by outcome, for the metrics."""
 
     succeeded: int = 0
     failed: int = 0
     renewed: int = 0
     not_renewed: int = 0
-    # Connections that asked for something after their login had run out.
+    # Connections closed because of a request after their session had expired.
     expired: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslListener:
-    """See the module."""
+    """One listener that uses SASL."""
 
     name: str
-    # In the order in which clients are told of them.
+    # In the order in which SaslHandshake lists them.
     mechanisms: Mapping[str, OfferedMechanism]
     clock: Clock
     timer: Timer
-    # Before and after a login.
+    # Before and after authentication.
     receive_limit_bytes: int
     request_limit_bytes: int
     failed_delay_ms: int

@@ -1,8 +1,8 @@
-"""Which listeners ask for a login, how, and as whom this broker logs in at others.
+"""Read the SASL settings of all listeners and of inter-broker connections.
 
-Everything that settings can have wrong is found here, before a directory is touched. What a reader
-would get wrong: the users of PLAIN stand in a setting of the broker, those of SCRAM in the
-cluster's facts, where they are looked up at each login.
+All errors in these settings are found here, before a directory is touched. PLAIN users are in a
+setting of the broker; SCRAM credentials are in the cluster's metadata and looked up at each
+authentication.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ from headwater.security.authentication.scram_server import ScramServer
 _SECRET_BYTES: Final = 32
 
 ScramUsers = Callable[[ScramMechanism, str], ScramCredential | None]
-"""What is kept of a user's password; None for nobody."""
+"""Looks up a user's SCRAM credential; None if there is none."""
 
 
 def sasl_listeners(
@@ -47,9 +47,9 @@ def sasl_listeners(
     scram_users: ScramUsers,
     background_calls: BackgroundCalls = run_in_thread,
 ) -> Mapping[str, SaslListener]:
-    """Those of the endpoints that ask for a login, by name."""
+    """Return the SASL listeners, by name."""
     protocols = protocols_by_listener(settings)
-    # One for all listeners: the salt of somebody unknown must not tell one from another.
+    # One secret for all listeners: the fake salts of unknown users must be the same on each.
     secret = rng.bytes(_SECRET_BYTES)
 
     def offered(listener: str, mechanism: str) -> OfferedMechanism:
@@ -66,7 +66,7 @@ def sasl_listeners(
                 background_calls=background_calls,
             )
         return OfferedMechanism(
-            begin=_beginning(settings, listener, mechanism, rng, scram_users, secret),
+            begin=_exchange_factory(settings, listener, mechanism, rng, scram_users, secret),
             max_reauth_ms=own_settings.connections_max_reauth_ms,
         )
 
@@ -86,22 +86,22 @@ def sasl_listeners(
 
 
 def inter_broker_credentials(settings: BrokerSettings, listener: str) -> Credentials:
-    """As whom this broker logs in at the others, on a listener that asks for it."""
+    """Return this broker's credentials for inter-broker connections."""
     name = "sasl.mechanism.inter.broker.protocol"
     mechanism = known_mechanism(settings.sasl_mechanism_inter_broker_protocol, name)
     if mechanism == oauth_bearer.MECHANISM:
         raise InvalidSetting(
-            f"{name}={mechanism}: brokers log in at each other by PLAIN or SCRAM, "
-            f"on a listener of their own if need be"
+            f"{name}={mechanism}: inter-broker authentication supports PLAIN and SCRAM; "
+            f"use a separate inter-broker listener if clients use {mechanism}"
         )
     if mechanism not in _enabled(settings, listener):
-        raise InvalidSetting(f"{name}={mechanism}: listener {listener} does not enable it")
+        raise InvalidSetting(f"{name}={mechanism} is not enabled on listener {listener}")
     own_settings = _settings_of(settings, listener, mechanism)
     jaas = own_settings.sasl_jaas_config
     if jaas is None:
         raise InvalidSetting(
-            f"brokers log in at each other with {mechanism}, and {_jaas_name(listener, mechanism)} "
-            "does not say as whom"
+            f"no credentials for inter-broker authentication with {mechanism}: "
+            f"set {_jaas_name(listener, mechanism)}"
         )
     return credentials(mechanism, jaas=jaas.reveal(), user=None, password=None)
 
@@ -117,13 +117,13 @@ def _enabled(settings: BrokerSettings, listener: str) -> Sequence[str]:
     enabled = own_settings.sasl_enabled_mechanisms
     if not enabled:
         raise InvalidSetting(
-            f"listener {listener} asks for a login: "
-            f"set sasl.enabled.mechanisms to some of {', '.join(MECHANISMS)}"
+            f"listener {listener} uses SASL: "
+            f"set sasl.enabled.mechanisms to one or more of {', '.join(MECHANISMS)}"
         )
     return [known_mechanism(each, "sasl.enabled.mechanisms") for each in enabled]
 
 
-def _beginning(
+def _exchange_factory(
     settings: BrokerSettings,
     listener: str,
     mechanism: str,
@@ -149,7 +149,7 @@ def _plain_users(settings: BrokerSettings, listener: str) -> Mapping[str, str]:
         )
     login = read_jaas(jaas.reveal())
     if login.module != "PlainLoginModule":
-        raise InvalidSetting(f"{name} is for {login.module}, and PLAIN needs PlainLoginModule")
+        raise InvalidSetting(f"{name} has {login.module}, but PLAIN needs PlainLoginModule")
     return login.users
 
 

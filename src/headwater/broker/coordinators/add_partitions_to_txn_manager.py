@@ -1,8 +1,8 @@
-"""Ask transaction coordinators about partitions, as Kafka's AddPartitionsToTxnManager (TX-13).
+"""Verify or add partitions at transaction coordinators (KIP-890, TX-13).
 
-A leader's question goes to the coordinator of the transactional id, in this broker or in another
-one, as an AddPartitionsToTxn that verifies partitions or adds them. `pending_verifications` decides
-when to ask, and what becomes of the batches that wait for the answer.
+A partition leader's request goes to the coordinator of the transactional id, on this broker or
+another one, as an AddPartitionsToTxn that verifies or adds partitions. `pending_verifications`
+decides when to send it, and what happens to the batches that wait for the response.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ _LEADERS_VERSION = 5
 
 
 class AddPartitionsToTxnManager:
-    """See the module. For the loop's thread only."""
+    """Sends AddPartitionsToTxn for partition leaders. Only for the loop's thread."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class AddPartitionsToTxnManager:
         self.configure(static.settings)
 
     def tick(self, now_ms: int) -> None:
-        """Now and then, forget questions that led to nothing."""
+        """Periodically drop verifications that led to no append."""
         if has_passed(self._expired_ms, self._expiry_interval_ms, now_ms):
             self._expired_ms = now_ms
             self._partitions.expire_questions(now_ms, self._expiration_ms)
 
     def configure(self, settings: BrokerSettings) -> None:
-        """Take settings that may have changed."""
+        """Apply dynamic configs."""
         self._verifies = settings.transaction_partition_verification_enable
         self._expiration_ms = settings.producer_id_expiration_ms
         self._expiry_interval_ms = settings.producer_id_expiration_check_interval_ms
@@ -70,47 +70,47 @@ class AddPartitionsToTxnManager:
         self.pending.configure(settings)
 
     def is_asked(self, question: VerificationRequest) -> bool:
-        """Whether this is a question at all; adding a partition always is."""
+        """Whether the coordinator must be asked; adding a partition always needs it."""
         return self._verifies or not question.is_verify_only
 
     def ask(self, batches: FirstBatches, answered: Answered) -> None:
-        """Ask once; `answered` gets a code for every partition, NONE where it is in."""
-        # Loaded with the first question: a broker without transactions does not pay for it.
+        """Send one request; `answered` gets an error code for every partition."""
+        # Imported with the first request: brokers without transactions do not need it.
         from headwater.broker.coordinators.verification_messages import codes_of, request_of
 
-        def heard(outcome: Outcome) -> None:
+        def respond(outcome: Outcome) -> None:
             answered(codes_of(batches, outcome))
 
         leader = self._leader_of(batches.transactional_id)
         if leader is None:
-            heard(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            respond(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         elif leader == self._node_id:
-            self._ask_here(batches.transactional_id, request_of(batches), heard)
+            self._ask_local(batches.transactional_id, request_of(batches), respond)
         else:
-            self._ask_elsewhere(leader, request_of(batches), heard)
+            self._ask_remote(leader, request_of(batches), respond)
 
-    def _ask_here(self, transactional_id: str, request: Message, heard: Answer) -> None:
+    def _ask_local(self, transactional_id: str, request: Message, respond: Answer) -> None:
         shard = self._coordinator.shard_of(transactional_id)
         if isinstance(shard, ErrorCode):
-            heard(shard)
+            respond(shard)
             return
-        shard.ask(request, version=_LEADERS_VERSION, client_id="", client_host="", answer=heard)
+        shard.ask(request, version=_LEADERS_VERSION, client_id="", client_host="", answer=respond)
 
-    def _ask_elsewhere(self, leader: NodeId, request: Message, heard: Answer) -> None:
+    def _ask_remote(self, leader: NodeId, request: Message, respond: Answer) -> None:
         if self._inter_broker_client is None:
-            heard(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            respond(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
 
-        def unanswered(_: HeadwaterError) -> None:
-            heard(ErrorCode.NETWORK_EXCEPTION)
+        def failed(_: HeadwaterError) -> None:
+            respond(ErrorCode.NETWORK_EXCEPTION)
 
         self._inter_broker_client.ask(
             leader,
             request,
             purpose=Purpose.TRANSACTION,
             timeout_ms=self._timeout_ms,
-            then=heard,
-            otherwise=unanswered,
+            then=respond,
+            otherwise=failed,
         )
 
     def _leader_of(self, transactional_id: str) -> NodeId | None:

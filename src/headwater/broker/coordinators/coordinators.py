@@ -1,4 +1,4 @@
-"""The coordinators of a broker, and what they need of each other: put together in one place."""
+"""Create the group and transaction coordinators and connect them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from headwater.storage.io.executor import Executor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinators:
-    """Groups, transactions, and what asks for them and writes for them."""
+    """The coordinators of one broker."""
 
     groups: GroupCoordinator
     transactions: TransactionCoordinator
@@ -39,7 +39,7 @@ def new_coordinators(
     image: Callable[[], ClusterImage],
     inter_broker_client: InterBrokerClient | None = None,
 ) -> Coordinators:
-    """Without `inter_broker_client` there are no other brokers."""
+    """Create the coordinators; `inter_broker_client` is None for a standalone broker."""
     groups = GroupCoordinator(
         static,
         clock=clock,

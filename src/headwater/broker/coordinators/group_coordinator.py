@@ -1,4 +1,4 @@
-"""The groups that this broker coordinates: which shard is whose, and what shards must hear."""
+"""The group coordinator of this broker: shards of `__consumer_offsets` that it leads."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -32,7 +32,7 @@ _NEW_PROTOCOL: Final = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_D
 
 
 class GroupCoordinator:
-    """See the module. For the loop's thread only."""
+    """Finds the shard of a group. Only for the loop's thread."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class GroupCoordinator:
                 codec=GROUP_RECORDS,
                 clock=clock,
                 timer=timer,
-                perform=_refuse_effect,
+                perform=_unexpected_effect,
                 write_timeout_ms=static.settings.offsets_commit_timeout_ms,
             ),
             executor=executor,
@@ -68,29 +68,29 @@ class GroupCoordinator:
         return self._led.runtime
 
     def changed(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
-        """The cluster has agreed on something; the partitions that are here know it already."""
+        """Apply metadata changes; the replica manager has already applied them."""
         self._led.follow(image)
-        gone = tuple(change.name for change in changes if isinstance(change, TopicDeleted))
-        if gone:
-            self.runtime.tell(TopicsDeleted(gone))
+        deleted = tuple(change.name for change in changes if isinstance(change, TopicDeleted))
+        if deleted:
+            self.runtime.tell(TopicsDeleted(deleted))
 
     def load_some(self, limit_ms: int) -> None:
-        """Have groups ready before somebody asks for them, and their timers running."""
+        """Load shards before the first request needs them, which also starts their timers."""
         self.runtime.load_some(limit_ms)
 
     def close(self) -> None:
         self._led.close()
 
     def shard_of(self, group_id: str) -> CoordinatorContext[TopicsDeleted] | ErrorCode:
-        """Who looks after a group, or why nobody does here."""
+        """Return the shard that coordinates a group, or an error if it is not on this broker."""
         return self._led.find(group_id)
 
     def number_of(self, group_id: str) -> int | None:
-        """The shard that a group falls into, here or elsewhere; None while there are none."""
+        """Return a group's partition, wherever it is led; None while there is no topic."""
         return self._led.number_of(group_id)
 
     def shards(self) -> list[CoordinatorContext[TopicsDeleted]]:
-        """All that are here, and all that are not loaded yet begin to be."""
+        """Return all shards on this broker, and start loading all of them."""
         return self._led.all()
 
     def ask(
@@ -103,7 +103,7 @@ class GroupCoordinator:
     ) -> None:
         shard = self.shard_of(group_id)
         if request.api in _NEW_PROTOCOL and not level_of(self._image(), GROUP_VERSION):
-            # Kafka does this (4.1) while the cluster has not agreed on the feature.
+            # As Kafka 4.1 does until group.version is finalized.
             answer(ErrorCode.UNSUPPORTED_VERSION)
         elif isinstance(shard, ErrorCode):
             answer(shard)
@@ -111,11 +111,11 @@ class GroupCoordinator:
             ask_shard(shard, request, call, answer, sees)
 
     def _make(self, number: int, leader_epoch: int) -> CoordinatorShard[TopicsDeleted]:  # noqa: ARG002
-        """All are made alike."""
+        """Create an empty shard; they are all alike."""
         from headwater.broker.coordinators.group_shard_factory import new_group_shard
 
         return new_group_shard(self._settings, self._rng, self._image)
 
 
-def _refuse_effect(shard: CoordinatorContext[TopicsDeleted], effect: Effect) -> None:
-    raise AssertionError(f"groups of {shard.name} reach beyond it: {effect}")
+def _unexpected_effect(shard: CoordinatorContext[TopicsDeleted], effect: Effect) -> None:
+    raise AssertionError(f"unexpected effect of group shard {shard.name}: {effect}")

@@ -1,6 +1,6 @@
-"""How the shards of groups are made, with the broker's settings under their own names.
+"""Create group coordinator shards from broker settings.
 
-Loaded with the first shard: a broker without groups does not pay for the code of all of them.
+Imported with the first shard: brokers without groups do not need this code.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ _MINUTE_MS: Final = 60_000
 def new_group_shard(
     settings: BrokerSettings, rng: Random, image: Callable[[], ClusterImage]
 ) -> GroupCoordinatorShard:
-    """An empty shard; `image` is the cluster as it is known at any time."""
+    """Create an empty shard; `image` returns the current metadata."""
     making = GroupFactory(
         classic=ClassicLimits(
             min_session_timeout_ms=settings.group_min_session_timeout_ms,

@@ -1,8 +1,10 @@
-"""The shards of one internal topic that this broker leads, kept in step with the cluster's image.
+"""The coordinator shards of one internal topic that this broker leads.
 
-Both coordinators have such shards, one for each partition of their topic. What a reader would get
-wrong: without the topic there is no coordinator at all, and whoever asks for one by
-FindCoordinator makes it. So a request that comes before that is sent there.
+Both coordinators have such shards, one per partition of their topic, created and removed as
+leaderships change.
+
+Note: without the topic there is no coordinator. FindCoordinator creates the topic, so earlier
+requests get NOT_COORDINATOR, which makes clients send FindCoordinator.
 """
 
 from collections.abc import Callable
@@ -25,31 +27,31 @@ from headwater.replication.partition import Partition
 from headwater.replication.replica_manager import ReplicaManager
 from headwater.storage.io.executor import Executor
 
-Told = TypeVar("Told")
+Event = TypeVar("Event")
 
 
-class LedShards(Generic[Told]):
-    """See the module. For the loop's thread only."""
+class LedShards(Generic[Event]):
+    """Shards by partition. Only for the loop's thread."""
 
     def __init__(
         self,
-        tools: CoordinatorServices[Told],
+        tools: CoordinatorServices[Event],
         *,
         executor: Executor,
         partitions: ReplicaManager,
         image: Callable[[], ClusterImage],
     ) -> None:
-        self.runtime: CoordinatorRuntime[Told] = CoordinatorRuntime(tools)
+        self.runtime: CoordinatorRuntime[Event] = CoordinatorRuntime(tools)
         self._topic = tools.topic
         self._codec = tools.codec
         self._executor = executor
         self._partitions = partitions
         self._image = image
-        # Each with its leader epoch. A topic may be made anew, and then epochs begin anew as well.
+        # With their leader epochs. A re-created topic starts again with low epochs.
         self._led: dict[int, tuple[Partition, int]] = {}
 
     def follow(self, image: ClusterImage) -> None:
-        """Lead what this broker leads now."""
+        """Create and remove shards according to this broker's leaderships."""
         topic = image.topics.get(self._topic)
         count = 0 if topic is None else len(topic.partitions)
         for number in [*self._led]:
@@ -67,19 +69,19 @@ class LedShards(Generic[Told]):
         self.runtime.close()
 
     def number_of(self, key: str) -> int | None:
-        """The partition that a key falls into, or None while there is no topic."""
+        """Return a key's partition, or None while there is no topic."""
         topic = self._image().topics.get(self._topic)
         return None if topic is None else partition_for(key, len(topic.partitions))
 
-    def find(self, key: str) -> CoordinatorContext[Told] | ErrorCode:
-        """Who looks after a key, or why nobody does here."""
+    def find(self, key: str) -> CoordinatorContext[Event] | ErrorCode:
+        """Return the shard of a key, or an error if it is not on this broker."""
         number = self.number_of(key)
         if number is None:
             return ErrorCode.NOT_COORDINATOR
         return self.runtime.find(number) or ErrorCode.NOT_COORDINATOR
 
-    def all(self) -> list[CoordinatorContext[Told]]:
-        """All that are here, and all that are not loaded yet begin to be."""
+    def all(self) -> list[CoordinatorContext[Event]]:
+        """Return all shards on this broker, and start loading all of them."""
         found = (self.runtime.find(shard.number) for shard in self.runtime.shards())
         return [shard for shard in found if shard is not None]
 
@@ -92,18 +94,18 @@ class LedShards(Generic[Told]):
 
 
 def ask_shard(
-    shard: CoordinatorContext[Told],
+    shard: CoordinatorContext[Event],
     request: Message,
     call: Call,
     answer: Answer,
     sees: Callable[[str], bool] = sees_all,
 ) -> None:
-    """Pass on what a client asks."""
+    """Pass a client's request to a shard."""
     shard.ask(
         request,
         version=call.version,
         client_id=call.client_id,
-        # Kafka does this: its addresses print with a slash before them.
+        # Kafka's addresses print with a leading slash.
         client_host=f"/{call.host}",
         answer=answer,
         sees=sees,

@@ -1,22 +1,23 @@
-"""Batches that wait until their transaction coordinator has confirmed their partition (TX-13).
+"""Batches that wait until their transaction coordinator has verified their partition (TX-13).
 
 One verification is pending per partition, producer epoch and transactional id. Batches that arrive
 meanwhile wait behind the first one, so that batches of one producer are appended in the order of
-their arrival, whichever question is answered first (Kafka 4.1 gets this order by muting the
-connection until a request is answered).
+their arrival, whichever response comes first (Kafka 4.1 gets this order by muting the connection
+until a request is answered).
 
-Invariant: a batch that would open a transaction is appended only with a ticket that was taken
-before the question was sent and that no marker has removed since. Every question takes a new
-ticket. The question is sent again
+Invariant: a batch that would start a transaction is appended only with a verification guard that
+was created before the request was sent and that no marker has removed since. Every request creates
+a new guard. The request is sent again
 
-- after `add.partitions.to.txn.retry.backoff.ms`, if the answer was CONCURRENT_TRANSACTIONS: with
+- after `add.partitions.to.txn.retry.backoff.ms`, if the response was CONCURRENT_TRANSACTIONS: with
   transactions version 2 a producer begins its next transaction while markers of the last one are
   still being written. Waiting here is cheaper than having the client send the batch again.
-- at once, if the answer was positive but a marker was written while the question was under way.
-  The marker may have ended the transaction that the answer was about, so the answer is void.
+- at once, if the response was positive but a marker was written in the meantime. The marker may
+  have ended the transaction that the response was about, so the response is void.
 
-Both end after `add.partitions.to.txn.retry.backoff.max.ms`; then the client is told
-CONCURRENT_TRANSACTIONS, which it retries. What waits is bounded by `queued.max.requests`.
+Both end after `add.partitions.to.txn.retry.backoff.max.ms`; then the client gets
+CONCURRENT_TRANSACTIONS, which it retries. The number of waiting requests is bounded by
+`queued.max.requests`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ Answered = Callable[[Codes], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstBatches:
-    """One question: the partitions that a producer's transaction is about to be opened in."""
+    """One request: the partitions in which a producer's transaction is about to start."""
 
     transactional_id: str
     producer: TransactionalProducer
@@ -56,7 +57,7 @@ class FirstBatches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedTransaction:
-    """The transaction of a batch, and what its client's version has the leader ask about it."""
+    """The transaction of a batch, and what the leader must request for its client's version."""
 
     transactional_id: str
     producer: TransactionalProducer
@@ -69,11 +70,11 @@ class WaitingBatch(Protocol):
     @property
     def sequence(self) -> int: ...
 
-    def verified(self, ticket: VerificationGuard) -> None:
-        """Append it, if the ticket is still good then."""
+    def verified(self, guard: VerificationGuard) -> None:
+        """Append the batch, if the guard is still valid then."""
 
-    def refused(self, code: ErrorCode) -> None:
-        """Answer it; the code is the coordinator's."""
+    def failed(self, code: ErrorCode) -> None:
+        """Fail the batch with the coordinator's error code."""
 
 
 @dataclass(slots=True, eq=False)
@@ -82,11 +83,11 @@ class PendingVerification:
 
     hosted: Partition
     waiting: deque[WaitingBatch] = field(default_factory=deque)
-    ticket: VerificationGuard | None = None
+    guard: VerificationGuard | None = None
 
 
 class PendingVerifications:
-    """See the module. For the loop's thread only."""
+    """All pending verifications. Only for the loop's thread."""
 
     def __init__(
         self,
@@ -106,14 +107,14 @@ class PendingVerifications:
         return len(self._pending)
 
     def configure(self, settings: BrokerSettings) -> None:
-        """Apply settings that may have changed."""
+        """Apply dynamic configs."""
         self._backoff_ms = settings.add_partitions_to_txn_retry_backoff_ms
         self._patience_ms = min(
             settings.add_partitions_to_txn_retry_backoff_max_ms, settings.request_timeout_ms
         )
 
     def has_waiting(self, hosted: Partition, transaction: VerifiedTransaction) -> bool:
-        """Whether earlier batches of the transaction wait, so that others have to as well."""
+        """Whether earlier batches of the transaction wait, so that later ones must wait too."""
         return bool(self._pending) and (hosted, transaction) in self._pending
 
     def verify(
@@ -121,7 +122,7 @@ class PendingVerifications:
         transaction: VerifiedTransaction,
         batches: Iterable[tuple[Partition, WaitingBatch]],
     ) -> None:
-        """Queue batches, and ask the coordinator about the partitions where none waited before."""
+        """Queue batches, and verify the partitions that have no pending verification yet."""
         begun: list[PendingVerification] = []
         for hosted, batch in batches:
             pending = self._pending.get((hosted, transaction))
@@ -140,7 +141,7 @@ class PendingVerifications:
     ) -> None:
         producer, now_ms = transaction.producer, self._clock.now_ms()
         for each in verifications:
-            each.ticket = begin_verification(
+            each.guard = begin_verification(
                 each.hosted,
                 producer.producer_id,
                 epoch=producer.epoch,
@@ -171,22 +172,22 @@ class PendingVerifications:
         stale: list[PendingVerification] = []
         for each in verifications:
             code = codes[each.hosted.name]
-            assert each.ticket is not None
+            assert each.guard is not None
             if each.hosted.refuse() is not None:
-                # No longer the leader: the append is refused, and nothing is to be added.
-                self._settle(transaction, each, code)
+                # No longer the leader: the append fails, and nothing must be added.
+                self._complete(transaction, each, code)
             elif code is ErrorCode.CONCURRENT_TRANSACTIONS and adds:
                 early.append(each)
-            elif not code and not is_current(each.hosted, producer_id, each.ticket):
+            elif not code and not is_current(each.hosted, producer_id, each.guard):
                 stale.append(each)
             else:
-                self._settle(transaction, each, code)
+                self._complete(transaction, each, code)
         if not early and not stale:
             return
         now_ms = self._clock.steady_ms()
         if now_ms >= until_ms:
             for each in (*early, *stale):
-                self._settle(transaction, each, ErrorCode.CONCURRENT_TRANSACTIONS)
+                self._complete(transaction, each, ErrorCode.CONCURRENT_TRANSACTIONS)
             return
         if stale:
             self._ask(transaction, stale, until_ms)
@@ -194,27 +195,27 @@ class PendingVerifications:
             later = _Later(self._timer, lambda: self._ask(transaction, early, until_ms))
             self._timer.add(now_ms + self._backoff_ms, later)
 
-    def _settle(
+    def _complete(
         self, transaction: VerifiedTransaction, pending: PendingVerification, code: ErrorCode
     ) -> None:
-        """Append or refuse all that waits, including what joins while that is being done."""
-        hosted, ticket = pending.hosted, pending.ticket
-        assert ticket is not None
+        """Append or fail all waiting batches, including new arrivals."""
+        hosted, guard = pending.hosted, pending.guard
+        assert guard is not None
         if code:
             verification_failed(hosted, transaction.producer.producer_id, code)
         try:
             while pending.waiting:
                 batch = pending.waiting.popleft()
                 if code:
-                    batch.refused(code)
+                    batch.failed(code)
                 else:
-                    batch.verified(ticket)
+                    batch.verified(guard)
         finally:
             del self._pending[hosted, transaction]
 
 
 class _Later:
-    """A question that is asked again (`headwater.replication.purgatory.timer.TimerTask`)."""
+    """A delayed retry (`headwater.replication.purgatory.timer.TimerTask`)."""
 
     __slots__ = ("_ask", "_timer", "is_done")
 
@@ -225,7 +226,7 @@ class _Later:
 
     @property
     def is_gone(self) -> bool:
-        """Batches of several connections may wait, and the backoff is short."""
+        """Never: batches of several connections may wait, and the backoff is short."""
         return False
 
     def expire(self) -> None:

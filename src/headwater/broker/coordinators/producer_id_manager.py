@@ -1,7 +1,7 @@
-"""Producer ids for this broker's clients, taken from the controller a block at a time.
+"""Allocate producer ids from blocks of the controller (ProducerIdManager).
 
-The next block is asked for when few ids are left: Kafka does this. While none is there, requests
-wait in a queue; they are answered together.
+As in Kafka, the next block is requested when few ids are left. While there are none, requests wait
+in a queue and are answered together.
 """
 
 from collections import deque
@@ -16,8 +16,8 @@ from headwater.protocol.messages.allocate_producer_ids import AllocateProducerId
 
 Taken = Callable[[ProducerId | ErrorCode], None]
 
-# The controller is sought, or does not know this broker yet. Clients try again after this answer:
-# Kafka does this (3.9).
+# The controller is unknown, or does not know this broker yet. Clients retry on the error that
+# replaces these, as in Kafka 3.9.
 _NOT_YET: Final = frozenset(
     {
         ErrorCode.NOT_CONTROLLER,
@@ -29,11 +29,11 @@ _NOT_YET: Final = frozenset(
 )
 
 LOW: Final = 100
-"""With fewer ids than this the next block is asked for."""
+"""With fewer ids left than this, the next block is requested."""
 
 
 class Allocate(Protocol):
-    """Asks for the next block, of the controller wherever it is."""
+    """Requests the next block from the controller."""
 
     def __call__(
         self, *, then: Callable[[AllocateProducerIdsResponse], None], otherwise: Failed
@@ -41,17 +41,17 @@ class Allocate(Protocol):
 
 
 class ProducerIdManager:
-    """Hands out ids that nobody in the cluster ever had."""
+    """Allocates ids that are unique in the cluster."""
 
     def __init__(self, allocate: Allocate) -> None:
         self._allocate = allocate
-        # The one that is handed out, and the next one.
+        # The current block and the next one.
         self._ids: deque[range] = deque()
-        self._is_asking = False
+        self._is_requesting = False
         self._waiting: deque[Taken] = deque()
 
     def take(self, taken: Taken) -> None:
-        """Give one id, maybe later."""
+        """Allocate one id, possibly later."""
         if self._ids:
             taken(self._one())
         else:
@@ -59,9 +59,9 @@ class ProducerIdManager:
         self.prepare()
 
     def prepare(self) -> None:
-        """Ask for a block before it is needed: the controller may be away then."""
-        if sum(map(len, self._ids)) < LOW and not self._is_asking:
-            self._is_asking = True
+        """Request a block early: the controller may be unavailable when it is needed."""
+        if sum(map(len, self._ids)) < LOW and not self._is_requesting:
+            self._is_requesting = True
             self._allocate(then=self._allocated, otherwise=self._failed)
 
     def _one(self) -> ProducerId:
@@ -71,9 +71,9 @@ class ProducerIdManager:
         return ProducerId(first[0])
 
     def _allocated(self, response: AllocateProducerIdsResponse) -> None:
-        self._is_asking = False
+        self._is_requesting = False
         if response.error_code:
-            self._refuse_all(response.error_code)
+            self._fail_all(response.error_code)
             return
         start = response.producer_id_start
         self._ids.append(range(start, start + response.producer_id_len))
@@ -83,11 +83,11 @@ class ProducerIdManager:
             self.prepare()
 
     def _failed(self, error: HeadwaterError) -> None:
-        self._is_asking = False
-        self._refuse_all(error.code)
+        self._is_requesting = False
+        self._fail_all(error.code)
 
-    def _refuse_all(self, code: ErrorCode) -> None:
-        told = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if code in _NOT_YET else code
+    def _fail_all(self, code: ErrorCode) -> None:
+        client_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if code in _NOT_YET else code
         waiting, self._waiting = self._waiting, deque()
         for taken in waiting:
-            taken(told)
+            taken(client_code)

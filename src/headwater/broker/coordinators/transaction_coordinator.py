@@ -1,8 +1,8 @@
-"""The transactions that this broker coordinates: which shard is whose, and what shards order.
+"""The transaction coordinator of this broker: shards of `__transaction_state` that it leads.
 
-What a reader would get wrong: an answer to something that a shard has ordered, a producer id or
-what became of markers, is for the machine that ordered it. If that was thrown away meanwhile, its
-successor has read the log and orders for itself.
+Note: the result of an effect, a producer id or the outcome of markers, goes to the shard that
+requested it. If that shard was unloaded meanwhile, its successor has read the log and requests what
+it needs.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from headwater.storage.io.executor import Executor
 if TYPE_CHECKING:
     from headwater.broker.coordinators.transaction_marker_channel import TransactionMarkerChannel
 
-Told = ProducerIdTaken | MarkersAnswered
+TransactionEvent = ProducerIdTaken | MarkersAnswered
 
 
 class TransactionCoordinator:
-    """See the module. For the loop's thread only."""
+    """Finds the shard of a transactional id. Only for the loop's thread."""
 
     def __init__(
         self,
@@ -69,10 +69,10 @@ class TransactionCoordinator:
         self._clock = clock
         self._image = image
         self._producer_ids = producer_ids
-        self._writing = markers
+        self._marker_writer = markers
         self._inter_broker_client = inter_broker_client
         self._settings = transaction_settings(static, image())
-        self._led: LedShards[Told] = LedShards(
+        self._led: LedShards[TransactionEvent] = LedShards(
             CoordinatorServices(
                 topic=TRANSACTION_STATE,
                 make=self._make,
@@ -88,31 +88,31 @@ class TransactionCoordinator:
 
     @property
     def settings(self) -> TransactionSettings:
-        """What is in force now."""
+        """The current settings."""
         return self._settings
 
     def changed(self, image: ClusterImage) -> None:
-        """The cluster has agreed on something; the partitions that are here know it already."""
+        """Apply metadata changes; the replica manager has already applied them."""
         self._settings = transaction_settings(self._static, image)
         self._led.follow(image)
 
     def load_some(self, limit_ms: int) -> None:
-        """Have transactions ready before somebody asks for them, and their timers running."""
+        """Load shards before the first request needs them, which also starts their timers."""
         self._led.runtime.load_some(limit_ms)
 
     def close(self) -> None:
         self._led.close()
 
     def number_of(self, transactional_id: str) -> int | None:
-        """The partition that an id falls into, or None while there is no topic."""
+        """Return the id's partition, or None while there is no topic."""
         return self._led.number_of(transactional_id)
 
-    def shard_of(self, transactional_id: str) -> CoordinatorContext[Told] | ErrorCode:
-        """Who looks after a transactional id, or why nobody does here."""
+    def shard_of(self, transactional_id: str) -> CoordinatorContext[TransactionEvent] | ErrorCode:
+        """Return the shard that coordinates an id, or an error if it is not on this broker."""
         return self._led.find(transactional_id)
 
-    def shards(self) -> list[CoordinatorContext[Told]]:
-        """All that are here, and all that are not loaded yet begin to be."""
+    def shards(self) -> list[CoordinatorContext[TransactionEvent]]:
+        """Return all shards on this broker, and start loading all of them."""
         return self._led.all()
 
     def ask(self, transactional_id: str, request: Message, call: Call, answer: Answer) -> None:
@@ -124,29 +124,29 @@ class TransactionCoordinator:
 
     @cached_property
     def _markers(self) -> TransactionMarkerChannel:
-        # Loaded with the first marker: a broker without transactions does not pay for their code.
+        # Imported with the first marker: brokers without transactions do not need it.
         from headwater.broker.coordinators.transaction_marker_channel import (
             TransactionMarkerChannel,
         )
 
         return TransactionMarkerChannel(
             node_id=self._static.node_id,
-            writing=self._writing,
+            writing=self._marker_writer,
             image=self._image,
             clock=self._clock,
             inter_broker_client=self._inter_broker_client,
             timeout_ms=self._static.settings.request_timeout_ms,
         )
 
-    def _make(self, number: int, leader_epoch: int) -> CoordinatorShard[Told]:  # noqa: ARG002
-        # And this with the first shard.
+    def _make(self, number: int, leader_epoch: int) -> CoordinatorShard[TransactionEvent]:  # noqa: ARG002
+        # Imported with the first shard.
         from headwater.coordinator.transaction.transaction_coordinator_shard import (
             TransactionCoordinatorShard,
         )
 
         return TransactionCoordinatorShard(lambda: self._settings, leader_epoch)
 
-    def _perform(self, shard: CoordinatorContext[Told], effect: Effect) -> None:
+    def _perform(self, shard: CoordinatorContext[TransactionEvent], effect: Effect) -> None:
         tell = shard.hearing()
         match effect:
             case TakeProducerId(asked):
@@ -158,11 +158,13 @@ class TransactionCoordinator:
             case SendMarkers():
                 self._markers.send(effect, tell)
             case _:
-                raise AssertionError(f"{shard.name} orders what nobody does: {effect}")
+                raise AssertionError(
+                    f"unexpected effect of transaction shard {shard.name}: {effect}"
+                )
 
 
 def transaction_settings(static: StaticConfig, image: ClusterImage) -> TransactionSettings:
-    """The broker's settings, and what the cluster says."""
+    """Return the settings of transactions, from broker settings and metadata."""
     settings = static.settings
     offsets = image.topics.get(CONSUMER_OFFSETS)
     return TransactionSettings(

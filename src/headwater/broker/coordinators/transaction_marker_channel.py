@@ -1,8 +1,9 @@
-"""The way of a coordinator's markers to the leaders of their partitions, and of the answers back.
+"""Send transaction markers to partition leaders (TransactionMarkerChannelManager).
 
-Markers for this broker's own partitions are written at once; those for others travel in a
-WriteTxnMarkers. What a reader would get wrong: a sending is answered for every partition exactly
-once, whatever happens, because the machine never sends a marker again while it may be on its way.
+Markers for this broker's own partitions are written directly; others are sent with WriteTxnMarkers.
+
+Invariant: every partition of a `SendMarkers` gets exactly one outcome, because the shard never
+sends a marker again while it may still be in flight.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +38,9 @@ Tell = Callable[[MarkersAnswered], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionMarkerChannel:
-    """See the module. Without colleagues, leaders elsewhere are tried again until there are."""
+    """Sends markers. Without an inter-broker client, markers for other brokers fail and are
+    retried.
+    """
 
     node_id: NodeId
     writing: TransactionMarkerWriter
@@ -55,7 +58,7 @@ class TransactionMarkerChannel:
                 for part in parts:
                     self._write(part, tell)
             else:
-                self._pass_on(leader, parts, tell)
+                self._send_remote(leader, parts, tell)
 
     def _write(self, sending: SendMarkers, tell: Tell) -> None:
         marker = Marker(
@@ -79,7 +82,7 @@ class TransactionMarkerChannel:
             )
         )
 
-    def _pass_on(self, leader: NodeId, sendings: Sequence[SendMarkers], tell: Tell) -> None:
+    def _send_remote(self, leader: NodeId, sendings: Sequence[SendMarkers], tell: Tell) -> None:
         def tell_all(answers: Sequence[MarkersAnswered]) -> None:
             for answered in answers:
                 tell(answered)
@@ -88,7 +91,7 @@ class TransactionMarkerChannel:
             assert isinstance(response, WriteTxnMarkersResponse)
             tell_all(outcomes_of(sendings, response, now_ms=self.clock.now_ms()))
 
-        def unanswered(_: HeadwaterError) -> None:
+        def failed_request(_: HeadwaterError) -> None:
             tell_all(failed(sendings, now_ms=self.clock.now_ms()))
 
         if self.inter_broker_client is None:
@@ -100,7 +103,7 @@ class TransactionMarkerChannel:
             purpose=Purpose.TRANSACTION,
             timeout_ms=self.timeout_ms,
             then=answered,
-            otherwise=unanswered,
+            otherwise=failed_request,
         )
 
     def _leader_of(self, partition: TopicPartition) -> NodeId | NoLeader:

@@ -1,9 +1,10 @@
-"""Transaction markers into the partitions that this broker leads (TX-6, TX-7).
+"""Append transaction markers to partitions that this broker leads (TX-6, TX-7).
 
-A marker of `__consumer_offsets` is written by the shard of its groups, which obeys it too; any
-other one goes straight into its log. What a reader would get wrong: readers of committed records
-are told that something has changed, and not how many bytes came. A marker is small, but what it
-sets free may be large.
+A marker of `__consumer_offsets` is written and applied by the shard of its groups; any other marker
+is appended directly.
+
+Note: waiting read_committed fetches are woken without a byte count. A marker is small, but the
+records it makes readable may be many.
 """
 
 from collections.abc import Callable
@@ -38,7 +39,7 @@ _NOT_READY: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """The end of a transaction. `client_version` is told by coordinators, and not by tools."""
+    """The end of a transaction. Coordinators send `client_version`, tools do not."""
 
     producer: TransactionalProducer
     coordinator_epoch: int
@@ -48,7 +49,7 @@ class Marker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionMarkerWriter:
-    """See the module. For the loop's thread only."""
+    """Appends markers. Only for the loop's thread."""
 
     partitions: ReplicaManager
     groups: GroupCoordinator
@@ -57,7 +58,7 @@ class TransactionMarkerWriter:
     timeout_ms: int
 
     def write(self, marker: Marker, partition: TopicPartition, answer: Written) -> None:
-        """Write a marker; `answer` hears NONE once it is committed, or why it was not written."""
+        """Append a marker; `answer` gets NONE once it is committed, or an error."""
         hosted = self.partitions.find(*partition)
         if hosted is None:
             answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -73,7 +74,7 @@ class TransactionMarkerWriter:
             return
 
         def ended(outcome: Outcome) -> None:
-            assert isinstance(outcome, ErrorCode), "a marker has no other answer"
+            assert isinstance(outcome, ErrorCode), "a marker is answered with an error code"
             answer(_known_to_coordinators(outcome))
 
         shard.end_transaction(
@@ -95,7 +96,7 @@ class TransactionMarkerWriter:
             answer(code or ErrorCode.NONE)
 
     def _answer_when_safe(self, hosted: Partition, log: UnifiedLog, answer: Written) -> None:
-        """A marker that could still be lost would leave half a transaction behind."""
+        """Answer once the marker is committed: losing it would leave the transaction open."""
         is_everywhere = log.high_watermark >= log.end_offset
         if is_everywhere and not log.needs_flush:
             answer(ErrorCode.NONE)
@@ -107,7 +108,7 @@ class TransactionMarkerWriter:
         if log.needs_flush:
             awaited.missing += 1
             log.flush(awaited.flushed)
-        awaited.one_less()
+        awaited.complete_one()
 
     def _append_now(self, marker: Marker, hosted: Partition) -> ErrorCode | None:
         log, producer = hosted.opened(), marker.producer
@@ -133,14 +134,14 @@ class TransactionMarkerWriter:
 
 
 def _known_to_coordinators(code: ErrorCode) -> ErrorCode:
-    """Kafka does this (4.1): a transaction coordinator waits for leaders, not for coordinators."""
+    """Map coordinator errors to the leader errors that Kafka 4.1 expects here."""
     return ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _NOT_READY else code
 
 
 class _AwaitedMarker:
-    """A marker that all in-sync replicas must have, or the disk, or both.
+    """A marker that waits for the ISR, a flush, or both.
 
-    A disk that has failed and replicas that are gone may say nothing, so there is a limit.
+    A failed disk or lost replicas may never answer, so there is a timeout.
     """
 
     __slots__ = ("_answer", "_hosted", "_timer", "is_done", "missing")
@@ -149,37 +150,37 @@ class _AwaitedMarker:
         self._timer = timer
         self._hosted = hosted
         self._answer = answer
-        # One for whoever still adds what is waited for.
+        # One is for the caller, until it has added everything to wait for.
         self.missing = 1
         self.is_done = False
 
     @property
     def is_gone(self) -> bool:
-        """The coordinator waits, and hangs up on nobody."""
+        """Never: the coordinator keeps waiting."""
         return False
 
     def flushed(self, failure: StorageError | None) -> None:
         if failure is None:
-            self.one_less()
+            self.complete_one()
         else:
-            self._end(failure.code)
+            self._complete(failure.code)
 
     def committed(self, code: ErrorCode) -> None:
         """`headwater.replication.purgatory.delayed_produce.DelayedProduce`."""
         if code is ErrorCode.NONE:
-            self.one_less()
+            self.complete_one()
         else:
-            self._end(code)
+            self._complete(code)
 
-    def one_less(self) -> None:
+    def complete_one(self) -> None:
         self.missing -= 1
         if not self.missing:
-            self._end(ErrorCode.NONE)
+            self._complete(ErrorCode.NONE)
 
     def expire(self) -> None:
-        self._end(ErrorCode.REQUEST_TIMED_OUT)
+        self._complete(ErrorCode.REQUEST_TIMED_OUT)
 
-    def _end(self, code: ErrorCode) -> None:
+    def _complete(self, code: ErrorCode) -> None:
         if not self.is_done:
             self.is_done = True
             self._hosted.leave_commit(self)

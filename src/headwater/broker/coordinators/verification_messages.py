@@ -1,4 +1,4 @@
-"""What a leader asks about first batches, as AddPartitionsToTxn, and what the answer means."""
+"""AddPartitionsToTxn requests of partition leaders and their responses."""
 
 from collections.abc import Sequence
 
@@ -32,12 +32,12 @@ def request_of(batches: FirstBatches) -> AddPartitionsToTxnRequest:
 
 
 def codes_of(batches: FirstBatches, outcome: Outcome) -> Codes:
-    """What the coordinator says of each partition; what it does not mention is not known to it."""
+    """Return the error code of each partition; INVALID_TXN_STATE if the response lacks it."""
     if isinstance(outcome, ErrorCode):
         return _all(batches.partitions, outcome)
     assert isinstance(outcome, AddPartitionsToTxnResponse)
     if outcome.error_code:
-        # The client has nothing to do with the rights that brokers have. Kafka does this (4.1).
+        # The client is not responsible for the brokers' authorization, as in Kafka 4.1.
         is_unknown = outcome.error_code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         code = ErrorCode.INVALID_TXN_STATE if is_unknown else outcome.error_code
         return _all(batches.partitions, code)

@@ -1,4 +1,4 @@
-"""What somebody may do to the cluster as a whole."""
+"""Authorized operations on the cluster, for DescribeCluster and Metadata."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ _NOTHING: Final = 0
 
 
 def authorized_cluster_operations(broker: Broker, call: Call) -> int:
-    """The bit field of "authorized operations" (AC-6), empty for who may not see the cluster."""
+    """Return the bit field of authorized operations (AC-6); 0 without Describe on the cluster."""
     if not broker.is_authorized(call, Operation.DESCRIBE, CLUSTER):
         return _NOTHING
     return operations_allowed(broker.authorizer, call.requester, CLUSTER)

@@ -1,4 +1,4 @@
-"""Who may see and change the configs of what."""
+"""Authorize requests that describe or alter configs."""
 
 from typing import Final
 
@@ -23,8 +23,8 @@ _OF_THE_CLUSTER: Final = (
 def authorization_error(
     broker: Broker, call: Call, operation: Operation, resource_type: int, name: str
 ) -> ApiError | None:
-    """Why not. What is no resource at all is nobody's secret, and refused elsewhere."""
-    reason = f"{operation.name} of {name!r} is not allowed"
+    """Return an authorization error, or None. Unknown resource types are rejected elsewhere."""
+    reason = f"not authorized for {operation.name} on {name!r}"
     if resource_type in _OF_THE_CLUSTER:
         if broker.is_authorized(call, operation, CLUSTER):
             return None

@@ -1,13 +1,12 @@
-"""One errand's way to one broker: a connection, the next one after it broke, and the wait between.
+"""A connection to one broker for one purpose, with reconnects and backoff.
 
-    idle        nobody has asked yet, or the last connection was closed in peace
-    knocking    the connection is being made, and the versions are being asked for
-    open        requests go out, unless a login is being renewed
-    resting     the last try failed; asking fails until the rest is over
+    idle        no request yet, or the last connection was closed on our side
+    connecting  the connection is set up, and ApiVersions is requested
+    open        requests are sent, unless re-authentication is in progress
+    backoff     the last attempt failed; requests fail until the backoff ends
 
-What a reader would get wrong: the versions are asked for on every connection. A broker that was
-upgraded has other ones after its restart, and during a rolling upgrade both sides take the newest
-that they share.
+ApiVersions is requested on every connection: after an upgrade and restart a broker supports other
+versions, and during a rolling upgrade both sides use the newest version they share.
 """
 
 import logging
@@ -44,20 +43,20 @@ from headwater.security.authentication.sasl_client_authenticator import SaslClie
 
 _log = logging.getLogger(__name__)
 
-SHORTEST_REST_MS: Final = 50
-LONGEST_REST_MS: Final = 1_000
+RECONNECT_BACKOFF_MS: Final = 50
+RECONNECT_BACKOFF_MAX_MS: Final = 1_000
 WAITING_MAX: Final = 1_000
-"""Requests that may wait for a connection. Whoever has more to ask is told to come later."""
+"""Requests that may wait for a connection; further ones fail."""
 
 CONNECT_MS: Final = 10_000
-"""How long a connection may take to come about: socket.connection.setup.timeout.ms."""
+"""Timeout for setting up a connection: socket.connection.setup.timeout.ms."""
 
 _API_VERSIONS: Final = 3
 _SOFTWARE: Final = "headwater"
 
 
 class ChannelConnection(Protocol):
-    """What a link asks of a connection: `headwater.network.peer.Peer` has it."""
+    """What a channel needs of a connection; implemented by `headwater.network.peer.Peer`."""
 
     @property
     def may_send(self) -> bool: ...
@@ -83,18 +82,18 @@ class ChannelConnection(Protocol):
 Dial = Callable[
     [BrokerEndpoint, int, Callable[[], None], Callable[[ConnectionLost], None]], ChannelConnection
 ]
-"""Begins a connection: where to, by when, and whom to tell when it is up, and when it is down."""
+"""Starts a connection: endpoint, deadline, callbacks for connected and disconnected."""
 
 
 Versions = Mapping[int, tuple[int, int]]
-"""The oldest and the newest version of each API that the other side has."""
+"""The oldest and newest version of each API that the other broker supports."""
 
 LogIn = Callable[[], SaslClientAuthenticator]
-"""Begins a login."""
+"""Starts an authentication."""
 
 
 class InterBrokerChannel:
-    """See the module. For the loop's thread only."""
+    """Sends requests to one broker. Only for the loop's thread."""
 
     def __init__(
         self,
@@ -106,98 +105,103 @@ class InterBrokerChannel:
         client_id: str,
         log_in: LogIn | None = None,
     ) -> None:
-        """`log_in` begins a login, where the others ask for one."""
+        """`log_in` starts an authentication; None without SASL."""
         self._log_in = log_in
         self._login: SaslClientAuthenticator | None = None
-        # When to renew the login, and whether it is time.
-        self._renewal_ms: int | None = None
-        self._is_due = False
+        # When to re-authenticate, and whether it is due.
+        self._reauthenticate_ms: int | None = None
+        self._is_reauthentication_due = False
         self._where = where
         self._dial = dial
         self._clock = clock
         self._soon = soon
         self._client_id = client_id
-        self._line: ChannelConnection | None = None
+        self._connection: ChannelConnection | None = None
         self._versions: Versions | None = None
         self._waiting: deque[PendingResponse] = deque()
-        self._numbers = count(1)
-        self._rest_ms = SHORTEST_REST_MS
-        self._rested_ms = 0
+        self._correlation_ids = count(1)
+        self._backoff_ms = RECONNECT_BACKOFF_MS
+        self._backoff_end_ms = 0
 
     def ask(self, asked: InterBrokerRequest) -> None:
         waiting = PendingResponse(asked)
-        if self._line is None and self._clock.steady_ms() < self._rested_ms:
-            self._fail_soon(waiting, ConnectionLost("the last connection failed just now"))
+        if self._connection is None and self._clock.steady_ms() < self._backoff_end_ms:
+            self._fail_soon(
+                waiting,
+                ConnectionLost("the last connection failed; waiting for reconnect.backoff.ms"),
+            )
         elif len(self._waiting) >= WAITING_MAX:
-            self._fail_soon(waiting, TooMuchWork("too many requests wait for this broker"))
+            self._fail_soon(waiting, TooMuchWork("too many requests are queued for this broker"))
         else:
             self._waiting.append(waiting)
-            if self._line is None:
-                self._knock()
+            if self._connection is None:
+                self._connect()
             else:
                 self._send()
 
     def sweep(self, now_ms: int) -> None:
-        if self._line is not None:
-            self._line.sweep(now_ms)
-        if self._renewal_ms is not None and now_ms >= self._renewal_ms:
-            # As soon as there is room, and before anything else.
-            self._renewal_ms = None
-            self._is_due = True
+        if self._connection is not None:
+            self._connection.sweep(now_ms)
+        if self._reauthenticate_ms is not None and now_ms >= self._reauthenticate_ms:
+            # Re-authenticate as soon as the connection can send, before any other request.
+            self._reauthenticate_ms = None
+            self._is_reauthentication_due = True
             self._send()
         late = [each for each in self._waiting if now_ms >= each.asked.deadline_ms]
         for each in late:
             self._waiting.remove(each)
-            each.fail(RequestTimedOut("the request was not sent in time"))
+            each.fail(RequestTimedOut("the request timed out before it was sent"))
 
     def close(self) -> None:
-        """End the connection; what waits fails."""
-        line, self._line = self._line, None
-        self._forget()
-        if line is not None:
-            line.close()
-        self._fail_all(ConnectionLost("closed on our side"))
+        """Close the connection and fail all waiting requests."""
+        connection, self._connection = self._connection, None
+        self._reset()
+        if connection is not None:
+            connection.close()
+        self._fail_all(ConnectionLost("the channel was closed"))
 
     def _fail_soon(self, waiting: PendingResponse, error: HeadwaterError) -> None:
         self._soon(partial(waiting.fail, error))
 
-    # A connection and its end.
+    # Connecting and disconnecting.
 
-    def _knock(self) -> None:
+    def _connect(self) -> None:
         endpoint = self._where()
         if endpoint is None:
-            # It may be there the next moment, so there is nothing to rest from.
+            # It may be registered the next moment, so there is no backoff.
             waiting, self._waiting = self._waiting, deque()
             for each in waiting:
-                self._fail_soon(each, ConnectionLost("the broker is not known to be up"))
+                self._fail_soon(each, ConnectionLost("the broker is not registered"))
             return
         deadline_ms = self._clock.steady_ms() + CONNECT_MS
-        line: ChannelConnection
+        connection: ChannelConnection
 
         def down(lost: ConnectionLost) -> None:
-            if line is self._line:
+            if connection is self._connection:
                 self._lost(lost)
 
-        line = self._line = self._dial(endpoint, deadline_ms, self._greet, down)
+        connection = self._connection = self._dial(
+            endpoint, deadline_ms, self._request_api_versions, down
+        )
 
-    def _greet(self) -> None:
-        """The connection is there: ask what the other side speaks."""
-        assert self._line is not None
-        number = next(self._numbers)
-        greeting = ApiVersionsRequest(
+    def _request_api_versions(self) -> None:
+        """Connected: request ApiVersions."""
+        assert self._connection is not None
+        correlation_id = next(self._correlation_ids)
+        request = ApiVersionsRequest(
             client_software_name=_SOFTWARE, client_software_version=_SOFTWARE
         )
-        self._line.ask(
-            number,
-            request_frame_of(greeting, _API_VERSIONS, number, self._client_id),
+        self._connection.ask(
+            correlation_id,
+            request_frame_of(request, _API_VERSIONS, correlation_id, self._client_id),
             deadline_ms=self._clock.steady_ms() + CONNECT_MS,
-            then=partial(self._greeted, greeting),
-            # The end of the connection is told anyway.
+            then=partial(self._api_versions_received, request),
+            # The connection's own `down` callback handles this.
             otherwise=lambda _: None,
         )
 
-    def _greeted(self, greeting: ApiVersionsRequest, frame: memoryview) -> None:
-        response = read_answer(greeting, _API_VERSIONS, frame)
+    def _api_versions_received(self, request: ApiVersionsRequest, frame: memoryview) -> None:
+        response = read_answer(request, _API_VERSIONS, frame)
         assert isinstance(response, ApiVersionsResponse)
         versions = {
             each.api_key: (each.min_version, each.max_version) for each in response.api_keys
@@ -205,61 +209,67 @@ class InterBrokerChannel:
         if self._log_in is None:
             self._open(versions)
         else:
-            self._begin_login(self._log_in, versions)
+            self._authenticate(self._log_in, versions)
 
     def _open(self, versions: Versions) -> None:
         self._versions = versions
-        self._rest_ms = SHORTEST_REST_MS
+        self._backoff_ms = RECONNECT_BACKOFF_MS
         self._send()
 
-    def _begin_login(self, log_in: LogIn, versions: Versions) -> None:
-        """A refusal is raised within the line's callback, and so becomes the reason of its end."""
-        self._is_due = False
+    def _authenticate(self, log_in: LogIn, versions: Versions) -> None:
+        """Authenticate.
+
+        A failure is raised in the connection's callback, which closes the connection with that
+        reason.
+        """
+        self._is_reauthentication_due = False
         self._login = login = log_in()
 
-        def say(message: Message, version: int) -> None:
-            assert self._line is not None
-            number = next(self._numbers)
-            self._line.ask(
-                number,
-                request_frame_of(message, version, number, self._client_id),
+        def send(message: Message, version: int) -> None:
+            assert self._connection is not None
+            correlation_id = next(self._correlation_ids)
+            self._connection.ask(
+                correlation_id,
+                request_frame_of(message, version, correlation_id, self._client_id),
                 deadline_ms=self._clock.steady_ms() + CONNECT_MS,
-                then=partial(heard, message, version),
+                then=partial(received, message, version),
                 otherwise=lambda _: None,
             )
 
-        def heard(message: Message, version: int, frame: memoryview) -> None:
+        def received(message: Message, version: int, frame: memoryview) -> None:
             following = login.heard(read_answer(message, version, frame))
             if following is None:
                 self._login = None
                 delay_ms = login.renewal_ms()
                 if delay_ms is not None:
-                    self._renewal_ms = self._clock.steady_ms() + delay_ms
+                    self._reauthenticate_ms = self._clock.steady_ms() + delay_ms
                 self._open(versions)
             else:
                 shared = _shared_version(following.api, versions)
                 if shared is None:
-                    raise LoginRefused("the other broker takes no SaslAuthenticate")
-                say(following, shared)
+                    raise LoginRefused("the other broker does not support SaslAuthenticate")
+                send(following, shared)
 
-        say(login.begin(), login.handshake_version)
+        send(login.begin(), login.handshake_version)
 
-    def _forget(self) -> None:
-        """The connection is gone, and with it all that was agreed on it."""
+    def _reset(self) -> None:
+        """Reset the state of a closed connection."""
         self._versions = None
         self._login = None
-        self._renewal_ms = None
-        self._is_due = False
+        self._reauthenticate_ms = None
+        self._is_reauthentication_due = False
 
     def _lost(self, lost: ConnectionLost) -> None:
         was_open = self._versions is not None
-        self._line = None
-        self._forget()
+        self._connection = None
+        self._reset()
         if isinstance(lost, LoginRefused | MechanismRefused):
-            _log.error("%s cannot log in at another broker: %s", self._client_id, lost)
+            _log.error(
+                "Inter-broker authentication failed: client_id=%s error=%s", self._client_id, lost
+            )
         if not was_open:
-            self._rested_ms = self._clock.steady_ms() + self._rest_ms
-            self._rest_ms = min(2 * self._rest_ms, LONGEST_REST_MS)
+            self._backoff_end_ms = self._clock.steady_ms() + self._backoff_ms
+            self._backoff_ms = min(2 * self._backoff_ms, RECONNECT_BACKOFF_MAX_MS)
         self._fail_all(lost)
 
     def _fail_all(self, error: ConnectionLost) -> None:
@@ -270,37 +280,41 @@ class InterBrokerChannel:
     # Requests.
 
     def _send(self) -> None:
-        if self._is_due and self._line is not None and self._line.may_send:
+        if (
+            self._is_reauthentication_due
+            and self._connection is not None
+            and self._connection.may_send
+        ):
             assert self._log_in is not None
             assert self._versions is not None
-            self._begin_login(self._log_in, self._versions)
+            self._authenticate(self._log_in, self._versions)
         while (
-            self._line is not None
+            self._connection is not None
             and self._versions is not None
             and self._login is None
             and self._waiting
-            and self._line.may_send
+            and self._connection.may_send
         ):
-            self._send_one(self._line, self._versions, self._waiting.popleft())
+            self._send_one(self._connection, self._versions, self._waiting.popleft())
 
     def _send_one(
-        self, line: ChannelConnection, versions: Versions, waiting: PendingResponse
+        self, connection: ChannelConnection, versions: Versions, waiting: PendingResponse
     ) -> None:
         asked = waiting.asked
         version = _shared_version(asked.request.api, versions)
         if version is None:
             name = APIS[asked.request.api].name
-            error = UnsupportedInVersion(f"the other broker speaks no version of {name} of ours")
+            error = UnsupportedInVersion(f"the other broker supports no common version of {name}")
             self._fail_soon(waiting, error)
             return
-        number = next(self._numbers)
+        correlation_id = next(self._correlation_ids)
         try:
-            parts = request_frame_of(asked.request, version, number, self._client_id)
+            parts = request_frame_of(asked.request, version, correlation_id, self._client_id)
         except UnsupportedInVersion as error:
             self._fail_soon(waiting, error)
             return
-        line.ask(
-            number,
+        connection.ask(
+            correlation_id,
             parts,
             deadline_ms=asked.deadline_ms,
             then=partial(self._answered, waiting, version),
@@ -311,14 +325,14 @@ class InterBrokerChannel:
         try:
             response = read_answer(waiting.asked.request, version, frame)
         except ProtocolError as error:
-            waiting.fail(ConnectionLost(f"the answer cannot be read: {error}"))
+            waiting.fail(ConnectionLost(f"malformed response: {error}"))
             raise
         waiting.answer(response)
         self._send()
 
 
 def _shared_version(key: ApiKey, versions: Versions) -> int | None:
-    """The newest that both sides have."""
+    """Return the newest version that both sides support."""
     api = APIS[key]
     oldest, newest = versions.get(api.key, (0, -1))
     version = min(api.newest_served(unstable=False), newest)

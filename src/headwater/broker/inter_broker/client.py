@@ -1,10 +1,11 @@
-"""Connections to the other brokers: `InterBrokerClient` over `network.peer`.
+"""`InterBrokerClient` over network connections.
 
-What a reader would get wrong: a broker that cannot be reached is not knocked at by every request.
-After a connection has failed, asking fails at once for a while that doubles with each failure
-(`reconnect.backoff.ms` of Kafka's clients); and a request never outlives the connection that it was
-given to. This broker asks itself through its own dispatch, a turn of the loop later; such a request
-has a deadline as well, because its answer may depend on a store that does not answer.
+After a connection has failed, requests fail at once until a backoff has passed that doubles with
+each failure (like `reconnect.backoff.ms` of Kafka's clients). A request fails with the connection
+that it was given to.
+
+Requests of this broker to itself go through its own dispatch, one iteration of the loop later. They
+have a deadline too, since their response may depend on an unavailable metadata store.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from headwater.broker.inter_broker.request import (
     read_answer,
     request_frame_of,
 )
-from headwater.broker.requests.internal_call import WITHIN, InternalConnection
+from headwater.broker.requests.internal_call import INTERNAL_LISTENER, InternalConnection
 from headwater.common.exceptions import ConnectionLost, HeadwaterError, RequestTimedOut
 from headwater.common.ids import NodeId
 from headwater.common.ports import Clock
@@ -36,14 +37,14 @@ _SIZE_BYTES: Final = 4
 
 
 class BrokerDirectory(Protocol):
-    """Where the brokers are."""
+    """Looks up broker endpoints."""
 
     def endpoint(self, node_id: NodeId) -> BrokerEndpoint | None:
-        """How to reach a broker now; None for one that is not known to be up."""
+        """Return a broker's endpoint; None if it is not registered."""
 
 
 class NetworkInterBrokerClient:
-    """See the module. For the loop's thread only; whoever runs it calls `sweep`."""
+    """Client for all other brokers. Only for the loop's thread; the owner calls `sweep`."""
 
     def __init__(
         self,
@@ -61,12 +62,12 @@ class NetworkInterBrokerClient:
         self._dial = dial
         self._clock = clock
         self._soon = soon
-        self._links: dict[tuple[NodeId, Purpose], InterBrokerChannel] = {}
-        # Requests to this broker itself.
-        self._inward: dict[PendingResponse, None] = {}
+        self._channels: dict[tuple[NodeId, Purpose], InterBrokerChannel] = {}
+        # Requests of this broker to itself.
+        self._own_requests: dict[PendingResponse, None] = {}
         self._is_closed = False
         self.own_service: Service | None = None
-        """Who serves what this broker asks of itself."""
+        """Serves the requests of this broker to itself."""
 
     def ask(
         self,
@@ -85,37 +86,37 @@ class NetworkInterBrokerClient:
         elif node_id == self._node_id:
             self._soon(partial(self._ask_self, asked))
         else:
-            self._link(node_id, purpose).ask(asked)
+            self._channel(node_id, purpose).ask(asked)
 
     def drop(self, node_id: NodeId, purpose: Purpose) -> None:
-        link = self._links.pop((node_id, purpose), None)
-        if link is not None:
-            self._soon(link.close)
+        channel = self._channels.pop((node_id, purpose), None)
+        if channel is not None:
+            self._soon(channel.close)
 
     def sweep(self) -> None:
-        """Time has passed."""
+        """Fail requests whose deadline has passed."""
         now_ms = self._clock.steady_ms()
-        for link in [*self._links.values()]:
-            link.sweep(now_ms)
-        late = [each for each in self._inward if now_ms >= each.asked.deadline_ms]
+        for channel in [*self._channels.values()]:
+            channel.sweep(now_ms)
+        late = [each for each in self._own_requests if now_ms >= each.asked.deadline_ms]
         for each in late:
-            self._inward.pop(each, None)
-            each.fail(RequestTimedOut("this broker did not answer its own request in time"))
+            self._own_requests.pop(each, None)
+            each.fail(RequestTimedOut("the request of this broker to itself timed out"))
 
     def close(self) -> None:
-        """All connections end, and there are no others."""
+        """Close all connections; later requests fail."""
         self._is_closed = True
-        for link in self._links.values():
-            link.close()
-        self._links.clear()
-        inward, self._inward = self._inward, {}
-        for each in inward:
+        for channel in self._channels.values():
+            channel.close()
+        self._channels.clear()
+        own_requests, self._own_requests = self._own_requests, {}
+        for each in own_requests:
             each.fail(ConnectionLost("this broker is stopping"))
 
-    def _link(self, node_id: NodeId, purpose: Purpose) -> InterBrokerChannel:
-        link = self._links.get((node_id, purpose))
-        if link is None:
-            link = InterBrokerChannel(
+    def _channel(self, node_id: NodeId, purpose: Purpose) -> InterBrokerChannel:
+        channel = self._channels.get((node_id, purpose))
+        if channel is None:
+            channel = InterBrokerChannel(
                 where=partial(self._directory.endpoint, node_id),
                 dial=self._dial,
                 clock=self._clock,
@@ -123,8 +124,8 @@ class NetworkInterBrokerClient:
                 client_id=f"broker-{self._node_id}-{purpose.value}",
                 log_in=self._log_in,
             )
-            self._links[node_id, purpose] = link
-        return link
+            self._channels[node_id, purpose] = channel
+        return channel
 
     def _fail_soon(self, asked: InterBrokerRequest, error: HeadwaterError) -> None:
         self._soon(partial(asked.otherwise, error))
@@ -133,17 +134,17 @@ class NetworkInterBrokerClient:
         assert self.own_service is not None
         api = APIS[asked.request.api]
         version = api.newest_served(unstable=False)
-        frame = bytearray(b"".join(request_frame_of(asked.request, version, 0, WITHIN)))
+        frame = bytearray(b"".join(request_frame_of(asked.request, version, 0, INTERNAL_LISTENER)))
         waiting = PendingResponse(asked)
-        self._inward[waiting] = None
+        self._own_requests[waiting] = None
         slot = ReplySlot(
             InternalConnection(
-                ClientAddress(listener=WITHIN, peer_host="127.0.0.1", peer_port=0),
+                ClientAddress(listener=INTERNAL_LISTENER, peer_host="127.0.0.1", peer_port=0),
                 Requester(OURSELVES, "127.0.0.1"),
                 answered=lambda response: self._own_answer(waiting, version, response),
                 is_gone=lambda: self._is_closed,
                 cut=lambda: self._own_failure(
-                    waiting, ConnectionLost("this broker refuses its own request")
+                    waiting, ConnectionLost("this broker closed its own request")
                 ),
                 soon=self._soon,
             )
@@ -154,14 +155,14 @@ class NetworkInterBrokerClient:
             self._own_failure(waiting, error)
 
     def _own_failure(self, waiting: PendingResponse, error: HeadwaterError) -> None:
-        self._inward.pop(waiting, None)
+        self._own_requests.pop(waiting, None)
         waiting.fail(error)
 
     def _own_answer(self, waiting: PendingResponse, version: int, response: bytes) -> None:
-        # Whoever is asked may not find the asker at work again before it has returned.
+        # The caller must not be re-entered before it has returned.
         self._soon(partial(self._hand_over, waiting, version, response))
 
     def _hand_over(self, waiting: PendingResponse, version: int, response: bytes) -> None:
         asked = waiting.asked
-        self._inward.pop(waiting, None)
+        self._own_requests.pop(waiting, None)
         waiting.answer(read_answer(asked.request, version, memoryview(response)))

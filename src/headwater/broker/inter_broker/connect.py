@@ -1,4 +1,4 @@
-"""How a connection to another broker begins: the name is looked up, then the peer connects."""
+"""Connect to another broker: resolve its host name, then open a connection."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class PeerConnector:
         self._tls = tls
         self._loop = loop
         self._settings = settings
-        # A task that nobody holds may be collected before it has run.
+        # Keep a reference: an unreferenced task may be garbage-collected before it has run.
         self._looking: set[asyncio.Task[None]] = set()
 
     def __call__(
@@ -55,5 +55,5 @@ class PeerConnector:
 
     async def _resolve(self, endpoint: BrokerEndpoint) -> SocketAddress:
         found = await resolve(self._loop, endpoint.host, endpoint.port)
-        # Names of brokers have one address as a rule, and the next try may get another.
+        # Host names of brokers usually have one address; a retry may resolve to another one.
         return found[0]

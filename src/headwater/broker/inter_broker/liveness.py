@@ -1,9 +1,11 @@
-"""Connections that are kept only to notice their end: `headwater.metadata.ports.liveness.Liveness`.
+"""Notice that another broker's process has ended, by a connection that is refused.
 
-A vigil connects and says nothing. When the connection ends, it knocks again; who could be reached
-and now refuses several times in a row has no process any more. What a reader would get wrong: only
-a refusal counts, which the other host's own kernel tells. A connection that ends, does not come
-about, or finds no name may be the network's fault, and the count begins anew.
+Implements `headwater.metadata.ports.liveness.Liveness`. A watch keeps an idle connection to the
+broker and reconnects when it closes. A broker that was reachable before and refuses several
+connections in a row has no process any more.
+
+Note: only a refusal counts, because the other host's kernel sends it. A closed connection, a
+timeout or an unresolved name may be a network failure and resets the count.
 """
 
 from collections.abc import Callable
@@ -19,18 +21,18 @@ from headwater.metadata.cluster_image import BrokerEndpoint
 from headwater.metadata.ports.liveness import LivenessRole
 
 REFUSALS: Final = 3
-"""In a row. One alone may be that of a host whose addresses are just being changed."""
+"""Consecutive refusals. A single one may come from a host whose addresses are being changed."""
 
-KNOCK_MS: Final = 100
-LONGEST_REST_MS: Final = 5_000
-"""How long to leave one alone that does not refuse, but cannot be held either."""
+RECONNECT_MS: Final = 100
+RECONNECT_MAX_MS: Final = 5_000
+"""Longest backoff towards a broker that does not refuse but cannot stay connected."""
 
 Later = Callable[[int, Callable[[], None]], object]
 Down = Callable[[ConnectionLost], None]
 
 
 class LivenessConnection(Protocol):
-    """What a vigil asks of a connection: `headwater.network.peer.Peer` has it."""
+    """What a watch needs of a connection; implemented by `headwater.network.peer.Peer`."""
 
     def sweep(self, now_ms: int) -> None: ...
 
@@ -38,11 +40,11 @@ class LivenessConnection(Protocol):
 
 
 LivenessDial = Callable[[BrokerEndpoint, int, Callable[[], None], Down], LivenessConnection]
-"""As `headwater.broker.inter_broker.channel.Dial`, of whose connections less is asked here."""
+"""As `headwater.broker.inter_broker.channel.Dial`, for connections that send nothing."""
 
 
 class ConnectionLiveness:
-    """See the module. For the loop's thread only; whoever runs it calls `sweep`."""
+    """Watches other brokers. Only for the loop's thread; the owner calls `sweep`."""
 
     def __init__(
         self, *, directory: BrokerDirectory, dial: LivenessDial, clock: Clock, later: Later
@@ -51,40 +53,40 @@ class ConnectionLiveness:
         self._dial = dial
         self._clock = clock
         self._later = later
-        self._kept: dict[_Vigil, None] = {}
-        # Who was reached, for each concern in which that has not been used up by a verdict.
+        self._watches: dict[_ConnectionWatch, None] = {}
+        # Brokers that were reached, by role, since the last time they were reported as ended.
         self._reached: dict[tuple[NodeId, LivenessRole], None] = {}
 
     def keep(
         self, node_id: NodeId, concern: LivenessRole, *, refused: Callable[[], None]
-    ) -> "_Vigil":
+    ) -> "_ConnectionWatch":
         def has_died() -> None:
             del self._reached[node_id, concern]
             refused()
 
-        liveness_watch = _Vigil(
+        liveness_watch = _ConnectionWatch(
             connect=partial(self._connect, node_id),
             later=self._later,
             was_reached=lambda: (node_id, concern) in self._reached,
             refused=has_died,
             ended=self._forget,
         )
-        self._kept[liveness_watch] = None
-        liveness_watch.knock()
+        self._watches[liveness_watch] = None
+        liveness_watch.connect()
         return liveness_watch
 
     def sweep(self) -> None:
-        """Time has passed: a connection that does not come about is given up."""
+        """Give up connection attempts whose deadline has passed."""
         now_ms = self._clock.steady_ms()
-        for liveness_watch in list(self._kept):
+        for liveness_watch in list(self._watches):
             liveness_watch.sweep(now_ms)
 
     def close(self) -> None:
-        for liveness_watch in list(self._kept):
+        for liveness_watch in list(self._watches):
             liveness_watch.end()
 
-    def _forget(self, liveness_watch: "_Vigil") -> None:
-        self._kept.pop(liveness_watch, None)
+    def _forget(self, liveness_watch: "_ConnectionWatch") -> None:
+        self._watches.pop(liveness_watch, None)
 
     def _connect(
         self, node_id: NodeId, up: Callable[[], None], down: Down
@@ -101,8 +103,8 @@ class ConnectionLiveness:
         return self._dial(endpoint, self._clock.steady_ms() + CONNECT_MS, reached, down)
 
 
-class _Vigil:
-    """One broker's, in one concern, until `end` or its refusal."""
+class _ConnectionWatch:
+    """A watch of one broker in one role, until `end` or until it is refused."""
 
     def __init__(
         self,
@@ -111,70 +113,70 @@ class _Vigil:
         later: Later,
         was_reached: Callable[[], bool],
         refused: Callable[[], None],
-        ended: Callable[["_Vigil"], None],
+        ended: Callable[["_ConnectionWatch"], None],
     ) -> None:
         self._connect = connect
         self._later = later
         self._was_reached = was_reached
         self._refused = refused
         self._ended = ended
-        self._line: LivenessConnection | None = None
+        self._connection: LivenessConnection | None = None
         self._is_up = False
         self._refusals = 0
-        self._rest_ms = KNOCK_MS
+        self._backoff_ms = RECONNECT_MS
         self._is_over = False
 
-    def knock(self) -> None:
+    def connect(self) -> None:
         if self._is_over:
             return
-        line: LivenessConnection | None
+        connection: LivenessConnection | None
 
         def up() -> None:
-            if line is self._line:
+            if connection is self._connection:
                 self._is_up = True
                 self._refusals = 0
 
         def down(lost: ConnectionLost) -> None:
-            if line is self._line and not self._is_over:
+            if connection is self._connection and not self._is_over:
                 self._lost(lost)
 
-        line = self._line = self._connect(up, down)
-        if line is None:
-            # It is not known where the broker is; that may come.
-            self._rest()
+        connection = self._connection = self._connect(up, down)
+        if connection is None:
+            # The broker's endpoint is not known yet.
+            self._back_off()
 
     def sweep(self, now_ms: int) -> None:
         if self._is_up:
-            # It holds, so the next end of it is worth a quick look.
-            self._rest_ms = KNOCK_MS
-        if self._line is not None:
-            self._line.sweep(now_ms)
+            # The connection lasted, so its next end is checked quickly.
+            self._backoff_ms = RECONNECT_MS
+        if self._connection is not None:
+            self._connection.sweep(now_ms)
 
     def end(self) -> None:
         if self._is_over:
             return
         self._is_over = True
-        line, self._line = self._line, None
-        if line is not None:
-            line.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
         self._ended(self)
 
     def _lost(self, lost: ConnectionLost) -> None:
-        self._line = None
+        self._connection = None
         self._is_up = False
         if not isinstance(lost, PeerRefused):
             self._refusals = 0
-            self._rest()
+            self._back_off()
             return
         self._refusals += 1
         if not self._was_reached():
-            self._rest()
+            self._back_off()
         elif self._refusals < REFUSALS:
-            self._later(KNOCK_MS, self.knock)
+            self._later(RECONNECT_MS, self.connect)
         else:
             self.end()
             self._refused()
 
-    def _rest(self) -> None:
-        self._later(self._rest_ms, self.knock)
-        self._rest_ms = min(2 * self._rest_ms, LONGEST_REST_MS)
+    def _back_off(self) -> None:
+        self._later(self._backoff_ms, self.connect)
+        self._backoff_ms = min(2 * self._backoff_ms, RECONNECT_MAX_MS)

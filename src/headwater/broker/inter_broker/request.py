@@ -1,4 +1,4 @@
-"""A request to another broker: how it is written, how its answer is read, and who waits for it."""
+"""Requests to other brokers: encoding, decoding of responses, callbacks."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -16,7 +16,7 @@ Buffer = bytes | bytearray | memoryview
 
 @dataclass(frozen=True, slots=True)
 class InterBrokerRequest:
-    """One request, by when it must be answered, and the two callbacks of which one is called."""
+    """A request, its deadline, and the two callbacks of which exactly one is called."""
 
     request: Message
     deadline_ms: int
@@ -25,7 +25,7 @@ class InterBrokerRequest:
 
 
 class PendingResponse:
-    """Sees to it that exactly one of the callbacks is called, once."""
+    """Makes sure that exactly one of the callbacks is called, once."""
 
     __slots__ = ("_is_over", "asked")
 
@@ -47,13 +47,13 @@ class PendingResponse:
 def request_frame_of(
     request: Message, version: int, correlation_id: int, client_id: str
 ) -> list[Buffer]:
-    """A request as it goes out, its size field included. No request has parts of files."""
+    """Encode a request with its size field. Requests have no file ranges."""
     api = APIS[request.api]
     parts = request_frame(api, version, correlation_id, client_id, write(request, version))
     return cast("list[Buffer]", parts)
 
 
 def read_answer(request: Message, version: int, frame: memoryview) -> Message:
-    """The response to a request, out of its frame; it has views of it. May raise ProtocolError."""
+    """Decode a response, which has views of the frame. May raise ProtocolError."""
     position = response_body_position(APIS[request.api], version, frame)
     return read(response_class(request.api), version, frame[position:])

@@ -1,9 +1,10 @@
-"""What a broker tells of itself at a scrape, under the names of Kafka's own metrics.
+"""Metrics of a broker, under the names of Kafka's own metrics.
 
-Names are those that the usual exporter makes of Kafka's: lower case, `kafka_` and the group first,
-`_total` behind what only grows. What a reader would get wrong: nothing here is kept up to date.
-Handlers bump plain integers where they stand (`request_counters`, `HostedTopic`); everything else
-the broker knows anyway, and it is asked only when somebody scrapes.
+Names are as the usual JMX exporter derives them from Kafka's: lower case, `kafka_` and the group
+first, `_total` for counters.
+
+Note: values are computed at scrape time. Handlers increment plain integers (`request_counters`,
+`HostedTopic`); everything else is read from the broker's state.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +30,7 @@ _NS_PER_S: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricSources:
-    """The parts of a broker that have something to tell."""
+    """The components of a broker that metrics are read from."""
 
     broker: Broker
     requests: Mapping[ApiKey, RequestCounters]
@@ -69,20 +70,20 @@ def _of_logins(listeners: "Mapping[str, SaslListener]") -> Iterator[Family]:
     if not listeners:
         return
     yield family(
-        "successful_authentication", "Logins that were taken.", lambda each: each.succeeded
+        "successful_authentication", "Successful authentications.", lambda each: each.succeeded
     )
-    yield family("failed_authentication", "Logins that were refused.", lambda each: each.failed)
+    yield family("failed_authentication", "Failed authentications.", lambda each: each.failed)
     yield family(
-        "successful_reauthentication", "Logins that were renewed.", lambda each: each.renewed
+        "successful_reauthentication", "Successful re-authentications.", lambda each: each.renewed
     )
     yield family(
         "failed_reauthentication",
-        "Logins that could not be renewed.",
+        "Failed re-authentications.",
         lambda each: each.not_renewed,
     )
     yield family(
         "expired_connections_killed",
-        "Connections that were closed because their login had run out.",
+        "Connections closed because their SASL session had expired.",
         lambda each: each.expired,
     )
 
@@ -109,19 +110,19 @@ def _of_requests(requests: Mapping[ApiKey, RequestCounters]) -> Iterator[Family]
     yield Family(
         name=f"{name}_requests_total",
         kind="counter",
-        doc="Requests that were answered.",
+        doc="Answered requests by API and version.",
         samples=counts,
     )
     yield Family(
         name=f"{name}_errors_total",
         kind="counter",
-        doc="Errors that answers told of.",
+        doc="Error codes in responses by API and code.",
         samples=errors,
     )
     yield Family(
         name=f"{name}_totaltime_seconds",
         kind="histogram",
-        doc="Time from when a request was read until it was answered, its waiting included.",
+        doc="Time from receiving a request to its response, including time in a purgatory.",
         samples=times,
     )
 
@@ -131,7 +132,7 @@ def _request(key: ApiKey) -> tuple[str, str]:
 
 
 def _histogram(key: ApiKey, counters: RequestCounters) -> Iterator[Sample]:
-    # Copied at once, so that sum, count and buckets agree.
+    # Copied first, so that sum, count and buckets agree.
     buckets, total_ns = list(counters.buckets), counters.total_ns
     below = 0
     for index, count in enumerate(buckets):
@@ -156,9 +157,9 @@ def _of_topics(broker: Broker) -> Iterator[Family]:
             samples=samples,
         )
 
-    yield family("messagesin", "Records that were appended.", lambda topic: topic.records_in)
-    yield family("bytesin", "Bytes of batches that were appended.", lambda topic: topic.bytes_in)
-    yield family("bytesout", "Bytes of batches that readers got.", lambda topic: topic.bytes_out)
+    yield family("messagesin", "Records appended by clients.", lambda topic: topic.records_in)
+    yield family("bytesin", "Bytes appended by clients.", lambda topic: topic.bytes_in)
+    yield family("bytesout", "Bytes fetched by consumers.", lambda topic: topic.bytes_out)
 
 
 def _of_partitions(broker: Broker) -> Iterator[Family]:
@@ -167,12 +168,12 @@ def _of_partitions(broker: Broker) -> Iterator[Family]:
     yield gauge(f"{name}_partitioncount", "Partitions on this broker.", lambda: len(partitions))
     yield gauge(
         f"{name}_leadercount",
-        "Partitions that it leads.",
+        "Partitions that this broker leads.",
         lambda: sum(each.state.leader == broker.node_id for each in partitions),
     )
     yield gauge(
         f"{name}_underreplicatedpartitions",
-        "Partitions that it leads and whose replicas are not all in sync.",
+        "Led partitions with fewer in-sync replicas than replicas.",
         lambda: sum(
             each.state.leader == broker.node_id and len(each.state.isr) < len(each.state.replicas)
             for each in partitions
@@ -180,7 +181,7 @@ def _of_partitions(broker: Broker) -> Iterator[Family]:
     )
     yield gauge(
         f"{name}_underminisrpartitioncount",
-        "Partitions that it leads and that have too few in-sync replicas for acks=all.",
+        "Led partitions with fewer in-sync replicas than min.insync.replicas.",
         lambda: sum(
             each.is_led
             and each.log is not None
@@ -192,37 +193,37 @@ def _of_partitions(broker: Broker) -> Iterator[Family]:
         yield from _of_replicas(partitions.replicas)
     yield gauge(
         "kafka_log_logmanager_offlinelogdirectorycount",
-        "Log directories whose disk has failed.",
+        "Offline log directories.",
         lambda: len(directories.directories) - len(directories.serving()),
     )
     yield gauge(
         "kafka_controller_kafkacontroller_globaltopiccount",
-        "Topics of the cluster.",
+        "Topics in the cluster.",
         lambda: len(broker.image.topics),
     )
 
 
 def _of_replicas(replicas: ReplicaFetcherManager) -> Iterator[Family]:
-    """What there is only among several brokers."""
+    """Metrics that exist only in a cluster."""
     manager, topics = "kafka_server_replicamanager", "kafka_server_brokertopicmetrics"
     yield counter(
         f"{manager}_isrshrinks_total",
-        "Changes by which a partition that it leads has fewer in-sync replicas.",
+        "ISR shrinks of led partitions.",
         lambda: replicas.in_sync_shrinks,
     )
     yield counter(
         f"{manager}_isrexpands_total",
-        "Changes by which a partition that it leads has more in-sync replicas.",
+        "ISR expansions of led partitions.",
         lambda: replicas.in_sync_expands,
     )
     yield counter(
         f"{topics}_replicationbytesin_total",
-        "Bytes that it fetched as a follower.",
+        "Bytes fetched from leaders as a follower.",
         lambda: replicas.bytes_in,
     )
     yield counter(
         f"{topics}_replicationbytesout_total",
-        "Bytes that followers fetched of it.",
+        "Bytes fetched by followers.",
         lambda: replicas.bytes_out,
     )
 
@@ -231,7 +232,7 @@ def _of_logs(broker: Broker) -> Iterator[Family]:
     def family(name: str, doc: str, read: Callable[[UnifiedLog], Number]) -> Family:
         def samples() -> Iterator[Sample]:
             for hosted in list(broker.partitions):
-                # A log that was not opened since the start is at rest, and not counted yet.
+                # Logs that were not opened since startup are skipped.
                 if hosted.log is not None:
                     topic, partition = hosted.name
                     labels = (("topic", topic), ("partition", str(partition)))
@@ -239,9 +240,9 @@ def _of_logs(broker: Broker) -> Iterator[Family]:
 
         return Family(name=f"kafka_log_log_{name}", kind="gauge", doc=doc, samples=samples)
 
-    yield family("size", "Bytes of a log.", lambda log: log.size_bytes)
-    yield family("logstartoffset", "The first offset of a log.", lambda log: log.log_start_offset)
-    yield family("logendoffset", "The offset that comes next.", lambda log: log.end_offset)
+    yield family("size", "Log size in bytes.", lambda log: log.size_bytes)
+    yield family("logstartoffset", "Log start offset.", lambda log: log.log_start_offset)
+    yield family("logendoffset", "Log end offset.", lambda log: log.end_offset)
 
 
 def _of_reads(broker: Broker) -> Iterator[Family]:
@@ -256,17 +257,17 @@ def _of_reads(broker: Broker) -> Iterator[Family]:
     yield Family(
         name="headwater_reads_total",
         kind="counter",
-        doc="Ranges of logs that were read: from the page cache, or past it from disk.",
+        doc="Log reads, from the page cache or directly from disk.",
         samples=reads,
     )
     yield gauge(
         "headwater_cold_reads_waiting",
-        "Reads from disk that wait for others.",
+        "Queued reads from disk.",
         lambda: ranges.waiting_count,
     )
     yield gauge(
         "headwater_cold_read_bytes",
-        "Bytes of reads from disk that are under way.",
+        "Bytes of reads from disk in progress.",
         lambda: ranges.cold_bytes_under_way,
     )
 
@@ -276,18 +277,18 @@ def _of_waiting(broker: Broker) -> Iterator[Family]:
     name = "kafka_server_fetchsessioncache"
     yield gauge(
         "kafka_server_delayedoperationpurgatory_purgatorysize",
-        "Requests that wait.",
+        "Requests waiting in purgatories.",
         lambda: len(broker.timer),
     )
     yield gauge(f"{name}_numincrementalfetchsessions", "Fetch sessions.", lambda: len(sessions))
     yield gauge(
         f"{name}_numincrementalfetchpartitionscached",
-        "Partitions that they remember.",
+        "Partitions in fetch sessions.",
         lambda: sessions.partition_count,
     )
     yield counter(
         f"{name}_incrementalfetchsessionevictions_total",
-        "Fetch sessions that had to make room for others.",
+        "Evicted fetch sessions.",
         lambda: sessions.evicted_count,
     )
 
@@ -297,12 +298,12 @@ def _of_cleaner(cleaner: LogCleaner | None) -> Iterator[Family]:
         return
     yield gauge(
         "kafka_log_logcleanermanager_uncleanablepartitionscount",
-        "Partitions that cannot be compacted.",
+        "Partitions that the log cleaner cannot compact.",
         lambda: len(cleaner.uncleanable),
     )
     yield gauge(
         "kafka_log_logcleaner_busy",
-        "Whether a log is being compacted.",
+        "Whether the log cleaner is compacting a log (0 or 1).",
         lambda: int(cleaner.is_busy),
     )
 
@@ -318,7 +319,7 @@ def _of_connections(server: SocketServer) -> Iterator[Family]:
     yield Family(
         name="kafka_server_socketserver_connections",
         kind="gauge",
-        doc="Open connections of clients.",
+        doc="Open connections by listener.",
         samples=connections,
     )
 
@@ -330,11 +331,11 @@ def _of_connections(server: SocketServer) -> Iterator[Family]:
     yield Family(
         name="kafka_server_socketserver_failed_handshakes_total",
         kind="counter",
-        doc="Connections that did not come to agree on TLS.",
+        doc="Failed TLS handshakes by listener.",
         samples=failed_handshakes,
     )
     yield gauge(
         "kafka_server_socketserver_unansweredrequests",
-        "Requests that were read and not yet answered.",
+        "Requests received and not yet answered.",
         lambda: sum(connection.unanswered_count for connection in server.connections),
     )

@@ -1,7 +1,7 @@
-"""Where a broker can be watched over HTTP: `/metrics` for Prometheus, `/healthz` for the rest.
+"""Serve `/metrics` for Prometheus and `/healthz` over HTTP.
 
-The port opens when the broker serves and closes with it, so that it answers at all is the news
-that `/healthz` has.
+The port opens once the broker serves requests and closes with it, so any response to `/healthz`
+means that the broker is ready.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from headwater.network.http_listener import HttpListener, HttpResponse
 
 
 def metrics_endpoint(settings: BrokerSettings) -> Endpoint | None:
-    """Where the settings say; None when they say nothing."""
+    """Return the endpoint of `headwater.metrics.listener`; None if it is not set."""
     address = settings.headwater_metrics_listener
     if address is None:
         return None
@@ -32,7 +32,7 @@ def metrics_port(
     *,
     now_ms: int,
 ) -> HttpListener | None:
-    """Bound where the settings say, and not started yet; None when they say nothing."""
+    """Bind the metrics listener without starting it; None if it is not configured."""
     endpoint = metrics_endpoint(settings)
     if endpoint is None:
         return None

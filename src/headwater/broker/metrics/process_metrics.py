@@ -1,7 +1,6 @@
-"""What the system knows of this process, under the names that every Prometheus exporter uses.
+"""Metrics of this process, under the names that every Prometheus exporter uses.
 
-A shell: it reads /proc, at each scrape and never otherwise. Where there is no /proc, as on macOS,
-there is the processor time and nothing else.
+They are read from /proc at each scrape. Without /proc, as on macOS, there is only the CPU time.
 """
 
 import os
@@ -22,19 +21,21 @@ def process_families() -> list[Family]:
         Family(
             name="headwater_build_info",
             kind="gauge",
-            doc="Which Headwater this is.",
+            doc="Version of Headwater.",
             samples=lambda: [Sample(value=1, labels=version)],
         ),
-        counter("process_cpu_seconds_total", "Processor time of this process.", time.process_time),
-        _of_proc("process_resident_memory_bytes", "Memory in use.", _resident_bytes),
-        _of_proc("process_open_fds", "Open files and sockets.", _open_files),
-        _of_proc("process_max_fds", "How many of them there may be.", _open_files_max),
-        _of_proc("process_start_time_seconds", "When it began, since 1970.", _start_s),
+        counter(
+            "process_cpu_seconds_total", "CPU time of this process in seconds.", time.process_time
+        ),
+        _of_proc("process_resident_memory_bytes", "Resident memory in bytes.", _resident_bytes),
+        _of_proc("process_open_fds", "Open file descriptors.", _open_files),
+        _of_proc("process_max_fds", "Limit of open file descriptors.", _open_files_max),
+        _of_proc("process_start_time_seconds", "Start time in seconds since the epoch.", _start_s),
     ]
 
 
 def process_age_s() -> float | None:
-    """How long ago this process was made, by the system's clock; None where it does not tell."""
+    """Return the age of this process in seconds; None if the system does not report it."""
     try:
         return _since_boot_s() - _start_since_boot_s()
     except OSError:
@@ -58,7 +59,7 @@ def _resident_bytes() -> int:
 
 
 def _open_files() -> int:
-    # One of them is the listing's own.
+    # One of them is open for this listing.
     return sum(1 for _ in (_PROC / "fd").iterdir()) - 1
 
 
@@ -67,8 +68,8 @@ def _open_files_max() -> int:
 
 
 def _start_s() -> float:
-    # From the time of the boot, which the system tells in whole seconds: computed from the clock,
-    # the answer would differ a little at each scrape, and look like a restart.
+    # Computed from the boot time, which is in whole seconds: computed from the clock, the value
+    # would vary between scrapes and look like a restart.
     lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
     boot_s = next(int(line.split()[1]) for line in lines if line.startswith("btime "))
     return boot_s + _start_since_boot_s()
@@ -79,6 +80,6 @@ def _since_boot_s() -> float:
 
 
 def _start_since_boot_s() -> float:
-    # The name of the program comes second, in parentheses, and may contain anything.
+    # The second field is the program's name in parentheses, which may contain anything.
     fields = (_PROC / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return int(fields[19]) / os.sysconf("SC_CLK_TCK")

@@ -1,9 +1,9 @@
-"""Metrics as text, in the exposition format that Prometheus reads.
+"""Prometheus text exposition format.
 
-Written by hand: the format is a few lines, and the library for it would cost a broker more to
-import than all of this. What a reader would get wrong: the text is made piece by piece while it is
-sent, and the broker works on in between. So whoever gives samples must hold no iterator over
-something that changes; a list made when the family's turn comes is enough.
+Implemented here because the format is small and importing a library for it would cost more.
+
+Note: the text is generated in pieces while it is sent, and the broker runs in between. So `samples`
+must not iterate over collections that change; a list made at the start of each family is enough.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from typing import Literal
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-# What is made in one turn of the loop: about a millisecond's work.
+# Lines per iteration of the loop: about a millisecond of work.
 _LINES_PER_PIECE = 400
 
 Labels = tuple[tuple[str, str], ...]
@@ -21,17 +21,17 @@ Number = int | float
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One line: what is special about it, and how much it is."""
+    """One line of the exposition."""
 
     value: Number
     labels: Labels = ()
-    # Of a histogram: `_bucket`, `_sum` or `_count`.
+    # For histograms: `_bucket`, `_sum` or `_count`.
     suffix: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """Everything of one name. `samples` is called at each scrape, and only then."""
+    """All samples of one metric. `samples` is only called at a scrape."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -40,17 +40,17 @@ class Family:
 
 
 def gauge(name: str, doc: str, read: Callable[[], Number]) -> Family:
-    """A family of one number that goes up and down."""
+    """Return a gauge without labels."""
     return Family(name=name, kind="gauge", doc=doc, samples=lambda: [Sample(value=read())])
 
 
 def counter(name: str, doc: str, read: Callable[[], Number]) -> Family:
-    """A family of one number that only grows."""
+    """Return a counter without labels."""
     return Family(name=name, kind="counter", doc=doc, samples=lambda: [Sample(value=read())])
 
 
 def exposition(families: Sequence[Family]) -> Iterator[bytes]:
-    """The whole text in pieces, none of them empty."""
+    """Yield the text in non-empty pieces."""
     lines: list[str] = []
     for line in _lines(families):
         lines.append(line)

@@ -1,7 +1,6 @@
-"""What is told of quotas at a scrape: who waits, for how long, and who uses how much.
+"""Metrics of quotas: throttled clients, throttle times and usage.
 
-What a reader would get wrong: use is told only of those who have a quota, and who were active
-within the last hour. Of everybody else nothing is measured.
+Usage is only measured for clients that have a quota and were active within the last hour.
 """
 
 from collections.abc import Iterator
@@ -24,9 +23,9 @@ def quota_families(
 def _of_uses(throttling: QuotaManagers) -> Iterator[Family]:
     clients = throttling.clients
     uses = {
-        "produce_byte_rate": (clients.produce, "Bytes a second that are produced."),
-        "fetch_byte_rate": (clients.fetch, "Bytes a second that are fetched."),
-        "request_request_time": (clients.request, "Percent of a thread's time that is used."),
+        "produce_byte_rate": (clients.produce, "Produced bytes per second."),
+        "fetch_byte_rate": (clients.fetch, "Fetched bytes per second."),
+        "request_request_time": (clients.request, "Request time in percent of one thread."),
     }
     for name, (quota, doc) in uses.items():
         yield _of_use(f"kafka_server_{name}", doc, quota, throttling)
@@ -35,7 +34,7 @@ def _of_uses(throttling: QuotaManagers) -> Iterator[Family]:
 def _of_connections(throttled_connections: ThrottledConnections) -> Family:
     return counter(
         "kafka_server_socketserver_throttledconnections_total",
-        "Connections that came sooner than their address's quota allows.",
+        "Connections throttled by the connection creation rate of their IP address.",
         lambda: throttled_connections.count,
     )
 
@@ -49,19 +48,19 @@ def _of_waits(throttling: QuotaManagers) -> Iterator[Family]:
     yield Family(
         name="kafka_server_throttled_total",
         kind="counter",
-        doc="Answers that told their clients to wait.",
+        doc="Responses with a throttle time.",
         samples=lambda: samples({kind: each.count for kind, each in waits.items()}),
     )
     yield Family(
         name="kafka_server_throttled_seconds_total",
         kind="counter",
-        doc="For how long they told them to wait.",
+        doc="Sum of throttle times in seconds.",
         samples=lambda: samples({kind: each.total_ms / _MS_PER_S for kind, each in waits.items()}),
     )
     yield Family(
         name="kafka_server_queue_size",
         kind="gauge",
-        doc="Connections that wait because of a quota.",
+        doc="Connections muted because of a quota.",
         samples=lambda: samples({kind: each.now for kind, each in waits.items()}),
     )
 

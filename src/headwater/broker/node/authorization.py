@@ -1,4 +1,4 @@
-"""Which authorizer a broker has, and how it hears of rules that have changed."""
+"""Create the broker's authorizer and keep its ACLs up to date."""
 
 import logging
 from collections.abc import Iterable
@@ -14,12 +14,12 @@ _log = logging.getLogger(__name__)
 
 
 def authorizer_of(settings: BrokerSettings) -> Authorizer:
-    """Without `authorizer.class.name` everybody may do everything, as in Kafka."""
+    """Return an ACL authorizer, or `AllowAll` without `authorizer.class.name`, as in Kafka."""
     if not settings.authorizer_class_name:
         if settings.super_users or settings.allow_everyone_if_no_acl_found:
             _log.warning(
-                "everybody may do everything: super.users and allow.everyone.if.no.acl.found "
-                "mean nothing until authorizer.class.name is set"
+                "No authorizer configured, all requests are allowed: super.users and "
+                "allow.everyone.if.no.acl.found have no effect without authorizer.class.name"
             )
         return AllowAll()
     return AclAuthorizer(
@@ -29,19 +29,19 @@ def authorizer_of(settings: BrokerSettings) -> Authorizer:
 
 
 def load_acls(authorizer: Authorizer, image: ClusterImage) -> None:
-    """A start: these are the rules. Nobody has been served yet."""
+    """Load all ACLs at startup, before any request is served."""
     apply_acl_changes(authorizer, [AclsReplaced(*each) for each in image.acls.items()])
 
 
 def apply_acl_changes(authorizer: Authorizer, changes: Iterable[MetadataChange]) -> None:
-    """Rules are others from now on, for whatever is asked next."""
+    """Apply ACL changes; they are in effect for the next request."""
     if isinstance(authorizer, AclAuthorizer):
         for change in changes:
             if isinstance(change, AclsReplaced):
                 authorizer.replace(change.pattern, change.acls.entries)
 
 
-def tell_denials(authorizer: Authorizer) -> None:
-    """Write the count of denials that were left out of the log; called about once a second."""
+def log_omitted_denials(authorizer: Authorizer) -> None:
+    """Log how many denials were omitted from the log; called about once a second."""
     if isinstance(authorizer, AclAuthorizer):
         authorizer.tell_denials()

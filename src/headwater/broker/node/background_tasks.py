@@ -1,8 +1,7 @@
-"""What happens by the clock: deadlines, background work of the logs, idle connections.
+"""Periodic work: request timeouts, log maintenance, idle connections.
 
-Everything is done in small steps on the loop. What a reader would get wrong: the deadlines of
-requests have a timer of their own, set for the earliest of them; the rest is not in a hurry and
-comes a few times a second.
+All work runs on the event loop in small steps. Request timeouts have their own timer, set for the
+earliest deadline; everything else runs ten times or once a second.
 """
 
 import asyncio
@@ -25,12 +24,12 @@ _log = logging.getLogger(__name__)
 
 _TICK_S: Final = 0.1
 _SWEEP_MS: Final = 1_000
-# A tenth of the loop's time: ten thousand new topics must not keep others from being served.
-_OPENING_MS: Final = 10
+# A tenth of the loop's time: opening ten thousand new topics must not delay other requests.
+_LOADING_MS: Final = 10
 
 
 class BackgroundTasks:
-    """Runs from `start` to `stop`."""
+    """Run periodic work between `start` and `stop`."""
 
     def __init__(
         self,
@@ -50,7 +49,9 @@ class BackgroundTasks:
         sweep: Callable[[], None],
         broken: Callable[[str], None],
     ) -> None:
-        """`tick` is called ten times a second, `sweep` once, `directory_failed` per directory."""
+        """`tick` is called ten times a second, `sweep` once, `directory_failed` per failed
+        directory.
+        """
         self._loop = loop
         self._clock = clock
         self._directories = directories
@@ -68,33 +69,33 @@ class BackgroundTasks:
         self._fenced: dict[object, None] = {}
         self._swept_ms: int | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._alarm: asyncio.TimerHandle | None = None
-        timer.wake_with(self._set_alarm)
+        self._expiry_handle: asyncio.TimerHandle | None = None
+        timer.wake_with(self._schedule_expiry)
 
     def start(self) -> None:
         self._timer = self._loop.call_later(_TICK_S, self._tick)
 
     def stop(self) -> None:
-        for handle in (self._timer, self._alarm):
+        for handle in (self._timer, self._expiry_handle):
             if handle is not None:
                 handle.cancel()
 
     def _tick(self) -> None:
         self._timer = self._loop.call_later(_TICK_S, self._tick)
         now_ms = self._clock.now_ms()
-        self._partitions.open_some(_OPENING_MS)
-        self._coordinators.groups.load_some(_OPENING_MS)
-        self._coordinators.transactions.load_some(_OPENING_MS)
+        self._partitions.open_some(_LOADING_MS)
+        self._coordinators.groups.load_some(_LOADING_MS)
+        self._coordinators.transactions.load_some(_LOADING_MS)
         self._coordinators.questions.tick(now_ms)
         self._tick_others()
         self._directories.tick(now_ms)
-        self._tell_moves()
+        self._log_moves()
         if self._cleaner is not None:
             self._cleaner.tick(now_ms)
         self._sweep(self._clock.steady_ms())
-        self._look_for_failures()
+        self._check_failures()
 
-    def _tell_moves(self) -> None:
+    def _log_moves(self) -> None:
         moves = self._directories.moves
         if moves.news:
             news, moves.news = moves.news, []
@@ -102,7 +103,7 @@ class BackgroundTasks:
                 _log.info("%s", each)
 
     def _sweep(self, steady_ms: int) -> None:
-        """Connections have no use for the wall clock, which may be set back or ahead."""
+        """Once a second. Uses the steady clock: the wall clock may be set back or ahead."""
         if has_passed(self._swept_ms, _SWEEP_MS, steady_ms):
             self._swept_ms = steady_ms
             self._server.sweep(steady_ms)
@@ -111,31 +112,33 @@ class BackgroundTasks:
             if self._metrics_port is not None:
                 self._metrics_port.sweep(steady_ms)
 
-    def _look_for_failures(self) -> None:
+    def _check_failures(self) -> None:
         for directory in self._directories.directories:
             if directory.failure is not None and directory not in self._fenced:
                 self._fenced[directory] = None
-                _log.error("log directory %s is offline: %s", directory.path, directory.failure)
+                _log.error(
+                    "Log directory is offline: path=%s error=%s", directory.path, directory.failure
+                )
                 self._directory_failed()
         if not self._directories.serving():
             self._broken("no log directory is left")
             return
         failure = self._store_failure()
         if failure is not None:
-            # What it has on disk is unknown from here on; only a new start can tell.
-            self._broken(f"the cluster's facts cannot be written: {failure}")
+            # The state on disk is unknown from here on; only a restart can establish it.
+            self._broken(f"cluster metadata cannot be written: {failure}")
 
-    def _set_alarm(self, deadline_ms: int) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
+    def _schedule_expiry(self, deadline_ms: int) -> None:
+        if self._expiry_handle is not None:
+            self._expiry_handle.cancel()
         delay_ms = max(0, deadline_ms - self._clock.steady_ms())
-        self._alarm = self._loop.call_later(delay_ms / 1_000, self._ring)
+        self._expiry_handle = self._loop.call_later(delay_ms / 1_000, self._expire)
 
-    def _ring(self) -> None:
-        self._alarm = None
+    def _expire(self) -> None:
+        self._expiry_handle = None
         try:
             self._request_timer.expire(self._clock.steady_ms())
         finally:
-            # One that fails must not leave all others waiting for ever.
+            # If one expiry fails, the other waiting requests must still time out.
             if self._request_timer.next_ms is not None:
-                self._set_alarm(self._request_timer.next_ms)
+                self._schedule_expiry(self._request_timer.next_ms)

@@ -1,6 +1,6 @@
-"""Everything that handlers work with, in one place.
+"""The broker's components, as passed to every request handler.
 
-`node` puts it together and runs it. Handlers get it as their first argument and keep nothing.
+`node` creates it. Handlers get it as their first argument and hold no state of their own.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Broker:
-    """See the module."""
+    """The components of one broker."""
 
     static: StaticConfig
     clock: Clock
     rng: Random
     executor: Executor
-    # Validates and recompresses batches: few threads, each of which may hold 100 MiB meanwhile.
+    # Validates and recompresses batches: few threads, because each may hold 100 MiB.
     validation_executor: Executor
     controller_access: ControllerAccess
     directories: LogManager
@@ -69,9 +69,9 @@ class Broker:
     transactions: TransactionCoordinator
     questions: AddPartitionsToTxnManager
     markers: TransactionMarkerWriter
-    # Runs something when the present callbacks of the loop have run.
+    # Calls a function once the current callbacks of the loop have run.
     soon: Callable[[Callable[[], None]], object]
-    # None as long as nobody has one, which is all that most brokers ever ask.
+    # None while the cluster has no quotas, so that requests skip all quota checks.
     quotas: QuotaManagers | None = None
     deleted_topics: DeletedTopics = field(default_factory=DeletedTopics)
     coordinator_warnings: LogLimit = field(default_factory=LogLimit)
@@ -82,7 +82,7 @@ class Broker:
 
     @property
     def controller(self) -> DeferredEventQueue:
-        """Who decides for the cluster; `ControllerFenced` where another broker does."""
+        """The controller's event queue; `ControllerFenced` if it is on another broker."""
         controller = self.controller_access.controller
         if controller is None:
             raise ControllerFenced("another broker is the controller")
@@ -90,9 +90,9 @@ class Broker:
 
     @property
     def membership(self) -> ClusterMembership:
-        """This broker's part in a cluster of several, which only such a broker is asked about."""
+        """This broker's cluster membership; only for brokers in a ZooKeeper cluster."""
         membership = self.controller_access.membership
-        assert membership is not None, "a broker that is alone is no member"
+        assert membership is not None, "a standalone broker has no cluster membership"
         return membership
 
     @property
@@ -104,7 +104,7 @@ class Broker:
         return self.static.settings
 
     def find(self, topic: str, partition: int) -> Partition | ErrorCode:
-        """A partition that is here, or why it is not: the cluster may know it all the same."""
+        """Return the local replica, or NOT_LEADER_OR_FOLLOWER if only other brokers have one."""
         hosted = self.partitions.find(topic, partition)
         if hosted is not None:
             return hosted
@@ -115,7 +115,7 @@ class Broker:
     def find_led(
         self, topic: str, partition: int, current_leader_epoch: int = NO_EPOCH
     ) -> Partition | ErrorCode:
-        """A partition that this broker leads, as far as the client knows too (EP-4)."""
+        """Return the partition if this broker leads it in the client's leader epoch (EP-4)."""
         hosted = self.find(topic, partition)
         if isinstance(hosted, ErrorCode):
             return hosted
@@ -130,8 +130,10 @@ class Broker:
         )
 
     def is_allowed(self, call: Call, operation: Operation, resource: Resource) -> bool:
-        """As `is_authorized`, where a no is nothing to write down: another right may do, or less
-        is told.
+        """As `is_authorized`, without logging a denial.
+
+        Use it where a denial is not an error: another permission may suffice, or the response only
+        omits something.
         """
         return self.authorizer.allows(call.requester, operation, resource)
 

@@ -1,8 +1,8 @@
-"""A broker as a process: from its settings to its end by a signal.
+"""Run a broker as a process until SIGTERM or SIGINT.
 
-A second signal ends a stop that takes too long. What a reader would get wrong: that one is heard
-even while the loop is busy with a flush, so it is no callback of the loop; and it is no harm, since
-it does what a kill would do.
+A second signal ends a shutdown that takes too long. Its handler is a real signal handler, not a
+callback of the loop, so it runs even while the loop is blocked by a flush. It is as safe as
+SIGKILL.
 """
 
 import asyncio
@@ -25,22 +25,23 @@ from headwater.network.event_loop import new_loop
 _log = logging.getLogger(__name__)
 
 _ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-# What a shell says of a process that a signal has ended.
+# The exit status that a shell reports for a process ended by a signal is 128 + signal number.
 _ENDED_BY_SIGNAL = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What there is to say of a broker when it serves."""
+    """What a started broker reports to `ready`."""
 
     endpoints: Sequence[Endpoint]
     cluster_id: str
 
 
 def run_broker(static: StaticConfig, *, ready: Callable[[Serving], None]) -> None:
-    """Serve until a signal says stop, then stop cleanly. `ready` is called once it serves.
+    """Run a broker until a signal arrives, then stop it cleanly.
 
-    What cannot be started raises; so does a broker that its disks leave.
+    `ready` is called once the broker serves requests. Raises if the broker cannot start, or if all
+    of its log directories have failed.
     """
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(_run(static, ready))
@@ -48,7 +49,7 @@ def run_broker(static: StaticConfig, *, ready: Callable[[Serving], None]) -> Non
 
 async def _run(static: StaticConfig, ready: Callable[[Serving], None]) -> None:
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(_report)
+    loop.set_exception_handler(_log_exception)
     ended: asyncio.Future[str | None] = loop.create_future()
 
     def end(reason: str | None) -> None:
@@ -58,7 +59,7 @@ async def _run(static: StaticConfig, ready: Callable[[Serving], None]) -> None:
     def end_by_signal() -> None:
         for each in _ENDING_SIGNALS:
             loop.remove_signal_handler(each)
-            signal.signal(each, _give_up)
+            signal.signal(each, _exit_at_once)
         end(None)
 
     for each in _ENDING_SIGNALS:
@@ -68,13 +69,14 @@ async def _run(static: StaticConfig, ready: Callable[[Serving], None]) -> None:
     either: list[asyncio.Future[Any]] = [starting, ended]
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
-        # It may wait for ZooKeeper, or for a controller, as long as there is none.
+        # It may be waiting for ZooKeeper or for a controller.
         starting.cancel()
         with suppress(asyncio.CancelledError):
             await starting
     else:
         endpoints = starting.result()
-        # What exists now stays. A full collection would look at all of it while nothing is served.
+        # These objects live as long as the process. Without this, a full collection would scan all
+        # of them while no request is served.
         gc.freeze()
         ready(Serving(endpoints, node.cluster_id))
         await ended
@@ -87,19 +89,19 @@ async def _run(static: StaticConfig, ready: Callable[[Serving], None]) -> None:
 def _new_node(static: StaticConfig, broken: Callable[[str], None]) -> Node:
     if static.settings.zookeeper_connect is None:
         return StandaloneNode(static, broken=broken)
-    # Only now: a broker that is alone does without all that a cluster takes.
+    # Imported only here: a standalone broker needs none of the cluster's modules.
     from headwater.broker.node.cluster_node import ClusterNode
 
     return ClusterNode(static, broken=broken)
 
 
-def _give_up(number: int, _: object) -> None:
-    """End at once. Everything that was acknowledged is in the page cache, and stays there."""
-    _log.warning("not stopped cleanly, because of a second signal; the next start checks the logs")
-    # Threads may be amid a flush, and an exception would wait for them.
+def _exit_at_once(number: int, _: object) -> None:
+    """Exit at once. All acknowledged records are in the page cache and survive the process."""
+    _log.warning("Unclean shutdown after a second signal; the next start recovers the logs")
+    # Threads may be in the middle of a flush, and an exception would wait for them.
     os._exit(_ENDED_BY_SIGNAL + number)
 
 
-def _report(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """A callback of ours failed: say so once, and go on."""
+def _log_exception(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an exception from a callback and keep running."""
     _log.error("%s", context.get("message"), exc_info=context.get("exception"))

@@ -1,16 +1,19 @@
-"""One broker's part in a cluster: its registration, its image, and its terms as controller.
+"""Register this broker in the cluster and run the controller while it is elected.
 
-Every broker stands for election whenever there is no controller; the store sees to it that one
-wins. What a reader would get wrong: this broker's image and the controller's are two, also while it
-is the controller. What the controller decides reaches this broker as it reaches all others, by
-requests that it sends to itself.
+Every broker stands for election whenever there is no controller; the metadata store lets only one
+win.
 
-A session that is lost takes registration and controllership with it. The broker goes on serving
-what it leads, for nobody may have noticed but the store; it registers again, and what the next
-controller says decides what becomes of its partitions.
+Note: this broker's image and the controller's image are separate, even while this broker is the
+controller. The controller's decisions reach this broker as they reach all others, by requests that
+it sends to itself.
 
-Sessions are slow to tell that a process has ended. So the controller keeps a vigil for each broker,
-and each broker for the controller; who refuses connections is taken for dead at once (`liveness`).
+When the session is lost, registration and controllership are lost with it. The broker keeps serving
+the partitions it leads, since other brokers may not have noticed, and registers again; the next
+controller decides about its partitions.
+
+A session takes seconds to expire after its process has ended. So the controller watches every
+broker, and every broker watches the controller; a broker that refuses connections counts as dead at
+once (`liveness`).
 """
 
 import logging
@@ -44,13 +47,13 @@ from headwater.metadata.ports.metadata_store import ClusterStore, Registration
 _log = logging.getLogger(__name__)
 
 RETRY_MS: Final = 200
-"""How long to wait before a store that did not answer is asked again."""
+"""Backoff before a failed request to the store is retried."""
 
 _FIRST_EPOCH: Final = 1
 
 
 class ClusterMembership:
-    """See the module: `StoreListener`. For the loop's thread only."""
+    """A `StoreListener`. Only for the loop's thread."""
 
     def __init__(
         self,
@@ -63,7 +66,9 @@ class ClusterMembership:
         later: Later,
         fatal: Callable[[HeadwaterError], None],
     ) -> None:
-        """`fatal` hears of what a broker cannot live with, as another one with its id."""
+        """`fatal` is called for errors that this broker cannot survive, such as a duplicate broker
+        id.
+        """
         self._static = static
         self._store = store
         self._inter_broker_client = inter_broker_client
@@ -75,11 +80,11 @@ class ClusterMembership:
         self.leading: Controller | None = None
         self.broker_epoch = NO_EPOCH
         self._registration: Registration | None = None
-        self._when_registered: Callable[[], None] = _nothing
+        self._when_registered: Callable[[], None] = _do_nothing
         self._is_registered = False
-        # The number of the latest registration; what becomes of earlier ones is no news.
+        # Number of the latest registration attempt; results of earlier attempts are ignored.
         self._attempt = 0
-        self._is_standing = False
+        self._is_candidate = False
         # Elected, and not deposed since.
         self._has_won = False
         self._is_closed = False
@@ -90,21 +95,21 @@ class ClusterMembership:
         return self._static.node_id
 
     def register(self, registration: Registration, *, then: Callable[[], None]) -> None:
-        """Be there, now and after every loss of the session. `then` is called once."""
+        """Register now and after every loss of the session. `then` is called once."""
         self._registration = registration
         self._when_registered = then
         self._register()
 
     def close(self) -> None:
-        """Decide nothing any more, and stand for nothing."""
+        """Resign as controller and take part in no more elections."""
         self._is_closed = True
-        self._watch_nobody()
+        self._end_watch()
         if self.leading is not None:
             self.leading.stop()
             self.leading = None
             self._store.resign()
 
-    # What the store tells.
+    # `StoreListener`.
 
     def changed(self, changes: Sequence[MetadataChange], version: Version) -> None:  # noqa: ARG002
         self.reception.store_changed(changes)
@@ -114,9 +119,9 @@ class ClusterMembership:
             match change:
                 case ControllerGone():
                     self._controller_id = NO_CONTROLLER
-                    self._watch_nobody()
+                    self._end_watch()
                     self._step_down()
-                    self._stand()
+                    self._stand_for_election()
                 case ControllerElected(node_id):
                     self._controller_id = node_id
                     self._watch(node_id)
@@ -126,9 +131,9 @@ class ClusterMembership:
                     pass
 
     def session_lost(self) -> None:
-        _log.warning("broker %d is not registered any more; it registers again", self.node_id)
+        _log.warning("Session lost, registering again: node_id=%d", self.node_id)
         self._is_registered = False
-        self._is_standing = False
+        self._is_candidate = False
         self._has_won = False
         if self.leading is not None:
             self.leading.stop()
@@ -138,17 +143,17 @@ class ClusterMembership:
 
     def registration_lost(self) -> None:
         if self._is_registered and not self._is_closed:
-            _log.warning("broker %d was taken for dead; it registers again", self.node_id)
+            _log.warning("Registration lost, registering again: node_id=%d", self.node_id)
             self._is_registered = False
-            # Who is not there cannot decide: its own image would lack it.
+            # An unregistered broker cannot be controller: its own image would lack it.
             self._step_down()
             self._register()
 
-    # The controller's life.
+    # Liveness of the controller and of brokers.
 
     def _watch(self, controller_id: NodeId) -> None:
-        """Whoever else it is: when its process ends, nobody need wait for its session."""
-        self._watch_nobody()
+        """Watch the controller's process, so that its end is noticed before its session expires."""
+        self._end_watch()
         if controller_id != self.node_id and not self._is_closed:
             self._liveness_watch = self._liveness.keep(
                 controller_id,
@@ -156,26 +161,28 @@ class ClusterMembership:
                 refused=lambda: self._controller_ended(controller_id),
             )
 
-    def _watch_nobody(self) -> None:
+    def _end_watch(self) -> None:
         if self._liveness_watch is not None:
             self._liveness_watch.end()
             self._liveness_watch = None
 
     def _controller_ended(self, controller_id: NodeId) -> None:
-        _log.warning("broker %d, the controller, refuses connections", controller_id)
+        _log.warning("Controller refuses connections: controller_id=%d", controller_id)
         self._store.end_control(controller_id)
 
     def _broker_ended(self, broker: BrokerRegistration) -> None:
-        _log.warning("broker %d refuses connections, and is taken for dead", broker.node_id)
+        _log.warning(
+            "Broker refuses connections, ending its registration: broker_id=%d", broker.node_id
+        )
         self._store.end_registration(broker)
 
     # Registration.
 
     def _register(self) -> None:
-        """Begin a registration, which replaces one that is under way.
+        """Start a registration, which replaces one in progress.
 
-        A session that expires ends the registration that is under way in a failure, and it is also
-        told to this broker. Only the second begins another one, or there would be two of them.
+        An expired session fails the registration in progress and also calls `session_lost`. Only
+        the latter starts another registration, or there would be two.
         """
         assert self._registration is not None
         self._attempt += 1
@@ -187,11 +194,11 @@ class ClusterMembership:
             self._is_registered = True
             self.broker_epoch = epoch
             self.reception.registered(epoch)
-            _log.info("broker %d is registered with epoch %d", self.node_id, epoch)
-            # The session may have been lost before it came to a first registration.
-            then, self._when_registered = self._when_registered, _nothing
+            _log.info("Registered: node_id=%d broker_epoch=%d", self.node_id, epoch)
+            # The session may have been lost before the first registration completed.
+            then, self._when_registered = self._when_registered, _do_nothing
             then()
-            self._stand()
+            self._stand_for_election()
 
         def failed(error: HeadwaterError) -> None:
             if self._is_closed or attempt != self._attempt:
@@ -199,10 +206,12 @@ class ClusterMembership:
             if isinstance(error, BrokerIdTaken):
                 self.fatal(error)
             else:
-                _log.warning("broker %d cannot register yet: %s", self.node_id, error)
-                self._later(RETRY_MS, again)
+                _log.warning(
+                    "Registration failed, retrying: node_id=%d error=%s", self.node_id, error
+                )
+                self._later(RETRY_MS, retry)
 
-        def again() -> None:
+        def retry() -> None:
             if attempt == self._attempt and not self._is_closed:
                 self._register()
 
@@ -210,47 +219,53 @@ class ClusterMembership:
 
     # Elections.
 
-    def _stand(self) -> None:
-        """Become the controller, if there is none and nothing speaks against it."""
+    def _stand_for_election(self) -> None:
+        """Stand for election, if there is no controller and this broker is registered."""
         if (
             self._controller_id != NO_CONTROLLER
             or not self._is_registered
-            or self._is_standing
+            or self._is_candidate
             or self._is_closed
             or self.leading is not None
         ):
             return
-        self._is_standing = True
+        self._is_candidate = True
         self._store.become_controller(self.node_id, then=self._elected, otherwise=self._not_elected)
 
     def _not_elected(self, error: HeadwaterError) -> None:
-        self._is_standing = False
+        self._is_candidate = False
         if not isinstance(error, ControllerFenced):
-            _log.warning("broker %d cannot stand for election yet: %s", self.node_id, error)
-            self._later(RETRY_MS, self._stand)
+            _log.warning(
+                "Controller election failed, retrying: node_id=%d error=%s", self.node_id, error
+            )
+            self._later(RETRY_MS, self._stand_for_election)
 
     def _elected(self, version: Version) -> None:
-        _log.info("broker %d is the controller, epoch %d", self.node_id, version.controller_epoch)
+        _log.info(
+            "Elected as controller: node_id=%d controller_epoch=%d",
+            self.node_id,
+            version.controller_epoch,
+        )
         self._has_won = True
         self._store.read(then=self._take_over, otherwise=self._could_not_read)
 
     def _could_not_read(self, error: HeadwaterError) -> None:
-        _log.error("broker %d cannot be the controller: %s", self.node_id, error)
-        self._is_standing = False
+        _log.error("Cannot act as controller, resigning: node_id=%d error=%s", self.node_id, error)
+        self._is_candidate = False
         if not isinstance(error, ControllerFenced | StoreUnreachable):
-            # What is there cannot be read, and will not be by trying at once again.
+            # The stored metadata is unreadable, and an immediate retry would not change that.
             self._later(RETRY_MS, self._store.resign)
         else:
             self._store.resign()
         if not self._has_won:
-            # That there is no controller has been told already, and is not told again.
-            self._later(RETRY_MS, self._stand)
+            # `ControllerGone` has already been delivered and will not be delivered again.
+            self._later(RETRY_MS, self._stand_for_election)
 
     def _take_over(self, image: ClusterImage) -> None:
-        self._is_standing = False
+        self._is_candidate = False
         if self._is_closed or not self._has_won:
             self._store.resign()
-            self._stand()
+            self._stand_for_election()
             return
         self.leading = leading = Controller(
             static=self._static,
@@ -269,21 +284,21 @@ class ClusterMembership:
             )
 
     def _step_down(self) -> None:
-        """Somebody took this controller for dead, or removed its node by hand."""
+        """Stop acting as controller: another broker deposed this one, or the znode was removed."""
         self._has_won = False
         if self.leading is not None:
             self.leading.stop()
-            self._resigned(ControllerFenced("it was deposed"))
+            self._resigned(ControllerFenced("deposed by another broker"))
 
     def _resigned(self, error: HeadwaterError) -> None:
-        _log.warning("broker %d is no longer the controller: %s", self.node_id, error)
+        _log.warning("Resigned as controller: node_id=%d reason=%s", self.node_id, error)
         self.leading = None
         self._store.resign()
 
 
-def _nothing() -> None:
-    """Nobody waits for it."""
+def _do_nothing() -> None:
+    """Initial value of `_when_registered`."""
 
 
 def _ignore(_: object) -> None:
-    """A failure ends the controller, and the next one finds what is missing."""
+    """Ignore the result: a failure ends the controller, and the next one repeats the change."""

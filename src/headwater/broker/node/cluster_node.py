@@ -1,8 +1,8 @@
-"""A broker in a cluster of several, whose facts are in ZooKeeper.
+"""A broker in a ZooKeeper cluster.
 
-What a reader would get wrong: at its start it knows of no topic, whatever lies in its directories.
-It registers, the controller tells it everything, and only then is it ready. When it is told to
-stop, it first asks the controller to be relieved of what it leads, and serves on meanwhile.
+Note: at startup it has no topics, regardless of its log directories. It registers, receives
+LeaderAndIsr and UpdateMetadata from the controller, and only then is ready. At shutdown it first
+asks the controller to move its leaderships (controlled shutdown) and keeps serving meanwhile.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from headwater.broker.inter_broker.client import NetworkInterBrokerClient
 from headwater.broker.inter_broker.connect import PeerConnector
 from headwater.broker.inter_broker.liveness import ConnectionLiveness
 from headwater.broker.node.cluster_membership import ClusterMembership
-from headwater.broker.node.controlled_shutdown import Answered, hand_over
+from headwater.broker.node.controlled_shutdown import Answered, request_controlled_shutdown
 from headwater.broker.node.controller_access import ControllerAccess
 from headwater.broker.node.forwarding_manager import ForwardingManager
 from headwater.broker.node.listeners import listener_of_brokers
@@ -47,52 +47,52 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_INFORMED_LOOK_S: Final = 10
+_METADATA_WARNING_S: Final = 10
 _SLOW_CONNECT_S: Final = 2
 
 CONNECTION_TIMEOUT_MS: Final = 30_000
-"""The least that a start waits for ZooKeeper, unless `zookeeper.connection.timeout.ms` is set."""
+"""Minimum default of `zookeeper.connection.timeout.ms`."""
 
 
 class ClusterNode(Node):
-    """See the module."""
+    """A `Node` whose metadata is in ZooKeeper."""
 
-    # Who is told by the store, before there is a member to tell: `StoreListener`.
+    # `StoreListener`; events before the membership exists are buffered.
 
     def changed(self, changes: Sequence[MetadataChange], version: Version) -> None:
-        if self._is_joined:
+        if self._has_membership:
             self._membership.changed(changes, version)
         else:
-            self._early.append((changes, version))
+            self._buffered_changes.append((changes, version))
 
     def session_lost(self) -> None:
-        if self._is_joined:
+        if self._has_membership:
             self._membership.session_lost()
 
     def registration_lost(self) -> None:
-        if self._is_joined:
+        if self._has_membership:
             self._membership.registration_lost()
 
-    # Where the other brokers are: `headwater.broker.inter_broker.client.BrokerDirectory`.
+    # `headwater.broker.inter_broker.client.BrokerDirectory`.
 
     def endpoint(self, node_id: NodeId) -> BrokerEndpoint | None:
-        # The controller reaches brokers before they hear of each other.
+        # The controller reaches brokers before they appear in each other's metadata.
         leading = self._membership.leading
         image = self._controller_access.image if leading is None else leading.image
         broker = image.brokers.get(node_id)
         return None if broker is None else broker.endpoint(self._listener)
 
-    # Start.
+    # Startup.
 
     async def _open_store(self) -> ClusterImage:
         settings = self._static.settings
         assert settings.zookeeper_connect is not None
-        self._early: list[tuple[Sequence[MetadataChange], Version]] = []
-        self._is_joined = False
-        self._informed = asyncio.Event()
+        self._buffered_changes: list[tuple[Sequence[MetadataChange], Version]] = []
+        self._has_membership = False
+        self._has_metadata = asyncio.Event()
         self._listener = listener_of_brokers(settings, self._endpoints)
         tls = self._tls.towards_brokers(settings, self._listener)
-        self._refuse_directory_of_lone_broker()
+        self._check_directories()
         self._zk_client = KazooZooKeeper(
             settings.zookeeper_connect,
             session_timeout_ms=settings.zookeeper_session_timeout_ms,
@@ -105,9 +105,9 @@ class ClusterNode(Node):
             session_timeout_ms=settings.zookeeper_session_timeout_ms,
         )
         self._store.listen(self)
-        self._held.callback(self._end_session)
+        self._resources.callback(self._end_session)
         self._zk_client.start()
-        self.cluster_id = await self._found()
+        self.cluster_id = await self._connect()
         self._inter_broker_client = NetworkInterBrokerClient(
             self._static.node_id,
             directory=self,
@@ -128,24 +128,32 @@ class ClusterNode(Node):
         self._first_image = apply(empty, await configs, FIRST_VERSION)
         return self._first_image
 
-    async def _found(self) -> str:
-        """Connect, and learn the cluster's id, within `zookeeper.connection.timeout.ms`."""
+    async def _connect(self) -> str:
+        """Connect to ZooKeeper and read or create the cluster id.
+
+        Raises `StoreUnreachable` after `zookeeper.connection.timeout.ms`.
+        """
         settings = self._static.settings
         timeout_ms = settings.zookeeper_connection_timeout_ms or max(
             settings.zookeeper_session_timeout_ms, CONNECTION_TIMEOUT_MS
         )
         slow = self._loop.call_later(
-            _SLOW_CONNECT_S, _log.warning, "waiting for ZooKeeper at %s", settings.zookeeper_connect
+            _SLOW_CONNECT_S,
+            _log.warning,
+            "Waiting for ZooKeeper: zookeeper.connect=%s",
+            settings.zookeeper_connect,
         )
         proposed = known_cluster_id(self._disk, self._paths) or fresh_cluster_id(self._rng)
         try:
             async with asyncio.timeout(timeout_ms / 1_000):
                 while True:
                     try:
-                        return await self._found_in_session(proposed)
+                        return await self._read_cluster_id(proposed)
                     except SessionExpired as error:
-                        # On a busy machine a session may expire before it was of any use.
-                        _log.warning("%s; trying again with the next session", error)
+                        # On a busy machine a session may expire before its first request.
+                        _log.warning(
+                            "ZooKeeper session expired, retrying with a new one: error=%s", error
+                        )
         except TimeoutError:
             raise StoreUnreachable(
                 f"ZooKeeper at {settings.zookeeper_connect} does not answer within {timeout_ms} ms"
@@ -153,7 +161,7 @@ class ClusterNode(Node):
         finally:
             slow.cancel()
 
-    async def _found_in_session(self, proposed_id: str) -> str:
+    async def _read_cluster_id(self, proposed_id: str) -> str:
         founded: asyncio.Future[str] = self._loop.create_future()
 
         self._store.found(
@@ -163,11 +171,12 @@ class ClusterNode(Node):
         )
         return await founded
 
-    def _refuse_directory_of_lone_broker(self) -> None:
+    def _check_directories(self) -> None:
         for path in self._paths:
             if self._disk.status(path / standalone_store.FILE_NAME) is not None:
                 raise WrongLogDirectory(
-                    f"{path} belongs to a broker that was alone, whose topics no cluster knows"
+                    f"{path} belongs to a standalone broker, whose topics the cluster "
+                    "does not know; use another log directory"
                 )
 
     def _replicas(self) -> ReplicaFetcherManager:
@@ -194,17 +203,17 @@ class ClusterNode(Node):
             static=self._static,
             store=self._store,
             inter_broker_client=self._inter_broker_client,
-            liveness=self._liveness if self._is_refusal_fatal() else NoLiveness(),
+            liveness=self._liveness if self._fences_refusing_brokers() else NoLiveness(),
             reception=MetadataCache(
                 self._first_image,
-                self._told,
+                self._metadata_changed,
                 node_id=self._static.node_id,
                 trouble=self._partitions.trouble,
             ),
             later=self._later,
             fatal=lambda error: self._broken(str(error)),
         )
-        self._member = ForwardingManager(
+        self._forwarding_manager = ForwardingManager(
             self._static,
             membership=self._membership,
             inter_broker_client=self._inter_broker_client,
@@ -212,55 +221,55 @@ class ClusterNode(Node):
             rng=self._rng,
             later=self._later,
         )
-        return self._member
+        return self._forwarding_manager
 
     async def _join(self, registration: Registration) -> None:
         self._inter_broker_client.own_service = self.dispatch
-        self._take_up_duties(self._first_image)
-        self._keep_house()
+        self._apply_initial_configs(self._first_image)
+        self._start_background_tasks()
         registered: asyncio.Future[None] = self._loop.create_future()
-        self._is_joined = True
+        self._has_membership = True
         self._membership.fatal = lambda error: _reject(registered, error)
         self._membership.register(registration, then=lambda: _resolve(registered, None))
-        for changes, version in self._early:
+        for changes, version in self._buffered_changes:
             self._membership.changed(changes, version)
         await registered
         self._membership.fatal = lambda error: self._broken(str(error))
 
-    async def _become_informed(self) -> None:
-        while not self._informed.is_set():
+    async def _await_metadata(self) -> None:
+        while not self._has_metadata.is_set():
             try:
-                async with asyncio.timeout(_INFORMED_LOOK_S):
-                    await self._informed.wait()
+                async with asyncio.timeout(_METADATA_WARNING_S):
+                    await self._has_metadata.wait()
             except TimeoutError:
-                _log.warning("no controller has told this broker what there is; it waits")
+                _log.warning("Still waiting for metadata from the controller")
         self.broker.producer_ids.prepare()
 
-    def _told(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
+    def _metadata_changed(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
         self._changed(image, changes)
-        # That all has been told is known when this has returned.
-        self._loop.call_soon(self._look_whether_informed)
+        # `is_informed` is only set after this has returned.
+        self._loop.call_soon(self._check_metadata)
 
-    def _look_whether_informed(self) -> None:
+    def _check_metadata(self) -> None:
         if self._membership.reception.is_informed:
-            self._informed.set()
+            self._has_metadata.set()
 
-    # Stop.
+    # Shutdown.
 
     async def _take_leave(self) -> None:
         settings = self._static.settings
-        # Who is the last one has nobody to hand over to.
+        # The last broker of a cluster has no broker to move its leaderships to.
         if settings.controlled_shutdown_enable and len(self._controller_access.image.brokers) > 1:
-            await hand_over(
-                self._ask_for_shutdown,
+            await request_controlled_shutdown(
+                self._request_shutdown,
                 is_connected=lambda: self._zk_client.is_connected,
                 settings=settings,
             )
         self._membership.close()
         self._fetching.close()
 
-    def _ask_for_shutdown(self, timeout_ms: int, answered: Answered) -> None:
-        self._member.ask_controller(
+    def _request_shutdown(self, timeout_ms: int, answered: Answered) -> None:
+        self._forwarding_manager.ask_controller(
             ControlledShutdownRequest(
                 broker_id=self._static.node_id, broker_epoch=self._membership.broker_epoch
             ),
@@ -270,21 +279,21 @@ class ClusterNode(Node):
         )
 
     async def _close_store(self) -> None:
-        self._is_joined = False
+        self._has_membership = False
         self._store.close()
         self._liveness.close()
         self._inter_broker_client.close()
         await asyncio.to_thread(self._zk_client.end)
 
     def _end_session(self) -> None:
-        """When a start fails, or once more when all has been closed."""
-        self._is_joined = False
+        """Called when a start fails, and again after an orderly stop."""
+        self._has_membership = False
         self._store.close()
         self._zk_client.end()
 
-    # Else.
+    # Other hooks of `Node`.
 
-    def _is_refusal_fatal(self) -> bool:
+    def _fences_refusing_brokers(self) -> bool:
         return self._static.settings.headwater_refusing_brokers_fence
 
     def _broker_epoch(self) -> int:
@@ -306,7 +315,7 @@ class ClusterNode(Node):
 
 
 def _resolve(future: asyncio.Future[T], result: T) -> None:
-    """Set a result, unless the waiting was given up."""
+    """Set a result, unless the wait was cancelled."""
     if not future.done():
         future.set_result(result)
 

@@ -1,9 +1,9 @@
-"""Controlled shutdown from the side of the broker that stops.
+"""Controlled shutdown, on the broker that shuts down.
 
-The broker asks the controller to move its leaderships to other brokers, and serves on meanwhile.
-The wait is bounded: at most `controlled.shutdown.max.retries` requests, each with a timeout of
-`controller.socket.timeout.ms`. Without ZooKeeper no controller can decide anything, so the broker
-gives up as soon as it is not connected.
+The broker asks the controller to move its leaderships to other brokers, and keeps serving
+meanwhile. The wait is bounded: at most `controlled.shutdown.max.retries` requests, each with a
+timeout of `controller.socket.timeout.ms`. Without ZooKeeper no controller can act, so the broker
+gives up as soon as it is disconnected.
 """
 
 import asyncio
@@ -19,29 +19,31 @@ from headwater.protocol.older_versions import Message
 
 _log = logging.getLogger(__name__)
 
-_LOOK_S: Final = 0.2
+_POLL_S: Final = 0.2
 
 Answered = Callable[[Message | HeadwaterError], None]
 Ask = Callable[[int, Answered], None]
-"""Sends one ControlledShutdown request, with its timeout in ms, and tells what became of it."""
+"""Sends one ControlledShutdown request with a timeout in ms and reports its outcome."""
 
 
-async def hand_over(
+async def request_controlled_shutdown(
     ask: Ask, *, is_connected: Callable[[], bool], settings: BrokerSettings
 ) -> None:
-    """Return when the controller has moved all leaderships, or when it takes too long."""
+    """Return when the controller has moved all leaderships, or when the retries are used up."""
     for attempt in range(settings.controlled_shutdown_max_retries):
         if attempt:
             await asyncio.sleep(settings.controlled_shutdown_retry_backoff_ms / 1_000)
         if not is_connected():
-            _log.warning("ZooKeeper is away; stopping without controlled shutdown")
+            _log.warning("ZooKeeper is disconnected; stopping without controlled shutdown")
             return
-        if await _is_relieved(ask, is_connected, settings.controller_socket_timeout_ms):
+        if await _is_shutdown_complete(ask, is_connected, settings.controller_socket_timeout_ms):
             return
     _log.warning("Controlled shutdown did not complete; stopping without it")
 
 
-async def _is_relieved(ask: Ask, is_connected: Callable[[], bool], timeout_ms: int) -> bool:
+async def _is_shutdown_complete(
+    ask: Ask, is_connected: Callable[[], bool], timeout_ms: int
+) -> bool:
     answer: asyncio.Future[Message | HeadwaterError] = asyncio.get_running_loop().create_future()
 
     def answered(outcome: Message | HeadwaterError) -> None:
@@ -50,17 +52,17 @@ async def _is_relieved(ask: Ask, is_connected: Callable[[], bool], timeout_ms: i
 
     ask(timeout_ms, answered)
     while not answer.done() and is_connected():
-        await asyncio.wait([answer], timeout=_LOOK_S)
+        await asyncio.wait([answer], timeout=_POLL_S)
     if not answer.done():
         return False
     response = answer.result()
     if isinstance(response, HeadwaterError):
-        _log.warning("the controller cannot be asked to relieve this broker: %s", response)
+        _log.warning("ControlledShutdown request failed: error=%s", response)
         return False
     assert isinstance(response, ControlledShutdownResponse)
     if response.error_code or response.remaining_partitions:
         _log.warning(
-            "the controller does not relieve this broker yet: %s, %d partitions are left",
+            "Controlled shutdown is incomplete: error=%s remaining_partitions=%d",
             ErrorCode(response.error_code).name,
             len(response.remaining_partitions),
         )

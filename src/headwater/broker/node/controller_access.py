@@ -1,8 +1,9 @@
-"""How a broker stands to its cluster: alone in it (`standalone`), or one of several
-(`forwarding_manager`).
+"""The broker's access to cluster metadata and to the controller.
 
-What a reader would get wrong: `image` is what this broker knows, and in a cluster that is a little
-behind what the controller has decided. Whoever decides asks `controller` for the image.
+Implemented by `standalone_node` for a standalone broker and by `forwarding_manager` in a cluster.
+
+Note: `image` is this broker's metadata, which in a cluster is slightly behind the controller's.
+Decisions must use the image of `controller`.
 """
 
 from __future__ import annotations
@@ -23,33 +24,33 @@ if TYPE_CHECKING:
 
 
 class ControllerAccess(Protocol):
-    """What handlers ask of the cluster."""
+    """Cluster metadata and controller requests, for handlers."""
 
     @property
     def image(self) -> ClusterImage:
-        """What this broker knows of the cluster."""
+        """This broker's metadata."""
 
     @property
     def has_metadata(self) -> bool:
-        """Whether `image` has all there is; it is empty for a moment after a start."""
+        """Whether `image` is complete; it is empty for a moment after startup."""
 
     @property
     def controller(self) -> DeferredEventQueue | None:
-        """Who decides for the cluster; None where another broker does."""
+        """The controller's event queue; None if another broker is the controller."""
 
     @property
     def membership(self) -> ClusterMembership | None:
-        """What it is to be one of several; None for a broker that is alone."""
+        """This broker's cluster membership; None for a standalone broker."""
 
     def create_topics(
         self, names: Sequence[str], *, then: Callable[[Results], None], otherwise: Failed
     ) -> None:
-        """Have topics made that are used for the first time, whoever decides."""
+        """Auto-create topics on this broker's or another controller."""
 
     def allocate_producer_ids(
         self, *, then: Callable[[AllocateProducerIdsResponse], None], otherwise: Failed
     ) -> None:
-        """Have a block of producer ids, whoever decides."""
+        """Allocate a block of producer ids from the controller."""
 
     def forward(self, call: Call, request: Message, frame: bytes) -> None:
-        """Have a request answered by the controller. Only where another broker decides."""
+        """Forward a request to the controller; only if another broker is the controller."""

@@ -1,11 +1,11 @@
-"""The standing of a broker in a cluster of several: what it cannot decide it passes on.
+"""Forward requests to the controller (KIP-590, ForwardingManager).
 
-A client may ask any broker for what only the controller can do. The request travels to it in an
-envelope, as the client wrote it, and the answer comes back the same way (KIP-590).
+A client may send a request that only the controller can serve to any broker. The broker forwards it
+unchanged in an Envelope and returns the response.
 
-What a reader would get wrong: a controller that cannot be found is looked for until the time that a
-broker waits for another one is over. A connection that breaks may hide that the request was served;
-it is sent again all the same, as Kafka does it, and then a client may hear that its topic exists.
+Note: while there is no reachable controller, the broker retries until `request.timeout.ms` has
+passed. A connection that breaks may hide that the controller served the request; as in Kafka it is
+sent again, so that a client may get TOPIC_ALREADY_EXISTS for a topic that its own request created.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,15 +38,16 @@ from headwater.protocol.older_versions import Message
 from headwater.protocol.principal_serde import write_principal
 
 RETRY_MS: Final = 50
-"""How long to wait before the controller is looked for again."""
+"""Backoff before the controller is looked up again."""
 
-# The controller tells all brokers of a new topic at once, as a rule within a few milliseconds.
-_KNOWN_LOOK_MS: Final = 10
-_KNOWN_TRIES: Final = 50
+# The controller sends a new topic's metadata to all brokers at once, usually within a few
+# milliseconds.
+_METADATA_POLL_MS: Final = 10
+_METADATA_POLLS: Final = 50
 
 
 class ForwardingManager:
-    """`headwater.broker.node.controller_access.ControllerAccess` among other brokers."""
+    """`headwater.broker.node.controller_access.ControllerAccess` in a cluster."""
 
     def __init__(
         self,
@@ -81,27 +82,29 @@ class ForwardingManager:
     def create_topics(
         self, names: Sequence[str], *, then: Callable[[Results], None], otherwise: Failed
     ) -> None:
-        def made(results: Results) -> None:
-            here = [each.name for each in results if not each.error_code]
-            self._when_known(here, tries=_KNOWN_TRIES, then=lambda: then(results))
+        def created(results: Results) -> None:
+            created_names = [each.name for each in results if not each.error_code]
+            self._await_metadata(created_names, tries=_METADATA_POLLS, then=lambda: then(results))
 
         controller = self.controller
         if controller is not None:
             controller.submit(
                 partial(create_on_first_use, names=names, static=self._static, rng=self._rng),
-                then=made,
+                then=created,
                 otherwise=otherwise,
             )
             return
         timeout_ms = self._static.settings.request_timeout_ms
-        wanted = tuple(creatable(name, self._static.settings, self.image) for name in names)
+        creatable_topics = tuple(
+            creatable(name, self._static.settings, self.image) for name in names
+        )
 
         def answered(response: Message) -> None:
             assert isinstance(response, CreateTopicsResponse)
-            made(response.topics)
+            created(response.topics)
 
         self.ask_controller(
-            CreateTopicsRequest(topics=wanted, timeout_ms=timeout_ms),
+            CreateTopicsRequest(topics=creatable_topics, timeout_ms=timeout_ms),
             then=answered,
             otherwise=otherwise,
         )
@@ -140,28 +143,30 @@ class ForwardingManager:
         """Send a request once to the current controller; `request.timeout.ms` unless given."""
         controller_id = self.image.controller_id
         if controller_id == NO_CONTROLLER:
-            self._later(0, lambda: otherwise(ControllerFenced("there is no controller now")))
+            self._later(0, lambda: otherwise(ControllerFenced("no controller is elected")))
             return
         self._inter_broker_client.ask(
             controller_id,
             request,
-            purpose=Purpose.PETITION,
+            purpose=Purpose.TO_CONTROLLER,
             timeout_ms=timeout_ms or self._static.settings.request_timeout_ms,
             then=then,
             otherwise=otherwise,
         )
 
-    def _when_known(self, topics: Sequence[str], *, tries: int, then: Callable[[], None]) -> None:
-        """Go on when this broker has heard of them too, or after a while without."""
+    def _await_metadata(
+        self, topics: Sequence[str], *, tries: int, then: Callable[[], None]
+    ) -> None:
+        """Call `then` once this broker's metadata has the topics, or after the last try."""
         if tries == 0 or all(name in self.image.topics for name in topics):
             then()
         else:
             self._later(
-                _KNOWN_LOOK_MS, lambda: self._when_known(topics, tries=tries - 1, then=then)
+                _METADATA_POLL_MS, lambda: self._await_metadata(topics, tries=tries - 1, then=then)
             )
 
     def retry(self, deadline_ms: int, again: Callable[[], None]) -> bool:
-        """Whether there is time for it; then it is done a little later."""
+        """Schedule `again` after the backoff; return False if the deadline has passed."""
         if self._clock.steady_ms() >= deadline_ms:
             return False
         self._later(RETRY_MS, again)
@@ -172,19 +177,19 @@ class ForwardingManager:
 
 
 class _Forwarding:
-    """One client's request on its way to the controller and back."""
+    """One client's request while it is forwarded."""
 
-    __slots__ = ("_call", "_deadline_ms", "_envelope", "_member", "_request")
+    __slots__ = ("_call", "_deadline_ms", "_envelope", "_manager", "_request")
 
     def __init__(
         self,
-        member: ForwardingManager,
+        manager: ForwardingManager,
         call: Call,
         request: Message,
         envelope: EnvelopeRequest,
         deadline_ms: int,
     ) -> None:
-        self._member = member
+        self._manager = manager
         self._call = call
         self._request = request
         self._envelope = envelope
@@ -192,29 +197,31 @@ class _Forwarding:
 
     def send(self) -> None:
         if not self._call.is_gone:
-            self._member.ask_controller(self._envelope, then=self._answered, otherwise=self._failed)
+            self._manager.ask_controller(
+                self._envelope, then=self._answered, otherwise=self._failed
+            )
 
     def _answered(self, response: Message) -> None:
         assert isinstance(response, EnvelopeResponse)
         if response.response_data is not None and not response.error_code:
             self._call.answer_content(response.response_data)
         elif response.error_code is ErrorCode.NOT_CONTROLLER:
-            self._try_again(ApiError(response.error_code, "the controller is another broker"))
+            self._try_again(ApiError(response.error_code, "another broker is the controller"))
         else:
-            self._refuse(ApiError(response.error_code, "the controller did not take the request"))
+            self._fail(ApiError(response.error_code, "the controller rejected the envelope"))
 
     def _failed(self, error: HeadwaterError) -> None:
-        refusal = ApiError(error.code, str(error))
+        api_error = ApiError(error.code, str(error))
         if isinstance(error, ConnectionLost | ControllerFenced):
-            self._try_again(refusal)
+            self._try_again(api_error)
         else:
-            self._refuse(refusal)
+            self._fail(api_error)
 
-    def _try_again(self, refusal: ApiError) -> None:
-        if not self._member.retry(self._deadline_ms, self.send):
-            self._refuse(ApiError(ErrorCode.REQUEST_TIMED_OUT, refusal.reason))
+    def _try_again(self, api_error: ApiError) -> None:
+        if not self._manager.retry(self._deadline_ms, self.send):
+            self._fail(ApiError(ErrorCode.REQUEST_TIMED_OUT, api_error.reason))
 
-    def _refuse(self, refusal: ApiError) -> None:
-        self._call.note_error(refusal.code)
+    def _fail(self, api_error: ApiError) -> None:
+        self._call.record_error(api_error.code)
         route = route_of(self._call.header.api.key)
-        self._call.answer(route.error_response(self._request, refusal))
+        self._call.answer(route.error_response(self._request, api_error))

@@ -1,8 +1,8 @@
-"""What a broker logs, changed while it runs: the loggers of its process as Kafka's BROKER_LOGGER.
+"""Read and change log levels at run time (BROKER_LOGGER configs).
 
-What a reader would get wrong: levels are nobody's facts. They are this process's, are not kept, and
-end with it; so whoever wants them changed asks the broker itself and not the controller. Names are
-those of Python's loggers, levels are Kafka's.
+Log levels belong to this process, not to the cluster's metadata: they are not stored and end with
+the process. So clients send these requests to the broker itself, not to the controller. Logger
+names are Python's, levels are Kafka's.
 """
 
 import logging
@@ -14,14 +14,14 @@ from headwater.common.error_codes import ErrorCode
 from headwater.metadata.controller_result import ApiError
 
 if TYPE_CHECKING:
-    # A broker starts without what few of its clients will ask for.
+    # Not imported at startup: few clients send this request.
     from headwater.protocol.messages.incremental_alter_configs import (
         AlterableConfig,
         IncrementalAlterConfigsRequest,
     )
 
 ROOT: Final = "root"
-# What Python calls otherwise or not at all; the last is below all that anything is logged with.
+# Kafka's levels that Python names differently or lacks. TRACE is below every level in use.
 _NUMBERS: Final = {
     "FATAL": logging.CRITICAL,
     "ERROR": logging.ERROR,
@@ -32,57 +32,57 @@ _NUMBERS: Final = {
 }
 
 LevelChanges = Mapping[str, str | None]
-"""New levels by the names of loggers; None for one that has no level of its own any more."""
+"""New levels by logger name; None removes the logger's own level."""
 
 
-def is_about_loggers(request: "IncrementalAlterConfigsRequest") -> bool:
-    """Whether a request is one that each broker answers for itself."""
+def is_log_level_request(request: "IncrementalAlterConfigsRequest") -> bool:
+    """Whether a request is only about log levels, which each broker serves itself."""
     types = {each.resource_type for each in request.resources}
     return types == {ResourceType.BROKER_LOGGER}
 
 
-def refuse_broker(name: str, node_id: int) -> ApiError | None:
-    """Why this broker says nothing about the loggers of a broker."""
+def broker_error(name: str, node_id: int) -> ApiError | None:
+    """Return an error unless the request is about this broker's own loggers."""
     if name == str(node_id):
         return None
-    reason = f"this is broker {node_id}, which knows nothing of the loggers of broker {name!r}"
+    reason = f"this is broker {node_id}, which cannot change log levels of broker {name!r}"
     return ApiError(ErrorCode.INVALID_REQUEST, reason)
 
 
-def judged(
+def validate_changes(
     changes: Sequence["AlterableConfig"], known: Mapping[str, str]
 ) -> LevelChanges | ApiError:
-    """What is to be changed, or why nothing is: one bad change spoils them all."""
+    """Validate changes; one invalid change rejects all of them."""
     if len({each.name for each in changes}) < len(changes):
-        return ApiError(ErrorCode.INVALID_REQUEST, "a logger may stand in a request only once")
+        return ApiError(ErrorCode.INVALID_REQUEST, "duplicate logger names in the request")
     levels: dict[str, str | None] = {}
     for change in changes:
-        refusal = _refuse_change(change, known)
-        if refusal is not None:
-            return refusal
+        error = _change_error(change, known)
+        if error is not None:
+            return error
         is_set = change.config_operation == ConfigOperation.SET
         levels[change.name] = change.value if is_set else None
     return levels
 
 
-def _refuse_change(change: "AlterableConfig", known: Mapping[str, str]) -> ApiError | None:
+def _change_error(change: "AlterableConfig", known: Mapping[str, str]) -> ApiError | None:
     operation, name, level = change.config_operation, change.name, change.value
     if operation not in (ConfigOperation.SET, ConfigOperation.DELETE):
-        return ApiError(ErrorCode.INVALID_REQUEST, "a level can be set and deleted, nothing else")
+        return ApiError(ErrorCode.INVALID_REQUEST, "log levels support only SET and DELETE")
     if operation == ConfigOperation.SET and level is None:
-        return ApiError(ErrorCode.INVALID_REQUEST, f"no level for {name}")
+        return ApiError(ErrorCode.INVALID_REQUEST, f"no value for log level of {name}")
     if name not in known:
-        return ApiError(ErrorCode.INVALID_CONFIG, f"there is no logger {name}")
+        return ApiError(ErrorCode.INVALID_CONFIG, f"unknown logger {name}")
     if operation == ConfigOperation.SET and level not in _NUMBERS:
-        reason = f"{level!r} is no level; there are {', '.join(_NUMBERS)}"
+        reason = f"{level!r} is not a log level; use one of {', '.join(_NUMBERS)}"
         return ApiError(ErrorCode.INVALID_CONFIG, reason)
     if operation == ConfigOperation.DELETE and name == ROOT:
-        return ApiError(ErrorCode.INVALID_REQUEST, "the root logger must have a level")
+        return ApiError(ErrorCode.INVALID_REQUEST, "the level of the root logger cannot be deleted")
     return None
 
 
-def present_levels() -> dict[str, str]:
-    """The level that is in force for every logger of this process."""
+def current_levels() -> dict[str, str]:
+    """Return the effective level of every logger of this process."""
     names = _names()
     levels = {name: _level_of(logging.getLogger(name)) for name in names}
     return {ROOT: _level_of(logging.getLogger()), **levels}
@@ -95,7 +95,7 @@ def set_levels(changes: LevelChanges) -> None:
 
 
 def _names() -> list[str]:
-    """All loggers, and the packages above them, by which many are changed at once."""
+    """All loggers and their parent packages."""
     names: dict[str, None] = {}
     for name in logging.root.manager.loggerDict:
         parts = name.split(".")

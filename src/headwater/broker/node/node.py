@@ -1,11 +1,11 @@
-"""One broker, put together and run: the only place where its parts are chosen.
+"""Composition root: create, start and stop one broker.
 
-The order of a start matters. The directories are locked before anything in them is read; the logs
-are open before the sockets are; the sockets are bound before the broker registers, since a port may
-be chosen by the system; and only a registered broker serves. A stop goes the other way.
+The order of startup matters. Directories are locked before anything in them is read; logs are open
+before sockets are bound; sockets are bound before the broker registers, since the system may choose
+the port; and only a registered broker serves requests. Shutdown goes the other way.
 
-What differs between a broker that is alone (`standalone_node`) and one of several (`cluster_node`)
-are the home of the cluster's facts, and who decides; here is what both have in common.
+`standalone_node` and `cluster_node` differ in where metadata is stored and where the controller
+runs; this module has everything that they share.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from headwater.broker.node.authorization import (
     apply_acl_changes,
     authorizer_of,
     load_acls,
-    tell_denials,
+    log_omitted_denials,
 )
 from headwater.broker.node.background_tasks import BackgroundTasks
 from headwater.broker.node.broker import Broker
@@ -91,12 +91,12 @@ _CLUSTER_ID_BYTES: Final = 16
 
 
 class Node(ABC):
-    """A broker in this process, on the loop that runs. Started once, stopped once."""
+    """A broker on the running event loop. Started once, stopped once."""
 
     cluster_id: str
 
     def __init__(self, static: StaticConfig, *, broken: Callable[[str], None]) -> None:
-        """`broken` hears of what ends this broker against its will."""
+        """`broken` is called with the reason if the broker cannot continue."""
         settings = static.settings
         self._static = static
         self._broken = broken
@@ -107,7 +107,7 @@ class Node(ABC):
         self._timer = Timer()
         self._paths = [Path(text) for text in settings.log_dirs or (settings.log_dir,)]
         self._endpoints = own_endpoints(settings)
-        # What is wrong with an address must be known before a directory is made and written to.
+        # Validate addresses before a directory is created and written to.
         advertised_endpoints(settings, self._endpoints)
         metrics_endpoint(settings)
         self._tls = TlsListeners(settings, self._endpoints)
@@ -120,123 +120,124 @@ class Node(ABC):
             image=lambda: self._controller_access.image,
         )
         self._authorizer = authorizer_of(settings)
-        self._held = ExitStack()
+        self._resources = ExitStack()
         self._background_tasks: BackgroundTasks | None = None
 
     async def start(self) -> list[Endpoint]:
-        """Serve; the answer is where. What fails raises, and leaves nothing locked.
+        """Start the broker and return its bound endpoints.
 
-        A start that is cancelled ends as a stop does, if the broker has come so far.
+        A failed start releases all locks. A cancelled start ends like a stop, if the broker got
+        that far.
         """
         try:
             return await self._start()
         except asyncio.CancelledError:
             if self._background_tasks is None:
-                self._held.close()
+                self._resources.close()
             else:
                 await self.stop()
             raise
         except BaseException:
-            self._held.close()
+            self._resources.close()
             raise
 
     async def stop(self) -> None:
-        """Answer what is owed, make everything durable, and say that it is."""
+        """Move leaderships away, answer pending requests, flush logs, shut down cleanly."""
         assert self._background_tasks is not None, "stopped before it was started"
-        _log.info("stopping")
+        _log.info("Stopping")
         await self._take_leave()
-        # Members hear that they must look for another coordinator.
+        # Members get NOT_COORDINATOR and look for the new coordinator.
         self._coordinators.groups.close()
         self._coordinators.transactions.close()
-        # A fetch may have minutes left. Its answer goes out before its connection is closed.
+        # A delayed fetch may have minutes left; its response goes out before the connection closes.
         self._timer.expire_all()
         await self.server.stop(drain_ms=_DRAIN_MS)
         self._background_tasks.stop()
         if self._cleaner is not None:
             self._cleaner.stop()
-        # Jobs end before the logs are closed, and their outcomes reach the loop before that too.
-        # One of them may want another; it is then done at once, on the loop.
+        # Jobs end, and their results reach the loop, before the logs are closed. A job that submits
+        # another one then runs it at once, on the loop.
         for executor in (self._cleaner_executor, self._validation_executor, self._executor):
             executor.take_no_more()
             await asyncio.to_thread(executor.close)
         await asyncio.sleep(0)
         self._directories.close(broker_epoch=self._broker_epoch())
         await self._close_store()
-        self._held.close()
+        self._resources.close()
 
-    # What a broker that is alone and one of several do in their own ways.
+    # Hooks that standalone and cluster nodes implement.
 
     @abstractmethod
     async def _open_store(self) -> ClusterImage:
-        """Find the home of the cluster's facts and the cluster's id; what is known at first."""
+        """Open the metadata store, set `cluster_id`, and return the first image."""
 
     @abstractmethod
     def _new_controller_access(self) -> ControllerAccess:
-        """How this broker stands to its cluster."""
+        """Create the access to the controller."""
 
     @abstractmethod
     async def _join(self, registration: Registration) -> None:
-        """Be there, and know what there is to serve. The sockets are bound, and wait."""
+        """Register and load the metadata. The sockets are bound but do not accept yet."""
 
     @abstractmethod
-    async def _become_informed(self) -> None:
-        """The sockets are open: wait until clients hear from here what there is."""
+    async def _await_metadata(self) -> None:
+        """Wait for complete metadata. The sockets accept connections."""
 
     @abstractmethod
     def _broker_epoch(self) -> int:
-        """That of the registration."""
+        """Return the broker epoch of the registration."""
 
     @abstractmethod
     async def _close_store(self) -> None:
-        """Everything is durable: end the session."""
+        """Close the metadata store; all logs are flushed."""
 
     @abstractmethod
     async def _take_leave(self) -> None:
-        """Before anything stops: hand over what others can serve."""
+        """Controlled shutdown: move leaderships away before anything stops."""
 
     @abstractmethod
     def _replicas(self) -> ReplicaFetcherManager | None:
-        """What is done for partitions that others hold too; None if nobody can."""
+        """Create the replica fetchers; None without other brokers."""
 
     @abstractmethod
     def _inter_broker_client_or_none(self) -> InterBrokerClient | None:
-        """The other brokers, if there can be any."""
+        """Return the client for other brokers; None without other brokers."""
 
     @abstractmethod
     def _brokers_listener(self) -> str | None:
-        """Where other brokers speak to this one, if there can be any."""
+        """Return the inter-broker listener; None without other brokers."""
 
     @abstractmethod
     def _store_failure(self) -> HeadwaterError | None:
-        """Why the cluster's facts cannot be written any more."""
+        """Return the error that made the metadata store unwritable, if any."""
 
     @abstractmethod
     def _directory_failed(self) -> None:
-        """A log directory is offline."""
+        """Handle a log directory that went offline."""
 
     @abstractmethod
     def _tick(self) -> None:
-        """A few times a second."""
+        """Called ten times a second."""
 
-    # What they have in common.
+    # Shared by both.
 
     async def _start(self) -> list[Endpoint]:
         for path in self._paths:
-            _make(path)
-            self._held.enter_context(DirectoryLock(path))
+            _create_directory(path)
+            self._resources.enter_context(DirectoryLock(path))
         self._executor = ThreadExecutor(
             self._static.settings.background_threads, posting_to(self._loop)
         )
-        self._held.callback(self._executor.close)
+        self._resources.callback(self._executor.close)
         self._validation_executor = ThreadExecutor(
             self._static.settings.headwater_record_validation_threads,
             posting_to(self._loop),
             name="headwater-validation",
         )
-        self._held.callback(self._validation_executor.close)
-        # A cleaning may take hours.
+        self._resources.callback(self._validation_executor.close)
+        # Cleaning a log may take hours.
         self._cleaner_executor = ThreadExecutor(1, posting_to(self._loop))
-        self._held.callback(self._cleaner_executor.close)
+        self._resources.callback(self._cleaner_executor.close)
         image = await self._open_store()
         load_acls(self._authorizer, image)
         self._open_logs(image)
@@ -251,10 +252,10 @@ class Node(ABC):
             )
         )
         self.server.start()
-        await self._become_informed()
+        await self._await_metadata()
         if self._metrics_port is not None:
             self._metrics_port.start()
-            _log.info("metrics are at http://%s/metrics", self._metrics_port.endpoint.address)
+            _log.info("Serving metrics at http://%s/metrics", self._metrics_port.endpoint.address)
         return bound
 
     def _open_logs(self, image: ClusterImage) -> None:
@@ -278,7 +279,7 @@ class Node(ABC):
             self._partitions.settle()
 
     def _bind(self) -> list[Endpoint]:
-        """Make the broker and its server, and take the ports."""
+        """Create the broker and its server, and bind the ports."""
         settings = self._static.settings
         self._controller_access = controller_access = self._new_controller_access()
         producer_ids = ProducerIdManager(controller_access.allocate_producer_ids)
@@ -333,16 +334,16 @@ class Node(ABC):
             protected=self._brokers_listener() if len(self._endpoints) > 1 else None,
         )
         self._cleaner = self._new_cleaner() if settings.log_cleaner_enable else None
-        self._dynamic_config = DynamicConfig(self._static, [self._obey])
+        self._dynamic_config = DynamicConfig(self._static, [self._reconfigure])
         self._metrics_port = metrics_port(
             self._loop, settings, self._families, now_ms=self._clock.steady_ms()
         )
         if self._metrics_port is not None:
-            self._held.callback(self._metrics_port.close)
+            self._resources.callback(self._metrics_port.close)
         return self.server.bind(self._endpoints)
 
-    def _keep_house(self) -> None:
-        """Do from now on what goes by the clock."""
+    def _start_background_tasks(self) -> None:
+        """Start the periodic tasks."""
         self._background_tasks = BackgroundTasks(
             self._loop,
             self._clock,
@@ -356,13 +357,13 @@ class Node(ABC):
             store_failure=self._store_failure,
             directory_failed=self._directory_failed,
             tick=self._tick,
-            sweep=partial(tell_denials, self._authorizer),
+            sweep=partial(log_omitted_denials, self._authorizer),
             broken=self._broken,
         )
         self._background_tasks.start()
 
     def _changed(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
-        """The cluster has agreed on something."""
+        """Apply metadata changes to all components."""
         apply_acl_changes(self._authorizer, changes)
         self.broker.deleted_topics.changed(changes)
         self._partitions.changed(image, changes)
@@ -372,20 +373,20 @@ class Node(ABC):
             self.dispatch.announce(image)
         self._dynamic_config.changed(image, changes)
         if self._throttling.changed(changes):
-            self._put_quotas_in_force()
+            self._enforce_quotas()
 
-    def _take_up_duties(self, image: ClusterImage) -> None:
-        """Settings and quotas as they are at the start; `_changed` tells of all later ones."""
+    def _apply_initial_configs(self, image: ClusterImage) -> None:
+        """Apply settings and quotas at startup; `_changed` applies later ones."""
         self._dynamic_config.tell(image)
         self._throttling.tell(image)
-        self._put_quotas_in_force()
+        self._enforce_quotas()
 
-    def _put_quotas_in_force(self) -> None:
+    def _enforce_quotas(self) -> None:
         self.broker.quotas = self._throttling.in_force
         self.server.connection_quota = self._throttling.connections or None
 
-    def _obey(self, settings: BrokerSettings) -> None:
-        """Take settings that may have changed."""
+    def _reconfigure(self, settings: BrokerSettings) -> None:
+        """Apply dynamic configs to all components."""
         self.server.configure(network_settings(settings))
         self._tls.configure(settings)
         self._directories.configure(settings.storage())
@@ -395,7 +396,7 @@ class Node(ABC):
             self._cleaner.configure(settings.storage())
 
     def _families(self) -> list[Family]:
-        """What is told at a scrape."""
+        """Collect all metrics for a scrape."""
         watched = MetricSources(
             broker=self.broker,
             requests=self.dispatch.counters,
@@ -416,15 +417,15 @@ class Node(ABC):
         )
 
 
-def _make(path: Path) -> None:
+def _create_directory(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"cannot make the log directory {path}: {error.strerror}") from error
+        raise StorageError(f"cannot create log directory {path}: {error.strerror}") from error
 
 
 def known_cluster_id(disk: Disk, paths: Sequence[Path]) -> str | None:
-    """Which cluster the directories belong to, if any of them has been used before."""
+    """Return the cluster id in the directories' meta.properties, if there is any."""
     for path in paths:
         meta = meta_properties.load(disk, path)
         if meta is not None and meta.cluster_id is not None:
@@ -442,7 +443,7 @@ def _directory_id(disk: Disk, path: Path) -> str | None:
 
 
 def _page_cache(disk: Disk, directory: Path) -> tuple[Residency, Glance | None]:
-    """How this system tells what is in the page cache, tried on a file of the data directory."""
+    """Detect how this system reports page cache residency, using a file in the log directory."""
     path = directory / meta_properties.FILE_NAME
     file = disk.open(path)
     try:

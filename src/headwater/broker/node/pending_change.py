@@ -1,8 +1,8 @@
-"""Requests that change the cluster: decided at once, answered when the decision is durable.
+"""Answer metadata changes once they are committed to the metadata store.
 
-What a reader would get wrong: a request whose time is over before the store has agreed is answered
-with REQUEST_TIMED_OUT, and yet what it asked for may still come about. Its sender cannot know, and
-has to look. A request that gives no time at all is not even decided: Kafka does both (4.1).
+Note: a request that times out before the store has committed its change gets REQUEST_TIMED_OUT, but
+the change may still be committed; the client has to check. A request with a timeout of zero or less
+is not even evaluated. Kafka 4.1 does both.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from headwater.protocol.older_versions import Message
 
 R = TypeVar("R")
 
-_LATE = ApiError(ErrorCode.REQUEST_TIMED_OUT, None)
+_TIMED_OUT = ApiError(ErrorCode.REQUEST_TIMED_OUT, None)
 
 
 def submit(
@@ -27,35 +27,35 @@ def submit(
     decide: Callable[[ClusterImage], ControllerResult[R]],
     *,
     respond: Callable[[R], Message],
-    refuse: Callable[[ApiError], Message],
+    error_response: Callable[[ApiError], Message],
     timeout_ms: int | None = None,
 ) -> None:
-    """Have something decided. One of `respond` and `refuse` makes the answer."""
-    waiting = _Undecided(broker, call, respond, refuse)
+    """Submit a change to the controller; `respond` or `error_response` builds the response."""
+    pending = _PendingChange(broker, call, respond, error_response)
     if timeout_ms is not None and timeout_ms <= 0:
-        waiting.refuse(_LATE)
+        pending.fail(_TIMED_OUT)
         return
-    broker.controller.submit(decide, then=waiting.agreed, otherwise=waiting.failed)
-    if timeout_ms is not None and not waiting.is_done:
-        waiting.wait(timeout_ms)
+    broker.controller.submit(decide, then=pending.committed, otherwise=pending.failed)
+    if timeout_ms is not None and not pending.is_done:
+        pending.start_timer(timeout_ms)
 
 
-class _Undecided(Generic[R]):
-    """A request that waits for the store."""
+class _PendingChange(Generic[R]):
+    """A request whose change is not committed yet."""
 
-    __slots__ = ("_broker", "_call", "_has_deadline", "_refuse", "_respond", "is_done")
+    __slots__ = ("_broker", "_call", "_error_response", "_has_deadline", "_respond", "is_done")
 
     def __init__(
         self,
         broker: Broker,
         call: Call,
         respond: Callable[[R], Message],
-        refuse: Callable[[ApiError], Message],
+        error_response: Callable[[ApiError], Message],
     ) -> None:
         self._broker = broker
         self._call = call
         self._respond = respond
-        self._refuse = refuse
+        self._error_response = error_response
         self._has_deadline = False
         self.is_done = False
 
@@ -63,24 +63,24 @@ class _Undecided(Generic[R]):
     def is_gone(self) -> bool:
         return self._call.is_gone
 
-    def wait(self, timeout_ms: int) -> None:
+    def start_timer(self, timeout_ms: int) -> None:
         self._has_deadline = True
         self._broker.timer.add(self._broker.clock.steady_ms() + timeout_ms, self)
 
-    def agreed(self, answer: R) -> None:
+    def committed(self, answer: R) -> None:
         if not self.is_done:
             self._answer(self._respond(answer))
 
     def failed(self, error: HeadwaterError) -> None:
         if not self.is_done:
-            self.refuse(ApiError(error.code, str(error)))
+            self.fail(ApiError(error.code, str(error)))
 
     def expire(self) -> None:
-        self.refuse(_LATE)
+        self.fail(_TIMED_OUT)
 
-    def refuse(self, refusal: ApiError) -> None:
-        self._call.note_error(refusal.code)
-        self._answer(self._refuse(refusal))
+    def fail(self, error: ApiError) -> None:
+        self._call.record_error(error.code)
+        self._answer(self._error_response(error))
 
     def _answer(self, response: Message) -> None:
         self.is_done = True

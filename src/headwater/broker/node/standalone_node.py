@@ -1,4 +1,4 @@
-"""A broker that is alone: it keeps the cluster's facts itself, and decides everything."""
+"""A standalone broker: it stores the cluster's metadata itself and is its own controller."""
 
 import asyncio
 import logging
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class StandaloneNode(Node):
-    """See the module."""
+    """A `Node` without ZooKeeper and without other brokers."""
 
     async def _open_store(self) -> ClusterImage:
         known_id = known_cluster_id(self._disk, self._paths)
@@ -68,16 +68,16 @@ class StandaloneNode(Node):
         image = await self._read_image()
         self._controller.take_over(image)
         self._partitions.changed(image, ())
-        self._take_up_duties(image)
+        self._apply_initial_configs(image)
         if not all(each.was_clean for each in self._directories.serving()):
             await self._renew_leaderships()
         self._coordinators.groups.changed(self._controller.image, ())
         self._coordinators.transactions.changed(self._controller.image)
         self.dispatch.announce(self._controller.image)
-        self._keep_house()
+        self._start_background_tasks()
 
-    async def _become_informed(self) -> None:
-        """There is nobody who could know more."""
+    async def _await_metadata(self) -> None:
+        """Metadata is complete as soon as the store has been read."""
 
     def _broker_epoch(self) -> int:
         return self.broker.image.brokers[self._static.node_id].epoch
@@ -86,7 +86,7 @@ class StandaloneNode(Node):
         self._store.close()
 
     async def _take_leave(self) -> None:
-        """There is nobody to hand anything over to."""
+        """Nothing to do: there is no other broker to move leaderships to."""
 
     def _replicas(self) -> None:
         return None
@@ -98,24 +98,24 @@ class StandaloneNode(Node):
         return None
 
     def _directory_failed(self) -> None:
-        """Nobody else could serve what was on it."""
+        """Nothing to do: no other broker has replicas of its partitions."""
 
     def _tick(self) -> None:
-        """Everything that goes by the clock is what all brokers do."""
+        """Nothing to do beyond the shared background tasks."""
 
     def _store_failure(self) -> HeadwaterError | None:
         return self._store.failure
 
     def _adopted(self) -> list[MetadataChange]:
-        """What a first start makes of logs that are there already."""
+        """Return topics for logs that already exist, at the first start only."""
         if self._disk.status(self._paths[0] / standalone_store.FILE_NAME) is not None:
             return []
         empty = ClusterImage(cluster_id=self.cluster_id, is_standalone=True)
         found = scan_log_directories(self._disk, self._paths)
         if found:
             _log.warning(
-                "%d partitions of another cluster are taken over; their topics keep everything "
-                "until retention is set for them",
+                "Adopting logs of another cluster: partitions=%d; retention is disabled for their "
+                "topics until it is configured",
                 len(found),
             )
         return adopt(empty, found, self._static.settings, self._rng)
@@ -135,7 +135,7 @@ class StandaloneNode(Node):
         return await found
 
 
-# The standing of a broker that is its whole cluster: it decides everything itself.
+# ControllerAccess of a broker that is its own controller.
 class StandaloneAccess:
     """`headwater.broker.node.controller_access.ControllerAccess` without other brokers."""
 
@@ -170,4 +170,4 @@ class StandaloneAccess:
         )
 
     def forward(self, call: Call, request: Message, frame: bytes) -> None:  # noqa: ARG002
-        raise AssertionError(f"there is nobody to pass {call} on to")
+        raise AssertionError(f"a standalone broker cannot forward {call}")

@@ -1,9 +1,9 @@
-"""Which listeners speak TLS, and with which keys; and how brokers speak it to each other.
+"""TLS settings of each listener and of connections to other brokers.
 
-What a reader would get wrong: stores are read when a broker starts, and again whenever one of its
-settings is set while it runs, be it to the same value. That is how renewed certificates are taken
-for new connections: set `listener.name.<listener>.ssl.keystore.location` once more. A store that
-cannot be read then is logged, and the old one stays.
+Keystores and truststores are read at startup, and again whenever one of their settings is altered,
+even to the same value. That is how renewed certificates are loaded for new connections: alter
+`listener.name.<listener>.ssl.keystore.location`. If a store cannot be read then, the error is
+logged and the old one stays in use.
 """
 
 import logging
@@ -25,10 +25,10 @@ _CLIENT_AUTH: Final = "ssl.client.auth"
 
 
 class TlsListeners:
-    """Those of one broker."""
+    """The TLS settings of one broker."""
 
     def __init__(self, settings: BrokerSettings, endpoints: Sequence[Endpoint]) -> None:
-        """`InvalidSetting` when a store cannot be read or does not have what is needed."""
+        """Raises `InvalidSetting` if a store cannot be read or lacks a required entry."""
         self._by_name: dict[str, ListenerTls] = {}
         for name in (endpoint.name for endpoint in endpoints):
             if protocol_of(settings, name).is_tls:
@@ -43,7 +43,9 @@ class TlsListeners:
         return self._by_name
 
     def towards_brokers(self, settings: BrokerSettings, listener: str) -> ClientTls | None:
-        """What this broker speaks to others on that listener of theirs; None where it is plain."""
+        """Return the TLS settings for connecting to other brokers; None if the listener is
+        plaintext.
+        """
         if not protocol_of(settings, listener).is_tls:
             return None
         towards = ClientTls(_settings_of(settings, listener))
@@ -51,18 +53,23 @@ class TlsListeners:
         return towards
 
     def configure(self, settings: BrokerSettings) -> None:
-        """Read all stores anew for those who connect from now on."""
+        """Reload all stores for new connections."""
         for name, tls in self._by_name.items():
             try:
                 tls.renew(*_settings_and_rules(settings, name))
             except InvalidSetting as error:
-                _log.error("listener %s goes on with the keys it has: %s", name, error)
+                _log.error(
+                    "Keystore reload failed, keeping the old one: listener=%s error=%s", name, error
+                )
         if self._towards_brokers is not None:
             listener, towards = self._towards_brokers
             try:
                 towards.renew(_settings_of(settings, listener))
             except InvalidSetting as error:
-                _log.error("other brokers are asked with the keys that were there: %s", error)
+                _log.error(
+                    "Keystore reload failed, keeping the old one: listener=inter-broker error=%s",
+                    error,
+                )
 
 
 def _settings_and_rules(
@@ -78,6 +85,6 @@ def _settings_of(settings: BrokerSettings, listener: str) -> ListenerSslSettings
     texts = settings.listener_texts.of(listener)
     own = texts.read(ListenerSslSettings)
     if protocol_of(settings, listener).is_sasl and not texts.is_own(_CLIENT_AUTH):
-        # Who logs in needs no certificate, unless it is asked for here: Kafka does this (4.1).
+        # SASL clients need no certificate unless this listener requires one, as in Kafka 4.1.
         return replace(own, ssl_client_auth="none")
     return own

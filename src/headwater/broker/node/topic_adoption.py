@@ -1,7 +1,7 @@
-"""Topics for logs that nobody has told us about: a Kafka broker's directory becomes ours.
+"""Create topics for existing logs, such as those of a Kafka broker's log directory.
 
-The folders tell names, ids and numbers of partitions; the configs of topics are lost with the
-cluster that had them. So no adopted topic deletes anything by age or size until somebody says so.
+Directory names and partition.metadata give topic names, topic ids and partitions; topic configs are
+lost with the former cluster. So adopted topics get unlimited retention until it is configured.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,15 +31,18 @@ from headwater.storage.log_manager.log_directory_scan import FoundPartition
 
 _KEEP_EVERYTHING: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 
-# Ids that the former cluster gave out are in the logs, and must not be given out again. It gave
-# them out from 0 on.
+# Producer ids that the former cluster allocated, from 0 on, are in the logs and must not be
+# allocated again.
 _FIRST_PRODUCER_ID: Final = 1 << 40
 
 
 def adopt(
     image: ClusterImage, found: Sequence[FoundPartition], settings: BrokerSettings, rng: Random
 ) -> list[MetadataChange]:
-    """The facts under which this broker leads all that was found. `found` is sorted."""
+    """Return the changes that make this broker leader of all found partitions.
+
+    `found` is sorted.
+    """
     changes: list[MetadataChange] = []
     for name, group in groupby(found, lambda each: each.name.topic):
         partitions = {each.name.partition: each for each in group}
@@ -61,7 +64,7 @@ def adopt(
 
 
 def _led(node_id: NodeId, found: FoundPartition | None) -> PartitionRegistration:
-    """Under a new epoch: the former cluster may have gone on under the one that the log has."""
+    """Register a partition with a new leader epoch, since the former cluster may still run."""
     epoch = 0 if found is None else found.leader_epoch + 1
     return PartitionRegistration(
         replicas=(node_id,), isr=(node_id,), leader=node_id, leader_epoch=epoch

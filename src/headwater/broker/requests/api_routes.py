@@ -1,9 +1,9 @@
-"""Which APIs this broker serves.
+"""Map API keys to request handlers.
 
-Each has a module of `headwater.broker.handlers`, named like its key. The module has two functions:
-`handle` answers a request, and `error_response` makes the answer to one that failed as a whole,
-since each API has its own place for an error. The module is loaded with the first request: a broker
-that is never asked for its log directories never pays for the answer.
+Each API has a module in `headwater.broker.handlers`, named like its key, with two functions:
+`handle` answers a request, and `error_response` builds the response to a request that failed as a
+whole, since each API has its error field in another place. A module is loaded with the first
+request of its API, which keeps startup time and memory small.
 """
 
 from collections.abc import Callable
@@ -78,7 +78,7 @@ SERVED_APIS: Final = (
 )
 
 UNANNOUNCED_APIS: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
-"""Served to whoever asks, but nobody is invited: Kafka does this (4.1) without a receiver."""
+"""Served but not listed in ApiVersions, as in Kafka 4.1 without a telemetry receiver."""
 
 ANNOUNCED_APIS: Final = tuple(key for key in SERVED_APIS if key not in UNANNOUNCED_APIS)
 
@@ -91,7 +91,7 @@ INTER_BROKER_APIS: Final = (
     ApiKey.ENVELOPE,
     ApiKey.ALLOCATE_PRODUCER_IDS,
 )
-"""Served by a member of a cluster besides, and only on the listener that brokers use."""
+"""Served by brokers of a cluster, only on the inter-broker listener."""
 
 CONTROLLER_APIS: Final = frozenset(
     {
@@ -111,7 +111,7 @@ CONTROLLER_APIS: Final = frozenset(
         ApiKey.UNREGISTER_BROKER,
     }
 )
-"""What only the controller answers; any other broker passes it on."""
+"""Served by the controller; other brokers forward them."""
 
 METADATA_APIS: Final = frozenset(
     {
@@ -121,19 +121,19 @@ METADATA_APIS: Final = frozenset(
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     }
 )
-"""What exists and where: a broker that has not been told yet would say that nothing does."""
+"""Rejected until the first UpdateMetadata, since empty metadata would look like missing topics."""
 
 PIPELINED_APIS: Final = frozenset(
     {
         ApiKey.PRODUCE,
         ApiKey.FETCH,
-        # What brokers ask of the controller is of many partitions and clients.
+        # A broker sends these on behalf of many partitions and clients.
         ApiKey.ALTER_PARTITION,
         ApiKey.ENVELOPE,
         ApiKey.ALLOCATE_PRODUCER_IDS,
     }
 )
-"""Further requests of a connection are served while one of these waits; no other may."""
+"""While one of these waits, later requests of the same connection are served."""
 
 _HANDLERS: Final = {
     "data": (
@@ -211,7 +211,7 @@ _HANDLERS: Final = {
         ApiKey.UPDATE_METADATA,
     ),
 }
-"""The folder of `headwater.broker.handlers` that has the module of an API."""
+"""APIs by the package of `headwater.broker.handlers` that has their modules."""
 
 _FOLDERS: Final = {key: folder for folder, keys in _HANDLERS.items() for key in keys}
 
@@ -220,7 +220,7 @@ ErrorResponse = Callable[[Message, ApiError], Message]
 
 
 class Route(NamedTuple):
-    """The two functions of an API."""
+    """The two functions of an API's module."""
 
     handle: Handle
     error_response: ErrorResponse
@@ -228,6 +228,6 @@ class Route(NamedTuple):
 
 @cache
 def route_of(key: ApiKey) -> Route:
-    """Loads the API's module."""
+    """Return the functions of an API, importing its module."""
     module = import_module(f"headwater.broker.handlers.{_FOLDERS[key]}.{key.name.lower()}")
     return Route(module.handle, module.error_response)

@@ -1,4 +1,4 @@
-"""What this broker announces in ApiVersions: its APIs, and the features of its cluster."""
+"""Build ApiVersions responses: served APIs, and supported and finalized features."""
 
 from headwater.broker.requests.api_routes import ANNOUNCED_APIS, INTER_BROKER_APIS
 from headwater.metadata.cluster_image import ClusterImage
@@ -15,7 +15,7 @@ _SEQUENCE_BITS = 32
 def api_versions(
     image: ClusterImage, *, unstable: bool, is_member: bool = False
 ) -> ApiVersionsResponses:
-    """To be made anew when features have changed; the epoch tells clients which one is newer."""
+    """Return the responses for the current features; the epoch lets clients find the newest."""
     version = image.version
     return api_versions_responses(
         (*ANNOUNCED_APIS, *INTER_BROKER_APIS) if is_member else ANNOUNCED_APIS,

@@ -1,8 +1,9 @@
-"""One request on its way to its answer.
+"""One request and its response.
 
-A handler returns its answer, or None when it will come later: then `answer` is called from
-wherever it becomes known. What a reader would get wrong: the request's bytes are gone when the
-handler returns (see `request_service`), so whatever comes later must not read them.
+A handler returns the response, or None if it comes later: then `answer` is called once it is known.
+
+Note: the request's bytes are only valid until the handler returns (see `request_service`), so later
+code must not read them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,8 +20,8 @@ from headwater.protocol.headers import SIZE_BYTES, RequestHeader, response_frame
 from headwater.protocol.older_versions import Message
 
 
-class Account(Protocol):
-    """Who keeps count of requests."""
+class CallCounters(Protocol):
+    """Counts responses and errors of an API."""
 
     def answered(self, version: int, started_ns: int) -> None: ...
 
@@ -28,18 +29,18 @@ class Account(Protocol):
 
 
 class Call:
-    """See the module. Answered exactly once."""
+    """One request. Must be answered exactly once."""
 
-    __slots__ = ("_account", "_has_noted", "_slot", "_started_ns", "header")
+    __slots__ = ("_counters", "_has_recorded_errors", "_slot", "_started_ns", "header")
 
     def __init__(
-        self, header: RequestHeader, slot: ReplySlot, account: Account, started_ns: int
+        self, header: RequestHeader, slot: ReplySlot, counters: CallCounters, started_ns: int
     ) -> None:
         self.header = header
         self._slot = slot
-        self._account = account
+        self._counters = counters
         self._started_ns = started_ns
-        self._has_noted = False
+        self._has_recorded_errors = False
 
     @property
     def version(self) -> int:
@@ -47,7 +48,7 @@ class Call:
 
     @property
     def listener(self) -> str:
-        """Where the request came in."""
+        """The listener that received the request."""
         return self._slot.connection.address.listener
 
     @property
@@ -56,7 +57,7 @@ class Call:
 
     @property
     def requester(self) -> Requester:
-        """Who asks, and from where."""
+        """The client's principal and host."""
         return self._slot.connection.requester
 
     @property
@@ -65,12 +66,12 @@ class Call:
 
     @property
     def host(self) -> str:
-        """Where the request came from."""
+        """The client's host."""
         return self._slot.connection.address.peer_host
 
     @property
     def address(self) -> ClientAddress:
-        """Which connection the request came by."""
+        """The client's connection."""
         return self._slot.connection.address
 
     @property
@@ -79,7 +80,7 @@ class Call:
 
     @property
     def is_gone(self) -> bool:
-        """Whether nobody waits for the answer any more."""
+        """Whether the connection is closed, so that the response would be dropped."""
         return self._slot.connection.is_closed
 
     def answer(self, response: Message | Encoded) -> None:
@@ -87,58 +88,59 @@ class Call:
         self.answer_body(write_response(response, self.header.version))
 
     def answer_body(self, body: Sequence[wire_parts.Part]) -> None:
-        """Answer with a response that is written already, but for its header."""
+        """Answer with an encoded response body."""
         header = self.header
         frame = response_frame(header.api, header.version, header.correlation_id, body)
         self.answer_frame(frame)
 
     def complete(self, response: Message) -> Message:
-        """The response with what only the call knows of it, to be written by the caller."""
+        """Fill in response fields that depend on the call, such as the throttle time."""
         return response
 
     def work(self, steps: Iterator[None], size_bytes: int = 0) -> None:
-        """Take these steps towards the answer as the connection gets its share of time."""
+        """Run these steps as part of this request, interleaved with other connections."""
         self._slot.work(steps, size_bytes)
 
     def answer_content(self, content: bytes) -> None:
-        """Answer with a frame that another broker has written; its size field is missing."""
+        """Answer with a response frame from another broker, without its size field."""
         self.answer_frame((len(content).to_bytes(SIZE_BYTES, "big"), content))
 
     def answer_frame(self, frame: Sequence[wire_parts.Part]) -> None:
-        """Answer with the parts of a frame that is written already."""
-        # The rooms below know of a range of a file only what each needs of it.
+        """Answer with an encoded response frame."""
+        # `protocol` and `network` each declare only what they need of a file range.
         self._slot.reply(cast("Sequence[Part]", frame))
-        self._account.answered(self.header.version, self._started_ns)
+        self._counters.answered(self.header.version, self._started_ns)
 
     def finish(self) -> None:
-        """There is no answer to this request, as to a Produce with acks=0."""
+        """Complete the request without a response, as for Produce with acks=0."""
         self._slot.finish()
-        self._account.answered(self.header.version, self._started_ns)
+        self._counters.answered(self.header.version, self._started_ns)
 
     def hold(self) -> None:
-        """Nothing else of this connection is served until the answer."""
+        """Serve no other request of this connection until this one is answered."""
         self._slot.hold()
 
     def cut(self) -> None:
-        """Close the connection instead of answering: the only way to tell an acks=0 producer."""
+        """Close the connection instead of answering: the only error signal for acks=0."""
         self._slot.connection.close()
 
-    def note_error(self, code: ErrorCode) -> None:
-        """For the books: something in the answer was an error, or the request as a whole was.
+    def record_error(self, code: ErrorCode) -> None:
+        """Count an error of the response.
 
-        Whoever notes errors notes all of them; else those are counted that the answer tells.
+        A handler that calls this must call it for every error; otherwise the error codes in the
+        response are counted.
         """
-        self._has_noted = True
-        self._account.failed(code)
+        self._has_recorded_errors = True
+        self._counters.failed(code)
 
     def _count_errors(self, response: Message | Encoded) -> None:
-        if not self._has_noted and not isinstance(response, Encoded):
+        if not self._has_recorded_errors and not isinstance(response, Encoded):
             for code in error_counts(response):
-                self._account.failed(code)
+                self._counters.failed(code)
 
     def __str__(self) -> str:
         header = self.header
         return (
-            f"{header.api.name} v{header.version} number {header.correlation_id} "
-            f"of {header.client_id!r} from {self._slot.connection.address}"
+            f"{header.api.name} v{header.version} correlation_id={header.correlation_id} "
+            f"client_id={header.client_id!r} from {self._slot.connection.address}"
         )

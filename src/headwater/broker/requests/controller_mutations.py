@@ -1,7 +1,7 @@
-"""What one request may make and delete of partitions, and how long its client waits then (QU-4).
+"""Apply the controller mutation quota to one request (KIP-599, QU-4).
 
-What a reader would get wrong: this is asked where the decision is made, at the controller. The
-client waits where its connection is: the answer tells that broker for how long.
+Note: the quota is checked on the controller, but the client is throttled by the broker that it is
+connected to: the response tells that broker for how long.
 """
 
 from typing import Final
@@ -19,11 +19,11 @@ _STRICT_SINCE: Final = {
     ApiKey.DELETE_TOPICS: 5,
     ApiKey.CREATE_PARTITIONS: 3,
 }
-"""Older versions cannot be told to come again later: they are served, and wait afterwards."""
+"""Older versions cannot carry THROTTLING_QUOTA_EXCEEDED: they are served, then throttled."""
 
 
 class ControllerMutations:
-    """The part of one request in the quota of its client."""
+    """The mutation quota of one request's client."""
 
     __slots__ = ("_allowance", "_broker", "spend")
 
@@ -34,7 +34,7 @@ class ControllerMutations:
 
     @property
     def throttle_ms(self) -> int:
-        """How long the client has to wait when it is answered now."""
+        """Throttle time of a response sent now."""
         allowance = self._allowance
         return 0 if allowance is None else allowance.throttle_ms(self._broker.clock.steady_ms())
 

@@ -1,9 +1,9 @@
-"""Requests that only the controller answers, on the broker that is it.
+"""Serve requests of the controller, or forward them.
 
-What a reader would get wrong: this broker may cease to be the controller while such a request
-waits. Then nothing of its answer is told, and somebody else looks for the next controller: this
-broker for a client of its own, else the broker that had put the request into an envelope. Java's
-admin would ask again by itself, but librdkafka's tells its user of NOT_CONTROLLER.
+Note: this broker may cease to be controller while a request waits. Its result is then discarded,
+and the request goes to the next controller: this broker forwards it for its own clients; for a
+request in an Envelope, the broker that sent the Envelope does. Java's admin client would retry on
+NOT_CONTROLLER by itself, but librdkafka's reports it to the user.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,22 +20,24 @@ from headwater.network.request_service import ClientAddress, ReplySlot
 from headwater.protocol.headers import RequestHeader
 from headwater.protocol.older_versions import Message
 
-Decided = Callable[[bytes, Sequence[ErrorCode]], None]
-"""Gets the answer without its size field, and the errors in it."""
+OnResponse = Callable[[bytes, Sequence[ErrorCode]], None]
+"""Gets the response without its size field, and the errors in it."""
 
-_DISPLACED: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION})
-"""Of the latter nobody knows whether the store has taken it; then a client may hear that its topic
-exists, as when a connection to the controller breaks."""
+_NOT_CONTROLLER_ERRORS: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION})
+"""Errors after which the next controller gets the request. With NETWORK_EXCEPTION the metadata
+store may have applied the change, so that a client may get TOPIC_ALREADY_EXISTS, as after a
+broken connection to the controller.
+"""
 
 
-class _Noted:
-    """`headwater.broker.requests.call.Account` that only remembers errors."""
+class _ErrorCollector:
+    """`headwater.broker.requests.call.Account` that only collects errors."""
 
     def __init__(self) -> None:
         self.codes: dict[ErrorCode, None] = {}
 
     def answered(self, version: int, started_ns: int) -> None:
-        """Counted where the request came in."""
+        """Counted by the call that received the request."""
 
     def failed(self, code: ErrorCode) -> None:
         self.codes[code] = None
@@ -49,17 +51,17 @@ def handle_as_controller(
     *,
     address: ClientAddress,
     requester: Requester,
-    decided: Decided,
-    displaced: Callable[[], None],
+    on_response: OnResponse,
+    on_not_controller: Callable[[], None],
 ) -> None:
-    """Have a request answered here, for the one who waits at `call`."""
-    noted = _Noted()
+    """Serve a request on this controller, on behalf of `call`."""
+    errors = _ErrorCollector()
 
     def answered(content: bytes) -> None:
-        if not _DISPLACED.isdisjoint(noted.codes):
-            displaced()
+        if not _NOT_CONTROLLER_ERRORS.isdisjoint(errors.codes):
+            on_not_controller()
         else:
-            decided(content, tuple(noted.codes))
+            on_response(content, tuple(errors.codes))
 
     connection = InternalConnection(
         address,
@@ -69,22 +71,22 @@ def handle_as_controller(
         cut=call.cut,
         soon=broker.soon,
     )
-    inner = Call(header, ReplySlot(connection), noted, perf_counter_ns())
+    inner = Call(header, ReplySlot(connection), errors, perf_counter_ns())
     inner.work(answer_in_steps(broker, inner, request))
 
 
 def handle_or_forward(broker: Broker, call: Call, request: Message, frame: memoryview) -> None:
-    """Have a client's request answered, by this broker as long as it is the controller."""
-    # The frame's bytes are gone when the handler returns, and it may have to travel later.
-    kept = bytes(frame)
+    """Serve a request here if this broker is the controller, else forward it."""
+    # The frame is only valid until the handler returns, and it may be forwarded later.
+    frame_copy = bytes(frame)
     controller_access = broker.controller_access
 
     def forward() -> None:
-        controller_access.forward(call, request, kept)
+        controller_access.forward(call, request, frame_copy)
 
-    def decided(content: bytes, codes: Sequence[ErrorCode]) -> None:
+    def on_response(content: bytes, codes: Sequence[ErrorCode]) -> None:
         for code in codes:
-            call.note_error(code)
+            call.record_error(code)
         call.answer_content(content)
 
     if controller_access.controller is None:
@@ -97,6 +99,6 @@ def handle_or_forward(broker: Broker, call: Call, request: Message, frame: memor
             request,
             address=call.address,
             requester=call.requester,
-            decided=decided,
-            displaced=forward,
+            on_response=on_response,
+            on_not_controller=forward,
         )

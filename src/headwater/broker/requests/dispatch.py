@@ -1,7 +1,7 @@
-"""From a frame to its request, and to whoever answers it.
+"""Decode request frames and dispatch them to handlers (KafkaApis).
 
-Their fault (bytes that cannot be read, an API or version that is not served) raises ProtocolError,
-and the connection is closed. So it is when somebody asks too early.
+A malformed request, or one of an unsupported API or version, raises ProtocolError, which closes the
+connection. So does a metadata request that arrives before this broker has metadata.
 """
 
 import logging
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from headwater.broker.handlers.data.produce import handle_at_once
 from headwater.broker.node.broker import Broker
-from headwater.broker.node.log_levels import is_about_loggers
+from headwater.broker.node.log_levels import is_log_level_request
 from headwater.broker.requests.api_routes import (
     CONTROLLER_APIS,
     INTER_BROKER_APIS,
@@ -24,7 +24,7 @@ from headwater.broker.requests.api_routes import (
 from headwater.broker.requests.api_versions import api_versions
 from headwater.broker.requests.call import Call
 from headwater.broker.requests.controller_requests import handle_or_forward
-from headwater.broker.requests.internal_call import WITHIN
+from headwater.broker.requests.internal_call import INTERNAL_LISTENER
 from headwater.broker.requests.quota_managers import QuotaManagers
 from headwater.broker.requests.request_counters import RequestCounters
 from headwater.broker.requests.request_handler import answer
@@ -56,26 +56,26 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 LARGEST_OTHER_BYTES: Final = 16_777_216
-"""Requests that are not Produce are read by our own code, field by field, while others wait."""
+"""Requests other than Produce are decoded field by field in Python, while other requests wait."""
 
 
-# A member of an enumeration is looked up at every mention, for ten times the price of a name.
+# Attribute access on an enum costs ten times as much as a module global.
 _PRODUCE: Final = ApiKey.PRODUCE
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _BETWEEN_BROKERS: Final = frozenset(INTER_BROKER_APIS)
 _LOGIN: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
-# QU-6. A follower's Fetch is told from a consumer's by its handler.
+# QU-6. The Fetch handler distinguishes followers from consumers.
 _BY_BROKERS: Final = frozenset({*INTER_BROKER_APIS, ApiKey.WRITE_TXN_MARKERS})
 
 _SOFTWARE_SINCE: Final = 3
-_SOFTWARE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
+_SOFTWARE_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 
 
 class Dispatch:
     """`headwater.network.request_service.Service` for all connections of a broker."""
 
     def __init__(self, broker: Broker, *, brokers_listener: str | None = None) -> None:
-        """`brokers_listener` is where other brokers speak; None if there are none."""
+        """`brokers_listener` is the inter-broker listener; None for a standalone broker."""
         self._broker = broker
         self._brokers_listener = brokers_listener
         self._unstable = unstable = broker.settings.unstable_api_versions_enable
@@ -87,7 +87,7 @@ class Dispatch:
         self._newest = {key: APIS[key].newest_served(unstable=unstable) for key in served}
 
     def announce(self, image: ClusterImage) -> None:
-        """The features of the cluster are other ones."""
+        """Rebuild the ApiVersions responses after a change of features."""
         is_member = self._brokers_listener is not None
         self._api_versions = api_versions(image, unstable=self._unstable, is_member=is_member)
 
@@ -98,8 +98,10 @@ class Dispatch:
     def serve(self, slot: ReplySlot, frame: memoryview) -> None:
         started_ns = perf_counter_ns()
         quotas = self._broker.quotas
-        metered = None if quotas is None else self._metered(quotas, slot, frame, started_ns)
-        if metered is None:
+        throttled = (
+            None if quotas is None else self._throttled_call(quotas, slot, frame, started_ns)
+        )
+        if throttled is None:
             produce = read_single_produce(frame)
             if produce is not None and self._answer_at_once(slot, frame, produce, started_ns):
                 return
@@ -108,90 +110,106 @@ class Dispatch:
         key = api.key
         counters = self._counters.get(key)
         if counters is None:
-            raise ProtocolError(f"a request for {api.name}, which is not served here")
-        call = metered or Call(header, slot, counters, started_ns)
+            raise ProtocolError(f"{api.name} is not supported by this broker")
+        call = throttled or Call(header, slot, counters, started_ns)
         if key is _API_VERSIONS:
             self._answer_api_versions(call, frame)
             return
-        # Older versions than the oldest have been refused with the header.
+        # `read_request_header` has rejected versions below the oldest.
         if header.version > self._newest[key]:
-            raise ProtocolError(f"{api.name} version {header.version}, which is not served here")
+            raise ProtocolError(
+                f"{api.name} version {header.version} is not supported by this broker"
+            )
         if key is not _PRODUCE and len(frame) > LARGEST_OTHER_BYTES:
-            raise ProtocolError(f"{api.name} of {len(frame)} bytes")
-        if key in _BETWEEN_BROKERS and call.listener not in (self._brokers_listener, WITHIN):
-            raise ProtocolError(f"{api.name} on {call.listener}, where no broker speaks")
+            raise ProtocolError(
+                f"{api.name} request of {len(frame)} bytes exceeds {LARGEST_OTHER_BYTES}"
+            )
+        if key in _BETWEEN_BROKERS and call.listener not in (
+            self._brokers_listener,
+            INTERNAL_LISTENER,
+        ):
+            raise ProtocolError(
+                f"{api.name} on {call.listener}, which is not the inter-broker listener"
+            )
         if key in METADATA_APIS and not self._broker.controller_access.has_metadata:
-            # librdkafka takes "no such topic" at its word, and gives up what it had to send.
-            raise ConnectionLost(f"{api.name}, before this broker has been told what there is")
+            # librdkafka takes UNKNOWN_TOPIC_OR_PARTITION as final and drops its queued messages.
+            raise ConnectionLost(f"{api.name} before this broker has received metadata")
         limit = self._elements_max[key]
         if key in _BY_BROKERS or len(frame) > limit:
             limit = self._limit_of(key, call)
         if key is not _PRODUCE and len(frame) > whole_bytes(key):
-            # What brokers tell each other must not wait behind large requests of clients.
+            # Inter-broker requests must not queue behind large requests of clients.
             size_bytes = 0 if limit == UNLIMITED else len(frame)
             call.work(self._answer_in_steps(call, bytes(frame), limit), size_bytes)
             return
         request = read_request(key, header.version, frame[header.body_position :], limit)
-        if self._brokers_listener is not None and _is_decided(key, request):
+        if self._brokers_listener is not None and _is_for_controller(key, request):
             handle_or_forward(self._broker, call, request, frame)
             if not call.is_answered:
                 call.hold()
-            if metered is not None:
-                metered.waits()
+            if throttled is not None:
+                throttled.waits()
             return
         response = answer(self._broker, call, request)
         if response is not None:
             call.answer(response)
         elif key not in PIPELINED_APIS:
             call.hold()
-        if metered is not None:
-            metered.waits()
+        if throttled is not None:
+            throttled.waits()
 
     def _answer_in_steps(self, call: Call, frame: bytes, limit: int) -> Iterator[None]:
-        """The same for a large request; the frame's bytes are kept until it is read.
+        """Decode and serve a large request in steps, from a copy of its frame.
 
-        Not for Produce, whose size says nothing of its elements.
+        Not for Produce: its size says nothing about its number of elements.
         """
         header = call.header
         body = memoryview(frame)[header.body_position :]
         shape = request_class(header.api.key)
         request = yield from read_in_steps(shape, header.version, body, limit)
-        if self._brokers_listener is not None and _is_decided(header.api.key, request):
+        if self._brokers_listener is not None and _is_for_controller(header.api.key, request):
             handle_or_forward(self._broker, call, request, memoryview(frame))
         else:
             yield from answer_in_steps(self._broker, call, request)
 
     def greet(self, slot: ReplySlot, frame: memoryview) -> None:
-        """Tell the versions to somebody who has yet to log in.
+        """Answer ApiVersions on a connection that is not authenticated yet.
 
-        No quota is about them: all who have no name would share one, and strangers use it up.
+        No quota applies: all unauthenticated clients would share one, and any of them could exhaust
+        it.
         """
         header = read_request_header(frame)
         counters = self._counters[_API_VERSIONS]
         self._answer_api_versions(Call(header, slot, counters, perf_counter_ns()), frame)
 
     def failed(self, connection: ServedConnection, error: Exception) -> None:
-        _log.error("%s: closed, because serving it failed", connection.address, exc_info=error)
+        _log.error(
+            "Closed connection after an unexpected error: %s", connection.address, exc_info=error
+        )
 
     def closed(self, connection: ServedConnection) -> None:
-        _log.debug("%s: closed", connection.address)
+        _log.debug("Closed connection: %s", connection.address)
 
     def _limit_of(self, key: ApiKey, call: Call) -> int:
-        """Elements of a request that may be one between brokers, which name every partition."""
+        """Limit the array elements of a request that may come from another broker.
+
+        Brokers may name every partition; other clients get the limit of the API, or a small one for
+        inter-broker APIs.
+        """
         for_brokers = key in _BY_BROKERS
-        if for_brokers or call.listener in (self._brokers_listener, WITHIN):
+        if for_brokers or call.listener in (self._brokers_listener, INTERNAL_LISTENER):
             authorizer = self._broker.authorizer
             if authorizer.allows(call.requester, Operation.CLUSTER_ACTION, CLUSTER):
                 return UNLIMITED
         limit = self._elements_max[key]
         return min(limit, UNTRUSTED_ELEMENTS_MAX) if for_brokers else limit
 
-    def _metered(
+    def _throttled_call(
         self, quotas: QuotaManagers, slot: ReplySlot, frame: memoryview, started_ns: int
     ) -> ThrottledCall | None:
-        """The request of a client that has a quota.
+        """Return a throttled call if the client has a quota.
 
-        What brokers do for each other has none; but who only pretends to be one pays for it.
+        Inter-broker requests are exempt, but only from clients with ClusterAction on the cluster.
         """
         header = read_request_header(frame)
         key, requester = header.api.key, slot.connection.requester
@@ -218,18 +236,18 @@ class Dispatch:
     def _answer_at_once(
         self, slot: ReplySlot, frame: memoryview, produce: SingleProduce, started_ns: int
     ) -> bool:
-        """The short way of nearly every Produce; False for one that has to go the long way."""
+        """Serve a Produce of one partition on the fast path; return False if it does not apply."""
         try:
             written = handle_at_once(self._broker, slot.connection.requester, produce)
         except Exception:  # noqa: BLE001, as in `answer`
-            # The batch may be in the log already, so the long way would append it again.
+            # The batch may be in the log already, so the regular path could append it twice.
             header = read_request_header(frame)
             call = Call(header, slot, self._produced, started_ns)
             request = read_request(_PRODUCE, header.version, frame[header.body_position :])
-            _log.exception("%s failed: %r", call, request)
-            refusal = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
-            call.note_error(refusal.code)
-            call.answer(route_of(_PRODUCE).error_response(request, refusal))
+            _log.exception("Request failed: %s request=%r", call, request)
+            api_error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+            call.record_error(api_error.code)
+            call.answer(route_of(_PRODUCE).error_response(request, api_error))
             return True
         if written is None:
             return False
@@ -242,19 +260,19 @@ class Dispatch:
         if header.version <= header.api.newest:
             request = read(ApiVersionsRequest, header.version, frame[header.body_position :])
             if header.version >= _SOFTWARE_SINCE and not _names_software(request):
-                call.note_error(ErrorCode.INVALID_REQUEST)
+                call.record_error(ErrorCode.INVALID_REQUEST)
                 call.answer(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
                 return
         call.answer(self._api_versions.answer(header.version))
 
 
-def _is_decided(key: ApiKey, request: Message) -> bool:
-    """Whether the controller answers it: all that changes the cluster, and no broker alone."""
+def _is_for_controller(key: ApiKey, request: Message) -> bool:
+    """Whether the controller serves this request: all metadata changes except log levels."""
     if key is ApiKey.INCREMENTAL_ALTER_CONFIGS:
-        return not is_about_loggers(cast("IncrementalAlterConfigsRequest", request))
+        return not is_log_level_request(cast("IncrementalAlterConfigsRequest", request))
     return key in CONTROLLER_APIS
 
 
 def _names_software(request: ApiVersionsRequest) -> bool:
     names = (request.client_software_name, request.client_software_version)
-    return all(_SOFTWARE.fullmatch(name) for name in names)
+    return all(_SOFTWARE_NAME.fullmatch(name) for name in names)

@@ -1,8 +1,7 @@
-"""A request that reaches this broker's dispatch from within, and not by a connection of its own.
+"""Requests that reach the dispatch without a network connection of their own.
 
-Two come so: what this broker asks of itself, and what another broker has put into an envelope.
-What a reader would get wrong: the request is served like any other, and so its answer may come
-later; but it holds up nobody, since nothing comes behind it.
+These are requests of this broker to itself, and requests in an Envelope from another broker. They
+are served like any other and their response may come later, but they hold up no other request.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,9 +11,8 @@ from typing import Final
 from headwater.common.principal import Requester
 from headwater.network.request_service import ClientAddress, ReplySlot
 
-WITHIN: Final = "headwater"
-"""The name that stands for a listener where there is none. No setting can say it: names are upper
-case there."""
+INTERNAL_LISTENER: Final = "headwater"
+"""Listener name of internal requests. It cannot be configured: listener names are upper case."""
 
 _DONE: Final = object()
 
@@ -34,7 +32,9 @@ class InternalConnection:
         cut: Callable[[], None],
         soon: Callable[[Callable[[], None]], object],
     ) -> None:
-        """`answered` gets the response without its size field; `cut` is told instead of it."""
+        """`answered` gets the response without its size field; `cut` is called instead if the call
+        is cut.
+        """
         self.address = address
         self.requester = requester
         self._answered = answered
@@ -48,10 +48,10 @@ class InternalConnection:
         return self._is_cut or self._is_gone()
 
     def mute(self, until_ms: int) -> None:
-        """Whoever is to be slowed down is slowed down where the request came in."""
+        """Ignored: the connection that received the request is muted instead."""
 
     def unmute(self, now_ms: int) -> None:
-        """It never was."""
+        """Ignored, like `mute`."""
 
     def close(self) -> None:
         if not self._is_cut:
@@ -61,14 +61,16 @@ class InternalConnection:
     def note_answer(self, slot: ReplySlot) -> None:
         if not self._is_cut:
             parts = slot.parts or ()
-            assert all(isinstance(part, Content) for part in parts), "nobody fetches from within"
-            # The first four bytes are the size.
+            assert all(isinstance(part, Content) for part in parts), (
+                "internal requests have no file ranges"
+            )
+            # The first four bytes are the size field.
             self._answered(b"".join(part for part in parts if isinstance(part, Content))[4:])
 
     def note_hold(self, slot: ReplySlot) -> None:
-        """Nothing comes behind it."""
+        """Ignored: no later request waits behind this one."""
 
     def note_steps(self, slot: ReplySlot, steps: Iterator[None], size_bytes: int) -> None:
-        """One step for each turn of the loop."""
+        """Run one step per iteration of the loop."""
         if not self.is_closed and next(steps, _DONE) is not _DONE:
             self._soon(partial(self.note_steps, slot, steps, size_bytes))

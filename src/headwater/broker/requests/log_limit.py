@@ -1,6 +1,6 @@
 """Limit how often the same warning is logged.
 
-Clients repeat a request that fails every 100 ms; the log says why once per interval.
+Clients retry a failing request every 100 ms; the reason is logged once per interval.
 """
 
 from typing import Final

@@ -1,9 +1,9 @@
-"""The quotas that are in force on this broker, and who waits because of them (KIP-219).
+"""Client quotas of this broker, and muting of throttled connections (KIP-219).
 
-The answer leaves at once and says how long its client shall wait; then nothing more is read from
-the connection for that time, since not every client does as it is told. What a reader would get
-wrong: without any quota there is nothing of this in a request's way. `Broker.quotas` is None then,
-which is all that anybody asks.
+The response is sent at once with its throttle time; the connection is then muted for that time,
+since not every client obeys it.
+
+Note: without any quota, requests skip all of this: `Broker.quotas` is None.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,14 +27,14 @@ from headwater.security.quotas.rate_quota import QuotaClient
 from headwater.security.quotas.sampled_rates import SampleWindow
 
 LONGEST_MS: Final = 2**31 - 1
-"""What an answer can say."""
+"""Largest throttle_time_ms of a response."""
 
 _MS_PER_S: Final = 1_000
-_MOST_JUDGED: Final = 10_000
+_LIMITED_CLIENTS_MAX: Final = 10_000
 
 
 class QuotaKind(StrEnum):
-    """Why somebody waits, by the name of Kafka's metric."""
+    """Kinds of quotas, by the names in Kafka's metrics."""
 
     PRODUCE = "Produce"
     FETCH = "Fetch"
@@ -44,7 +44,7 @@ class QuotaKind(StrEnum):
 
 @dataclass(slots=True)
 class ThrottleTimes:
-    """Those who had to wait because of one kind of quota."""
+    """Throttled requests and connections of one quota kind."""
 
     count: int = 0
     total_ms: int = 0
@@ -52,7 +52,7 @@ class ThrottleTimes:
 
 
 class QuotaManagers:
-    """See the module."""
+    """All quotas of this broker."""
 
     def __init__(self, settings: BrokerSettings, clock: Clock, timer: Timer) -> None:
         window = SampleWindow(
@@ -68,15 +68,15 @@ class QuotaManagers:
         self.clients = ClientQuotaManager(window=window, mutation_window=mutation_window, most=most)
         self.connections = ConnectionRateQuota(window, most=most)
         self.waits = {kind: ThrottleTimes() for kind in QuotaKind}
-        self._judged: dict[QuotaClient, bool] = {}
+        self._limited_clients: dict[QuotaClient, bool] = {}
 
     def tell(self, image: ClusterImage) -> None:
-        """All quotas there are at the start."""
+        """Load all quotas at startup."""
         for entity, quotas in quotas_in(image):
             self._set(entity, quotas)
 
     def changed(self, changes: Iterable[MetadataChange]) -> bool:
-        """Whether any of it was about quotas."""
+        """Apply quota changes; return whether there were any."""
         entities = list(_entities_in(changes))
         for entity, quotas in entities:
             self._set(entity, quotas)
@@ -84,23 +84,23 @@ class QuotaManagers:
 
     @property
     def in_force(self) -> "QuotaManagers | None":
-        """What a broker asks: None as long as no client has a quota."""
+        """The value for `Broker.quotas`: None while no client has a quota."""
         return self if self.clients else None
 
     def is_limited(self, who: QuotaClient) -> bool:
-        """Whether any quota is about this client. Most clients of a busy broker have none."""
-        limited = self._judged.get(who)
+        """Whether any quota applies to this client, with a cache. Most clients have none."""
+        limited = self._limited_clients.get(who)
         if limited is None:
-            if len(self._judged) >= _MOST_JUDGED:
-                self._judged.clear()
-            limited = self._judged[who] = self.clients.is_limited(who)
+            if len(self._limited_clients) >= _LIMITED_CLIENTS_MAX:
+                self._limited_clients.clear()
+            limited = self._limited_clients[who] = self.clients.is_limited(who)
         return limited
 
     def now_ms(self) -> int:
         return self._clock.steady_ms()
 
     def mute(self, connection: ServedConnection, kind: QuotaKind, throttle_ms: int) -> None:
-        """Read nothing from a connection for that time."""
+        """Stop reading from a connection for the throttle time."""
         waits = self.waits[kind]
         waits.count += 1
         waits.total_ms += throttle_ms
@@ -114,7 +114,7 @@ class QuotaManagers:
         connection.unmute(self._clock.steady_ms())
 
     def _set(self, entity: QuotaEntity, quotas: dict[QuotaKey, float]) -> None:
-        self._judged.clear()
+        self._limited_clients.clear()
         if entity.ip is None:
             self.clients.set(entity, quotas)
         else:
@@ -122,7 +122,7 @@ class QuotaManagers:
 
 
 class _Muted:
-    """A connection that waits: `headwater.replication.purgatory.timer.TimerTask`."""
+    """A muted connection: `headwater.replication.purgatory.timer.TimerTask`."""
 
     __slots__ = ("_connection", "_throttling", "_waits", "is_done")
 

@@ -1,25 +1,25 @@
-"""What is counted of each API. Plain integers, because they are moved with every request."""
+"""Request counts, latencies and errors of one API. Plain integers, for speed."""
 
 from time import perf_counter_ns
 from typing import Final
 
 from headwater.common.error_codes import ErrorCode
 
-# Times are sorted by their highest bit, which costs next to nothing: bucket i holds what took less
-# than 2^i times this unit, which is about 16 microseconds. The last bucket holds all the rest.
+# Bucket i counts requests that took less than 2^i units of 2^14 ns (about 16 us); the last bucket
+# counts the rest. The index is the position of the highest bit, which is cheap to compute.
 _UNIT_BITS: Final = 14
 BUCKETS: Final = 23
 
 
 class RequestCounters:
-    """How many requests were answered, how long they took, and which errors they told."""
+    """Number of responses by version, their latencies, and their errors."""
 
     __slots__ = ("buckets", "errors", "newest", "total_ns", "versions")
 
     def __init__(self, newest: int) -> None:
         self.newest = newest
-        # By version. The last one stands for all that are newer than we know, which are answered
-        # too, once: with the versions that we do know.
+        # By version. The last entry counts versions newer than the newest known, for which
+        # ApiVersions is answered with the known versions.
         self.versions = [0] * (newest + 2)
         self.total_ns = 0
         self.buckets = [0] * BUCKETS
@@ -41,5 +41,5 @@ class RequestCounters:
 
 
 def bucket_bound_ns(index: int) -> int:
-    """What the times in this bucket stay below; the last one has no bound."""
+    """Return the upper bound of a bucket; the last bucket has none."""
     return 1 << (index + _UNIT_BITS)

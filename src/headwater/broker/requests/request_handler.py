@@ -1,7 +1,7 @@
-"""From a request to its handler, and from an exception to an error code: the one place for it.
+"""Call request handlers and turn exceptions into error codes.
 
-Our fault is answered with UNKNOWN_SERVER_ERROR and logged once, with the request that found it; the
-broker goes on.
+The only place where this happens. An unexpected exception is answered with UNKNOWN_SERVER_ERROR and
+logged once, with the request; the broker keeps running.
 """
 
 import logging
@@ -17,7 +17,7 @@ from headwater.protocol.api_key import ApiKey
 from headwater.protocol.codec import Encoded
 from headwater.protocol.older_versions import Message
 
-# Of users, and of settings that somebody wanted to change; an envelope may have either in it.
+# Requests with credentials or sensitive configs; an Envelope may contain either.
 _SECRET: Final = (
     ApiKey.SASL_AUTHENTICATE,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
@@ -29,22 +29,22 @@ _SECRET: Final = (
 _log = logging.getLogger(__name__)
 
 
-def shown(request: Message) -> str:
-    """A request for a log, without what nobody may read there."""
-    return "a secret" if request.api in _SECRET else repr(request)
+def redacted(request: Message) -> str:
+    """Format a request for the log, redacting sensitive ones."""
+    return "[redacted]" if request.api in _SECRET else repr(request)
 
 
 def answer(broker: Broker, call: Call, request: Message) -> Message | Encoded | None:
-    """The answer, or None where it comes later."""
+    """Call the handler; None if the response comes later."""
     route = route_of(call.header.api.key)
     try:
         return route.handle(broker, request, call)
     except ProtocolError:
         raise
     except HeadwaterError as error:
-        refusal = ApiError(error.code, str(error))
-    except Exception:  # noqa: BLE001, the one place for it
-        _log.exception("%s failed: %s", call, shown(request))
-        refusal = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
-    call.note_error(refusal.code)
-    return route.error_response(request, refusal)
+        api_error = ApiError(error.code, str(error))
+    except Exception:  # noqa: BLE001, the only place
+        _log.exception("Request failed: %s request=%s", call, redacted(request))
+        api_error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    call.record_error(api_error.code)
+    return route.error_response(request, api_error)

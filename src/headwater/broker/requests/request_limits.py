@@ -1,14 +1,14 @@
 """Limit the array elements of a request, by API.
 
-A request costs time by the number of its elements, and an element may take three bytes. Kafka 4.4
-refuses arrays above 1,000,000 elements; here all arrays of a request count together, tagged fields
-included, and the reader refuses a request at the length field that exceeds the limit.
+A request costs time by its number of elements, and an element may take as few as three bytes. Kafka
+4.4 rejects arrays above 1,000,000 elements; here all arrays of a request count together, tagged
+fields included, and the decoder rejects a request at the length field that exceeds the limit.
 
-APIs that are answered in slices (see `request_slices`) take `max`. Those that
-are answered in one piece, which takes about 5 us for each element, and those that name groups,
-resources or users take a fifth of it. Produce, which is also read in one piece, takes a tenth: by
-default as many partitions as Kafka recommends for a whole broker. On the listener of the brokers
-none of this counts for a peer that is authorized as one: a follower may fetch any number of
+APIs that are answered in slices (see `request_slices`) get the full limit,
+`headwater.request.elements.max`. APIs that are answered in one piece, at about 5 us per element,
+and APIs about groups, resources or users get a fifth of it. Produce, which is also decoded in one
+piece, gets a tenth: by default as many partitions as Kafka recommends for a whole broker. None of
+this applies to authorized brokers on the inter-broker listener: a follower may fetch any number of
 partitions.
 """
 
@@ -19,7 +19,7 @@ from headwater.common.settings.broker_settings import BrokerSettings
 from headwater.protocol.api_key import ApiKey
 
 UNTRUSTED_ELEMENTS_MAX: Final = 1_000
-"""Of requests between brokers, when the peer is not authorized to send them."""
+"""For inter-broker requests of clients that are not authorized to send them."""
 
 _LARGEST: Final = frozenset(
     {
@@ -30,11 +30,11 @@ _LARGEST: Final = frozenset(
         ApiKey.DELETE_RECORDS,
     }
 )
-"""In slices, and with a small response for each element."""
+"""Answered in slices, with a small response per element."""
 
 
 def elements_max(settings: BrokerSettings, served: Iterable[ApiKey]) -> dict[ApiKey, int]:
-    """The limit of each API."""
+    """Return the limit of each API."""
     largest = settings.headwater_request_elements_max
 
     def limit(key: ApiKey) -> int:

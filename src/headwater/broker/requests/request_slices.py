@@ -1,15 +1,16 @@
 """Answer large requests slice by slice, so that other connections are served in between.
 
-A request about many groups, topics or resources is cut into requests about a few, which its handler
-answers one after the other; their responses are joined into one. Reading the request and writing
-the response are done in steps as well (see `headwater.protocol.stepwise_codec`).
+A request about many groups, topics or resources is split into requests about a few, which its
+handler answers one after the other; their responses are joined into one. Decoding the request and
+encoding the response are done in steps as well (see `headwater.protocol.stepwise_codec`).
 
-Only requests whose elements are independent of each other can be cut. Others, as Fetch and
-OffsetCommit, are only read in steps; `request_limits` allows them fewer elements.
+Only requests whose elements are independent of each other can be split. Others, such as
+OffsetCommit, are only decoded in steps; `request_limits` allows them fewer elements. Fetch has its
+own steps.
 
-Note: some elements are dropped before the request is cut. Kafka answers a group, topic or config
-resource as often as a request repeats it, so that a few bytes each make a response of any size;
-here it is answered once. Clients send sets.
+Note: duplicate elements are dropped before the request is split. Kafka answers a group, topic or
+config resource as often as a request repeats it, so that a few bytes each make a response of any
+size; here it is answered once. Clients send sets.
 """
 
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
@@ -27,63 +28,63 @@ from headwater.protocol.older_versions import Message
 from headwater.protocol.stepwise_codec import write_in_steps
 
 _READ_WHOLE_BYTES: Final = 16_384
-"""Requests that cannot be cut are still read in steps if they are larger than this."""
+"""Requests that cannot be split are still decoded in steps if they are larger than this."""
 
 _FRAME_BYTES: Final = 512
-"""Smaller frames are answered whole, whatever is in them, except for DescribeConfigs."""
+"""Smaller frames are answered whole, whatever they contain, except for DescribeConfigs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slicing:
-    """How requests of an API are cut and their responses joined."""
+    """How requests of an API are split and their responses joined."""
 
-    # The arrays of the request and of the response.
-    asked: str
-    answered: str
-    # Elements of a slice: a few milliseconds' worth.
+    # Names of the array fields in request and response.
+    request_array: str
+    response_array: str
+    # Elements per slice: a few milliseconds of work.
     count: int
-    # Arrays within the elements that are cut too, and the field that says which are of one element.
-    asked_within: str | None = None
-    answered_within: str | None = None
+    # Inner arrays that are split too, and the field that identifies the outer element.
+    inner_request_array: str | None = None
+    inner_response_array: str | None = None
     name: str = "name"
-    # What makes two elements the same, where one answer does for both; None for none.
+    # Key of elements that need only one answer; None to answer all.
     identity: Callable[[Any], Hashable] | None = None
-    # What makes two elements contradict each other: the handler must see them together, to refuse
-    # both. It sees two of them, which is enough.
+    # Key of elements that contradict each other: the handler must see two of them in one slice, to
+    # reject both.
     conflict: Callable[[Any], Hashable] | None = None
     # The same for elements of the inner array.
     conflict_within: Callable[[Any], Hashable] | None = None
-    # Which of the elements are answered at all.
+    # Selects the elements to answer.
     relevant: Callable[[Sequence[Any]], Sequence[Any]] | None = None
     whole_bytes: int = _FRAME_BYTES
 
     def is_large(self, request: Message) -> bool:
-        return self._size_of(getattr(request, self.asked)) > self.count
+        return self._size_of(getattr(request, self.request_array)) > self.count
 
     def cut(self, request: Message) -> Iterator[Message]:
-        """Requests about a few elements each; at least one."""
+        """Split into requests about a few elements each; at least one."""
         slice_: list[Any] = []
         size = slices = 0
-        elements = getattr(request, self.asked) or ()
+        elements = getattr(request, self.request_array) or ()
         for unit in self._units(elements if self.relevant is None else self.relevant(elements)):
             slice_ += unit
             size += self._size_of(unit)
             if size >= self.count:
-                yield _with(request, **{self.asked: tuple(slice_)})
+                yield _with(request, **{self.request_array: tuple(slice_)})
                 slice_, size, slices = [], 0, slices + 1
         if slice_:
-            yield _with(request, **{self.asked: tuple(slice_)})
+            yield _with(request, **{self.request_array: tuple(slice_)})
         elif not slices:
             yield request
 
     def join(self, responses: Sequence[Message]) -> Generator[None, None, Message]:
-        """One response, in steps. An error of a slice as a whole is one of the whole."""
+        """Join the responses, in steps. An error of one slice is an error of the whole."""
         joined = _Joined(self)
         for response in responses:
-            joined.add(getattr(response, self.answered))
+            joined.add(getattr(response, self.response_array))
             yield
         base = next((each for each in responses if getattr(each, "error_code", 0)), responses[0])
-        fields: dict[str, object] = {self.answered: joined.elements()}
+        fields: dict[str, object] = {self.response_array: joined.elements()}
         if hasattr(base, "throttle_time_ms"):
             fields["throttle_time_ms"] = max(each.throttle_time_ms for each in _any(responses))
         whole: Message = _with(base, **fields)
@@ -91,12 +92,14 @@ class Slicing:
 
     def _size_of(self, elements: Sequence[Any] | None) -> int:
         count = len(elements or ())
-        if self.asked_within is not None:
-            count += sum(len(getattr(each, self.asked_within) or ()) for each in elements or ())
+        if self.inner_request_array is not None:
+            count += sum(
+                len(getattr(each, self.inner_request_array) or ()) for each in elements or ()
+            )
         return count
 
     def _units(self, elements: Iterable[Any]) -> Iterator[list[Any]]:
-        """Elements that stay together, without those that need no answer of their own."""
+        """Group elements that must stay together and drop duplicates."""
         if self.conflict is not None:
             yield from _together(elements, self.conflict)
             return
@@ -112,7 +115,11 @@ class Slicing:
                 yield [piece]
 
     def _pieces(self, element: Any) -> Iterator[Any]:
-        inner = () if self.asked_within is None else getattr(element, self.asked_within) or ()
+        inner = (
+            ()
+            if self.inner_request_array is None
+            else getattr(element, self.inner_request_array) or ()
+        )
         if len(inner) <= self.count:
             yield element
             return
@@ -120,17 +127,17 @@ class Slicing:
         for unit in _together(inner, self.conflict_within) if self.conflict_within else zip(inner):
             part += unit
             if len(part) >= self.count:
-                yield _with(element, **{str(self.asked_within): tuple(part)})
+                yield _with(element, **{str(self.inner_request_array): tuple(part)})
                 part = []
         if part:
-            yield _with(element, **{str(self.asked_within): tuple(part)})
+            yield _with(element, **{str(self.inner_request_array): tuple(part)})
 
 
 class _Joined:
-    """Elements of a response, of which neighbours of the same name are one."""
+    """Elements of a joined response; neighbours with the same name are merged."""
 
     def __init__(self, slicing: Slicing) -> None:
-        self._within = slicing.answered_within
+        self._within = slicing.inner_response_array
         self._name = slicing.name
         self._done: list[Any] = []
         self._last: Any = None
@@ -157,7 +164,7 @@ class _Joined:
 
 
 def _together(elements: Iterable[Any], key: Callable[[Any], Hashable]) -> Iterator[list[Any]]:
-    """Elements with one key, two of them at most."""
+    """Group elements by key, at most two per group."""
     found: dict[Hashable, list[Any]] = {}
     for each in elements:
         unit = found.setdefault(key(each), [])
@@ -174,39 +181,47 @@ def _any(messages: Sequence[Message]) -> Sequence[Any]:
     return messages
 
 
-def _itself(element: Hashable) -> Hashable:
+def _identity(element: Hashable) -> Hashable:
     return element
 
 
 def _by_id_if_any(topics: Sequence[MetadataRequestTopic]) -> Sequence[MetadataRequestTopic]:
-    """Beside topics by id, topics by name are not answered: Kafka does this (4.1)."""
+    """Drop topics by name if there are topics by id, as Kafka 4.1 does."""
     return [each for each in topics if each.topic_id != NO_TOPIC_ID] or topics
 
 
 SLICED: Final = {
     ApiKey.METADATA: Slicing(
-        asked="topics",
-        answered="topics",
+        request_array="topics",
+        response_array="topics",
         count=100,
         identity=lambda each: (each.topic_id, each.name),
         relevant=_by_id_if_any,
     ),
-    ApiKey.DESCRIBE_GROUPS: Slicing(asked="groups", answered="groups", count=200, identity=_itself),
+    ApiKey.DESCRIBE_GROUPS: Slicing(
+        request_array="groups", response_array="groups", count=100, identity=_identity
+    ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Slicing(
-        asked="group_ids", answered="groups", count=200, identity=_itself
+        request_array="group_ids", response_array="groups", count=100, identity=_identity
     ),
     ApiKey.DELETE_GROUPS: Slicing(
-        asked="groups_names", answered="results", count=100, identity=_itself
+        request_array="groups_names", response_array="results", count=100, identity=_identity
     ),
     ApiKey.FIND_COORDINATOR: Slicing(
-        asked="coordinator_keys", answered="coordinators", count=50, identity=_itself
+        request_array="coordinator_keys",
+        response_array="coordinators",
+        count=50,
+        identity=_identity,
     ),
     ApiKey.DESCRIBE_TRANSACTIONS: Slicing(
-        asked="transactional_ids", answered="transaction_states", count=50, identity=_itself
+        request_array="transactional_ids",
+        response_array="transaction_states",
+        count=50,
+        identity=_identity,
     ),
     ApiKey.DESCRIBE_CONFIGS: Slicing(
-        asked="resources",
-        answered="results",
+        request_array="resources",
+        response_array="results",
         count=2,
         identity=lambda each: (
             each.resource_type,
@@ -216,53 +231,53 @@ SLICED: Final = {
         whole_bytes=0,
     ),
     ApiKey.OFFSET_FETCH: Slicing(
-        asked="groups",
-        answered="groups",
+        request_array="groups",
+        response_array="groups",
         count=50,
-        asked_within="topics",
-        answered_within="topics",
+        inner_request_array="topics",
+        inner_response_array="topics",
         name="group_id",
-        # All offsets of a group once, and single ones as often as they are asked for.
+        # Requests for all offsets of a group are answered once, others as often as they occur.
         identity=lambda each: each.group_id if each.topics is None else None,
     ),
     ApiKey.LIST_OFFSETS: Slicing(
-        asked="topics",
-        answered="topics",
+        request_array="topics",
+        response_array="topics",
         count=50,
-        asked_within="partitions",
-        answered_within="partitions",
+        inner_request_array="partitions",
+        inner_response_array="partitions",
         conflict_within=lambda each: each.partition_index,
     ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Slicing(
-        asked="topics",
-        answered="topics",
+        request_array="topics",
+        response_array="topics",
         count=100,
-        asked_within="partitions",
-        answered_within="partitions",
+        inner_request_array="partitions",
+        inner_response_array="partitions",
         name="topic",
     ),
     ApiKey.DELETE_RECORDS: Slicing(
-        asked="topics",
-        answered="topics",
+        request_array="topics",
+        response_array="topics",
         count=100,
-        asked_within="partitions",
-        answered_within="partitions",
+        inner_request_array="partitions",
+        inner_response_array="partitions",
     ),
     ApiKey.CREATE_TOPICS: Slicing(
-        asked="topics", answered="topics", count=100, conflict=lambda each: each.name
+        request_array="topics", response_array="topics", count=100, conflict=lambda each: each.name
     ),
     ApiKey.CREATE_PARTITIONS: Slicing(
-        asked="topics", answered="results", count=100, conflict=lambda each: each.name
+        request_array="topics", response_array="results", count=100, conflict=lambda each: each.name
     ),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Slicing(
-        asked="resources",
-        answered="responses",
+        request_array="resources",
+        response_array="responses",
         count=100,
         conflict=lambda each: (each.resource_type, each.resource_name),
     ),
     ApiKey.ALTER_CONFIGS: Slicing(
-        asked="resources",
-        answered="responses",
+        request_array="resources",
+        response_array="responses",
         count=100,
         conflict=lambda each: (each.resource_type, each.resource_name),
     ),
@@ -270,15 +285,15 @@ SLICED: Final = {
 
 
 def whole_bytes(key: ApiKey) -> int:
-    """Up to which size a request is read in one piece."""
+    """Return the size up to which a request is decoded in one piece."""
     slicing = SLICED.get(key)
     return _READ_WHOLE_BYTES if slicing is None else slicing.whole_bytes
 
 
 def answer_in_steps(broker: Broker, call: Call, request: Message) -> Iterator[None]:
-    """Have a request answered, slice by slice if it is large and can be cut.
+    """Serve a request, slice by slice if it is large and can be split.
 
-    The last step, or something later, answers the call.
+    The last step, or a later callback, answers the call.
     """
     slicing = SLICED.get(request.api)
     if slicing is None or not slicing.is_large(request):
@@ -295,7 +310,7 @@ def answer_in_steps(broker: Broker, call: Call, request: Message) -> Iterator[No
         if call.is_gone:
             return
         yield
-    yield from answers.all_asked()
+    yield from answers.finish()
 
 
 class _Answers:
@@ -306,7 +321,7 @@ class _Answers:
         self._slicing = slicing
         self._responses: list[Message | None] = []
         self._missing = 0
-        self._is_all_asked = False
+        self._has_all_slices = False
 
     def expect(self) -> Callable[[Message], None]:
         index = len(self._responses)
@@ -316,13 +331,13 @@ class _Answers:
         def put(response: Message) -> None:
             self._responses[index] = response
             self._missing -= 1
-            if self._is_all_asked and not self._missing and not self._call.is_gone:
+            if self._has_all_slices and not self._missing and not self._call.is_gone:
                 self._call.work(self._answer())
 
         return put
 
-    def all_asked(self) -> Iterator[None]:
-        self._is_all_asked = True
+    def finish(self) -> Iterator[None]:
+        self._has_all_slices = True
         if not self._missing:
             yield from self._answer()
 
@@ -335,12 +350,12 @@ class _Answers:
 
 
 class _SliceCall(Call):
-    """The call of one slice: its response is a part of another call's."""
+    """The call of one slice; its response becomes part of the whole call's response."""
 
     __slots__ = ("_is_put", "_put", "_whole")
 
     def __init__(self, whole: Call, put: Callable[[Message], None]) -> None:
-        super().__init__(whole.header, whole._slot, whole._account, whole._started_ns)
+        super().__init__(whole.header, whole._slot, whole._counters, whole._started_ns)
         self._whole = whole
         self._put = put
         self._is_put = False
@@ -351,13 +366,13 @@ class _SliceCall(Call):
 
     def answer(self, response: Message | Encoded) -> None:
         assert not self._is_put, "a request is answered once"
-        assert not isinstance(response, Encoded), "no kept response is about a slice"
+        assert not isinstance(response, Encoded), "slices have no cached response"
         self._is_put = True
         self._count_errors(response)
         self._put(response)
 
     def answer_frame(self, frame: object) -> None:
-        raise AssertionError(f"{self} is one of many and has no frame: {frame!r}")
+        raise AssertionError(f"{self} is a slice and has no frame: {frame!r}")
 
     def hold(self) -> None:
-        """The whole is held anyway."""
+        """Ignored: the whole call is held."""

@@ -1,8 +1,9 @@
-"""A request of a client that has a quota.
+"""A request of a client with a quota.
 
-What it has used is known when it is answered, and then its client may have to wait. What a reader
-would get wrong: a request that waits, for other replicas or for the controller, uses no time
-meanwhile. It is charged for what it took until it began to wait.
+Its cost is known when it is answered; its connection may then be muted.
+
+Note: while a request waits in a purgatory or for the controller, it uses no request time. It is
+charged for the time until it began to wait.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,7 @@ from dataclasses import replace
 from time import perf_counter_ns
 from typing import Any, cast
 
-from headwater.broker.requests.call import Account, Call
+from headwater.broker.requests.call import Call, CallCounters
 from headwater.broker.requests.quota_managers import LONGEST_MS, QuotaKind, QuotaManagers
 from headwater.network.request_service import ReplySlot
 from headwater.protocol import send_parts as wire_parts
@@ -22,7 +23,7 @@ from headwater.security.quotas.rate_quota import QuotaClient
 
 
 class ThrottledCall(Call):
-    """See the module."""
+    """A `Call` that is charged to its client's quotas."""
 
     __slots__ = ("_is_charged", "_size_bytes", "_throttling", "_work_ns", "who")
 
@@ -30,14 +31,14 @@ class ThrottledCall(Call):
         self,
         header: RequestHeader,
         slot: ReplySlot,
-        account: Account,
+        counters: CallCounters,
         started_ns: int,
         *,
         throttling: QuotaManagers,
         who: QuotaClient,
         size_bytes: int,
     ) -> None:
-        super().__init__(header, slot, account, started_ns)
+        super().__init__(header, slot, counters, started_ns)
         self.who = who
         self._throttling = throttling
         self._size_bytes = size_bytes
@@ -45,22 +46,22 @@ class ThrottledCall(Call):
         self._is_charged = False
 
     def waits(self) -> None:
-        """Its handler has returned; if it is not answered yet, it takes no more time."""
+        """The handler has returned; time until a later response is not charged."""
         self._work_ns = perf_counter_ns() - self._started_ns
 
     def exempt(self) -> None:
-        """It is from a broker that may do this, and nothing is charged for it."""
+        """Charge nothing: the request is from an authorized broker."""
         self._is_charged = True
 
-    def most_fetched_bytes(self, max_bytes: int) -> int:
-        """What the quota allows of what a consumer asks for (FT-1)."""
+    def fetch_limit_bytes(self, max_bytes: int) -> int:
+        """Limit a consumer's max_bytes to its quota (FT-1)."""
         most = self._throttling.clients.fetch.most_at_once(self.who)
         return max_bytes if most is None else min(max_bytes, int(most))
 
     def throttle_fetch(self, size_bytes: int) -> int:
-        """For a consumer that would get so much: 0 if it may, else for how long it must wait.
+        """Return 0 if a consumer may fetch this much now, else its throttle time.
 
-        The answer to one that must wait has to say so, and nothing else.
+        The response to a throttled fetch must be empty.
         """
         self._is_charged = True
         now_ms = self._throttling.now_ms()
@@ -72,7 +73,7 @@ class ThrottledCall(Call):
         super().work(self._measured(steps), size_bytes)
 
     def _measured(self, steps: Iterator[None]) -> Iterator[None]:
-        """The same steps; what they take is what the request took."""
+        """Measure the time of the steps as the request's time."""
         while True:
             began_ns = perf_counter_ns()
             self._work_ns = self._work_ns or 0
@@ -88,23 +89,25 @@ class ThrottledCall(Call):
         throttle_ms = self._charge(_throttle_of(response))
         if not throttle_ms:
             return response
-        return cast("Message", _saying(response, self.version, throttle_ms))
+        return cast("Message", _with_throttle_time(response, self.version, throttle_ms))
 
     def answer(self, response: Message | Encoded) -> None:
         throttle_ms = self._charge(_throttle_of(response))
-        super().answer(_saying(response, self.version, throttle_ms) if throttle_ms else response)
+        super().answer(
+            _with_throttle_time(response, self.version, throttle_ms) if throttle_ms else response
+        )
 
     def answer_content(self, content: bytes) -> None:
-        """What another broker has written may say that its client shall wait, for partitions."""
+        """Answer with the controller's response, which may have a throttle time of its own."""
         api, version = self.header.api, self.version
         frame = memoryview(content)
         body = frame[response_body_position(api, version, frame) :]
         response = read(response_class(api.key), version, body)
-        said_ms = _throttle_of(response)
-        throttle_ms = self._charge(said_ms)
-        if throttle_ms > said_ms:
-            told = write_response(_saying(response, version, throttle_ms), version)
-            self.answer_frame(response_frame(api, version, self.header.correlation_id, told))
+        response_throttle_ms = _throttle_of(response)
+        throttle_ms = self._charge(response_throttle_ms)
+        if throttle_ms > response_throttle_ms:
+            encoded = write_response(_with_throttle_time(response, version, throttle_ms), version)
+            self.answer_frame(response_frame(api, version, self.header.correlation_id, encoded))
         else:
             super().answer_content(content)
 
@@ -116,20 +119,23 @@ class ThrottledCall(Call):
         self._charge(0)
         super().finish()
 
-    def _charge(self, said_ms: int) -> int:
-        """Once, and how long the client shall wait. `said_ms` is what the answer says already."""
+    def _charge(self, response_throttle_ms: int) -> int:
+        """Charge the request once and return its throttle time.
+
+        `response_throttle_ms` is the throttle time that the response already has.
+        """
         if self._is_charged:
-            return said_ms
+            return response_throttle_ms
         self._is_charged = True
         now_ms = self._throttling.now_ms()
         if self.header.api.key is not ApiKey.PRODUCE:
-            return self._worst(QuotaKind.CONTROLLER_MUTATION, said_ms, now_ms)
+            return self._worst(QuotaKind.CONTROLLER_MUTATION, response_throttle_ms, now_ms)
         produce = self._throttling.clients.produce
         of_bytes_ms = produce.charge(self.who, self._size_bytes, now_ms)
         return self._worst(QuotaKind.PRODUCE, of_bytes_ms, now_ms)
 
     def _worst(self, kind: QuotaKind, throttle_ms: int, now_ms: int) -> int:
-        """Charge the time too, and mute the connection for the longer of both waits."""
+        """Charge the request time too, and mute the connection for the longer throttle time."""
         work_ns = self._work_ns
         if work_ns is None:
             work_ns = perf_counter_ns() - self._started_ns
@@ -146,14 +152,18 @@ def _throttle_of(response: Message | Encoded) -> int:
     return 0 if isinstance(response, Encoded) else getattr(response, "throttle_time_ms", 0)
 
 
-def _saying(response: Message | Encoded, version: int, throttle_ms: int) -> Message | Encoded:
-    """The same answer, with the time that its client shall wait, if it has a place for it."""
+def _with_throttle_time(
+    response: Message | Encoded, version: int, throttle_ms: int
+) -> Message | Encoded:
+    """Set the throttle time of a response, if it has that field."""
     if isinstance(response, Encoded):
-        # An ApiVersions from the future is answered in version 0, which has no place for it.
+        # ApiVersions of an unknown version is answered in version 0, which lacks the field.
         if response.version != version:
             return response
         shape = response_class(response.api)
-        return _saying(read(shape, version, memoryview(response.body)), version, throttle_ms)
+        return _with_throttle_time(
+            read(shape, version, memoryview(response.body)), version, throttle_ms
+        )
     if not hasattr(response, "throttle_time_ms"):
         return response
     return cast("Message", replace(cast("Any", response), throttle_time_ms=throttle_ms))

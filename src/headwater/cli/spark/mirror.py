@@ -133,7 +133,7 @@ def _run(
     from headwater.mirror.mirror import Mirror
     from headwater.mirror.spark_tasks import SparkTasks
     from headwater.spark import session
-    from headwater.spark.spark_session import LOG_LEVEL
+    from headwater.spark.java_process import LOG_LEVEL
 
     spark = session(master, {LOG_LEVEL: "ERROR"}, app_name="headwater mirror")
     try:

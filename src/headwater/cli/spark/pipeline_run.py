@@ -1,7 +1,7 @@
-"""Run a pipeline in the foreground: start Spark, handle signals, report progress.
+"""Run a pipeline at a terminal: start Spark, handle signals, show and store the progress.
 
-Note: signal handlers are installed first. A run that is told to stop while Spark starts ends
-gracefully as soon as Spark is up.
+Note: a signal that arrives while Spark starts is kept, and the run stops gracefully as soon as its
+queries exist.
 """
 
 import json
@@ -9,12 +9,14 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import typer
 
-from headwater.cli.terminal import is_terminal
+from headwater.cli.terminal import is_terminal, waiting
 from headwater.network.system_clock import SystemClock
 
 if TYPE_CHECKING:
@@ -28,14 +30,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# At most one report per second.
 _TELL_EVERY_MS: Final = 1_000
 _CLOCK: Final = SystemClock()
 _COLUMNS: Final = ("sink", "state", "batch", "rows", "rows_per_second", "lag", "batch_ms", "error")
 
 
 def run_pipeline(spec: "PipelineSpec", folder: Path, *, as_json: bool) -> int:
-    """Run the pipeline to its end; return the exit code."""
+    """Run a pipeline to its end and return the exit code."""
     from headwater.pipelines.run.pipeline_run import exit_code
     from headwater.pipelines.run.run_files import RunFile
     from headwater.process.stop_signals import StopSignals, aside
@@ -43,39 +44,44 @@ def run_pipeline(spec: "PipelineSpec", folder: Path, *, as_json: bool) -> int:
     with RunFile(folder, spec.name) as file, StopSignals() as signals:
         reporter = Reporter(spec, file, as_json=as_json)
         reporter.tell_state("starting")
-        lives = aside(lambda: _run(spec, reporter, signals))
+        with _naming_the_log(file.spark_log):
+            lives = aside(lambda: _run(spec, reporter, signals, file.spark_log))
         code = exit_code(lives)
         reporter.tell_state("failed" if code else _how_it_ended(lives))
     for each in lives:
         if each.error is not None:
             typer.echo(f"headwater: {each.name}: {each.error}", err=True)
+    if code:
+        _name_log(file.spark_log)
     return code
 
 
 def _run(
-    spec: "PipelineSpec", reporter: "Reporter", signals: "StopSignals"
+    spec: "PipelineSpec", reporter: "Reporter", signals: "StopSignals", log_file: Path
 ) -> "list[SinkQueryState]":
-    """Return the final states of the sinks; none if stopped before they started."""
+    """Return how the sinks ended; none, if a signal arrived before they started."""
     from headwater.connect.pipeline_connectors import InstalledConnectors
     from headwater.pipelines.run.pipeline_run import supervisor_of
     from headwater.pipelines.run.spark_errors import SparkFailed, in_one_line
     from headwater.spark import session
-    from headwater.spark.spark_session import LOG_LEVEL
+    from headwater.spark.java_process import LOG_LEVEL
 
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    conf = {LOG_LEVEL: "ERROR", **spec.conf}
-    spark = session(spec.master, conf, app_name=f"headwater-{spec.name}")
+    conf = {LOG_LEVEL: "WARN", **spec.conf}
+    with waiting(f"Starting Spark on {spec.master or 'this machine'}"), in_one_line():
+        spark = session(spec.master, conf, app_name=f"headwater-{spec.name}", log_file=log_file)
     try:
         if signals.is_asked:
             return []
         with in_one_line():
-            supervisor = supervisor_of(
-                spec,
-                spark,
-                connectors=InstalledConnectors(),
-                steady_ms=_CLOCK.steady_ms,
-                tell=reporter.tell,
-            )
+            with waiting("Planning the queries of the sinks"):
+                supervisor = supervisor_of(
+                    spec,
+                    spark,
+                    connectors=InstalledConnectors(),
+                    steady_ms=_CLOCK.steady_ms,
+                    tell=reporter.tell,
+                )
             signals.pass_to(supervisor.ask_to_stop)
             with reporter:
                 return supervisor.run()
@@ -83,7 +89,25 @@ def _run(
         reporter.tell_state("failed")
         raise
     finally:
-        spark.stop()
+        with waiting("Stopping Spark"):
+            spark.stop()
+
+
+@contextmanager
+def _naming_the_log(log_file: Path) -> Iterator[None]:
+    """Add the name of Spark's log to a failure of Spark itself."""
+    from headwater.pipelines.run.spark_errors import SparkFailed
+
+    try:
+        yield
+    except SparkFailed:
+        _name_log(log_file)
+        raise
+
+
+def _name_log(log_file: Path) -> None:
+    if log_file.exists():
+        typer.echo(f"headwater: Spark's log is {log_file}", err=True)
 
 
 def _how_it_ended(lives: "list[SinkQueryState]") -> str:
@@ -95,7 +119,7 @@ def _how_it_ended(lives: "list[SinkQueryState]") -> str:
 
 
 class Reporter:
-    """Report the progress of a run in its run file and on standard output."""
+    """Report the progress of a run: in its file, and on standard output."""
 
     def __init__(self, spec: "PipelineSpec", file: "RunFile", *, as_json: bool) -> None:
         self._spec = spec
@@ -130,8 +154,8 @@ class Reporter:
                 self.tell_state("running")
                 self._print()
             except OSError:
-                # A full disk or a closed standard output must not stop the pipeline.
-                _log.warning("Cannot report progress: pipeline=%s", self._spec.name, exc_info=True)
+                # A full disk or a closed pipe must not stop the data.
+                _log.warning("Could not report progress", exc_info=True)
 
     def tell_state(self, state: str) -> None:
         from headwater.pipelines.run.run_files import RunReport

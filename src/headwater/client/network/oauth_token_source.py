@@ -23,7 +23,7 @@ from headwater.network.http_client import HttpLocation, fetch, http_location
 from headwater.security.authentication.jaas_config import read_jaas
 from headwater.security.authentication.oauth_bearer import OAuthBearerCredentials
 from headwater.security.authentication.oauth_bearer_messages import (
-    TOKEN_LETTERS_MAX,
+    TOKEN_CHARACTERS_MAX,
     is_extension,
     is_token,
 )
@@ -172,7 +172,7 @@ def _with_retries(settings: "ClientSettings", ask: Callable[[], Token]) -> Token
 
 
 def _token(text: str, end_ms: int | None, extensions: Mapping[str, str], place: str) -> Token:
-    if not is_token(text) or len(text) > TOKEN_LETTERS_MAX:
+    if not is_token(text) or len(text) > TOKEN_CHARACTERS_MAX:
         raise _no_token(f"{place} returned a malformed token")
     return Token(OAuthBearerCredentials(token=text, extensions=extensions), end_ms)
 

@@ -1,7 +1,7 @@
-"""Parse a broker's settings from the texts of its `server.properties`, or of single options.
+"""Parse broker settings from a `server.properties` or from single options.
 
-Names that are not settings of this broker raise `UnknownSetting`. `server_properties` takes them
-out before a start; a client that alters a config is told.
+Unknown names raise `UnknownSetting`. `server_properties` removes them before a start; for a client
+that alters configs they are an error.
 """
 
 import difflib
@@ -32,17 +32,17 @@ _SECURITY_PROTOCOLS = tuple(SecurityProtocol)
 
 @cache
 def known_settings() -> Mapping[str, BrokerSetting]:
-    """Every broker setting by name, those included that topics inherit or listeners may have."""
+    """Return every broker setting by name, including those for topics and listeners."""
     return {**all_broker_settings(), **scoped_settings()}
 
 
 def known_setting(name: str) -> BrokerSetting | None:
-    """One of these, or one of a listener alone: `listener.name.<listener>.<setting>`."""
+    """Return a known setting, including `listener.name.<listener>.<setting>`; None if unknown."""
     return known_settings().get(name) or scoped_setting(name)
 
 
 def parse_broker_value(name: str, text: str) -> Value | None:
-    """One value from its text, or `InvalidSetting` that says what would be right."""
+    """Parse one value, or raise `InvalidSetting` that says what is allowed."""
     setting = known_setting(name)
     if setting is None:
         raise UnknownSetting(why_unknown(name))
@@ -54,7 +54,7 @@ def parse_broker_value(name: str, text: str) -> Value | None:
 
 
 def parse_broker_settings(texts: Mapping[str, str]) -> BrokerSettings:
-    """Typed settings; `InvalidSetting` for the first name or value that is wrong."""
+    """Parse all settings; raise `InvalidSetting` for the first wrong name or value."""
     own = settings_of_brokers()
     values: dict[str, Value | None] = {}
     for name, text in texts.items():
@@ -70,7 +70,7 @@ def parse_broker_settings(texts: Mapping[str, str]) -> BrokerSettings:
 
 
 def topic_defaults(texts: Mapping[str, str]) -> TopicSettings:
-    """The settings of a topic that has none of its own, on a broker with these texts."""
+    """Return the default topic settings of a broker with these settings."""
     overrides = {}
     for name, setting in TOPIC_SETTINGS.items():
         synonym = next((each for each in setting.synonyms if each in texts), None)
@@ -81,7 +81,7 @@ def topic_defaults(texts: Mapping[str, str]) -> TopicSettings:
 
 def _check_together(settings: BrokerSettings, texts: Mapping[str, str]) -> None:
     if "broker.id" in texts and settings.broker_id not in (-1, settings.node_id):
-        raise InvalidSetting("node.id and broker.id are two names of one setting, and differ")
+        raise InvalidSetting("node.id and broker.id are the same setting and must not differ")
     _check_protocols(settings, texts)
     _check_groups(settings)
     topic_defaults(texts)
@@ -89,18 +89,18 @@ def _check_together(settings: BrokerSettings, texts: Mapping[str, str]) -> None:
 
 def _check_groups(settings: BrokerSettings) -> None:
     if "classic" not in settings.group_coordinator_rebalance_protocols:
-        raise InvalidSetting("group.coordinator.rebalance.protocols cannot do without classic")
+        raise InvalidSetting("group.coordinator.rebalance.protocols must contain classic")
     GroupSettings.of(settings).check(settings)
 
 
 def _check_protocols(settings: BrokerSettings, texts: Mapping[str, str]) -> None:
-    """What is listened on must be served; what a name would speak that nobody uses is no wish."""
+    """Check the protocols of all listeners in use; unused entries of the map are ignored."""
     protocols = protocols_by_listener(settings)
     listened_on = {}
     for entry in (*settings.listeners, *(settings.advertised_listeners or ())):
         written_name, is_endpoint, _ = entry.partition("://")
         if not is_endpoint:
-            # Whoever opens the sockets will say so.
+            # Reported when the sockets are opened.
             continue
         name = written_name.upper()
         listened_on[name] = protocols.get(name, name)
@@ -108,13 +108,13 @@ def _check_protocols(settings: BrokerSettings, texts: Mapping[str, str]) -> None
     _check_brokers_protocol(settings, texts, listened_on)
     for name in settings.listener_texts.listeners():
         if name.upper() not in (*listened_on, *protocols):
-            raise InvalidSetting(f"listener.name.{name}. is set, and there is no such listener")
+            raise InvalidSetting(f"listener.name.{name}. is set, but there is no such listener")
 
 
 def _check_served(listener: str, protocol: str) -> None:
     if protocol not in _SECURITY_PROTOCOLS:
         raise InvalidSetting(
-            f"nobody says what listener {listener} speaks: "
+            f"listener {listener} has no security protocol: "
             f"add {listener}:PLAINTEXT to listener.security.protocol.map"
         )
 
@@ -122,7 +122,7 @@ def _check_served(listener: str, protocol: str) -> None:
 def _check_brokers_protocol(
     settings: BrokerSettings, texts: Mapping[str, str], listened_on: Mapping[str, str]
 ) -> None:
-    """How brokers speak among themselves is said by a listener or by a protocol, not by both."""
+    """Check that inter-broker listener and protocol are not both set."""
     if "security.inter.broker.protocol" not in texts:
         return
     if settings.inter_broker_listener_name is not None:
@@ -133,12 +133,12 @@ def _check_brokers_protocol(
     if listened_on and protocol not in listened_on:
         raise InvalidSetting(
             f"security.inter.broker.protocol={protocol}: there is no listener {protocol}; "
-            "name another one by inter.broker.listener.name"
+            "set inter.broker.listener.name instead"
         )
 
 
 def protocols_by_listener(settings: BrokerSettings) -> dict[str, SecurityProtocol]:
-    """`listener.security.protocol.map`, with names in capital letters."""
+    """Return `listener.security.protocol.map`, with names in upper case."""
     protocols = {}
     for pair in settings.listener_security_protocol_map:
         listener, _, protocol = pair.partition(":")
@@ -152,19 +152,19 @@ def protocols_by_listener(settings: BrokerSettings) -> dict[str, SecurityProtoco
 
 
 def why_unknown(name: str) -> str:
-    """What to say of a name that is no setting of this broker, with the nearest that is one."""
+    """Return an error message for an unknown setting, with the nearest known name."""
     reason = why_unsupported(name)
     if reason is not None:
-        return f"{name} is not served: {reason}"
+        return f"{name} is not supported: {reason}"
     if name != name.lower() and known_setting(name.lower()) is not None:
-        return f"unknown broker setting {name}; did you mean {name.lower()}, in small letters?"
+        return f"unknown broker setting {name}; did you mean {name.lower()} (lower case)?"
     near = _nearest(name)
     hint = "" if near is None else f"; did you mean {near}?"
     return f"unknown broker setting {name}{hint}"
 
 
 def _nearest(name: str) -> str | None:
-    """The known name that is most like this one; of a listener's own settings, after its prefix."""
+    """Return the most similar known name; for a listener's setting, compared after its prefix."""
     prefix, setting = "", name
     known: Iterable[str] = (*known_settings(), *unserved_names())
     match name.split(".", maxsplit=3):

@@ -1,9 +1,9 @@
-"""How a class declares the settings that are its fields.
+"""Declare settings as fields of a dataclass.
 
-    num_partitions: int = setting(integer(1), 1, "Partitions of a topic ...")
+    num_partitions: int = setting(integer(1), 1, "Default number of partitions of a topic.")
 
-Field `num_partitions` is Kafka's `num.partitions`. Kind, default, meaning and reach stand in one
-place; `settings_in` gives them back. A field without a declaration is no setting.
+Field `num_partitions` is Kafka's `num.partitions`. Type, default, meaning and update mode are
+declared in one place; `settings_in` returns them. A field without a declaration is not a setting.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class UpdateMode(Enum):
-    """How far a change reaches while brokers run."""
+    """Update mode of a setting at runtime."""
 
     READ_ONLY = "read only"
     PER_BROKER = "per broker"
@@ -29,7 +29,7 @@ class UpdateMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSetting:
-    """What is known of one setting, apart from its value."""
+    """Declaration of one setting, without its value."""
 
     name: str
     kind: SettingType[Value | None]
@@ -49,8 +49,8 @@ def setting(
 ) -> T:
     """Declare a field as a setting.
 
-    `has_effect=False` marks a setting of Kafka's that is checked and stored but changes nothing;
-    a broker that is started with it logs a warning.
+    `has_effect=False` marks a Kafka setting that is checked and stored but changes nothing; a
+    broker started with it logs a warning.
     """
     return field(
         default=default,
@@ -59,12 +59,12 @@ def setting(
 
 
 def declared_fields(cls: "type[DataclassInstance]") -> Mapping[str, Field[Any]]:
-    """The fields that are settings, by Kafka's names and in their order."""
+    """Return the fields that are settings, by Kafka's names and in their order."""
     return {each.name.replace("_", "."): each for each in fields(cls) if "kind" in each.metadata}
 
 
 def settings_in(cls: "type[DataclassInstance]") -> dict[str, BrokerSetting]:
-    """Every setting that a class declares, by its Kafka name."""
+    """Return every setting that a class declares, by its Kafka name."""
     return {
         name: BrokerSetting(
             name=name,

@@ -1,7 +1,8 @@
-"""The settings that a single group may have of its own, under Kafka's own names.
+"""Settings of a single group, under Kafka's names.
 
-Each overrules one of the broker's, which is named beside it. What a reader would get wrong: the
-bounds are the broker's too, and they hold for the broker's own value just as for a group's.
+Each overrides a broker setting, which is named beside it.
+
+Note: the bounds are broker settings too, and apply to the broker's own value as to a group's.
 """
 
 import difflib
@@ -17,11 +18,11 @@ from headwater.common.settings.topic_settings import kafka_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSetting:
-    """What is known of one setting, apart from its value."""
+    """Declaration of one setting, without its value."""
 
     kind: SettingType[int]
     synonym: str
-    """The broker's setting that holds where a group has none."""
+    """Broker setting that applies if the group has none."""
 
 
 GROUP_SETTINGS: Final[Mapping[str, GroupSetting]] = {
@@ -32,21 +33,21 @@ GROUP_SETTINGS: Final[Mapping[str, GroupSetting]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """What one group obeys. A field's name is the setting's, with other dots."""
+    """Effective settings of one group. A field is named like its setting, with underscores."""
 
     consumer_heartbeat_interval_ms: int
     consumer_session_timeout_ms: int
 
     @classmethod
     def of(cls, settings: BrokerSettings) -> Self:
-        """What a group obeys that has nothing of its own."""
+        """Return the settings of a group without overrides."""
         return cls(
             consumer_heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
             consumer_session_timeout_ms=settings.group_consumer_session_timeout_ms,
         )
 
     def with_overrides(self, overrides: Mapping[str, str]) -> Self:
-        """`InvalidSetting` for a name or a value that is none."""
+        """Apply a group's overrides; raise `InvalidSetting` for a wrong name or value."""
         values = {
             name.replace(".", "_"): parse_group_value(name, text)
             for name, text in overrides.items()
@@ -54,7 +55,7 @@ class GroupSettings:
         return replace(self, **values)
 
     def check(self, settings: BrokerSettings) -> None:
-        """`InvalidSetting`, if a value is outside the broker's bounds or does not fit the other."""
+        """Raise `InvalidSetting` if a value is outside the broker's bounds or inconsistent."""
         for value_ms, low_ms, high_ms, name in (
             (
                 self.consumer_heartbeat_interval_ms,
@@ -81,7 +82,7 @@ class GroupSettings:
 
 
 def parse_group_value(name: str, text: str) -> int:
-    """One value from its text, or `InvalidSetting` that says what would be right."""
+    """Parse one value, or raise `InvalidSetting` that says what is allowed."""
     setting = GROUP_SETTINGS.get(name)
     if setting is None:
         near = difflib.get_close_matches(name, GROUP_SETTINGS, n=1)

@@ -1,8 +1,8 @@
-"""Java's `.properties` texts, which Kafka uses for its own files.
+"""Read and write Java's `.properties` format.
 
-Keys end at the first `=`, `:` or blank that no backslash escapes; a line goes on in the next one
-when it ends in an odd number of backslashes; `#` and `!` begin comments only at the start of a
-line. Files are Latin-1, with `\\uXXXX` for everything else.
+A key ends at the first unescaped `=`, `:` or blank; a line continues in the next one if it ends in
+an odd number of backslashes; `#` and `!` start a comment only at the start of a line. Files are
+Latin-1, with `\\uXXXX` for everything else.
 """
 
 import re
@@ -17,12 +17,12 @@ _WRITTEN = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 
 
 def parse_properties(content: bytes) -> dict[str, str]:
-    """All keys with their values; the last of equal keys wins. `ValueError` for a bad escape."""
+    """Parse all keys and values; the last of equal keys wins. `ValueError` for a bad escape."""
     return dict(map(_split, _logical_lines(content.decode("latin-1"))))
 
 
 def format_properties(values: Mapping[str, str]) -> bytes:
-    """One line per key, in the order given."""
+    """Format one line per key, in the given order."""
     lines = (f"{_escape(key, ' ')}={_escape_value(value)}\n" for key, value in values.items())
     return "".join(lines).encode("ascii")
 
@@ -53,7 +53,7 @@ def _split(line: str) -> tuple[str, str]:
 
 def _unescape(text: str) -> str:
     plain = _ESCAPE.sub(_meaning, text)
-    # Java writes a character beyond the first 65,536 as two escapes, which belong together.
+    # Java writes a character beyond the first 65,536 as two escapes, a surrogate pair.
     return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 

@@ -1,13 +1,14 @@
-"""Settings that each listener may have for itself: `listener.name.<listener>.<setting>`.
+"""Settings of a single listener: `listener.name.<listener>.<setting>`.
 
     settings.listener_texts.of("EXTERNAL").read(ListenerSslSettings)
     settings.listener_texts.of("EXTERNAL").read(SaslSettings, mechanism="scram-sha-256")
 
 A listener's own value wins over the one without a prefix, and that over the default; one for a
-mechanism (`listener.name.<listener>.<mechanism>.<setting>`) wins over both. What a reader would
-get wrong: a listener's name may have dots in it, so such a name is read from its end, where one of
-the settings in `SCOPED` must stand. And it is written in small letters: one in capitals is no name
-of a setting, else what it asks for would never be done.
+mechanism (`listener.name.<listener>.<mechanism>.<setting>`) wins over both.
+
+Note: a listener's name may contain dots, so such a name is parsed from its end, which must be one
+of the settings in `SCOPED`. The prefix must be in lower case; otherwise the setting is unknown,
+because it would silently have no effect.
 """
 
 from collections.abc import Mapping
@@ -31,20 +32,21 @@ if TYPE_CHECKING:
     S = TypeVar("S", bound=DataclassInstance)
 
 SCOPED: Final = (ListenerSslSettings, ListenerSaslSettings, ListenerOAuthSettings)
-"""The classes whose settings a listener may have for itself."""
+"""Classes whose settings a listener can override."""
 
 MECHANISMS: Final = ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer", "gssapi")
-"""As they stand in the names of settings."""
+"""Mechanisms as written in setting names."""
 
 _PREFIX: Final = "listener.name."
-# As in Kafka, only for one listener of one broker at a time. Kafka changes passwords so too, and
-# writes them encrypted where all brokers can read them; here no secret leaves its broker.
+# As in Kafka, only for one listener of one broker at a time. Kafka also lets clients change
+# passwords, and stores them encrypted where all brokers can read them; here no secret leaves its
+# broker.
 _CHANGEABLE: Final = ("ssl.keystore.location", "ssl.truststore.location")
 _OF_MECHANISMS: Final = ("sasl.", "connections.max.reauth.ms")
 
 
 class ScopedName(NamedTuple):
-    """A prefixed name in its parts; listener and mechanism are in small letters."""
+    """Parsed name with a prefix; listener and mechanism are in lower case."""
 
     listener: str
     mechanism: str | None
@@ -53,12 +55,12 @@ class ScopedName(NamedTuple):
 
 @cache
 def scoped_settings() -> Mapping[str, BrokerSetting]:
-    """Every setting that a listener may have for itself, by its name without the prefix."""
+    """Return every setting that a listener can override, by its name without the prefix."""
     return {name: each for cls in SCOPED for name, each in settings_in(cls).items()}
 
 
 def scoped_name(name: str) -> ScopedName | None:
-    """The parts of a prefixed name; None when it has no prefix, or no setting that may have one."""
+    """Parse a name with a prefix; None without a prefix or if the setting cannot have one."""
     if not name.startswith(_PREFIX):
         return None
     rest = name.removeprefix(_PREFIX)
@@ -76,7 +78,7 @@ def scoped_name(name: str) -> ScopedName | None:
 
 
 def scoped_setting(name: str) -> BrokerSetting | None:
-    """What is known of a setting with a prefix, under its whole name."""
+    """Return the declaration of a setting with a prefix, under its full name."""
     scoped = scoped_name(name)
     if scoped is None:
         return None
@@ -87,13 +89,13 @@ def scoped_setting(name: str) -> BrokerSetting | None:
 
 @dataclass(frozen=True, slots=True)
 class ListenerTexts:
-    """What is set for one listener, in Kafka's texts, each of which has been found right."""
+    """Settings of one listener as validated text."""
 
     listener: str
     _texts: "AllListenerTexts"
 
     def text(self, name: str, *, mechanism: str | None = None) -> str | None:
-        """The text that counts; None when nobody has set one."""
+        """Return the effective text; None if not set."""
         scope = f"{_PREFIX}{self.listener.lower()}."
         places = [f"{scope}{name}", name]
         if mechanism is not None:
@@ -103,11 +105,11 @@ class ListenerTexts:
         )
 
     def is_own(self, name: str) -> bool:
-        """Whether it is set for this listener, and not only for all."""
+        """Return whether it is set for this listener, not only for all."""
         return self._texts.get(f"{_PREFIX}{self.listener.lower()}.{name}") is not None
 
     def read(self, cls: "type[S]", *, mechanism: str | None = None) -> "S":
-        """All settings of a class, of which what is not set has its default."""
+        """Parse all settings of a class, with defaults for those not set."""
         values = {}
         for name, each in declared_fields(cls).items():
             text = self.text(name, mechanism=mechanism)
@@ -117,7 +119,7 @@ class ListenerTexts:
 
 
 class AllListenerTexts:
-    """What is set with a prefix or may be; its repr keeps secrets."""
+    """Settings with a prefix or that can have one; its repr hides secrets."""
 
     __slots__ = ("_texts",)
 
@@ -135,7 +137,7 @@ class AllListenerTexts:
         return self._texts.get(name)
 
     def listeners(self) -> list[str]:
-        """Whom the prefixes name, in small letters."""
+        """Return the listeners named by prefixes, in lower case."""
         found = filter(None, map(scoped_name, self._texts))
         return list(dict.fromkeys(each.listener for each in found))
 

@@ -1,7 +1,7 @@
-"""The settings of OAUTHBEARER, under Kafka's own names (KIP-768) and librdkafka's.
+"""Settings of OAUTHBEARER, under Kafka's names (KIP-768) and librdkafka's.
 
-What a reader would get wrong: a broker is not told what a token may be signed with, but where the
-keys are published. The keys decide, and only those that can be public are taken.
+Note: a broker has no setting for the signature algorithm. The published keys decide, and only
+public key algorithms are accepted.
 """
 
 from dataclasses import dataclass
@@ -26,90 +26,92 @@ _KAFKA: Final = "org.apache.kafka.common.security.oauthbearer"
 
 
 def _handler(name: str) -> tuple[str, str]:
-    """The class under the two names that Kafka has given it."""
+    """Return the two names that Kafka has given the class."""
     return f"{_KAFKA}.{name}", f"{_KAFKA}.secured.{name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerOAuthSettings:
-    """What a listener asks of tokens."""
+    """OAUTHBEARER settings of a listener."""
 
     sasl_server_callback_handler_class: str = setting(
         one_class_of(*_handler("OAuthBearerValidatorCallbackHandler")),
         "",
-        "Taken for compatibility; tokens of OAUTHBEARER are always checked.",
+        "Accepted for compatibility; OAUTHBEARER tokens are always validated.",
     )
     sasl_oauthbearer_jwks_endpoint_url: str | None = setting(
-        optional(text()), None, "Where the keys of tokens are published: https, http or file."
+        optional(text()), None, "URL of the JSON Web Key Set: https, http or file."
     )
     sasl_oauthbearer_jwks_endpoint_refresh_ms: int = setting(
-        long(1), 3_600_000, "How often the keys are looked up again."
+        long(1), 3_600_000, "Refresh interval of the JSON Web Key Set."
     )
     sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: int = setting(
-        long(1), 100, "After which time a lookup that failed is tried again, at first."
+        long(1), 100, "Initial backoff after a failed refresh."
     )
     sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: int = setting(
-        long(1), 10_000, "After which time it is tried again at the most."
+        long(1), 10_000, "Maximum backoff after a failed refresh."
     )
     sasl_oauthbearer_expected_audience: tuple[str, ...] = setting(
-        names(), (), "Whom tokens must be for, one of these; empty leaves that out."
+        names(), (), "Accepted audiences of a token; empty accepts any."
     )
     sasl_oauthbearer_expected_issuer: str | None = setting(
-        optional(text()), None, "Who must have given out tokens."
+        optional(text()), None, "Required issuer of a token."
     )
     sasl_oauthbearer_clock_skew_seconds: int = setting(
-        integer(0, INT_MAX), 30, "How far the clocks of broker and issuer may be apart."
+        integer(0, INT_MAX), 30, "Maximum clock skew between broker and issuer."
     )
     sasl_oauthbearer_sub_claim_name: str = setting(
-        text(), "sub", "The claim that says who somebody is."
+        text(), "sub", "Claim that holds the principal's name."
     )
     sasl_oauthbearer_scope_claim_name: str = setting(
-        text(), "scope", "The claim that has the scopes of a token."
+        text(), "scope", "Claim that holds the scopes."
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOAuthSettings(ClientSslSettings):
-    """Where a client has its tokens from; those of TLS beside it, as slots want one ancestor."""
+    """OAUTHBEARER and TLS settings of a client; slots allow only one base class."""
 
     sasl_login_callback_handler_class: str = setting(
-        one_class_of(*_handler("OAuthBearerLoginCallbackHandler")), "", "Taken for compatibility."
+        one_class_of(*_handler("OAuthBearerLoginCallbackHandler")),
+        "",
+        "Accepted for compatibility.",
     )
     sasl_login_connect_timeout_ms: int | None = setting(
-        optional(integer(1)), None, "How long to wait for a connection to the issuer."
+        optional(integer(1)), None, "Connection timeout to the token endpoint."
     )
     sasl_login_read_timeout_ms: int | None = setting(
-        optional(integer(1)), None, "How long to wait for the issuer's answer."
+        optional(integer(1)), None, "Read timeout of the token endpoint."
     )
     sasl_login_retry_backoff_ms: int = setting(
-        long(0), 100, "After which time the issuer is asked again, at first."
+        long(0), 100, "Initial backoff after a failed token request."
     )
     sasl_login_retry_backoff_max_ms: int = setting(
-        long(0), 10_000, "For how long the issuer is asked again."
+        long(0), 10_000, "Maximum time of token request retries."
     )
     sasl_oauthbearer_token_endpoint_url: str | None = setting(
-        optional(text()), None, "Where tokens are given out: https, http, or a file with one."
+        optional(text()), None, "Token endpoint: https, http, or a file with a token."
     )
     sasl_oauthbearer_client_credentials_client_id: str | None = setting(
-        optional(text()), None, "Who asks for a token."
+        optional(text()), None, "Client id for the token endpoint."
     )
     sasl_oauthbearer_client_credentials_client_secret: Password | None = setting(
-        optional(password()), None, "How it is proved that this is so."
+        optional(password()), None, "Client secret for the token endpoint."
     )
     sasl_oauthbearer_scope: str | None = setting(
-        optional(text()), None, "What a token shall be good for."
+        optional(text()), None, "Scope of the requested token."
     )
     sasl_oauthbearer_extensions: tuple[str, ...] = setting(
-        names(), (), "What is told with a token, as name=value."
+        names(), (), "SASL extensions (name=value)."
     )
     # librdkafka's names.
     sasl_oauthbearer_method: str = setting(
-        one_of("default", "oidc"), "default", "Taken for compatibility."
+        one_of("default", "oidc"), "default", "Accepted for compatibility."
     )
     sasl_oauthbearer_client_id: str | None = setting(
-        optional(text()), None, "librdkafka's name of the client's id."
+        optional(text()), None, "librdkafka's name of the client id."
     )
     sasl_oauthbearer_client_secret: Password | None = setting(
-        optional(password()), None, "librdkafka's name of the client's secret."
+        optional(password()), None, "librdkafka's name of the client secret."
     )
-    sasl_oauthbearer_config: str = setting(text(), "", "A text that `oauth_cb` is called with.")
+    sasl_oauthbearer_config: str = setting(text(), "", "Argument of oauth_cb.")

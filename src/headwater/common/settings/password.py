@@ -1,7 +1,7 @@
-"""A secret text: what no log, no repr and no answer shows.
+"""Password: a secret text that logs, repr and responses do not show.
 
-What a reader would get wrong: `str` of it is no way to the text either, so that a message which
-formats all settings gives nothing away. Whoever really needs it says `reveal`.
+Note: `str` does not return the text either, so that a message that formats all settings reveals
+nothing. Use `reveal`.
 """
 
 from typing import Final, final
@@ -11,7 +11,7 @@ HIDDEN: Final = "[hidden]"
 
 @final
 class Password:
-    """Equal to another one with the same text."""
+    """Secret text; equal to another one with the same text."""
 
     __slots__ = ("_text",)
 

@@ -1,7 +1,7 @@
-"""The settings of SASL, under Kafka's own names: of a listener, and of one of its mechanisms.
+"""Settings of SASL, under Kafka's names, for a listener or one of its mechanisms.
 
-What a reader would get wrong: Kafka's default mechanism is GSSAPI, which is not served here, so
-none is enabled until somebody says which.
+Note: Kafka's default mechanism is GSSAPI, which is not supported here, so none is enabled by
+default.
 """
 
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ from headwater.common.settings.setting_types import (
 T = TypeVar("T")
 
 _ANY: Final = double(float("-inf"), float("inf"))
-_KERBEROS: Final = "Taken for compatibility; GSSAPI is not served."
-_REFRESH: Final = "Taken for compatibility; brokers choose when to renew their own logins."
+_KERBEROS: Final = "Accepted for compatibility; GSSAPI is not supported."
+_REFRESH: Final = "Accepted for compatibility; brokers schedule their own reauthentication."
 
 
 def _stored(kind: SettingType[T], default: T, doc: str) -> T:
@@ -35,24 +35,26 @@ def _stored(kind: SettingType[T], default: T, doc: str) -> T:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerSaslSettings:
-    """What a listener with SASL asks of those who connect to it."""
+    """SASL settings of a listener."""
 
     sasl_enabled_mechanisms: tuple[str, ...] = setting(
         names(),
         (),
-        "How clients may log in: `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`.",
+        "SASL mechanisms: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.",
     )
     sasl_jaas_config: Password | None = setting(
-        optional(password()), None, "Users of PLAIN, and whom this broker logs in as elsewhere."
+        optional(password()),
+        None,
+        "JAAS config: users of PLAIN, and this broker's own credentials.",
     )
     sasl_server_max_receive_size: int = setting(
-        integer(1), 524_288, "The largest request before a login is done."
+        integer(1), 524_288, "Maximum size of a request before authentication has succeeded."
     )
     connections_max_reauth_ms: int = setting(
-        long(0), 0, "After which time a login must be renewed; 0 is never."
+        long(0), 0, "Time after which clients must reauthenticate; 0 for never."
     )
 
-    # Of Kerberos and of brokers' own logins. Kafka lets clients alter them, so they are stored.
+    # Kerberos, and brokers' own logins. Kafka lets clients alter these, so they are stored.
     sasl_kerberos_service_name: str | None = _stored(optional(text()), None, _KERBEROS)
     sasl_kerberos_kinit_cmd: str = _stored(text(), "/usr/bin/kinit", _KERBEROS)
     sasl_kerberos_ticket_renew_window_factor: float = _stored(_ANY, 0.8, _KERBEROS)

@@ -1,12 +1,12 @@
-"""Layer the settings that a broker is started with, and sort them by what becomes of them.
+"""Merge the settings that a broker is started with, and classify them.
 
-A `server.properties` written for Kafka starts a broker here. As in Kafka, an unknown name is no
-reason not to start: it is reported with the nearest known name, and `--strict` refuses it.
-Settings of Kafka that have no effect are reported too, each with its reason.
+A `server.properties` written for Kafka works here. As in Kafka, an unknown name does not prevent
+the start: it is reported with the nearest known name, and `--strict` rejects it. Settings of Kafka
+that have no effect are reported too, each with its reason.
 
-Note: two kinds of settings stop the start even so. One that names several KRaft nodes: a node
-that was meant for a cluster and started alone would take records that its cluster never sees. And
-one without which the broker would be less protected than it was asked to be (`why_refused`).
+Note: two kinds of settings still prevent the start. One names several KRaft nodes: a node meant for
+a cluster and started alone would accept records that its cluster never sees. The other would leave
+the broker less protected than configured (`why_refused`).
 """
 
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ from headwater.common.settings.setting_types import split_list
 from headwater.common.settings.topic_synonyms import TOPIC_SETTINGS
 from headwater.common.settings.unsupported_settings import why_refused, why_unsupported
 
-# Several names for one thing: of these the first that is set counts, wherever it is set.
+# Synonyms: the first one that is set counts, wherever it is set.
 _ALIASES = (
     ("node.id", "broker.id"),
     ("log.dirs", "log.dir"),
     *(
         setting.synonyms
         for name, setting in TOPIC_SETTINGS.items()
-        # The scheduler's interval is a setting of its own, besides being a default of flush.ms.
+        # The scheduler's interval is also a setting of its own, not only a default of flush.ms.
         if len(setting.synonyms) > 1 and name != "flush.ms"
     ),
 )
@@ -34,9 +34,10 @@ _MEMBERS = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
 
 @dataclass(frozen=True, slots=True)
 class ServerProperties:
-    """The settings to start with, and the reason for each that changes nothing.
+    """Settings to start with, and the reason for each setting without effect.
 
-    `without_effect` are settings of Kafka's, `unknown` are names that neither side has.
+    `without_effect` are settings of Kafka, `unknown` are names that neither Kafka nor Headwater
+    has.
     """
 
     texts: Mapping[str, str]
@@ -45,10 +46,10 @@ class ServerProperties:
 
 
 def layered(*layers: Mapping[str, str]) -> dict[str, str]:
-    """All texts, of which a later layer's win.
+    """Merge layers of settings; later layers win.
 
-    A layer that sets one of several names for the same thing also takes away the others of the
-    layers below: `log.retention.hours` on the command line wins over `log.retention.ms` in a file.
+    A layer that sets one of several synonyms also removes the others from the layers below:
+    `log.retention.hours` on the command line wins over `log.retention.ms` in a file.
     """
     result: dict[str, str] = {}
     for layer in layers:
@@ -61,7 +62,7 @@ def layered(*layers: Mapping[str, str]) -> dict[str, str]:
 
 
 def supported_properties(texts: Mapping[str, str]) -> ServerProperties:
-    """Sort settings by what becomes of them; `InvalidSetting` for one that stops the start."""
+    """Classify settings; raise `InvalidSetting` for one that prevents the start."""
     _refuse_clusters(texts)
     served: dict[str, str] = {}
     without_effect: dict[str, str] = {}
@@ -72,7 +73,7 @@ def supported_properties(texts: Mapping[str, str]) -> ServerProperties:
         if refused is not None:
             raise InvalidSetting(refused)
         if known is not None:
-            # Checked and described like any other, even if nothing obeys it.
+            # Checked and described like any other, even without effect.
             served[name] = text
             if not known.has_effect:
                 without_effect[name] = known.doc
@@ -88,18 +89,18 @@ def _refuse_clusters(texts: Mapping[str, str]) -> None:
     roles = texts.get("process.roles")
     if roles is not None and sorted(split_list(roles)) != ["broker", "controller"]:
         raise InvalidSetting(
-            f"process.roles={roles}: a node is broker and controller at once; leave it out"
+            f"process.roles={roles}: every node is broker and controller; remove it"
         )
     for name in _MEMBERS:
         if len(split_list(texts.get(name, ""))) > 1:
             raise InvalidSetting(
-                f"{name} names several nodes: clusters are not built yet; "
-                "leave it out to start a broker that is alone"
+                f"{name} names several nodes: KRaft clusters are not supported; "
+                "remove it to start a single broker"
             )
 
 
 def _leave_controllers_out(texts: dict[str, str], names: tuple[str, ...]) -> None:
-    """Drop the listeners on which a Kafka node talks to controllers."""
+    """Remove the listeners for KRaft controllers."""
     if not names:
         return
     controllers = tuple(f"{name.upper()}://" for name in names)

@@ -1,7 +1,6 @@
-"""Kinds of settings: how a value is read from Kafka's text, and written back.
+"""Types of settings: parse a value from Kafka's text and format it.
 
-A parser raises `ValueError` with the reason alone; whoever knows the setting's name says whose
-value it was.
+A parser raises `ValueError` with the reason alone; the caller adds the setting's name.
 """
 
 import re
@@ -16,7 +15,7 @@ LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1
 SHORT_MAX = 2**15 - 1
 
-# Python itself refuses to read numbers of thousands of digits.
+# Python refuses to parse numbers of thousands of digits.
 _COUNT_DIGITS = len(str(INT_MAX))
 _REPLICA = re.compile(r"\d+:\d+", re.ASCII)
 
@@ -27,19 +26,19 @@ T = TypeVar("T", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class SettingType(Generic[T]):
-    """The type that clients are told, and the reader of texts."""
+    """Config type for clients, and the parser."""
 
     config_type: ConfigType
     parse: Callable[[str], T]
 
     @property
     def is_secret(self) -> bool:
-        """Whether nobody may be shown a value, not even a wrong one."""
+        """Whether values are hidden, even wrong ones."""
         return self.config_type is ConfigType.PASSWORD
 
 
 def integer(low: int, high: int = INT_MAX) -> SettingType[int]:
-    """A whole number. What it is called on the wire follows from how large it may be."""
+    """Integer. Its config type (short, int, long) follows from the maximum."""
     return SettingType(_integer_type(high), lambda text: _whole_number(text, low, high))
 
 
@@ -65,7 +64,7 @@ def double(low: float, high: float) -> SettingType[float]:
 
 
 def rate() -> SettingType[int]:
-    """Bytes per second: a whole number to us, a double to Kafka, whose "no limit" is 1.8E308."""
+    """Bytes per second: an integer here, a double in Kafka, whose "no limit" is 1.8E308."""
     number = double(0, float("inf"))
     return SettingType(ConfigType.DOUBLE, lambda text: int(min(number.parse(text), LONG_MAX)))
 
@@ -93,30 +92,30 @@ def one_of(*choices: str) -> SettingType[str]:
 
 
 def one_class_of(*choices: str) -> SettingType[str]:
-    """The name of a class of Kafka's that we have a counterpart of, or nothing."""
+    """Kafka class name for which Headwater has a counterpart, or empty."""
 
     def parse(text: str) -> str:
         if text and text not in choices:
-            raise ValueError(f"classes of Java cannot be run here; known is {choices[0]}")
+            raise ValueError(f"Java classes cannot be loaded; supported: {choices[0]}")
         return text
 
     return SettingType(ConfigType.STRING, parse)
 
 
 def word(*choices: str) -> SettingType[str]:
-    """One of the choices, in letters of any case."""
+    """One of the choices, ignoring case."""
     lower = one_of(*choices)
     return SettingType(ConfigType.STRING, lambda text: lower.parse(text.lower()))
 
 
 def upper_word(*choices: str) -> SettingType[str]:
-    """Like `word`, for choices in capital letters."""
+    """Like `word`, for upper-case choices."""
     upper = one_of(*choices)
     return SettingType(ConfigType.STRING, lambda text: upper.parse(text.upper()))
 
 
 def list_of(*choices: str) -> SettingType[tuple[str, ...]]:
-    """Any of the choices, parted by commas; none at all is fine."""
+    """Comma-separated list of choices; may be empty."""
 
     def parse(text: str) -> tuple[str, ...]:
         items = split_list(text)
@@ -128,25 +127,25 @@ def list_of(*choices: str) -> SettingType[tuple[str, ...]]:
 
 
 def some_of(*choices: str) -> SettingType[tuple[str, ...]]:
-    """At least one of the choices, and none twice."""
+    """Comma-separated list of distinct choices; not empty."""
     any_of = list_of(*choices)
 
     def parse(text: str) -> tuple[str, ...]:
         items = any_of.parse(text)
         if not items or len(set(items)) < len(items):
-            raise ValueError("must have at least one item, and none twice")
+            raise ValueError("must have at least one item and no duplicates")
         return items
 
     return SettingType(ConfigType.LIST, parse)
 
 
 def names() -> SettingType[tuple[str, ...]]:
-    """Any texts, parted by commas; none at all is fine."""
+    """Comma-separated list of strings; may be empty."""
     return SettingType(ConfigType.LIST, split_list)
 
 
 def counts_by_name() -> SettingType[tuple[str, ...]]:
-    """Pairs of a name and a number, as name:count, parted by commas."""
+    """Comma-separated list of name:count."""
 
     def parse(text: str) -> tuple[str, ...]:
         pairs = split_list(text)
@@ -154,32 +153,32 @@ def counts_by_name() -> SettingType[tuple[str, ...]]:
             name, _, count = pair.rpartition(":")
             is_count = count.isascii() and count.isdecimal() and len(count) <= _COUNT_DIGITS
             if not (name and is_count):
-                raise ValueError(f"must be a list of name:count, and not {pair!r}")
+                raise ValueError(f"must be a list of name:count, not {pair!r}")
         return pairs
 
     return SettingType(ConfigType.LIST, parse)
 
 
 def throttled_replicas() -> SettingType[tuple[str, ...]]:
-    """Replicas as `partition:broker`, parted by commas, or a star for all of them."""
+    """Comma-separated list of `partition:broker`, or `*` for all."""
 
     def parse(text: str) -> tuple[str, ...]:
         items = split_list(text)
         if items != ("*",) and not all(_REPLICA.fullmatch(item) for item in items):
-            raise ValueError("must be a star or a list of partition:broker")
+            raise ValueError("must be * or a list of partition:broker")
         return items
 
     return SettingType(ConfigType.LIST, parse)
 
 
 def principals() -> SettingType[str]:
-    """Principals as `User:alice`, parted by semicolons, since their names may have commas."""
+    """Semicolon-separated list of principals (`User:alice`), because names may contain commas."""
 
     def parse(text: str) -> str:
         for each in split_principals(text):
             kind, colon, name = each.partition(":")
             if not (kind and colon and name):
-                raise ValueError(f"must be a list as User:alice;User:bob, and not {each!r}")
+                raise ValueError(f"must be a list like User:alice;User:bob, not {each!r}")
         return text
 
     return SettingType(ConfigType.STRING, parse)
@@ -198,7 +197,7 @@ def password() -> SettingType[Password]:
 
 
 def optional(kind: SettingType[T]) -> SettingType[T | None]:
-    """Null while nobody sets it; a text that is there must be right."""
+    """Null if not set, otherwise a valid value."""
     return SettingType(kind.config_type, kind.parse)
 
 
@@ -207,7 +206,7 @@ def split_list(text: str) -> tuple[str, ...]:
 
 
 def format_value(value: Value | None) -> str | None:
-    """A value as Kafka writes it; a secret one is not written."""
+    """Format a value as Kafka does; None for a secret."""
     match value:
         case None | Password():
             return None

@@ -1,7 +1,7 @@
-"""The settings of TLS, under Kafka's own names: of one end, of a client, and of a listener.
+"""Settings of TLS, under Kafka's names, for both ends, clients and listeners.
 
-What a reader would get wrong: they are texts that name files, and nothing is opened here. A store
-is given by its place (`ssl.keystore.location`) or, as PEM, by its content (`ssl.keystore.key`).
+Note: nothing is opened here. A store is given by its path (`ssl.keystore.location`) or, as PEM, by
+its content (`ssl.keystore.key`).
 """
 
 from dataclasses import dataclass
@@ -24,87 +24,87 @@ STORE_TYPES: Final = ("JKS", "PKCS12", "PEM")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SslSettings:
-    """What both ends have: who I am, whom I trust, and how we speak."""
+    """TLS settings of both ends."""
 
     ssl_protocol: str = setting(
         text(),
         "TLSv1.3",
-        "Taken for compatibility; `ssl.enabled.protocols` says what is spoken.",
+        "Accepted for compatibility; ssl.enabled.protocols sets the versions.",
         has_effect=False,
     )
     ssl_enabled_protocols: tuple[str, ...] = setting(
         some_of("TLSv1.2", "TLSv1.3"),
         ("TLSv1.2", "TLSv1.3"),
-        "The versions of TLS that may be spoken.",
+        "Enabled TLS versions.",
     )
     ssl_cipher_suites: tuple[str, ...] = setting(
-        names(), (), "The ciphers that may be used, under Java's or OpenSSL's names; empty is all."
+        names(), (), "Cipher suites by Java's or OpenSSL's names; empty for all."
     )
     ssl_keystore_type: str = setting(
         upper_word(*STORE_TYPES),
         "JKS",
-        "Taken for compatibility; a store says itself what it is, PEM or PKCS12.",
+        "Accepted for compatibility; PEM or PKCS12 is detected from the file.",
     )
     ssl_keystore_location: str | None = setting(
-        optional(text()), None, "The file of the own key and certificates."
+        optional(text()), None, "Key store: file with the private key and certificate chain."
     )
     ssl_keystore_password: Password | None = setting(
-        optional(password()), None, "What opens the key store."
+        optional(password()), None, "Password of the key store."
     )
     ssl_key_password: Password | None = setting(
-        optional(password()), None, "What opens the key in the key store."
+        optional(password()), None, "Password of the private key in the key store."
     )
     ssl_keystore_key: Password | None = setting(
-        optional(password()), None, "The own key itself, as PEM."
+        optional(password()), None, "Private key as PEM text."
     )
     ssl_keystore_certificate_chain: Password | None = setting(
-        optional(password()), None, "The own certificates themselves, as PEM."
+        optional(password()), None, "Certificate chain as PEM text."
     )
     ssl_truststore_type: str = setting(
         upper_word(*STORE_TYPES),
         "JKS",
-        "Taken for compatibility; a store says itself what it is, PEM or PKCS12.",
+        "Accepted for compatibility; PEM or PKCS12 is detected from the file.",
     )
     ssl_truststore_location: str | None = setting(
-        optional(text()), None, "The file of the certificates that are trusted."
+        optional(text()), None, "Trust store: file with the trusted certificates."
     )
     ssl_truststore_password: Password | None = setting(
-        optional(password()), None, "What opens the trust store."
+        optional(password()), None, "Password of the trust store."
     )
     ssl_truststore_certificates: Password | None = setting(
-        optional(password()), None, "The certificates that are trusted themselves, as PEM."
+        optional(password()), None, "Trusted certificates as PEM text."
     )
     ssl_endpoint_identification_algorithm: str = setting(
         word("https", ""),
         "https",
-        "How a server's certificate is held against its name; empty leaves that out.",
+        "Host name verification of a server's certificate; empty disables it.",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSslSettings(SslSettings):
-    """What a client has besides: the names that librdkafka and its many children have for PEM."""
+    """TLS settings of a client, including librdkafka's names for PEM files."""
 
     ssl_ca_location: str | None = setting(
-        optional(text()), None, "The PEM file of the certificates that are trusted."
+        optional(text()), None, "PEM file with the trusted certificates."
     )
     ssl_certificate_location: str | None = setting(
-        optional(text()), None, "The PEM file of the own certificates."
+        optional(text()), None, "PEM file with the certificate chain."
     )
-    ssl_key_location: str | None = setting(optional(text()), None, "The PEM file of the own key.")
+    ssl_key_location: str | None = setting(optional(text()), None, "PEM file with the private key.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerSslSettings(SslSettings):
-    """What a listener has besides: what it asks of clients, and what it calls them."""
+    """TLS settings of a listener, including those about client certificates."""
 
     ssl_client_auth: str = setting(
         word("none", "requested", "required"),
         "none",
-        "Whether clients show a certificate: `required`, `requested` or `none`.",
+        "Client certificates: required, requested or none.",
     )
     ssl_principal_mapping_rules: str = setting(
         text(),
         "DEFAULT",
-        "How the name in a client's certificate becomes that of a principal.",
+        "Rules that map a certificate's distinguished name to a principal.",
     )

@@ -1,7 +1,7 @@
-"""The settings of a broker that its storage obeys, under Kafka's own names.
+"""Broker settings that the storage package uses, under Kafka's names.
 
 Field `log_retention_check_interval_ms` is Kafka's `log.retention.check.interval.ms`. The two that
-begin with `headwater_` have no counterpart in Kafka.
+start with `headwater_` have no counterpart in Kafka.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from headwater.common.settings.topic_settings import LONG_MAX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageSettings:
-    """Intervals of the background work, and bounds of what it may use."""
+    """Intervals of background tasks and their limits."""
 
     log_retention_check_interval_ms: int = 300_000
     log_flush_scheduler_interval_ms: int = LONG_MAX

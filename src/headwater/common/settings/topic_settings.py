@@ -1,8 +1,8 @@
-"""The settings of a topic that its log obeys, under Kafka's own names.
+"""LogConfig: the settings of a topic, under Kafka's names.
 
-`TopicSettings` holds values in Python's types; `parse` reads them from Kafka's strings and
-refuses what Kafka 4.1 refuses. Tests may build the dataclass directly with values that the
-parser would call too small, such as segments of a few hundred bytes.
+`TopicSettings` holds Python values; `parse` reads them from Kafka's strings and rejects what Kafka
+4.1 rejects. Tests may create the dataclass with values that the parser would reject as too small,
+such as segments of a few hundred bytes.
 """
 
 import difflib
@@ -31,7 +31,7 @@ __all__ = ["INT_MAX", "KINDS", "LONG_MAX", "TopicSettings", "Value", "kafka_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettings:
-    """One topic's effective settings. Field `retention_ms` is Kafka's `retention.ms`."""
+    """Effective settings of one topic. Field `retention_ms` is Kafka's `retention.ms`."""
 
     cleanup_policy: tuple[str, ...] = ("delete",)
     retention_ms: int = 604_800_000
@@ -69,7 +69,7 @@ class TopicSettings:
 
     @property
     def validates_records(self) -> bool:
-        """Whether the records of clients are opened. Compaction relies on their keys (CP-8)."""
+        """Whether clients' records are validated. Compaction relies on their keys (CP-8)."""
         return self.headwater_record_validation_enable or self.is_compacted
 
     @property
@@ -79,8 +79,10 @@ class TopicSettings:
 
     @property
     def max_segment_ms(self) -> int:
-        """How old the active segment may grow. It is never cleaned, so no older than cleaning may
-        lag in a compacted topic.
+        """Maximum age of the active segment.
+
+        In a compacted topic at most max.compaction.lag.ms, because the active segment is never
+        cleaned.
         """
         if self.is_compacted:
             return min(self.segment_ms, self.max_compaction_lag_ms)
@@ -104,16 +106,21 @@ def kafka_name(field_name: str) -> str:
 
 
 def parse_value(name: str, text: str) -> Value:
-    """One value from its text, or `InvalidSetting` that says what would be right."""
+    """Parse one value, or raise `InvalidSetting` that says what is allowed."""
     kind = KINDS.get(name)
     if kind is None:
-        near = difflib.get_close_matches(name, KINDS, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise InvalidSetting(f"unknown topic setting {name}{hint}")
+        raise InvalidSetting(why_unknown_for_topics(name))
     try:
         return kind.parse(text.strip())
     except ValueError as error:
         raise InvalidSetting(f"{name}={text}: {error}") from error
+
+
+def why_unknown_for_topics(name: str) -> str:
+    """Return an error message for an unknown topic setting, with the nearest name."""
+    near = difflib.get_close_matches(name, KINDS, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"unknown topic setting {name}{hint}"
 
 
 def _field_name(name: str) -> str:

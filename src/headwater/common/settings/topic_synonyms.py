@@ -1,8 +1,7 @@
-"""What topics inherit from their brokers: for each topic setting, the broker settings behind it.
+"""Broker settings that topics inherit, for each topic setting.
 
-The first synonym that is set counts. Those in hours or minutes are read as numbers of these and
-become milliseconds; everything else has the same text in both places. A client is only told of the
-first synonym, and of the others never: Kafka does this (4.1).
+The first synonym that is set counts. Synonyms in hours or minutes are converted to milliseconds;
+all others have the same text in both places. As in Kafka 4.1, clients see only the first synonym.
 """
 
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ _MILLISECONDS = {"hours": 3_600_000, "minutes": 60_000}
 
 @dataclass(frozen=True, slots=True)
 class TopicSetting:
-    """One topic setting: what it inherits from, and what it means."""
+    """Topic setting with its broker synonyms and meaning."""
 
     synonyms: tuple[str, ...]
     doc: str
@@ -26,7 +25,7 @@ class TopicSetting:
 TOPIC_SETTINGS: dict[str, TopicSetting] = {
     "cleanup.policy": TopicSetting(
         ("log.cleanup.policy",),
-        "What happens to old records: delete, compact, or both, parted by a comma.",
+        "How old records are removed: delete, compact, or both, comma-separated.",
     ),
     "retention.ms": TopicSetting(
         (
@@ -34,105 +33,113 @@ TOPIC_SETTINGS: dict[str, TopicSetting] = {
             "log.retention.minutes",
             "log.retention.hours",
         ),
-        "How long a segment is kept after its newest record. -1 keeps it for ever.",
+        "How long to keep a segment after its newest record; -1 keeps it forever.",
     ),
     "retention.bytes": TopicSetting(
         ("log.retention.bytes",),
-        "How large a partition may grow before its oldest segments go. -1 sets no limit.",
+        "Maximum size of a partition before old segments are deleted; -1 for no limit.",
     ),
-    "segment.bytes": TopicSetting(
-        ("log.segment.bytes",), "How large a segment may grow before a new one begins."
-    ),
+    "segment.bytes": TopicSetting(("log.segment.bytes",), "Maximum size of a segment file."),
     "segment.ms": TopicSetting(
         (
             "log.roll.ms",
             "log.roll.hours",
         ),
-        "After which time a segment is rolled even if it is not full. Needs an append.",
+        "Age after which the next append rolls a segment even if it is not full.",
     ),
     "segment.jitter.ms": TopicSetting(
         (
             "log.roll.jitter.ms",
             "log.roll.jitter.hours",
         ),
-        "Taken off segment.ms at random, so that not all segments roll at once.",
+        "Maximum random time subtracted from segment.ms, so that segments do not roll together.",
     ),
     "segment.index.bytes": TopicSetting(
         ("log.index.size.max.bytes",),
-        "How large each index of a segment may grow. A full index rolls the segment.",
+        "Maximum size of each index of a segment; a full index rolls the segment.",
     ),
     "index.interval.bytes": TopicSetting(
         ("log.index.interval.bytes",),
-        "How many bytes of log lie between two entries of the offset index.",
+        "Bytes of log between two entries of the offset index.",
     ),
     "flush.messages": TopicSetting(
-        ("log.flush.interval.messages",), "After so many records the log is flushed to disk."
+        ("log.flush.interval.messages",),
+        "Number of records after which the log is flushed to disk.",
     ),
     "flush.ms": TopicSetting(
         (
             "log.flush.interval.ms",
             "log.flush.scheduler.interval.ms",
         ),
-        "After so much time the log is flushed to disk.",
+        "Time after which a record is flushed to disk.",
     ),
-    "max.message.bytes": TopicSetting(("message.max.bytes",), "The largest batch that is taken."),
+    "max.message.bytes": TopicSetting(
+        ("message.max.bytes",), "Largest record batch that is accepted, after compression."
+    ),
     "min.insync.replicas": TopicSetting(
-        ("min.insync.replicas",), "How many in-sync replicas a write with acks=all needs."
+        ("min.insync.replicas",), "Minimum size of the ISR for a write with acks=all."
     ),
     "unclean.leader.election.enable": TopicSetting(
         ("unclean.leader.election.enable",),
-        "Whether a replica that is not in sync may lead, at the price of lost records.",
+        "Whether a replica outside the ISR may become leader; records may be lost.",
     ),
     "compression.type": TopicSetting(
-        ("compression.type",), "The codec on disk; producer keeps what was sent."
+        ("compression.type",), "Compression codec of stored batches; producer keeps the producer's."
     ),
     "compression.gzip.level": TopicSetting(
-        ("compression.gzip.level",), "Level for gzip, 1 to 9; -1 is the codec's own default."
+        ("compression.gzip.level",),
+        "Compression level for gzip, 1 to 9; -1 for the codec's default.",
     ),
-    "compression.lz4.level": TopicSetting(("compression.lz4.level",), "Level for lz4, 1 to 17."),
+    "compression.lz4.level": TopicSetting(
+        ("compression.lz4.level",), "Compression level for lz4, 1 to 17."
+    ),
     "compression.zstd.level": TopicSetting(
-        ("compression.zstd.level",), "Level for zstd, -131072 to 22."
+        ("compression.zstd.level",), "Compression level for zstd, -131072 to 22."
     ),
     "delete.retention.ms": TopicSetting(
         ("log.cleaner.delete.retention.ms",),
         "How long compaction keeps tombstones and transaction markers.",
     ),
     "min.compaction.lag.ms": TopicSetting(
-        ("log.cleaner.min.compaction.lag.ms",), "How long a record is safe from compaction."
+        ("log.cleaner.min.compaction.lag.ms",), "Minimum time before a record can be compacted."
     ),
     "max.compaction.lag.ms": TopicSetting(
         ("log.cleaner.max.compaction.lag.ms",),
-        "After which time a log is compacted even if it is hardly dirty.",
+        "Maximum time before a log is compacted whatever its dirty ratio.",
     ),
     "min.cleanable.dirty.ratio": TopicSetting(
         ("log.cleaner.min.cleanable.ratio",),
-        "Which part of a log must be dirty before it is compacted.",
+        "Minimum ratio of dirty bytes for a log to be compacted.",
     ),
     "file.delete.delay.ms": TopicSetting(
-        ("log.segment.delete.delay.ms",), "How long deleted files stay under the name .deleted."
+        ("log.segment.delete.delay.ms",),
+        "How long deleted files are kept under the suffix .deleted.",
     ),
     "message.timestamp.type": TopicSetting(
         ("log.message.timestamp.type",),
-        "Whose clock counts: CreateTime the producer's, LogAppendTime the broker's.",
+        "Timestamp of a record: CreateTime (producer) or LogAppendTime (broker).",
     ),
     "message.timestamp.before.max.ms": TopicSetting(
-        ("log.message.timestamp.before.max.ms",), "How far a timestamp may lie in the past."
+        ("log.message.timestamp.before.max.ms",),
+        "Maximum time that a timestamp may be before the broker's.",
     ),
     "message.timestamp.after.max.ms": TopicSetting(
-        ("log.message.timestamp.after.max.ms",), "How far a timestamp may lie in the future."
+        ("log.message.timestamp.after.max.ms",),
+        "Maximum time that a timestamp may be after the broker's.",
     ),
     "preallocate": TopicSetting(
-        ("log.preallocate",), "Whether a segment's file is made in full size at once."
+        ("log.preallocate",),
+        "Whether to reserve disk space for segment.bytes when a segment is created.",
     ),
     "leader.replication.throttled.replicas": TopicSetting(
-        (), "Which replicas a leader sends to within its quota: partition:broker, or a star."
+        (), "Replicas throttled on the leader: list of partition:broker, or *."
     ),
     "follower.replication.throttled.replicas": TopicSetting(
-        (), "Which replicas a follower fetches within its quota: partition:broker, or a star."
+        (), "Replicas throttled on the follower: list of partition:broker, or *."
     ),
     "headwater.record.validation.enable": TopicSetting(
         ("headwater.record.validation.enable",),
-        "Whether the records of a batch are decompressed and checked before it is appended.",
+        "Whether batches are decompressed and their records validated before an append.",
     ),
 }
 
@@ -140,13 +147,13 @@ assert set(TOPIC_SETTINGS) == set(KINDS)
 
 
 def in_topic_text(synonym: str, text: str) -> str:
-    """A broker's text as the topic setting's: hours and minutes become milliseconds."""
+    """Convert a broker's value to the topic setting's: hours and minutes become milliseconds."""
     factor = _MILLISECONDS.get(synonym.rpartition(".")[2])
     return text if factor is None or text == "-1" else str(int(text) * factor)
 
 
 def all_broker_settings() -> dict[str, BrokerSetting]:
-    """A broker's own settings, and those that it only passes on to topics."""
+    """Return a broker's own settings and the defaults of its topics."""
     known = settings_of_brokers()
     for topic_name, setting in TOPIC_SETTINGS.items():
         for synonym in setting.synonyms:
@@ -158,7 +165,7 @@ def _inherited(topic_name: str, synonym: str, setting: TopicSetting) -> BrokerSe
     unit = synonym.rpartition(".")[2]
     is_in_unit = unit in _MILLISECONDS
     kind: SettingType[Value | None] = optional(_UNITS[synonym] if is_in_unit else KINDS[topic_name])
-    # Where there are several names, the last of them has the default and the others are null.
+    # Of several synonyms, the last has the default and the others are null.
     is_last = synonym == setting.synonyms[-1]
     default: Value | None = None
     if is_last:
@@ -171,7 +178,7 @@ def _inherited(topic_name: str, synonym: str, setting: TopicSetting) -> BrokerSe
         kind=kind,
         default=default,
         reach=UpdateMode.READ_ONLY if is_in_unit else UpdateMode.CLUSTER_WIDE,
-        doc=f"The {topic_name} of topics without their own. {setting.doc}",
+        doc=f"Default {topic_name} of topics. {setting.doc}",
     )
 
 

@@ -1,31 +1,31 @@
-"""Broker settings that Kafka knows and Headwater does not serve, and what becomes of each.
+"""Broker settings of Kafka that Headwater does not support.
 
-`why_unsupported` names the settings that have no effect here: a broker starts with them and logs
-one warning each, so that a `server.properties` written for Kafka can be used as it is.
+`why_unsupported` covers settings that have no effect here: a broker starts with them and logs one
+warning each, so that a `server.properties` written for Kafka can be used as it is.
 
-`why_refused` names the few that stop the start, because a broker without them would be less
-protected than the operator asked for: rules written as Java classes, and protection of ZooKeeper.
-Their harmless values (Kafka's defaults, or nothing) have no effect, like the others.
+`why_refused` covers the few that prevent the start, because a broker without them would be less
+protected than configured: policies written as Java classes, and protection of ZooKeeper. Their
+harmless values (Kafka's defaults, or empty) have no effect, like the others.
 
-Note: a family is listed by its prefix only where Headwater has no setting that begins so. Other
-names are listed whole, so that a misspelled one is reported as unknown.
+Note: a family is listed by its prefix only if Headwater has no setting with that prefix. Other
+names are listed in full, so that a misspelled one is reported as unknown.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
-_ALONE = "this broker is alone and keeps its metadata itself"
-_REPLICAS = "the system sizes the buffers of connections between brokers"
-_GROUPS = "this kind of group is not served yet"
-_TIERED = "records are kept on local disks only"
-_JVM = "it is about the Java machine"
-_OLD = "Kafka 4 no longer knows it either"
-_FIXED = "Headwater chooses this itself"
-_TOKENS = "delegation tokens are not served"
-_KEEPER_TLS = "connections to ZooKeeper have no TLS"
-_NO_PASSWORDS = "passwords cannot be set while a broker runs, so none is stored encrypted"
-_LOGIN = "how a broker logs in to others is set by sasl.jaas.config alone"
-_QUORUM = "there is no quorum of KRaft controllers"
+_ALONE = "there is no KRaft metadata log"
+_REPLICAS = "the operating system sizes the buffers of connections between brokers"
+_GROUPS = "this type of group is not supported"
+_TIERED = "tiered storage is not supported"
+_JVM = "it concerns the JVM"
+_OLD = "Kafka 4 no longer has it"
+_FIXED = "Headwater has a fixed value"
+_TOKENS = "delegation tokens are not supported"
+_KEEPER_TLS = "TLS to ZooKeeper is not supported"
+_NO_PASSWORDS = "passwords cannot be changed at runtime, so none is stored encrypted"
+_LOGIN = "brokers' own credentials are set by sasl.jaas.config alone"
+_QUORUM = "there is no KRaft controller quorum"
 
 _FAMILIES: Final = {
     "controller.listener.names": _ALONE,
@@ -57,7 +57,7 @@ _NAMES: Final = {
     "control.plane.listener.name": _ALONE,
     "delete.records.purgatory.purge.interval.requests": _FIXED,
     "early.start.listeners": _ALONE,
-    "eligible.leader.replicas.enable": "there are no eligible leader replicas",
+    "eligible.leader.replicas.enable": "eligible leader replicas are not supported",
     "fetch.purgatory.purge.interval.requests": _FIXED,
     "group.coordinator.new.enable": _OLD,
     "initial.broker.registration.timeout.ms": _ALONE,
@@ -73,7 +73,7 @@ _NAMES: Final = {
     "producer.purgatory.purge.interval.requests": _FIXED,
     "replica.socket.receive.buffer.bytes": _REPLICAS,
     "reserved.broker.max.id": _ALONE,
-    "security.protocol": "it is a setting of clients; listeners say what is spoken",
+    "security.protocol": "it is a client setting; see listener.security.protocol.map",
     "security.providers": _JVM,
     "server.max.startup.time.ms": _FIXED,
     "share.fetch.purgatory.purge.interval.requests": _GROUPS,
@@ -81,18 +81,18 @@ _NAMES: Final = {
     "socket.connection.setup.timeout.ms": _ALONE,
     "telemetry.max.bytes": _FIXED,
     "transaction.state.log.load.buffer.size": _FIXED,
-    "transaction.two.phase.commit.enable": "two-phase commit is not served yet",
-    "unclean.leader.election.interval.ms": "unclean leaders are elected as soon as they are needed",
-    "unstable.feature.versions.enable": "no unstable feature is served yet",
+    "transaction.two.phase.commit.enable": "two-phase commit is not supported",
+    "unclean.leader.election.interval.ms": "unclean leader elections happen immediately",
+    "unstable.feature.versions.enable": "there are no unstable features",
     "zookeeper.clientCnxnSocket": _JVM,
     "zookeeper.max.in.flight.requests": _FIXED,
     "zookeeper.metadata.migration.enable": _OLD,
     "zookeeper.metadata.migration.min.batch.size": _OLD,
-    "zookeeper.set.acl": "nodes in ZooKeeper get no ACLs",
+    "zookeeper.set.acl": "znodes have no ACLs",
     "zookeeper.sync.time.ms": _OLD,
 }
 
-# A listener, or one mechanism of it, may have these for itself.
+# Settings that a listener, or one mechanism of it, can override.
 _OF_LISTENERS: Final = {
     "principal.builder.class": _JVM,
     "sasl.client.callback.handler.class": _LOGIN,
@@ -120,8 +120,8 @@ _OF_LISTENERS: Final = {
     "sasl.oauthbearer.jwt.validator.class": _JVM,
     "sasl.oauthbearer.scope": _LOGIN,
     "sasl.oauthbearer.token.endpoint.url": _LOGIN,
-    "ssl.allow.dn.changes": "a changed key store may have any name",
-    "ssl.allow.san.changes": "a changed key store may have any name",
+    "ssl.allow.dn.changes": "a changed key store may have any distinguished name",
+    "ssl.allow.san.changes": "a changed key store may have any distinguished name",
     "ssl.engine.factory.class": _JVM,
     "ssl.keymanager.algorithm": _JVM,
     "ssl.provider": _JVM,
@@ -129,9 +129,9 @@ _OF_LISTENERS: Final = {
     "ssl.trustmanager.algorithm": _JVM,
 }
 
-_JAVA_CLASS = "a Java class cannot be loaded here, and what it forbids would be allowed"
+_JAVA_CLASS = "Java classes cannot be loaded, and what it forbids would be allowed"
 _KAFKA_SECURITY = "org.apache.kafka.common.security"
-# The values beside the empty one with which nothing is asked for.
+# Harmless values, besides the empty one.
 _REFUSED: Final = {
     "alter.config.policy.class.name": (_JAVA_CLASS, ()),
     "client.quota.callback.class": (_JAVA_CLASS, ()),
@@ -148,25 +148,25 @@ _REFUSED: Final = {
         ),
     ),
     "ssl.engine.factory.class": (_JAVA_CLASS, (f"{_KAFKA_SECURITY}.ssl.DefaultSslEngineFactory",)),
-    "zookeeper.set.acl": ("nodes in ZooKeeper cannot be protected by ACLs yet", ("false",)),
-    "zookeeper.ssl.client.enable": ("TLS to ZooKeeper is not served yet", ("false",)),
+    "zookeeper.set.acl": ("ACLs of znodes are not supported", ("false",)),
+    "zookeeper.ssl.client.enable": ("TLS to ZooKeeper is not supported", ("false",)),
 }
 _PREFIX: Final = "listener.name."
 
 
 def why_unsupported(name: str) -> str | None:
-    """Why a setting of Kafka has no effect; None for settings that are served or unknown."""
+    """Return why a setting of Kafka has no effect; None if supported or unknown."""
     plain = _without_listener(name)
     reason = _NAMES.get(plain) or _OF_LISTENERS.get(plain)
     if reason is not None:
         return reason
     if plain in _REFUSED:
-        return "nothing is asked for"
+        return "it has Kafka's default"
     return next((why for first, why in _FAMILIES.items() if plain.startswith(first)), None)
 
 
 def why_refused(name: str, text: str) -> str | None:
-    """Why a broker must not start with this setting; None if it may."""
+    """Return why a broker must not start with this setting; None if it may."""
     reason, harmless = _REFUSED.get(_without_listener(name), (None, ()))
     if reason is None or not text.strip() or text.strip() in harmless:
         return None
@@ -174,12 +174,12 @@ def why_refused(name: str, text: str) -> str | None:
 
 
 def unserved_names() -> Iterable[str]:
-    """The names that are listed whole, to find the nearest to a misspelled one."""
+    """Return the names listed in full, to find the nearest to a misspelled one."""
     return (*_NAMES, *_OF_LISTENERS, *_REFUSED)
 
 
 def _without_listener(name: str) -> str:
-    """The setting at the end of `listener.name.<listener>.<setting>`, or the name as it is."""
+    """Strip `listener.name.<listener>.` from a name."""
     if not name.startswith(_PREFIX):
         return name
     return next((each for each in _OF_LISTENERS if name.endswith(f".{each}")), name)

@@ -1,6 +1,6 @@
-"""The stylesheet, the script and the picture of the console, as they come with the package.
+"""The console's stylesheet, script and icon.
 
-Nothing is fetched from elsewhere, and nothing is built: what lies here is what browsers get.
+Served as they are: no build step, and nothing is loaded from other sites.
 """
 
 from hashlib import sha256
@@ -20,24 +20,24 @@ _TYPES: Final = {
 
 
 class Assets:
-    """Read once. `version` changes with any of them, and is part of their addresses."""
+    """Static files, read once. `version` is a hash of them and part of their URLs."""
 
     def __init__(self) -> None:
         self._contents = {name: (files(__name__) / name).read_bytes() for name in _TYPES}
         self.version = sha256(b"".join(self._contents.values())).hexdigest()[:12]
 
     def answer(self, given: list[str], known: str | None) -> Response:
-        """The asset of a path such as 1a2b/console.css, which browsers may keep for good."""
+        """Serve the asset of a path such as 1a2b/console.css. Browsers may cache it forever."""
         name = given[-1] if len(given) == 2 else ""
         if name not in self._contents:
-            raise not_found("There is no such asset.")
+            raise not_found("No such asset.")
         headers = {
             **HEADERS,
             "ETag": f'"{self.version}"',
             "Cache-Control": "public, max-age=31536000, immutable",
         }
         if given[0] != self.version:
-            # Of a page from before an update: it gets what there is, but must ask again.
+            # A page from before an update: serve the current asset, but do not let it be cached.
             headers["Cache-Control"] = "no-cache"
         if known == headers["ETag"]:
             return Response(status_code=304, headers=headers)

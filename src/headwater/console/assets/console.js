@@ -1,19 +1,19 @@
-// What pages do beyond links and forms: keys, reloading, the live tail. All else works without.
+// Keyboard shortcuts, live reload and the live tail. Everything else works without JavaScript.
 //
-// Records are written by strangers. Texts reach the page as textContent only, never as HTML, and
-// what is loaded anew is parsed in a document whose scripts do not run.
+// Records are untrusted. Texts are inserted as textContent only, never as HTML, and reloaded pages
+// are parsed with DOMParser, which does not run scripts.
 "use strict";
 
 document.documentElement.classList.add("has-script");
 
 const RELOAD_MS = 5000;
-const TAIL_KEPT = 500;
+const TAIL_MAX = 500;
 
 function isTyping(target) {
   return target.closest("input, textarea, select") !== null;
 }
 
-// Keys.
+// Keyboard shortcuts.
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
@@ -32,23 +32,23 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// Nothing is destroyed by a slip: the button waits for the right name.
+// The button of a destructive form is enabled only when the right name has been typed.
 
 function watchConfirmations(root) {
   for (const field of root.querySelectorAll("[data-confirms]")) {
     const button = field.form.querySelector("button.danger");
-    const look = () => { button.disabled = field.value !== field.dataset.confirms; };
-    field.addEventListener("input", look);
-    look();
+    const check = () => { button.disabled = field.value !== field.dataset.confirms; };
+    field.addEventListener("input", check);
+    check();
   }
 }
 watchConfirmations(document);
 
-// Times are UTC on the page. What that is where the reader lives is told on request.
+// Pages show times in UTC; the tooltip adds the browser's local time.
 
 function localTime(text) {
   const moment = new Date(text);
-  return isNaN(moment) ? "UTC" : `UTC; here ${moment.toLocaleString(undefined, { timeZoneName: "short" })}`;
+  return isNaN(moment) ? "UTC" : `UTC; local ${moment.toLocaleString(undefined, { timeZoneName: "short" })}`;
 }
 
 function addLocalTimes(root) {
@@ -56,7 +56,7 @@ function addLocalTimes(root) {
 }
 addLocalTimes(document);
 
-// Loading anew. What somebody has open or is typing in stays as it is.
+// Live reload, which pauses while the user has a panel open or is typing.
 
 function isBusy(main) {
   const active = document.activeElement;
@@ -74,7 +74,7 @@ async function reload() {
   try {
     text = await (await fetch(address, { headers: { Accept: "text/html" } })).text();
   } catch {
-    return; // The console itself is away; the next try may find it.
+    return; // The console does not answer; try again at the next interval.
   }
   const fresh = new DOMParser().parseFromString(text, "text/html").getElementById("main");
   if (fresh === null || isBusy(main)) return;
@@ -116,11 +116,11 @@ function make(tag, className, text) {
   return element;
 }
 
-// As html.visible does it on the server: what cannot be seen is written out.
-const UNSEEN = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+// Escape invisible characters, as html.visible does on the server.
+const INVISIBLE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
 function visible(text) {
-  return text.replace(UNSEEN, (found) => {
+  return text.replace(INVISIBLE, (found) => {
     const code = found.charCodeAt(0).toString(16);
     return code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
   });
@@ -142,7 +142,7 @@ function part(name, shown) {
   if (shown.note) heading.append(" ", make("span", "warn-text", visible(shown.note)));
   box.append(heading);
   if (shown.format !== "null") box.append(make("pre", shown.format, visible(shown.text)));
-  if (shown.is_cut) box.append(make("p", "quiet", "Cut off here; this record alone shows more."));
+  if (shown.is_cut) box.append(make("p", "quiet", "Truncated; open the record to see more."));
   return box;
 }
 
@@ -153,7 +153,7 @@ function headers(record) {
     const line = make("p", "value");
     line.append(make("code", "", visible(header.name)), " ");
     line.append(make("code", "quiet", header.value.format === "null" ? "null" : visible(header.value.text)));
-    if (header.value.is_cut) line.append("… (cut off)");
+    if (header.value.is_cut) line.append("… (truncated)");
     box.append(line);
   }
   return box;
@@ -175,7 +175,7 @@ function row(record, recordsPath) {
     cell.append(preview(record[name]));
     line.append(cell);
   }
-  const link = make("a", "", "This record alone");
+  const link = make("a", "", "Open record");
   link.href = `${recordsPath}/${record.partition}/${record.offset}`;
   const content = make("div");
   content.append(part("Key", record.key), part("Value", record.value));
@@ -192,49 +192,49 @@ function startTail(list) {
   const state = document.getElementById("tail-state");
   const pause = document.getElementById("tail-pause");
   const source = new EventSource(list.dataset.source);
-  let isPaused = false, shown = 0, skipped = 0, kept = [];
+  let isPaused = false, shown = 0, skipped = 0, paused = [];
 
-  function tell(text) {
-    const left = skipped ? `, ${skipped} left out` : "";
-    const held = isPaused && kept.length ? `, ${kept.length} held back` : "";
+  function showState(text) {
+    const left = skipped ? `, ${skipped} skipped` : "";
+    const held = isPaused && paused.length ? `, ${paused.length} paused` : "";
     state.textContent = text ?? `following: ${shown} records${left}${held}`;
   }
   function show(records) {
     for (const record of records) list.prepend(row(record, list.dataset.topic));
     shown += records.length;
-    while (list.childElementCount > TAIL_KEPT) list.lastElementChild.remove();
+    while (list.childElementCount > TAIL_MAX) list.lastElementChild.remove();
   }
-  source.addEventListener("ready", () => tell());
+  source.addEventListener("ready", () => showState());
   source.addEventListener("records", (event) => {
-    const told = JSON.parse(event.data);
-    skipped += told.skipped;
+    const data = JSON.parse(event.data);
+    skipped += data.skipped;
     if (isPaused) {
-      kept = kept.concat(told.records).slice(-TAIL_KEPT);
+      paused = paused.concat(data.records).slice(-TAIL_MAX);
     } else {
-      show(told.records);
+      show(data.records);
     }
-    tell();
+    showState();
   });
   source.addEventListener("failed", (event) => {
     source.close();
-    tell(`ended: ${JSON.parse(event.data).message}`);
+    showState(`ended: ${JSON.parse(event.data).message}`);
   });
   source.addEventListener("ended", (event) => {
     source.close();
-    tell(`ended after ${JSON.parse(event.data).minutes} minutes; load the page again to go on`);
+    showState(`ended after ${JSON.parse(event.data).minutes} minutes; reload the page to continue`);
   });
   source.addEventListener("error", () => {
-    const isOver = source.readyState === EventSource.CLOSED;
-    tell(isOver ? "not connected: too many tails are open, or the console is away" : "connecting…");
+    const isClosed = source.readyState === EventSource.CLOSED;
+    showState(isClosed ? "not connected: too many live tails are open, or the console is down" : "connecting…");
   });
   pause.addEventListener("click", () => {
     isPaused = !isPaused;
-    pause.textContent = isPaused ? "Go on" : "Pause";
+    pause.textContent = isPaused ? "Resume" : "Pause";
     if (!isPaused) {
-      show(kept);
-      kept = [];
+      show(paused);
+      paused = [];
     }
-    tell();
+    showState();
   });
   document.getElementById("tail-clear").addEventListener("click", () => list.replaceChildren());
 }

@@ -1,4 +1,4 @@
-"""HTML of the console's pages, from the data in `views`. Pure functions.
+"""Render the console's pages as HTML from the data in `views`. Pure functions.
 
-Start with `frame`, the frame of every page, and `parts`, the pieces they share.
+Start with `frame` (the layout of every page) and `parts` (shared elements).
 """

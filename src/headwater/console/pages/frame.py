@@ -1,4 +1,4 @@
-"""The frame of every page, and the page that says what went wrong."""
+"""Layout of every page, and the error page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,9 +10,9 @@ from headwater.console.html import Child, Html, document, link_to, tag
 from headwater.console.request_guard import TOKEN_FIELD
 
 Crumb = tuple[str, str]
-"""What a step on the way is called, and where it leads."""
+"""Text and link of a breadcrumb."""
 
-_PLACES: Final = (
+_SECTIONS: Final = (
     ("Overview", "", "o"),
     ("Topics", "topics", "t"),
     ("Groups", "groups", "g"),
@@ -29,7 +29,7 @@ _KEYS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What a page has to know beside its facts."""
+    """Context of a page besides its data."""
 
     bootstrap: str
     token: str
@@ -37,8 +37,8 @@ class Frame:
     has_registry: bool
     query: Mapping[str, str]
     version: str
-    refusal: str | None = None
-    """Why a form of this page was refused, and was not done; it is shown again, with `given`."""
+    problem: str | None = None
+    """Why a form of this page failed; it is shown again with the values in `given`."""
     given: Mapping[str, str] = field(default_factory=dict)
 
     def page(
@@ -49,7 +49,7 @@ class Frame:
         crumbs: Sequence[Crumb] = (),
         is_live: bool = False,
     ) -> Html:
-        """A whole document. `is_live` offers to load it anew every few seconds."""
+        """A whole document. `is_live` offers to reload it every few seconds."""
         return document(
             tag(
                 "html",
@@ -65,7 +65,7 @@ class Frame:
         return tag("form", token, children, method="post", action=action, class_=class_)
 
     def typed(self, name: str) -> str:
-        """What somebody typed into a form that was refused, so that nobody types it again."""
+        """The value that the user typed into a form that failed."""
         return self.given.get(name, "")
 
     def asset(self, name: str) -> str:
@@ -97,7 +97,7 @@ class Frame:
             tag("input", type="checkbox", id="live"),
             " Live",
             class_="live needs-script",
-            title="Load this page anew every five seconds",
+            title="Reload this page every five seconds",
         )
         heading = tag(
             "header",
@@ -105,7 +105,7 @@ class Frame:
                 "nav",
                 [(step, tag("span", "/", aria_hidden="true")) for step in steps],
                 class_="crumbs",
-                aria_label="Where you are",
+                aria_label="Breadcrumbs",
             )
             if steps
             else None,
@@ -113,7 +113,7 @@ class Frame:
         )
         return tag(
             "body",
-            tag("a", "To the content", href="#main", class_="skip"),
+            tag("a", "Skip to content", href="#main", class_="skip"),
             self._side(place),
             tag("main", heading, self._notice(), children, id="main", tabindex="-1"),
             _help(),
@@ -128,7 +128,7 @@ class Frame:
                 aria_current="page" if path == place else None,
                 data_key=key,
             )
-            for name, path, key in _PLACES
+            for name, path, key in _SECTIONS
             if path != "schemas" or self.has_registry
         ]
         mark = tag("img", src=self.asset("icon.svg"), alt="", width=24, height=24)
@@ -138,50 +138,60 @@ class Frame:
             tag("nav", links, aria_label="Pages"),
             tag(
                 "div",
-                tag("span", self.bootstrap.replace(",", ", "), class_="where", title="The brokers"),
+                tag(
+                    "span",
+                    self.bootstrap.replace(",", ", "),
+                    class_="where",
+                    title="Bootstrap servers",
+                ),
                 tag("span", "read only", class_="badge") if self.is_read_only else None,
                 class_="foot",
             ),
         )
 
     def _notice(self) -> Html | None:
-        if self.refusal is not None:
-            return tag("p", self.refusal, class_="notice bad", role="alert")
+        if self.problem is not None:
+            return tag("p", self.problem, class_="notice bad", role="alert")
         text = DONE.get(self.query.get("done", ""))
         return tag("p", text, class_="notice good", role="status") if text else None
 
 
-def failure_page(refusal: ConsoleError, frame: Frame) -> Html:
-    if refusal.is_unreachable:
-        return _unreachable(refusal, frame)
-    title = {403: "Not allowed", 404: "Not found"}.get(refusal.status, "That did not work")
+def failure_page(problem: ConsoleError, frame: Frame) -> Html:
+    if problem.is_unreachable:
+        return _unreachable(problem, frame)
+    title = {403: "Not allowed", 404: "Not found"}.get(problem.status, "Error")
     return frame.page(
         title,
-        tag("p", refusal.message, class_="notice bad", role="alert"),
-        tag("p", tag("a", "To the overview", href="/"), class_="actions"),
+        tag("p", problem.message, class_="notice bad", role="alert"),
+        tag("p", tag("a", "Go to the overview", href="/"), class_="actions"),
         place="none",
     )
 
 
-def _unreachable(refusal: ConsoleError, frame: Frame) -> Html:
+def _unreachable(problem: ConsoleError, frame: Frame) -> Html:
     return frame.page(
         "No broker answers",
-        tag("p", refusal.message, class_="notice bad", role="alert"),
-        tag("p", "This console asks ", tag("code", frame.bootstrap), ". What to do:"),
+        tag("p", problem.message, class_="notice bad", role="alert"),
+        tag(
+            "p", "The console's bootstrap servers: ", tag("code", frame.bootstrap), ". To fix this:"
+        ),
         tag(
             "ul",
             tag(
-                "li", "Is a broker running there? ", tag("code", "headwater start"), " starts one."
+                "li",
+                "If no broker is running there, ",
+                tag("code", "headwater start"),
+                " starts one.",
             ),
             tag(
                 "li",
-                "Is it elsewhere? Start the console with ",
+                "If it runs elsewhere, start the console with ",
                 tag("code", "--bootstrap HOST:PORT"),
                 ".",
             ),
             tag(
                 "li",
-                "Does it want TLS or a password? Give the client settings with ",
+                "If it requires TLS or a password, pass client settings with ",
                 tag("code", "--command-config FILE"),
                 ".",
             ),
@@ -196,7 +206,7 @@ def _help() -> Html:
     rows = [tag("tr", tag("td", tag("kbd", keys)), tag("td", what)) for keys, what in _KEYS]
     return tag(
         "dialog",
-        tag("h2", "Keys"),
+        tag("h2", "Keyboard shortcuts"),
         tag("table", rows),
         tag("form", tag("button", "Close"), method="dialog"),
         id="keys",

@@ -1,4 +1,4 @@
-"""The list of groups, one group, and the dry run of a reset."""
+"""Pages: the list of groups, one group, and the preview of an offset reset."""
 
 from headwater.console.html import Child, Html, link_to, tag
 from headwater.console.offset_reset_plan import ResetPlan, ResetRow, write_plan
@@ -25,7 +25,7 @@ _WAYS = [
     ("latest", "to the end"),
     ("offset", "to an offset"),
     ("time", "to a time"),
-    ("shift", "by so many records"),
+    ("shift", "by a number of records"),
 ]
 _ROWS_SHOWN_MAX = 1_000
 
@@ -55,8 +55,8 @@ def groups_page(page_data: GroupList, frame: Frame) -> Html:
 def _list(page_data: GroupList, frame: Frame) -> Child:
     if not page_data.groups.rows:
         if page_data.search or page_data.state:
-            return empty("No group is like that.")
-        return empty("There are no groups. One appears when a consumer joins it.")
+            return empty("No group matches.")
+        return empty("There are no groups. A group appears when a consumer joins it.")
     return (
         table(
             [
@@ -77,7 +77,7 @@ def _list(page_data: GroupList, frame: Frame) -> Child:
 def _row(row: GroupRow) -> tuple[Child, ...]:
     return (
         name_link(row.id or "(no name)", "groups", row.id),
-        (state_badge(row.state), " ", badge("not told", "bad") if row.complaint else None),
+        (state_badge(row.state), " ", badge("unknown", "bad") if row.complaint else None),
         row.type,
         number(row.members),
         number(row.topics),
@@ -99,7 +99,7 @@ def group_page(page_data: GroupDetail, frame: Frame) -> Html:
                 ("Type", page_data.type),
                 ("Assignor", page_data.assignor or "-"),
                 ("Members", number(page_data.all_members)),
-                ("Lag in all", number(page_data.lag)),
+                ("Total lag", number(page_data.lag)),
             ]
         ),
         section("Offsets", _lags(page_data, frame)),
@@ -113,7 +113,7 @@ def group_page(page_data: GroupDetail, frame: Frame) -> Html:
 
 def _lags(page_data: GroupDetail, frame: Frame) -> Child:
     if not page_data.lags.rows:
-        return empty("The group has committed no offsets, and reads nothing.")
+        return empty("The group has no committed offsets and no assigned partitions.")
     return (
         table(
             [
@@ -130,7 +130,7 @@ def _lags(page_data: GroupDetail, frame: Frame) -> Child:
                     row.partition,
                     number(row.offset),
                     number(row.end),
-                    (_trouble(row), number(row.lag)),
+                    (_warning(row), number(row.lag)),
                     tag("span", row.client or "-", class_="value"),
                 )
                 for row in page_data.lags.rows
@@ -141,30 +141,30 @@ def _lags(page_data: GroupDetail, frame: Frame) -> Child:
     )
 
 
-def _trouble(row: LagRow) -> Child:
-    """What a lag does not say: that the offset is nowhere in the log."""
+def _warning(row: LagRow) -> Child:
+    """Warn about offsets outside of the log, which the lag does not show."""
     if row.is_beyond_the_end:
-        title = "The offset is beyond the end: the topic was made anew, or lost records."
-        return (badge("beyond the end", "bad", title=title), " ")
+        title = "The offset is beyond the log end: the topic was recreated or lost records."
+        return (badge("beyond the log end", "bad", title=title), " ")
     if row.has_missed_records:
-        title = f"The log begins at {row.start}: records were deleted before they were read."
+        title = f"The log starts at {row.start}: records were deleted before they were consumed."
         return (badge("records missed", "warn", title=title), " ")
     return None
 
 
 def _members(page_data: GroupDetail) -> Child:
     if not page_data.members:
-        return empty("Nobody is in the group right now.")
+        return empty("The group has no members.")
     hidden = page_data.all_members - len(page_data.members)
     return (
         table(
-            [("Client", ""), ("Host", ""), ("Member", "wide"), ("Reads", "")],
+            [("Client", ""), ("Host", ""), ("Member", "wide"), ("Assignment", "")],
             [
                 (
                     tag("span", row.client or "-", class_="value"),
                     tag("code", row.host, class_="value"),
                     tag("code", row.instance or row.id, class_="value"),
-                    _reads(row.partitions),
+                    _assignment(row.partitions),
                 )
                 for row in page_data.members
             ],
@@ -174,9 +174,9 @@ def _members(page_data: GroupDetail) -> Child:
     )
 
 
-def _reads(partitions: tuple[str, ...]) -> Child:
+def _assignment(partitions: tuple[str, ...]) -> Child:
     if not partitions:
-        return tag("span", "nothing", class_="quiet")
+        return tag("span", "none", class_="quiet")
     if len(partitions) <= 3:
         return tag("span", ", ".join(partitions), class_="value")
     return tag(
@@ -187,13 +187,15 @@ def _reads(partitions: tuple[str, ...]) -> Child:
 
 
 def _changes(page_data: GroupDetail, frame: Frame) -> Child:
-    topics = [("", "all topics it has offsets in")] + [(each, each) for each in page_data.topics]
+    topics = [("", "all topics with committed offsets")] + [
+        (each, each) for each in page_data.topics
+    ]
     reset = tag(
         "details",
         tag("summary", "Reset offsets"),
         tag(
             "form",
-            tag("p", "First you see what would change. Nothing is done before you say so."),
+            tag("p", "Shows a preview first. Nothing changes until you confirm it."),
             labelled("Topic", select("topic", topics, "")),
             labelled("Go", select("to", _WAYS, "earliest")),
             labelled(
@@ -201,7 +203,7 @@ def _changes(page_data: GroupDetail, frame: Frame) -> Child:
                 text_input("value"),
                 hint="an offset, a time such as 2026-01-31T12:00 (UTC), or a number such as -100",
             ),
-            tag("button", "Show what would change", class_="primary"),
+            tag("button", "Preview", class_="primary"),
             method="get",
             action=link_to("groups", page_data.id, "reset"),
             class_="stack",
@@ -209,26 +211,29 @@ def _changes(page_data: GroupDetail, frame: Frame) -> Child:
         class_="panel",
     )
     if page_data.is_empty:
-        gone: Child = frame.form(
+        deletion: Child = frame.form(
             link_to("groups", page_data.id, "delete"),
-            tag("p", "Its offsets are lost. A consumer that joins later begins anew."),
+            tag(
+                "p",
+                "Its offsets are lost. A consumer that joins later starts at auto.offset.reset.",
+            ),
             typed_confirmation(page_data.id, "Delete the group"),
             class_="stack",
         )
     else:
-        gone = tag("p", "A group with members cannot be deleted. Stop its consumers first.")
+        deletion = tag("p", "A group with members cannot be deleted. Stop its consumers first.")
     return (
         reset,
-        tag("details", tag("summary", "Delete this group"), gone, class_="panel dangerous"),
+        tag("details", tag("summary", "Delete this group"), deletion, class_="panel dangerous"),
     )
 
 
 def reset_page(page_data: ResetPlan, frame: Frame) -> Html:
     words = dict(_WAYS)[page_data.way]
-    scope = page_data.topic or "all topics it has offsets in"
+    scope = page_data.topic or "all topics with committed offsets"
     back = link_to("groups", page_data.group)
     return frame.page(
-        "Reset offsets: a dry run",
+        "Reset offsets: preview",
         tag(
             "p",
             "Nothing has been changed. Group ",
@@ -248,15 +253,15 @@ def reset_page(page_data: ResetPlan, frame: Frame) -> Html:
 
 def _plan(page_data: ResetPlan) -> Child:
     if not page_data.rows:
-        return empty("There is nothing to reset: no partition has an offset to begin from.")
+        return empty("There is nothing to reset: no partition has a committed offset.")
     hidden = len(page_data.rows) - _ROWS_SHOWN_MAX
     return (
         table(
             [
                 ("Topic", ""),
                 ("Partition", "num"),
-                ("Now", "num"),
-                ("Then", "num"),
+                ("Current", "num"),
+                ("New", "num"),
                 ("Change", "num"),
                 ("", "wide"),
             ],
@@ -271,7 +276,7 @@ def _plan(page_data: ResetPlan) -> Child:
                 )
                 for row in page_data.rows[:_ROWS_SHOWN_MAX]
             ],
-            label="What would change",
+            label="Preview of the reset",
         ),
         tag("p", f"And {hidden} more.", class_="quiet") if hidden > 0 else None,
     )
@@ -287,16 +292,16 @@ def _change(row: ResetRow) -> Child:
 
 
 def _execution(page_data: ResetPlan, frame: Frame, back: str) -> Child:
-    leave = tag("a", "Leave it as it is", href=back, class_="button")
+    cancel = tag("a", "Cancel", href=back, class_="button")
     if not page_data.rows or frame.is_read_only:
-        return tag("p", leave, class_="actions")
+        return tag("p", cancel, class_="actions")
     if not page_data.is_empty:
-        text = "The group has members, and so brokers refuse this. Stop its consumers first."
-        return (tag("p", text, class_="notice warn"), tag("p", leave, class_="actions"))
+        text = "Brokers reject this while the group has members. Stop its consumers first."
+        return (tag("p", text, class_="notice warn"), tag("p", cancel, class_="actions"))
     return frame.form(
         link_to("groups", page_data.group, "reset"),
         tag("input", type="hidden", name="plan", value=write_plan(page_data.rows)),
-        tag("button", "Do it", class_="danger"),
-        leave,
+        tag("button", "Reset offsets", class_="danger"),
+        cancel,
         class_="actions",
     )

@@ -1,4 +1,4 @@
-"""The front page, and the page of one broker."""
+"""Pages: the overview, and one broker."""
 
 from collections.abc import Sequence
 
@@ -43,13 +43,13 @@ def overview_page(page_data: Overview, frame: Frame) -> Html:
 def _health(page_data: Overview) -> Html:
     if page_data.offline:
         what = counted(page_data.offline, "partition is offline", "partitions are offline")
-        text = f"{what}: nobody can read or write there."
+        text = f"{what} and cannot be read or written."
         return tag("p", text, class_="notice bad", role="alert")
     if page_data.controller is None:
-        return tag("p", "The cluster has no controller right now.", class_="notice bad")
+        return tag("p", "The cluster has no active controller.", class_="notice bad")
     if page_data.under_replicated:
         what = counted(page_data.under_replicated, "partition has", "partitions have")
-        text = f"{what} replicas that are behind or away."
+        text = f"{what} replicas that are not in sync."
         return tag("p", text, class_="notice warn", role="status")
     return tag("p", "All partitions are online and in sync.", class_="notice good", role="status")
 
@@ -80,15 +80,15 @@ def _throughput(rates: Rates | None) -> Html:
         hint = (
             "Start the console with ",
             tag("code", "--metrics HOST:PORT"),
-            ", once for each broker that runs with it, to see throughput here.",
+            ", once per broker, to see throughput here.",
         )
         return section("Throughput", empty("", hint))
-    complaints = [
-        tag("p", f"The metrics port {name} does not answer: {why}", class_="notice warn")
+    problems = [
+        tag("p", f"No metrics of {name}: {why}", class_="notice warn")
         for name, why in rates.complaints.items()
     ]
     if not rates.points:
-        return section("Throughput", complaints, empty("Being measured. Look again in a moment."))
+        return section("Throughput", problems, empty("Measuring. Reload in a few seconds."))
     last = rates.points[-1]
     charts = (
         _chart("in", f"{size_text(last.bytes_in)}/s", [each.bytes_in for each in rates.points]),
@@ -99,8 +99,8 @@ def _throughput(rates: Rates | None) -> Html:
     )
     span_s = _span_s(rates.points)
     of = counted(len(rates.addresses), "broker")
-    note = tag("p", f"The last {span_s} seconds, of {of}.", class_="quiet")
-    return section("Throughput", complaints, tag("div", charts, class_="tiles charts"), note)
+    note = tag("p", f"The last {span_s} seconds, from {of}.", class_="quiet")
+    return section("Throughput", problems, tag("div", charts, class_="tiles charts"), note)
 
 
 def _span_s(points: Sequence[RatePoint]) -> int:
@@ -133,7 +133,7 @@ def _brokers(rows: Sequence[BrokerRow]) -> Html:
             ("Id", ""),
             ("Address", ""),
             ("Rack", "wide"),
-            ("Leads", "num"),
+            ("Leader of", "num"),
             ("Replicas", "num"),
             ("Logs", "num"),
         ],
@@ -148,7 +148,7 @@ def _brokers(rows: Sequence[BrokerRow]) -> Html:
                 row.rack or "-",
                 number(row.leaders),
                 number(row.replicas),
-                tag("span", "not told", title=row.complaint, class_="bad-text")
+                tag("span", "unknown", title=row.complaint, class_="bad-text")
                 if row.complaint
                 else size(row.log_bytes),
             )
@@ -163,20 +163,22 @@ def _troubles(page_data: Overview) -> Html | None:
         return None
     hidden = page_data.offline + page_data.under_replicated - len(page_data.troubles)
     return section(
-        "Partitions in trouble",
+        "Unhealthy partitions",
         table(
-            [("Partition", ""), ("What", ""), ("Leader", ""), ("Replicas", ""), ("In sync", "")],
+            [("Partition", ""), ("State", ""), ("Leader", ""), ("Replicas", ""), ("In sync", "")],
             [
                 (
                     name_link(f"{each.topic}-{each.partition}", "topics", each.topic),
-                    badge("offline", "bad") if each.is_offline else badge("behind", "warn"),
+                    badge("offline", "bad")
+                    if each.is_offline
+                    else badge("under-replicated", "warn"),
                     "none" if each.leader is None else each.leader,
                     brokers(each.replicas),
                     brokers(each.isr),
                 )
                 for each in page_data.troubles
             ],
-            label="Partitions in trouble",
+            label="Unhealthy partitions",
         ),
         tag("p", f"And {hidden} more.", class_="quiet") if hidden > 0 else None,
     )
@@ -187,8 +189,8 @@ def _cluster(page_data: Overview) -> Html:
         tag(
             "li",
             tag("code", each.name),
-            f" at {each.finalized}" if each.finalized else " off",
-            tag("span", f" (brokers can {each.min_version} to {each.max_version})", class_="quiet"),
+            f" {each.finalized}" if each.finalized else " disabled",
+            tag("span", f" (supported: {each.min_version} to {each.max_version})", class_="quiet"),
         )
         for each in page_data.features
     ]
@@ -199,9 +201,9 @@ def _cluster(page_data: Overview) -> Html:
                 "Controller",
                 "none" if page_data.controller is None else f"broker {page_data.controller}",
             ),
-            ("Asked at", tag("code", page_data.bootstrap)),
+            ("Bootstrap servers", tag("code", page_data.bootstrap)),
             ("Console", f"Headwater {page_data.console_version}"),
-            ("Features", tag("ul", features, class_="plain") if features else "none told"),
+            ("Features", tag("ul", features, class_="plain") if features else "unknown"),
         ]
     )
 
@@ -216,7 +218,7 @@ def broker_page(page_data: BrokerDetail, frame: Frame) -> Html:
                 ("Address", tag("code", row.address)),
                 ("Rack", row.rack or "-"),
                 ("Controller", "yes" if row.is_controller else "no"),
-                ("Leads", number(row.leaders)),
+                ("Leader of", number(row.leaders)),
                 ("Replicas", number(row.replicas)),
             ]
         ),
@@ -256,7 +258,7 @@ def _free(usable: int | None, total: int | None) -> Child:
 
 def configs_table(rows: Sequence[ConfigRow]) -> Html:
     return table(
-        [("Name", ""), ("Value", ""), ("From", "wide")],
+        [("Name", ""), ("Value", ""), ("Source", "wide")],
         [
             (
                 tag("code", row.name, title=row.documentation),

@@ -1,4 +1,4 @@
-"""Pieces that pages share: tables, pagers, numbers, badges, forms to search and to confirm."""
+"""Shared page elements: tables, pagers, numbers, badges, search and confirmation forms."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from headwater.console.times import time_text
 from headwater.console.views.paging import Page
 
 Column = tuple[str, str]
-"""A heading, and a class: num for numbers, wide for what small screens leave out."""
+"""A heading and a class: num for numbers, wide for columns that small screens omit."""
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[Child]], *, label: str) -> Html:
@@ -37,9 +37,9 @@ def empty(text: str, *more: Child) -> Html:
 
 
 def number(value: int | None) -> Html:
-    """Groups of three, so that a million is told from ten."""
+    """With a thousands separator."""
     if value is None:
-        return tag("span", "-", class_="quiet", title="not known")
+        return tag("span", "-", class_="quiet", title="unknown")
     return tag("span", number_text(value))
 
 
@@ -54,7 +54,7 @@ def counted(value: int, one: str, many: str | None = None) -> str:
 
 def size(value: float | None) -> Html:
     if value is None:
-        return tag("span", "-", class_="quiet", title="not known")
+        return tag("span", "-", class_="quiet", title="unknown")
     return tag("span", size_text(value), title=f"{value:,.0f} bytes")
 
 
@@ -71,7 +71,7 @@ def moment(timestamp_ms: int | None) -> Html:
     if timestamp_ms is None:
         return tag("span", "-", class_="quiet", title="no timestamp")
     text = time_text(timestamp_ms)
-    # The script adds what that is where the reader lives.
+    # The script adds the local time.
     machine = f"{text.replace(' ', 'T')}Z" if " " in text else None
     return tag("time", text, datetime=machine, title="UTC")
 
@@ -81,7 +81,7 @@ def badge(text: str, kind: str = "", *, title: str | None = None) -> Html:
 
 
 def name_link(text: str, *parts: str | int) -> Html:
-    """A link on a name that may be long."""
+    """A link whose text may be long."""
     return tag("a", text, href=link_to(*parts), class_="name")
 
 
@@ -131,7 +131,7 @@ def search_form(
 
 
 def pager(page: Page[Any], path: Sequence[str | int], query: Mapping[str, str]) -> Html | None:
-    """Which rows these are, and where the others are."""
+    """Row numbers, and links to the previous and next page."""
     if page.total <= page.size and page.page == 1:
         return None
     kept = {key: value for key, value in query.items() if key not in ("page", "done")}
@@ -193,7 +193,7 @@ def text_input(
 
 
 def typed_confirmation(name: str, button: str) -> Html:
-    """A field for the name of what shall go; the button without it is refused by the console."""
+    """A field for the name of what is deleted; without it the console rejects the form."""
     return tag(
         "div",
         tag(

@@ -1,4 +1,4 @@
-"""The form for a new record."""
+"""Form to produce a record."""
 
 from headwater.console.actions import PRODUCE_FORMATS, REGISTERED_FORMATS
 from headwater.console.html import Html, link_to, tag
@@ -6,7 +6,7 @@ from headwater.console.pages.frame import Frame
 from headwater.console.pages.parts import labelled, select, text_input
 
 
-def writing_form(topic: str, frame: Frame) -> Html:
+def produce_form(topic: str, frame: Frame) -> Html:
     formats = [
         (each, each)
         for each in PRODUCE_FORMATS
@@ -17,22 +17,22 @@ def writing_form(topic: str, frame: Frame) -> Html:
     value_format = frame.typed("value_format") or "text"
     return tag(
         "details",
-        tag("summary", "Write a record"),
+        tag("summary", "Produce a record"),
         frame.form(
             link_to("topics", topic, "records"),
             labelled(
                 "Key",
                 text_input("key", frame.typed("key")),
-                select("key_format", keys, key_format, label="The key is"),
+                select("key_format", keys, key_format, label="Key format"),
                 hint="empty: null",
             ),
             labelled(
                 "Value",
                 tag("textarea", frame.typed("value"), name="value", rows=5, spellcheck="false"),
-                select("value_format", formats, value_format, label="The value is"),
+                select("value_format", formats, value_format, label="Value format"),
                 hint="null deletes the key in a compacted topic"
                 + (
-                    "; avro and json-schema take JSON and the newest schema"
+                    "; avro and json-schema take JSON and use the latest schema"
                     if frame.has_registry
                     else ""
                 ),
@@ -47,16 +47,16 @@ def writing_form(topic: str, frame: Frame) -> Html:
                     spellcheck="false",
                     placeholder="trace=1a2b",
                 ),
-                hint="name=value, a line each",
+                hint="one name=value per line",
             ),
             labelled(
                 "Partition",
                 text_input("partition", frame.typed("partition"), type="number"),
-                hint="empty: by the key",
+                hint="empty: chosen by key",
             ),
-            tag("button", "Write", class_="primary"),
+            tag("button", "Produce", class_="primary"),
             class_="stack",
         ),
         class_="panel",
-        open=frame.refusal is not None,
+        open=frame.problem is not None,
     )

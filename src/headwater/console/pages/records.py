@@ -1,4 +1,4 @@
-"""Records: a page of them, one of them whole, and the live tail."""
+"""Pages: records of a topic, one record, and the live tail."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ from headwater.console.pages.parts import (
     table,
     text_input,
 )
-from headwater.console.pages.produce_form import writing_form
+from headwater.console.pages.produce_form import produce_form
 from headwater.console.pages.topics import tabs
 from headwater.console.views.live_tail import RECORDS_PER_SECOND_MAX, TailRequest
 from headwater.console.views.record_decoder import FORMATS, Shown
@@ -28,7 +28,7 @@ PREVIEW_CHARS: Final = 160
 
 _HEX_OFFSET_CHARS: Final = 10
 
-_FORMATS: Final = [(each, each if each != "auto" else "guess") for each in FORMATS]
+_FORMATS: Final = [(each, each) for each in FORMATS]
 _STARTS: Final = [
     ("newest", "Newest"),
     ("oldest", "Oldest"),
@@ -36,62 +36,66 @@ _STARTS: Final = [
     ("time", "From time"),
 ]
 _PLACES: Final = [(each, each if each == "anywhere" else f"in {each}") for each in PLACES]
-_LIMITS: Final = [(str(each), f"{each} a page") for each in (10, 50, 200)]
+_LIMITS: Final = [(str(each), f"{each} per page") for each in (10, 50, 200)]
 
 
 def records_page(page_data: RecordList, frame: Frame) -> Html:
     return frame.page(
         page_data.topic,
         tabs(page_data.topic, "Records"),
-        _wishes(page_data, frame),
-        _put_aside(page_data),
-        _left_out(page_data),
-        _told(page_data),
+        _query_form(page_data, frame),
+        _unused_start(page_data),
+        _offline_notice(page_data),
+        _search_notice(page_data),
         _rows(page_data),
         _pager(page_data, frame),
-        None if frame.is_read_only else writing_form(page_data.topic, frame),
+        None if frame.is_read_only else produce_form(page_data.topic, frame),
         place="topics",
         crumbs=[("Topics", "/topics")],
         is_live=True,
     )
 
 
-def _wishes(page_data: RecordList, frame: Frame) -> Html:
-    wish = page_data.wish
+def _query_form(page_data: RecordList, frame: Frame) -> Html:
+    query = page_data.wish
     partitions = [("", "all partitions")] + [
         (str(each), f"partition {each}") for each in range(min(page_data.partitions, 1_000))
     ]
-    chosen = "" if wish.partition is None else str(wish.partition)
+    chosen = "" if query.partition is None else str(query.partition)
     return tag(
         "form",
-        select("start", _STARTS, wish.start, label="Where to begin"),
-        text_input("at", wish.at, placeholder="offset or time (UTC)", label="Offset or time (UTC)"),
+        select("start", _STARTS, query.start, label="Start at"),
+        text_input(
+            "at", query.at, placeholder="offset or time (UTC)", label="Offset or time (UTC)"
+        ),
         select("partition", partitions, chosen, label="Partition"),
         tag(
             "input",
             type="search",
             name="filter",
-            value=wish.filter,
+            value=query.filter,
             placeholder="Filter by text",
             aria_label="Filter by text in key, value or headers",
             id="search",
             autocomplete="off",
             spellcheck="false",
         ),
-        select("within", _PLACES, wish.within, label="Where the filter looks"),
-        select("key_format", _prefixed("key", frame), wish.key_format, label="Keys as"),
-        select("value_format", _prefixed("value", frame), wish.value_format, label="Values as"),
-        select("limit", _LIMITS, str(wish.limit), label="How many"),
+        select("within", _PLACES, query.within, label="Filter in"),
+        select("key_format", _prefixed("key", frame), query.key_format, label="Key format"),
+        select("value_format", _prefixed("value", frame), query.value_format, label="Value format"),
+        select("limit", _LIMITS, str(query.limit), label="Records per page"),
         tag(
             "label",
-            tag("input", type="checkbox", name="committed", value="1", checked=wish.committed_only),
+            tag(
+                "input", type="checkbox", name="committed", value="1", checked=query.committed_only
+            ),
             " committed only",
             class_="check",
         ),
         tag("button", "Show", class_="primary"),
         method="get",
         action=link_to("topics", page_data.topic, "records"),
-        class_="row wishes",
+        class_="row",
     )
 
 
@@ -103,33 +107,32 @@ def _prefixed(what: str, frame: Frame) -> list[tuple[str, str]]:
     ]
 
 
-def _put_aside(page_data: RecordList) -> Html | None:
-    """Nothing that was typed is without effect in silence."""
+def _unused_start(page_data: RecordList) -> Html | None:
+    """Warn about an offset or time that has no effect."""
     if not page_data.wish.at or page_data.wish.start in ("offset", "time"):
         return None
-    text = f"'{page_data.wish.at}' has no effect: choose From offset or From time to begin there."
+    text = f"'{page_data.wish.at}' has no effect: choose From offset or From time to start there."
     return tag("p", text, class_="notice warn", role="status")
 
 
-def _left_out(page_data: RecordList) -> Html | None:
+def _offline_notice(page_data: RecordList) -> Html | None:
     if not page_data.offline:
         return None
     numbers = ", ".join(map(str, page_data.offline[:20]))
-    text = f"Partitions that are offline cannot be read, and are left out: {numbers}."
+    text = f"Offline partitions are omitted: {numbers}."
     return tag("p", text, class_="notice warn", role="status")
 
 
-def _told(page_data: RecordList) -> Html | None:
+def _search_notice(page_data: RecordList) -> Html | None:
     if page_data.ended_early:
         text = (
-            f"Looked at {counted(page_data.looked_at, 'record')} and stopped there, so as not "
-            "to read "
-            "the whole topic. The next page goes on."
+            f"Searched {counted(page_data.looked_at, 'record')} and stopped, to limit the load. "
+            "The next page continues."
         )
         return tag("p", text, class_="notice warn", role="status")
     if page_data.wish.filter:
         looked_at = counted(page_data.looked_at, "record")
-        text = f"Looked at {looked_at}. Those shown have '{page_data.wish.filter}' in them."
+        text = f"Searched {looked_at} for '{page_data.wish.filter}'."
         return tag("p", text, class_="quiet", role="status")
     return None
 
@@ -137,15 +140,16 @@ def _told(page_data: RecordList) -> Html | None:
 def _rows(page_data: RecordList) -> Html:
     if not page_data.records:
         if page_data.older or page_data.newer:
-            return empty("There are no matching records here. The buttons below look further.")
-        return empty("There are no such records in this topic.")
-    # The newest first, as whoever looks at the newest expects it.
+            return empty(
+                "There are no matching records here. Use the buttons below to search further."
+            )
+        return empty("The topic has no matching records.")
     rows = reversed(page_data.records) if page_data.wish.start == "newest" else page_data.records
     return tag("ol", heads(), [_row(page_data.topic, row) for row in rows], class_="records")
 
 
 def heads() -> Html:
-    """The line above records; it says nothing that a screen reader is not told with each."""
+    """Column headings. Hidden from screen readers, which get the same text with each record."""
     names = ("Partition:offset", "Time (UTC)", "Key", "Value")
     return tag("li", [tag("span", each) for each in names], class_="heads", aria_hidden="true")
 
@@ -169,26 +173,26 @@ def _row(topic: str, row: RecordRow) -> Html:
         tag(
             "details",
             line,
-            tag("div", _content(row, None), tag("p", tag("a", "This record alone", href=where))),
+            tag("div", _content(row, None), tag("p", tag("a", "Open record", href=where))),
         ),
     )
 
 
 def preview(part: Shown) -> Html:
-    """The beginning of a key or value, on one line."""
+    """The start of a key or value, on one line."""
     if part.format == "null":
         return tag("em", "null", class_="quiet")
     if part.size_bytes == 0:
         return tag("em", "empty", class_="quiet")
     text = part.text[: 2 * PREVIEW_CHARS]
     if part.format == "hex":
-        # Bytes at once: where in the value they are is told by the whole.
+        # Without the offset column of the hex dump.
         text = text.partition("\n")[0][_HEX_OFFSET_CHARS:]
     return tag("code", " ".join(text.split())[:PREVIEW_CHARS])
 
 
 def _content(row: RecordRow, where: str | None) -> Child:
-    """`where` is the record's own address, on the page that is for it alone."""
+    """`where` is the record's own path, on the page of a single record."""
     return (
         _part("Key", row.key, where and f"{where}/key"),
         _part("Value", row.value, where and f"{where}/value"),
@@ -210,8 +214,8 @@ def _part(name: str, part: Shown, download: str | None) -> Html:
     body: Child = None
     if part.format != "null":
         body = tag("pre", part.text, tabindex="0", class_=part.format)
-    rest = "the download has all of it" if download else "this record alone shows more"
-    cut = tag("p", f"Cut off here; {rest}.", class_="quiet")
+    rest = "download it to see all" if download else "open the record to see more"
+    cut = tag("p", f"Truncated; {rest}.", class_="quiet")
     return tag(
         "div",
         tag("h3", name, " ", [(each, " ") for each in details]),
@@ -244,7 +248,7 @@ def _headers(row: RecordRow) -> Html | None:
 def _header_value(part: Shown) -> Html:
     if part.format == "null":
         return tag("em", "null", class_="quiet")
-    cut = tag("span", "… (cut off)", class_="quiet") if part.is_cut else None
+    cut = tag("span", "… (truncated)", class_="quiet") if part.is_cut else None
     return tag("span", tag("code", part.text, class_="value"), cut)
 
 
@@ -261,7 +265,7 @@ def _pager(page_data: RecordList, frame: Frame) -> Html | None:
         href = link_to("topics", page_data.topic, "records", query={**kept, name: cursor})
         return tag("a", text, href=href, rel=rel, class_="button")
 
-    # What comes next is what lies in the direction of reading.
+    # "Next" follows the order of the page.
     is_newest_first = page_data.wish.start == "newest"
     older = step("Older", "before", page_data.older, "next" if is_newest_first else "prev")
     newer = step("Newer", "after", page_data.newer, "prev" if is_newest_first else "next")
@@ -285,7 +289,7 @@ def record_page(page_data: RecordDetail, frame: Frame) -> Html:
         f"{topic} {row.partition}:{row.offset}",
         tag(
             "form",
-            select("key_format", _prefixed("key", frame), page_data.key_format, label="Key as"),
+            select("key_format", _prefixed("key", frame), page_data.key_format, label="Key format"),
             select(
                 "value_format", _prefixed("value", frame), page_data.value_format, label="Value as"
             ),
@@ -307,10 +311,10 @@ def record_page(page_data: RecordDetail, frame: Frame) -> Html:
         _content(row, link_to(*here, row.offset)),
         tag(
             "nav",
-            step("← Offset before", page_data.previous, "prev"),
-            step("Offset after →", page_data.next, "next"),
+            step("← Previous offset", page_data.previous, "prev"),
+            step("Next offset →", page_data.next, "next"),
             class_="pager",
-            aria_label="Neighbours",
+            aria_label="Adjacent records",
         ),
         place="topics",
         crumbs=[
@@ -347,12 +351,15 @@ def tail_page(page_data: TailRequest, frame: Frame) -> Html:
                 placeholder="Filter by text",
                 aria_label="Filter by text",
             ),
-            select("within", _PLACES, page_data.within, label="Where the filter looks"),
-            select("key_format", _prefixed("key", frame), page_data.key_format, label="Keys as"),
+            select("within", _PLACES, page_data.within, label="Filter in"),
+            select("key_format", _prefixed("key", frame), page_data.key_format, label="Key format"),
             select(
-                "value_format", _prefixed("value", frame), page_data.value_format, label="Values as"
+                "value_format",
+                _prefixed("value", frame),
+                page_data.value_format,
+                label="Value format",
             ),
-            tag("button", "Follow", class_="primary"),
+            tag("button", "Start", class_="primary"),
             method="get",
             action=link_to("topics", page_data.topic, "tail"),
             class_="row",
@@ -366,7 +373,7 @@ def tail_page(page_data: TailRequest, frame: Frame) -> Html:
             class_="row needs-script",
         ),
         section(
-            "Records from now on",
+            "New records",
             tag(
                 "ol",
                 id="tail",
@@ -376,8 +383,8 @@ def tail_page(page_data: TailRequest, frame: Frame) -> Html:
             ),
             tag(
                 "p",
-                f"At most {RECORDS_PER_SECOND_MAX} records a second are shown, and the last 500 "
-                "are kept.",
+                f"Shows at most {RECORDS_PER_SECOND_MAX} records per second and the last 500 "
+                "records.",
                 class_="quiet",
             ),
         ),

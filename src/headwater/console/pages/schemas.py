@@ -1,4 +1,4 @@
-"""The registry's subjects, and one schema."""
+"""Pages: the registry's subjects, and one schema."""
 
 from headwater.console.html import Child, Html, link_to, tag
 from headwater.console.pages.frame import Frame
@@ -33,7 +33,7 @@ def subjects_page(page_data: SubjectList, frame: Frame) -> Html:
 def _list(page_data: SubjectList, frame: Frame) -> Child:
     if not page_data.subjects.rows:
         if page_data.search:
-            return empty(f"No subject has '{page_data.search}' in its name.")
+            return empty(f"No subject matches '{page_data.search}'.")
         return empty("The registry has no schemas yet.")
     return (
         table(
@@ -75,7 +75,7 @@ def schema_page(page_data: SchemaDetail, frame: Frame) -> Html:
             ]
         ),
         tag("pre", page_data.schema, tabindex="0", class_="json"),
-        section("Uses", tag("ul", references)) if references else None,
+        section("References", tag("ul", references)) if references else None,
         place="schemas",
         crumbs=[("Schemas", "/schemas")],
     )

@@ -1,4 +1,4 @@
-"""The groups that read a topic."""
+"""Page: the groups that consume a topic."""
 
 from headwater.console.html import Child, Html, tag
 from headwater.console.pages.frame import Frame
@@ -24,21 +24,21 @@ def _left_out(page_data: TopicGroups) -> Child:
     notes = []
     if page_data.asked < page_data.all_groups:
         notes.append(
-            f"Only the first {page_data.asked} of {page_data.all_groups} groups were asked."
+            f"Only the first {page_data.asked} of {page_data.all_groups} groups were checked."
         )
     if page_data.untold:
-        notes.append(f"{counted(page_data.untold, 'group')} could not be asked.")
+        notes.append(f"{counted(page_data.untold, 'group')} could not be described.")
     return [tag("p", each, class_="notice warn", role="status") for each in notes]
 
 
 def _readers(page_data: TopicGroups) -> Html:
     if not page_data.readers:
-        return empty("No group reads this topic, or has offsets in it.")
+        return empty("No group consumes this topic or has offsets in it.")
     return table(
         [
             ("Group", ""),
             ("State", ""),
-            ("Members here", "num"),
+            ("Members on this topic", "num"),
             ("Partitions", "num wide"),
             ("Lag", "num"),
         ],
@@ -52,5 +52,5 @@ def _readers(page_data: TopicGroups) -> Html:
             )
             for each in page_data.readers
         ],
-        label="Groups that read this topic",
+        label="Groups that consume this topic",
     )

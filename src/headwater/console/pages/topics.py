@@ -1,4 +1,4 @@
-"""The list of topics, one topic, and its configs."""
+"""Pages: the list of topics, one topic, and its configs."""
 
 from headwater.console.html import Child, Html, link_to, tag
 from headwater.console.pages.frame import Frame
@@ -46,7 +46,7 @@ def topics_page(page_data: TopicList, frame: Frame) -> Html:
                     value="1",
                     checked=page_data.with_internal,
                 ),
-                " internal ones",
+                " show internal",
                 class_="check",
             ),
         ),
@@ -60,7 +60,7 @@ def topics_page(page_data: TopicList, frame: Frame) -> Html:
 def _list(page_data: TopicList, frame: Frame) -> Child:
     if not page_data.topics.rows:
         if page_data.search:
-            return empty(f"No topic has '{page_data.search}' in its name.")
+            return empty(f"No topic matches '{page_data.search}'.")
         return empty("There are no topics yet.")
     return (
         table(
@@ -98,7 +98,7 @@ def _state(row: TopicRow) -> Child:
     if row.offline:
         return badge(f"{row.offline} offline", "bad")
     if row.under_replicated:
-        return badge(f"{row.under_replicated} behind", "warn")
+        return badge(f"{row.under_replicated} under-replicated", "warn")
     return None
 
 
@@ -112,12 +112,12 @@ def _create(page_data: TopicList, frame: Frame) -> Html:
             labelled(
                 "Partitions",
                 text_input("partitions", frame.typed("partitions"), type="number"),
-                hint="empty: the default",
+                hint="empty: the broker's default",
             ),
             labelled(
                 "Replicas",
                 text_input("replicas", frame.typed("replicas"), type="number"),
-                hint=f"empty: the default; at most {page_data.brokers}",
+                hint=f"empty: the broker's default; at most {page_data.brokers}",
             ),
             labelled(
                 "Configs",
@@ -129,15 +129,15 @@ def _create(page_data: TopicList, frame: Frame) -> Html:
                     spellcheck="false",
                     placeholder="retention.ms=86400000",
                 ),
-                hint="name=value, a line each",
+                hint="one name=value per line",
             ),
             tag("button", "Create", class_="primary"),
             class_="stack",
         ),
         class_="panel",
-        open=not page_data.all_topics or frame.refusal is not None,
-        # Nobody has opened it, and so it does not keep a live page from being loaded anew.
-        data_open="" if not page_data.all_topics and frame.refusal is None else None,
+        open=not page_data.all_topics or frame.problem is not None,
+        # Opened by the console, not by the user, so it does not pause the live reload.
+        data_open="" if not page_data.all_topics and frame.problem is None else None,
     )
 
 
@@ -175,7 +175,7 @@ def topic_page(page_data: TopicDetail, frame: Frame) -> Html:
                 ("Partitions", number(row.partitions)),
                 ("Replicas", number(row.replicas)),
                 ("Records", number(row.records)),
-                ("Size, all replicas", size(row.log_bytes)),
+                ("Size (all replicas)", size(row.log_bytes)),
                 ("State", _state(row) or badge("online, in sync", "good")),
                 ("Id", tag("code", page_data.topic_id)),
             ]
@@ -208,11 +208,11 @@ def _partitions(page_data: TopicDetail) -> Html:
                     "a",
                     row.partition,
                     href=link_to("topics", topic, "records", query={"partition": row.partition}),
-                    title="Its records",
+                    title="Show records",
                 ),
                 badge("none", "bad") if row.leader is None else row.leader,
                 brokers(row.replicas),
-                (brokers(row.isr), " ", badge("behind", "warn"))
+                (brokers(row.isr), " ", badge("out of sync", "warn"))
                 if row.is_under_replicated
                 else brokers(row.isr),
                 number(row.start),
@@ -235,11 +235,10 @@ def _changes(page_data: TopicDetail, frame: Frame) -> Child:
             link_to("topics", name, "partitions"),
             tag(
                 "p",
-                "Records with the same key go to another partition from then on. Partitions "
-                "cannot be taken away again.",
+                "Keys may map to other partitions afterwards. Partitions cannot be removed again.",
             ),
             labelled(
-                "Partitions in all",
+                "Total partitions",
                 text_input("partitions", str(page_data.topic.partitions + 1), type="number"),
             ),
             tag("button", "Add", class_="primary"),
@@ -247,41 +246,41 @@ def _changes(page_data: TopicDetail, frame: Frame) -> Child:
         ),
         class_="panel",
     )
-    emptied = tag(
+    records_deletion = tag(
         "details",
         tag("summary", "Delete records"),
         frame.form(
             link_to("topics", name, "records", "delete"),
             tag(
                 "p",
-                "The topic stays, and its offsets go on from where they are. Groups that have not "
-                "read these records yet will not read them. This cannot be undone.",
+                "The topic and its offsets remain. Groups that have not consumed these records "
+                "will not see them. This cannot be undone.",
             ),
             labelled(
-                "Partition", text_input("partition", type="number"), hint="empty: all of them"
+                "Partition", text_input("partition", type="number"), hint="empty: all partitions"
             ),
             labelled(
                 "Before offset",
                 text_input("offset", type="number"),
-                hint="empty: all that there is",
+                hint="empty: all records",
             ),
             typed_confirmation(name, "Delete the records"),
             class_="stack",
         ),
         class_="panel dangerous",
     )
-    gone = tag(
+    topic_deletion = tag(
         "details",
         tag("summary", "Delete this topic"),
         frame.form(
             link_to("topics", name, "delete"),
-            tag("p", "All of its records are lost, on all brokers. This cannot be undone."),
+            tag("p", "All its records are deleted on all brokers. This cannot be undone."),
             typed_confirmation(name, "Delete the topic"),
             class_="stack",
         ),
         class_="panel dangerous",
     )
-    return (more, emptied, gone)
+    return (more, records_deletion, topic_deletion)
 
 
 def configs_page(page_data: TopicDetail, frame: Frame) -> Html:
@@ -296,7 +295,9 @@ def configs_page(page_data: TopicDetail, frame: Frame) -> Html:
         tabs(name, "Configs"),
         section(
             "Configs",
-            table([("Name", ""), ("Value", ""), ("From", "wide"), ("", "")], rows, label="Configs"),
+            table(
+                [("Name", ""), ("Value", ""), ("Source", "wide"), ("", "")], rows, label="Configs"
+            ),
         ),
         place="topics",
         crumbs=[("Topics", "/topics")],
@@ -317,7 +318,7 @@ def _config_row(topic: str, row: ConfigRow, frame: Frame, *, is_edited: bool) ->
 def _edit(topic: str, row: ConfigRow, frame: Frame) -> Html:
     action = link_to("topics", topic, "configs")
     hidden = tag("input", type="hidden", name="name", value=row.name)
-    back = tag("button", "Back to default", name="reset", value="1", formnovalidate=True)
+    back = tag("button", "Reset to default", name="reset", value="1", formnovalidate=True)
     return frame.form(
         action,
         hidden,
@@ -333,6 +334,6 @@ def _edit(topic: str, row: ConfigRow, frame: Frame) -> Html:
         ),
         tag("button", "Set", class_="primary"),
         back if row.is_own else None,
-        tag("a", "Leave it", href=action),
+        tag("a", "Cancel", href=action),
         class_="row",
     )

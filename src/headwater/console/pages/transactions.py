@@ -1,4 +1,4 @@
-"""Transactions: those that hang, those that are open, and all transactional ids."""
+"""Page: hanging transactions, open transactions, and transactional ids."""
 
 from headwater.console.html import Child, Html, tag
 from headwater.console.pages.frame import Frame
@@ -27,7 +27,7 @@ _WAITING_SHOWN_MAX = 200
 def transactions_page(page_data: TransactionsView, frame: Frame) -> Html:
     return frame.page(
         "Transactions",
-        _verdict(page_data),
+        _health(page_data),
         section("Open in partitions", _waiting(page_data, frame)),
         section(
             "Transactional ids",
@@ -39,25 +39,30 @@ def transactions_page(page_data: TransactionsView, frame: Frame) -> Html:
     )
 
 
-def _verdict(page_data: TransactionsView) -> Child:
+def _health(page_data: TransactionsView) -> Child:
     hanging = sum(each.hangs for each in page_data.waiting)
     notes = [tag("p", text, class_="notice warn") for text in page_data.complaints]
     if page_data.partitions_asked < page_data.all_partitions:
         text = (
             f"Only {page_data.partitions_asked} of {page_data.all_partitions} partitions "
-            "were asked."
+            "were checked."
         )
         notes.append(tag("p", text, class_="notice warn"))
     if hanging:
-        what = counted(hanging, "transaction hangs", "transactions hang")
-        text = f"{what}: nobody will end it, and readers of committed records wait there for ever."
+        what = counted(hanging, "hanging transaction")
+        text = (
+            f"{what} that no coordinator will complete. read_committed consumers are blocked there."
+        )
         return (notes, tag("p", text, class_="notice bad", role="alert"))
-    return (notes, tag("p", "No transaction hangs.", class_="notice good", role="status"))
+    return (
+        notes,
+        tag("p", "There are no hanging transactions.", class_="notice good", role="status"),
+    )
 
 
 def _waiting(page_data: TransactionsView, frame: Frame) -> Child:
     if not page_data.waiting:
-        return empty("No partition waits for the end of a transaction.")
+        return empty("No partition has an open transaction.")
     return table(
         [
             ("Partition", ""),
@@ -79,9 +84,9 @@ def _waiting_row(row: OpenTransactionRow, frame: Frame) -> tuple[Child, ...]:
         f"{age_text(row.age_ms)} ago",
         tag("span", row.id, class_="value")
         if row.id is not None
-        else tag("span", "no coordinator knows it", class_="quiet"),
+        else tag("span", "unknown to every coordinator", class_="quiet"),
         number(row.producer_id),
-        (badge("hangs", "bad"), _abort(row, frame)) if row.hangs else badge("under way"),
+        (badge("hanging", "bad"), _abort(row, frame)) if row.hangs else badge("ongoing"),
     )
 
 
@@ -99,10 +104,8 @@ def _abort(row: OpenTransactionRow, frame: Frame) -> Child:
         frame.form(
             "/transactions/abort",
             [tag("input", type="hidden", name=key, value=value) for key, value in hidden.items()],
-            tag(
-                "p", "Its records in this partition will not be seen by readers of committed ones."
-            ),
-            typed_confirmation(str(row.producer_id), "Abort it"),
+            tag("p", "read_committed consumers will not see its records in this partition."),
+            typed_confirmation(str(row.producer_id), "Abort the transaction"),
             class_="stack",
         ),
     )
@@ -111,14 +114,14 @@ def _abort(row: OpenTransactionRow, frame: Frame) -> Child:
 def _ids(page_data: TransactionsView, frame: Frame) -> Child:
     if not page_data.transactions.rows:
         if page_data.search:
-            return empty(f"No transactional id has '{page_data.search}' in it.")
+            return empty(f"No transactional id matches '{page_data.search}'.")
         return empty("No producer has used a transactional id.")
     return (
         table(
             [
                 ("Transactional id", ""),
                 ("State", ""),
-                ("For", "num"),
+                ("Age", "num"),
                 ("Timeout", "num wide"),
                 ("Producer", "num wide"),
                 ("Partitions", "num"),
@@ -132,7 +135,7 @@ def _ids(page_data: TransactionsView, frame: Frame) -> Child:
 
 def _id_row(row: TransactionRow) -> tuple[Child, ...]:
     kinds = {"Ongoing": "accent", "CompleteCommit": "good", "CompleteAbort": "", "Empty": ""}
-    complaint = badge("not told", "bad") if row.complaint else None
+    complaint = badge("unknown", "bad") if row.complaint else None
     return (
         tag("span", row.id, class_="value"),
         (badge(row.state, kinds.get(row.state, "warn")), complaint),

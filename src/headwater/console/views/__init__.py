@@ -1,4 +1,4 @@
-"""Data of the console's pages: topics, records, groups, transactions, throughput.
+"""Collect the data of the console's pages: topics, records, groups, transactions, throughput.
 
-Start with `cluster_view`; each module collects what one page shows.
+Start with `cluster_view`; the other modules serve one page each.
 """

@@ -1,8 +1,7 @@
-"""What exists in a cluster, as of a moment ago: brokers, topics and how much they hold.
+"""A recent view of the cluster: brokers, topics and log directories.
 
-What a reader would get wrong: a survey is shared by all who ask within two seconds, so that a
-browser that reloads, or ten of them, cost a large cluster one question. Whoever changes something
-calls `forget`, and so sees the change on the next page.
+Note: requests within two seconds share one view, so that reloading browsers cost a large cluster
+only one set of requests. A change calls `forget`, so that the next page shows it.
 """
 
 import asyncio
@@ -20,14 +19,14 @@ from headwater.common.ports import Clock
 FRESH_MS: Final = 2_000
 
 _FIRST_ANSWER_S: Final = 4.0
-"""Whoever answers at all does so soon; nobody looks at an empty page for longer."""
+"""Timeout for the first request, after which a page reports that no broker answers."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """A cluster at one moment. `log_dirs` lacks brokers that do not tell, and `untold` says why."""
+    """The cluster at one moment. `untold` has errors of brokers missing in `log_dirs`."""
 
     cluster: ClusterDescription
     topics: dict[str, TopicDescription]
@@ -35,7 +34,7 @@ class ClusterView:
     untold: dict[int, str]
 
     def sizes(self) -> dict[TopicPartition, int]:
-        """The bytes of all replicas of each partition."""
+        """Size of each partition, summed over its replicas."""
         found: dict[TopicPartition, int] = {}
         for directories in self.log_dirs.values():
             for directory in directories:
@@ -45,34 +44,34 @@ class ClusterView:
 
 
 class CachedView(Generic[T]):
-    """An answer that is asked for once, however many want it at the same time."""
+    """A cached value; concurrent callers share one request."""
 
     def __init__(self, ask: Callable[[], Awaitable[T]], clock: Clock, *, fresh_ms: int) -> None:
         self._ask = ask
         self._clock = clock
         self._fresh_ms = fresh_ms
-        self._asked: asyncio.Task[T] | None = None
-        self._asked_at_ms = 0
+        self._request: asyncio.Task[T] | None = None
+        self._requested_at_ms = 0
 
     async def get(self) -> T:
         now_ms = self._clock.steady_ms()
-        asked = self._asked
-        if asked is None or (asked.done() and not self._is_fresh(asked, now_ms)):
-            asked = self._asked = asyncio.ensure_future(self._ask())
-            self._asked_at_ms = now_ms
-        # Whoever goes away must not take the answer from the others.
-        return await asyncio.shield(asked)
+        request = self._request
+        if request is None or (request.done() and not self._is_fresh(request, now_ms)):
+            request = self._request = asyncio.ensure_future(self._ask())
+            self._requested_at_ms = now_ms
+        # A cancelled caller must not cancel the request for the others.
+        return await asyncio.shield(request)
 
     def forget(self) -> None:
-        self._asked = None
+        self._request = None
 
-    def _is_fresh(self, asked: "asyncio.Task[T]", now_ms: int) -> bool:
-        failed = asked.cancelled() or asked.exception() is not None
-        return not failed and now_ms - self._asked_at_ms < self._fresh_ms
+    def _is_fresh(self, request: "asyncio.Task[T]", now_ms: int) -> bool:
+        failed = request.cancelled() or request.exception() is not None
+        return not failed and now_ms - self._requested_at_ms < self._fresh_ms
 
 
 async def cluster_view(admin: Admin) -> ClusterView:
-    """Ask for all of it."""
+    """Request the whole view."""
     cluster = await admin.describe_cluster(timeout=_FIRST_ANSWER_S)
     names = await admin.list_topics(include_internal=True)
     log_dirs: dict[int, list[LogDir]] = {}
@@ -95,10 +94,10 @@ async def _described(admin: Admin, names: list[str]) -> dict[str, TopicDescripti
     try:
         return await admin.describe_topics(names)
     except SomeFailed as error:
-        # Some were deleted meanwhile, or may not be seen.
+        # Some were deleted meanwhile, or are not authorized.
         return dict(error.results)
     except UnknownTopicOrPartition:
-        # The only one was.
+        # The only topic was deleted meanwhile.
         return {}
 
 

@@ -1,4 +1,4 @@
-"""Configs as rows: what is set, and where each value comes from."""
+"""Configs as rows, with the source of each value."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from headwater.client.admin.descriptions import ConfigEntry
 from headwater.common.config_types import ConfigSource
 
-_OF_THE_RESOURCE = frozenset(
+_OWN_SOURCES = frozenset(
     {
         ConfigSource.TOPIC_CONFIG,
         ConfigSource.DYNAMIC_BROKER_CONFIG,
@@ -17,28 +17,28 @@ _OF_THE_RESOURCE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigRow:
-    """One config. A sensitive one has no value to show."""
+    """One config. A sensitive one has no value."""
 
     name: str
     value: str | None
     source: str
     is_default: bool
     is_own: bool
-    """Set on this very resource, so that it can be taken back."""
+    """Set on this resource, so that it can be reset."""
     is_read_only: bool
     is_sensitive: bool
     documentation: str | None
 
 
 def config_rows(entries: Iterable[ConfigEntry]) -> tuple[ConfigRow, ...]:
-    """Those that somebody has set come first."""
+    """Rows sorted with explicitly set configs first."""
     rows = [
         ConfigRow(
             name=each.name,
             value=None if each.is_sensitive else each.value,
             source=_words(each.source),
             is_default=each.is_default,
-            is_own=each.source in _OF_THE_RESOURCE,
+            is_own=each.source in _OWN_SOURCES,
             is_read_only=each.is_read_only,
             is_sensitive=each.is_sensitive,
             documentation=each.documentation,

@@ -1,4 +1,4 @@
-"""Groups of consumers: a page of the list, one with its members, and how far it is behind."""
+"""Consumer groups: the list, members of a group, and lag."""
 
 import asyncio
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ GROUPS_AT_ONCE: Final = 8
 MEMBERS_SHOWN_MAX: Final = 500
 GROUP_SORTS: Final = ("name", "lag")
 GROUPS_SORTED_MAX: Final = 500
-"""By lag: each of them has to be asked for it."""
+"""Limit for sorting by lag, which requires a request per group."""
 
 _DEAD: Final = "dead"
 _END: Final = -1
@@ -25,7 +25,7 @@ _START: Final = -2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
-    """A group in the list. What could not be found out is None, and `complaint` says why."""
+    """A group in the list. Unknown values are None, and `complaint` has the error."""
 
     id: str
     type: str
@@ -38,7 +38,7 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupList:
-    """A page of the groups that a search finds."""
+    """A page of the matching groups."""
 
     groups: Page[GroupRow]
     search: str
@@ -50,7 +50,7 @@ class GroupList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRow:
-    """A member, and what it reads."""
+    """A member and its assignment."""
 
     id: str
     instance: str | None
@@ -61,7 +61,7 @@ class MemberRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagRow:
-    """How far a group is in a partition. `end` is None where nobody can be asked."""
+    """Lag of a group in a partition. `end` is None if the partition has no leader."""
 
     topic: str
     partition: int
@@ -73,18 +73,18 @@ class LagRow:
 
     @property
     def is_beyond_the_end(self) -> bool:
-        """The log was cut, or made anew: what is written next will not be read."""
+        """The log was truncated or recreated: the next records will be skipped."""
         return self.offset is not None and self.end is not None and self.offset > self.end
 
     @property
     def has_missed_records(self) -> bool:
-        """The next ones to read were deleted before the group came to them."""
+        """The next records were deleted before the group consumed them."""
         return self.offset is not None and self.start is not None and self.offset < self.start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDetail:
-    """One group, whole."""
+    """One group."""
 
     id: str
     type: str
@@ -119,8 +119,8 @@ async def group_list(
     if sort == "lag":
         if len(wanted) > GROUPS_SORTED_MAX:
             raise bad_request(
-                f"At most {GROUPS_SORTED_MAX} groups are sorted by lag, and these are "
-                f"{len(wanted)}. Search for fewer."
+                f"Cannot sort {len(wanted)} groups by lag, the maximum is {GROUPS_SORTED_MAX}. "
+                "Narrow the search."
             )
         every = await asyncio.gather(*map(row, wanted))
         groups = page_of(sorted(every, key=lambda each: -(each.lag or 0)), page=page, size=size)
@@ -139,7 +139,7 @@ async def group_list(
 
 
 async def _row(admin: Admin, survey: ClusterView, group: GroupListing) -> GroupRow:
-    """That one group cannot be described does not keep the others from being listed."""
+    """Describe one group. An error does not fail the whole list."""
     try:
         described = (await admin.describe_groups([group.group_id]))[group.group_id]
         lags = await group_lags(admin, survey, described)
@@ -176,19 +176,19 @@ async def group_detail(
 async def described_group(admin: Admin, group_id: str) -> GroupDescription:
     described = (await admin.describe_groups([group_id]))[group_id]
     if described.state.lower() == _DEAD and not described.members:
-        # Kafka does this: it describes a group that is not there as a dead one.
+        # Kafka describes a group that does not exist as dead.
         raise not_found(f"There is no group '{group_id}'.")
     return described
 
 
 async def group_lags(admin: Admin, survey: ClusterView, group: GroupDescription) -> list[LagRow]:
-    """Each partition that the group has an offset in, or that one of its members reads."""
+    """Partitions that have a committed offset or are assigned to a member."""
     committed = await admin.list_group_offsets(group.group_id)
     readers = {place: each.client_id for each in group.members for place in each.assignment}
     places = sorted({*committed, *readers})
-    asked = [place for place in places if has_leader(survey, place)]
-    starts = await admin.list_offsets(dict.fromkeys(asked, _START)) if asked else {}
-    ends = await admin.list_offsets(dict.fromkeys(asked, _END)) if asked else {}
+    listable = [place for place in places if has_leader(survey, place)]
+    starts = await admin.list_offsets(dict.fromkeys(listable, _START)) if listable else {}
+    ends = await admin.list_offsets(dict.fromkeys(listable, _END)) if listable else {}
     rows = []
     for place in places:
         offset = committed[place].offset if place in committed else None
@@ -209,7 +209,7 @@ async def group_lags(admin: Admin, survey: ClusterView, group: GroupDescription)
 
 
 def has_leader(survey: ClusterView, place: TopicPartition) -> bool:
-    """Whether anybody can be asked for its offsets; a topic may be gone, and its offsets not."""
+    """Whether the partition's offsets can be listed; its topic may have been deleted."""
     topic = survey.topics.get(place.topic)
     return topic is not None and any(
         each.partition == place.partition and not is_offline(each) for each in topic.partitions

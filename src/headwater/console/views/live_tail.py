@@ -1,7 +1,6 @@
-"""The live tail: what is written to a topic from now on, as it comes (server-sent events).
+"""Live tail: stream new records of a topic as server-sent events.
 
-What a reader would get wrong: a browser cannot show a hundred thousand records a second, and need
-not. Each second has a limit; what is beyond is counted and left out, and the page says so.
+Note: records beyond a limit per second are skipped and counted, and the page shows the count.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ TAIL_CHARS_MAX: Final = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailRequest:
-    """What somebody wants to follow."""
+    """Parameters of a live tail."""
 
     topic: str
     partitions: tuple[int, ...]
@@ -40,7 +39,7 @@ class TailRequest:
 
 
 class Tails:
-    """The tails under way, and no more of them than there may be."""
+    """Limit the number of concurrent live tails."""
 
     def __init__(self, connections: Connections, clock: Clock, ended: asyncio.Event) -> None:
         self._connections = connections
@@ -48,42 +47,40 @@ class Tails:
         self._ended = ended
         self._count = 0
 
-    def take_place(self) -> None:
-        """Refuses before an answer has begun; `give_place_back` must follow, whatever happens."""
+    def acquire(self) -> None:
+        """Acquire a slot or raise, before the response starts. Always call `release`."""
         if self._count >= TAILS_MAX:
-            raise ConsoleError(
-                503, f"{TAILS_MAX} tails are open, which is as many as there may be. Close one."
-            )
+            raise ConsoleError(503, f"{TAILS_MAX} live tails are open, the maximum. Close one.")
         self._count += 1
 
-    def give_place_back(self) -> None:
+    def release(self) -> None:
         self._count -= 1
 
-    async def events(self, wish: TailRequest) -> AsyncIterator[bytes]:
+    async def events(self, request: TailRequest) -> AsyncIterator[bytes]:
         yield b": open\n\n"
         try:
-            async for event in self._events(wish):
+            async for event in self._events(request):
                 yield event
         except KafkaError as error:
             yield _event("failed", {"message": error_for(error).message})
 
-    async def _events(self, wish: TailRequest) -> AsyncIterator[bytes]:
-        places = [TopicPartition(wish.topic, each) for each in wish.partitions]
+    async def _events(self, request: TailRequest) -> AsyncIterator[bytes]:
+        places = [TopicPartition(request.topic, each) for each in request.partitions]
         word = filter_of(
             self._connections,
-            wish.filter,
-            place=wish.within,
-            key_format=wish.key_format,
-            value_format=wish.value_format,
+            request.filter,
+            place=request.within,
+            key_format=request.key_format,
+            value_format=request.value_format,
         )
         end_ms = self._clock.steady_ms() + TAIL_MS_MAX
-        async with self._connections.consumer(committed_only=wish.committed_only) as consumer:
+        async with self._connections.consumer(committed_only=request.committed_only) as consumer:
             consumer.assign(places)
             consumer.seek_to_end()
             for place in places:
                 await consumer.position(place)
             yield _event("ready", {"partitions": len(places)})
-            second_ms, room = self._clock.steady_ms(), RECORDS_PER_SECOND_MAX
+            second_ms, remaining = self._clock.steady_ms(), RECORDS_PER_SECOND_MAX
             while not self._ended.is_set():
                 now_ms = self._clock.steady_ms()
                 if now_ms >= end_ms:
@@ -91,24 +88,24 @@ class Tails:
                     return
                 polled = await consumer.poll(1.0)
                 if now_ms - second_ms >= 1_000:
-                    second_ms, room = now_ms, RECORDS_PER_SECOND_MAX
+                    second_ms, remaining = now_ms, RECORDS_PER_SECOND_MAX
                 found = list(compress(polled, await matches(polled, word)))
-                # The newest, if not all: a tail is about now.
-                chosen = found[max(len(found) - room, 0) :]
-                room -= len(chosen)
-                yield await self._told(wish, chosen, skipped=len(found) - len(chosen))
+                # If there are too many, the newest ones.
+                chosen = found[max(len(found) - remaining, 0) :]
+                remaining -= len(chosen)
+                yield await self._records_event(request, chosen, skipped=len(found) - len(chosen))
 
-    async def _told(
-        self, wish: TailRequest, records: list[ConsumerRecord], *, skipped: int
+    async def _records_event(
+        self, request: TailRequest, records: list[ConsumerRecord], *, skipped: int
     ) -> bytes:
         if not records and not skipped:
-            # Says that we are still here, and finds out whether they are.
+            # A comment keeps the connection open and detects a closed one.
             return b": quiet\n\n"
         rows = await record_rows(
             self._connections,
             records,
-            key_format=wish.key_format,
-            value_format=wish.value_format,
+            key_format=request.key_format,
+            value_format=request.value_format,
             chars_max=TAIL_CHARS_MAX,
         )
         return _event("records", {"records": [asdict(row) for row in rows], "skipped": skipped})

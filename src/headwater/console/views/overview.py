@@ -1,4 +1,4 @@
-"""The cluster at a glance, and its brokers: pure views of a survey."""
+"""Overview of the cluster and its brokers, computed from a `ClusterView`. Pure."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ TROUBLES_MAX = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskRow:
-    """A log directory. What its disk has is None where the broker does not tell."""
+    """A log directory. Disk sizes are None if the broker does not report them."""
 
     path: str
     log_bytes: int
@@ -24,7 +24,7 @@ class DiskRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRow:
-    """A broker, and how much of the cluster it carries."""
+    """A broker, its leaders, replicas and log size."""
 
     id: int
     address: str
@@ -33,13 +33,13 @@ class BrokerRow:
     leaders: int
     replicas: int
     log_bytes: int | None
-    """None where it does not tell; `complaint` says why."""
+    """None if unknown; `complaint` has the error."""
     complaint: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """A partition that is not as it should be: offline, or with replicas behind."""
+    """A partition that is offline or under-replicated."""
 
     topic: str
     partition: int
@@ -51,7 +51,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureRow:
-    """A feature, what the brokers can do of it, and at which level it is on (0: off)."""
+    """A feature: supported versions and finalized version (0: disabled)."""
 
     name: str
     finalized: int
@@ -61,7 +61,7 @@ class FeatureRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """The front page. `troubles` is cut after a hundred, the counts are not."""
+    """The overview page. `troubles` is limited to a hundred partitions, the counts are not."""
 
     cluster_id: str
     controller: int | None
@@ -81,7 +81,7 @@ class Overview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerDetail:
-    """One broker with its disks and its configs."""
+    """One broker with its log directories and configs."""
 
     broker: BrokerRow
     disks: tuple[DiskRow, ...]
@@ -153,7 +153,7 @@ def broker_rows(survey: ClusterView) -> tuple[BrokerRow, ...]:
 
     def row(node: BrokerNode) -> BrokerRow:
         disks = disk_rows(survey, node.node_id)
-        is_told = node.node_id in survey.log_dirs
+        is_known = node.node_id in survey.log_dirs
         return BrokerRow(
             id=node.node_id,
             address=str(node.address),
@@ -161,7 +161,7 @@ def broker_rows(survey: ClusterView) -> tuple[BrokerRow, ...]:
             is_controller=node.node_id == survey.cluster.controller_id,
             leaders=leaders.get(node.node_id, 0),
             replicas=replicas.get(node.node_id, 0),
-            log_bytes=sum(each.log_bytes for each in disks) if is_told else None,
+            log_bytes=sum(each.log_bytes for each in disks) if is_known else None,
             complaint=survey.untold.get(node.node_id),
         )
 

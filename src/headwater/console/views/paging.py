@@ -1,4 +1,4 @@
-"""Long lists, a page at a time."""
+"""Pages of long lists."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page(Generic[T]):
-    """Some rows of a list; pages are counted from 1."""
+    """Some rows of a list; page numbers start at 1."""
 
     rows: tuple[T, ...]
     page: int
@@ -33,7 +33,7 @@ class Page(Generic[T]):
 
 
 def page_of(rows: Sequence[T], *, page: int, size: int) -> Page[T]:
-    """One page; beyond the end it is the last one."""
+    """One page; the last one if `page` is too large."""
     size = min(max(size, 1), PAGE_SIZE_MAX)
     last = max(-(-len(rows) // size), 1)
     page = min(max(page, 1), last)

@@ -1,7 +1,7 @@
-"""Bytes of a record as a person reads them: text, JSON, hex, or with the registry's schema.
+"""Render bytes of a record as text, JSON or hex, or with a schema from the registry.
 
-What a reader would get wrong: JSON is only indented, never read and written again. `1.10` stays
-`1.10`, and a key that occurs twice is shown twice, because both are what the record says.
+Note: JSON is only indented, never parsed and serialized again. `1.10` stays `1.10`, and a duplicate
+key is shown twice, because that is what the record contains.
 """
 
 import json
@@ -15,7 +15,7 @@ from headwater.common.exceptions import HeadwaterError
 FORMATS: Final = ("auto", "text", "json", "hex", "avro")
 JSON_BYTES_MAX: Final = 1_000_000
 PREFIX_BYTES: Final = 5
-"""A zero, and the id of a schema."""
+"""A zero byte and the schema id."""
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 _HEX_ROW_BYTES: Final = 16
@@ -24,19 +24,19 @@ _HEX_ROW_CHARS: Final = 76
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A value that was written with a schema of the registry. JSON is read as any other."""
+    """A value written with a schema from the registry. For JSON, `value` is unused."""
 
     schema_type: str
     value: Any = None
 
 
 ReadRegistered = Callable[[bytes], Registered]
-"""Raises `HeadwaterError` for what the registry cannot help with."""
+"""Deserialize; raises `HeadwaterError` if the registry or the value does not allow it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What is shown of some bytes. `note` says why it is not shown as was wished."""
+    """Rendered bytes. `note` says why they are not in the requested format."""
 
     format: str
     text: str
@@ -49,7 +49,7 @@ class Shown:
 def shown(
     raw: bytes | None, wanted: str, *, chars_max: int, read: ReadRegistered | None = None
 ) -> Shown:
-    """Bytes in the wished format, or in one that they have."""
+    """Render bytes in the requested format, or in one that fits."""
     if raw is None:
         return Shown(format="null", text="", size_bytes=0)
     match wanted:
@@ -59,10 +59,10 @@ def shown(
             return _cut("text", raw.decode("utf-8", "backslashreplace"), raw, chars_max)
         case "json":
             found = _json(raw, chars_max) or _json_with_schema(raw, chars_max, read)
-            return found or _plain(raw, chars_max, note="no JSON")
+            return found or _plain(raw, chars_max, note="not JSON")
         case "avro":
             if read is None:
-                return _plain(raw, chars_max, note="no registry was given to read Avro with")
+                return _plain(raw, chars_max, note="Avro needs a schema registry (--registry)")
             return _registered(raw, chars_max, read, "Avro")
         case _:
             return _guessed(raw, chars_max, read)
@@ -70,14 +70,14 @@ def shown(
 
 def _guessed(raw: bytes, chars_max: int, read: ReadRegistered | None) -> Shown:
     if read is not None and _is_framed(raw):
-        return _registered(raw, chars_max, read, "value with a schema")
+        return _registered(raw, chars_max, read, "a value with a schema")
     if raw[:1] in (b"{", b"["):
         return _json(raw, chars_max) or _plain(raw, chars_max)
     return _plain(raw, chars_max)
 
 
 def _plain(raw: bytes, chars_max: int, *, note: str | None = None) -> Shown:
-    """As text, if it is one; a zero byte is in no text that people write."""
+    """As text if it is UTF-8 without zero bytes, else as hex."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -88,7 +88,7 @@ def _plain(raw: bytes, chars_max: int, *, note: str | None = None) -> Shown:
 
 
 def _json(raw: bytes, chars_max: int, *, skipped: int = 0) -> Shown | None:
-    """JSON, behind some bytes that say which schema it has."""
+    """As JSON after `skipped` bytes of schema prefix; None if it is not JSON."""
     if len(raw) > JSON_BYTES_MAX:
         return None
     try:
@@ -111,10 +111,10 @@ def _registered(raw: bytes, chars_max: int, read: ReadRegistered, what: str) -> 
     try:
         found = read(raw)
     except HeadwaterError as error:
-        return _plain(raw, chars_max, note=f"no {what}: {error}")
+        return _plain(raw, chars_max, note=f"not {what}: {error}")
     if found.schema_type == "JSON":
         shown = _json(raw, chars_max, skipped=PREFIX_BYTES)
-        return shown or _plain(raw, chars_max, note="no JSON, although its schema says so")
+        return shown or _plain(raw, chars_max, note="not JSON, although its schema is JSON")
     text = json.dumps(found.value, indent=2, ensure_ascii=False, default=_other)
     return _cut("avro", text, raw, chars_max, schema_id=_schema_id(raw))
 
@@ -128,7 +128,7 @@ def _schema_id(raw: bytes) -> int:
 
 
 def _other(value: object) -> str:
-    """What Avro has and JSON has not: bytes, decimals, times."""
+    """Avro values without a JSON equivalent: bytes, decimals, times."""
     return f"0x{value.hex()}" if isinstance(value, bytes) else str(value)
 
 
@@ -152,9 +152,9 @@ def _cut(
 
 
 def indented(text: str, *, chars_max: int | None = None) -> str:
-    """JSON that was found to be right, a field a line, its numbers and strings as they are.
+    """Indent valid JSON, one field per line, without changing numbers and strings.
 
-    With a limit it ends soon after it: of a megabyte a list shows a few lines, and no more is made.
+    Stops soon after `chars_max`, so that a large value costs no more than its preview.
     """
     pieces: list[str] = []
     length = 0
@@ -188,13 +188,13 @@ def _indented_pieces(tokens: Iterator[str]) -> Iterator[str]:
 
 
 def _hex(raw: bytes, chars_max: int, *, note: str | None = None) -> Shown:
-    """Rows of sixteen bytes: where, what, and the letters among them. No more than is shown."""
+    """Rows of offset, sixteen bytes and their ASCII characters, limited to `chars_max`."""
     enough = raw[: max(chars_max // _HEX_ROW_CHARS, 1) * _HEX_ROW_BYTES]
     rows = []
     for start in range(0, len(enough), _HEX_ROW_BYTES):
         row = enough[start : start + _HEX_ROW_BYTES]
-        letters = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
-        rows.append(f"{start:08x}  {row.hex(' '):<47}  {letters}")
+        characters = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        rows.append(f"{start:08x}  {row.hex(' '):<47}  {characters}")
     return Shown(
         format="hex",
         text="\n".join(rows),

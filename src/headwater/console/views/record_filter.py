@@ -1,8 +1,8 @@
-"""Which records have a word in them, as people read them: pure, but for schemas that are looked up.
+"""Match records that contain a text. Pure, except for schemas that are looked up.
 
-What a reader would get wrong: a word is looked for in bytes, because most records are not worth
-decoding. Programs write JSON as `"Z\\u00fcrich"` as often as `"Zürich"`, so both are looked for.
-Avro has no text to find a number or an enum in, so it is read with its schema first.
+Note: the text is searched in the raw bytes, since decoding every record would be too slow. JSON may
+contain `"Z\\u00fcrich"` or `"Zürich"`, so both forms are searched. Avro has no text form of numbers
+and enums, so Avro values are deserialized first.
 """
 
 import json
@@ -19,12 +19,12 @@ _AVRO_CHARS_MAX: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """What somebody looks for; letters of either case are one. An empty one is everywhere."""
+    """The text to search, case-insensitive. An empty one matches every record."""
 
     text: str = ""
     place: str = "anywhere"
     read_key: ReadRegistered | None = None
-    """What reads keys that have a schema; it may block."""
+    """Deserializer for keys with a schema; it may block."""
     read_value: ReadRegistered | None = None
     _needles: tuple[bytes, ...] = field(default=(), repr=False)
 
@@ -49,7 +49,7 @@ class Word:
         return bool(self.text)
 
     def holds(self, record: ConsumerRecord) -> bool:
-        """Whether the word is in a record, where it is looked for."""
+        """Whether the record contains the text in the chosen part."""
         if not self.text:
             return True
         anywhere = self.place == "anywhere"
@@ -72,7 +72,7 @@ class Word:
         if any(needle in lowered for needle in self._needles):
             return True
         if not self.text.isascii() and self.text in raw.decode("utf-8", "ignore").lower():
-            # Bytes know of no capital letters but those of ASCII.
+            # `bytes.lower` only converts ASCII letters.
             return True
         if read is None or raw[0] != 0 or len(raw) < PREFIX_BYTES:
             return False
@@ -81,7 +81,7 @@ class Word:
 
 
 def _needles(text: str) -> tuple[bytes, ...]:
-    """The word as it is, and as JSON writes it, in bytes whose ASCII letters are small ones."""
+    """The text as it is and as JSON writes it, in bytes with ASCII letters in lower case."""
     spellings = [text]
     for each in (text, text.lower(), text.upper()):
         spellings += [json.dumps(each, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False)]

@@ -1,12 +1,11 @@
-"""Which records of a topic make a page, when several partitions have some: pure.
+"""Merge records of several partitions into pages. Pure.
 
-Partitions have an order of their own and none among each other. A page takes from each what it
-holds, oldest first, and mixes them by timestamp without ever turning two records of one partition
-around. Where the page began and ended is an offset for each partition, a `Cursor`, which the next
-page goes on from.
+Records are ordered within a partition only. A page merges them by timestamp without reordering
+records of one partition. Its first and last position is a `Cursor`, one offset per partition, from
+which the next page continues.
 
-What a reader would get wrong: what was read is often more than what is shown. The offsets of a page
-enclose what it *shows*, and what was searched in vain; what was found beyond is found again.
+Note: usually more records are read than shown. A page's cursors enclose the records that it shows
+and the offsets without matches; matches beyond are found again by the next page.
 """
 
 import heapq
@@ -25,7 +24,7 @@ CURSOR_CHARS_MAX: Final = 20_000
 
 @dataclass(slots=True)
 class Finds:
-    """What a search found in one partition, in order, between two offsets it has looked at."""
+    """Matches in one partition, in order, within the offsets searched so far."""
 
     low: int
     high: int
@@ -34,7 +33,7 @@ class Finds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordPage:
-    """Records, oldest first, and the offsets between which there are no others that match."""
+    """Records, oldest first, and offsets between which there are no other matches."""
 
     records: tuple[ConsumerRecord, ...]
     lows: dict[int, int]
@@ -42,41 +41,43 @@ class RecordPage:
 
 
 def first_records(finds: Mapping[int, Finds], limit: int) -> RecordPage:
-    """The oldest of what was found from a place on."""
-    taken = _mixed({key: each.records for key, each in finds.items()}, limit, _by_time)
+    """The oldest matches after a cursor."""
+    taken = _merged({key: each.records for key, each in finds.items()}, limit, _by_time)
     counts = _counts(taken)
     highs = {}
     for number, found in finds.items():
         count = counts.get(number, 0)
-        left = found.records[count:]
-        highs[number] = left[0].offset if left else found.high
+        remaining = found.records[count:]
+        highs[number] = remaining[0].offset if remaining else found.high
     lows = {number: found.low for number, found in finds.items()}
     return RecordPage(records=tuple(taken), lows=lows, highs=highs)
 
 
 def last_records(finds: Mapping[int, Finds], limit: int) -> RecordPage:
-    """The newest of what was found before a place."""
+    """The newest matches before a cursor."""
     backwards = {key: each.records[::-1] for key, each in finds.items()}
-    taken = _mixed(backwards, limit, lambda record: tuple(-each for each in _by_time(record)))
+    taken = _merged(backwards, limit, lambda record: tuple(-each for each in _by_time(record)))
     counts = _counts(taken)
     lows = {}
     for number, found in finds.items():
         count = counts.get(number, 0)
-        left = found.records[: len(found.records) - count]
-        lows[number] = left[-1].offset + 1 if left else found.low
+        remaining = found.records[: len(found.records) - count]
+        lows[number] = remaining[-1].offset + 1 if remaining else found.low
     highs = {number: found.high for number, found in finds.items()}
     return RecordPage(records=tuple(reversed(taken)), lows=lows, highs=highs)
 
 
 def read_cursor(text: str) -> dict[int, int]:
-    """`0:12,3:40` as offsets of partitions."""
+    """Parse `0:12,3:40` as offsets of partitions."""
     if len(text) > CURSOR_CHARS_MAX:
-        raise bad_request("This place in the topic is too long.")
+        raise bad_request("The cursor is too long.")
     found = {}
     for each in text.split(","):
         number, _, offset = each.partition(":")
         if not _is_number(number) or not _is_number(offset):
-            raise bad_request(f"'{each[:40]}' is no place such as 0:12 (partition and offset).")
+            raise bad_request(
+                f"Invalid cursor '{each[:40]}'. Expected partition:offset, such as 0:12."
+            )
         found[int(number)] = int(offset)
     return found
 
@@ -93,12 +94,12 @@ def _by_time(record: ConsumerRecord) -> tuple[int, ...]:
     return (record.timestamp, record.partition)
 
 
-def _mixed(
+def _merged(
     partitions: Mapping[int, Sequence[ConsumerRecord]],
     limit: int,
     key: Callable[[ConsumerRecord], tuple[int, ...]],
 ) -> list[ConsumerRecord]:
-    """A merge that looks at the head of each partition only, and so keeps the order within."""
+    """Merge by comparing the first record of each partition, which keeps their order."""
     heads = [(key(records[0]), number, 0) for number, records in partitions.items() if records]
     heapq.heapify(heads)
     taken: list[ConsumerRecord] = []

@@ -1,12 +1,11 @@
-"""Reads a topic for a page: from a place on or before it, with or without a word to look for.
+"""Read a page of records after or before a cursor, with an optional text filter.
 
-What a reader would get wrong: a log can only be read forwards. "The newest" are therefore read in
-windows that end where the last one began, each twice as long as the one before, until enough was
-found; a window that could not be read to its end counts for nothing. The first is small, so that
-every search gets somewhere.
+Note: a log can only be read forwards. To find the newest records, the search reads windows
+backwards, each twice as long as the one before, until it has enough matches; a window that was not
+read to its end is discarded. The first window is small, so that every search makes progress.
 
-Bounded in every direction: records and bytes that are looked at, bytes that are kept, seconds, and
-searches at the same time. What ended early says so, and the next page goes on where it stopped.
+Records and bytes read, bytes kept, time, and concurrent searches are bounded. A page that stopped
+early says so, and the next page continues there.
 """
 
 import asyncio
@@ -39,16 +38,16 @@ KEPT_RECORDS_MAX: Final = 2_000
 _WAIT_S: Final = 30.0
 _FETCH_WAIT_MS: Final = 20
 _FIRST_STEP: Final = 10
-"""Records before the end of each partition that are looked at first: few, for they may be large."""
+"""Size of the first window per partition: small, because records may be large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What is looked for. Exactly one of `after` and `before` is a place to begin at."""
+    """Parameters. Exactly one of `after` and `before` is set."""
 
     topic: str
     edges: Mapping[int, tuple[int, int]]
-    """The partitions to look at, and where each begins and ends."""
+    """Partitions to search, with their first and end offsets."""
     limit: int
     word: Word = field(default_factory=Word)
     committed_only: bool = False
@@ -58,29 +57,29 @@ class Search:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A page, how much was looked at for it, and whether there was more to look at."""
+    """A page, the number of records searched, and whether the search stopped early."""
 
     page: RecordPage
     edges: Mapping[int, tuple[int, int]]
-    """Where each partition begins and ends, for this reader."""
+    """First and end offset of each partition, by isolation level."""
     looked_at: int
     ended_early: bool
 
 
 class RecordSearches:
-    """Runs searches, a few at a time."""
+    """Run searches, a few at a time."""
 
     def __init__(self, connections: Connections, clock: Clock) -> None:
         self._connections = connections
         self._clock = clock
-        self._places = asyncio.Semaphore(SEARCHES_MAX)
+        self._slots = asyncio.Semaphore(SEARCHES_MAX)
 
     async def find(self, search: Search) -> Found:
         try:
             async with asyncio.timeout(_WAIT_S):
-                await self._places.acquire()
+                await self._slots.acquire()
         except TimeoutError:
-            raise ConsoleError(503, "Many are reading records right now. Try again soon.") from None
+            raise ConsoleError(503, "Too many concurrent searches. Try again later.") from None
         try:
             consumer = self._connections.consumer(
                 committed_only=search.committed_only, max_wait_ms=_FETCH_WAIT_MS
@@ -88,29 +87,29 @@ class RecordSearches:
             async with consumer:
                 if search.committed_only:
                     search = await _up_to_the_last_stable_offset(consumer, search)
-                reading = _Reading(consumer, search, self._clock)
+                reading = _RunningSearch(consumer, search, self._clock)
                 if search.after is not None:
                     return await reading.forwards()
                 return await reading.backwards()
         finally:
-            self._places.release()
+            self._slots.release()
 
 
-class _Reading:
-    """One search under way."""
+class _RunningSearch:
+    """One running search."""
 
     def __init__(self, consumer: Consumer, search: Search, clock: Clock) -> None:
         self._consumer = consumer
         self._search = search
         self._clock = clock
         self._looked_at = 0
-        self._renew()
+        self._reset_limits()
         count = max(len(search.edges), 1)
-        # Of hundreds of partitions each gives a few; else a page would cost thousands of records.
+        # With hundreds of partitions, read only a few records of each.
         self._each = min(search.limit, max(KEPT_RECORDS_MAX // count, 1))
 
-    def _renew(self) -> None:
-        """Begin anew with all that a search may take."""
+    def _reset_limits(self) -> None:
+        """Reset the limits."""
         self._deadline_ms = self._clock.steady_ms() + SEARCH_MS_MAX
         self._looked_at_before = self._looked_at
         self._looked_at_bytes = 0
@@ -136,20 +135,20 @@ class _Reading:
             high = min(max(search.before.get(number, end), start), end)
             finds[number] = Finds(high, high)
         step, ended_early = min(self._each, _FIRST_STEP), False
-        begun = {number: found.low for number, found in finds.items()}
+        first_lows = {number: found.low for number, found in finds.items()}
         while not ended_early:
-            wanting = {
+            incomplete = {
                 number: found
                 for number, found in finds.items()
                 if found.low > search.edges[number][0] and len(found.records) < self._each
             }
-            if not wanting:
+            if not incomplete:
                 break
-            ended_early = not await self._window(wanting, step)
-            has_moved = any(found.low < begun[number] for number, found in finds.items())
-            if ended_early and not has_moved and step > 1:
-                # The next page would begin where this one did, for ever. One record fits always.
-                self._renew()
+            ended_early = not await self._window(incomplete, step)
+            has_progressed = any(found.low < first_lows[number] for number, found in finds.items())
+            if ended_early and not has_progressed and step > 1:
+                # Otherwise the next page would start at the same cursor forever. One record fits.
+                self._reset_limits()
                 step, ended_early = 1, False
             else:
                 step *= 2
@@ -165,7 +164,7 @@ class _Reading:
         )
 
     async def _window(self, finds: Mapping[int, Finds], step: int) -> bool:
-        """Look at the offsets right before what was looked at; whether all could be read."""
+        """Read the offsets before those already read; return whether all were read."""
         ends = {number: found.low for number, found in finds.items()}
         window = {}
         for number, found in finds.items():
@@ -182,20 +181,20 @@ class _Reading:
     async def _read(
         self, finds: Mapping[int, Finds], ends: Mapping[int, int], *, each: int | None
     ) -> bool:
-        """Read on to the ends, or until each partition has enough; whether that was possible."""
+        """Read up to the ends or until each partition has enough; False if limits stop it."""
         places = {
             TopicPartition(self._search.topic, number): number
             for number, found in finds.items()
             if found.high < ends[number]
         }
         self._consumer.assign(list(places))
-        # What an earlier window has paused stays so, though it is assigned again.
+        # Partitions paused by an earlier window stay paused when they are assigned again.
         self._consumer.resume(list(places))
         for place, number in places.items():
             self._consumer.seek(place, finds[number].high)
-        left = dict(places)
-        while left:
-            if self._is_spent():
+        remaining = dict(places)
+        while remaining:
+            if self._is_limit_reached():
                 return False
             wait_ms = max(self._deadline_ms - self._clock.steady_ms(), 1)
             polled = await self._consumer.poll(min(wait_ms, 500) / 1000)
@@ -204,16 +203,16 @@ class _Reading:
                 self._take(
                     record, finds[record.partition], ends[record.partition], each, is_match=is_match
                 )
-            for place, number in list(left.items()):
+            for place, number in list(remaining.items()):
                 found = finds[number]
                 if each is None or len(found.records) < each:
-                    # Over markers and gaps, which no record tells of.
+                    # The position also advances past markers and gaps.
                     position = await self._consumer.position(place)
                     found.high = max(found.high, min(position, ends[number]))
                     if found.high < ends[number]:
                         continue
                 self._consumer.pause([place])
-                del left[place]
+                del remaining[place]
         return True
 
     def _take(
@@ -229,7 +228,7 @@ class _Reading:
             self._kept_bytes += size
             found.records.append(record)
 
-    def _is_spent(self) -> bool:
+    def _is_limit_reached(self) -> bool:
         return (
             self._clock.steady_ms() >= self._deadline_ms
             or self._looked_at - self._looked_at_before >= LOOKED_AT_RECORDS_MAX
@@ -244,14 +243,14 @@ def _size_bytes(record: ConsumerRecord) -> int:
 
 
 async def matches(records: Sequence[ConsumerRecord], word: Word) -> list[bool]:
-    """In a thread: others shall be answered meanwhile, and a registry may have to be asked."""
+    """Filter in a thread: matching takes time and may query the registry."""
     if not word:
         return [True] * len(records)
     return await asyncio.to_thread(lambda: list(map(word.holds, records)))
 
 
 async def _up_to_the_last_stable_offset(consumer: Consumer, search: Search) -> Search:
-    """Whoever reads committed records only would wait for ever before an open transaction."""
+    """Limit the ends: a read_committed consumer stops at an open transaction."""
     places = {TopicPartition(search.topic, number): number for number in search.edges}
     stable = await consumer.end_offsets(list(places)) if places else {}
     ends = {places[place]: offset for place, offset in stable.items()}

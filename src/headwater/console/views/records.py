@@ -1,4 +1,4 @@
-"""Records as rows: what a page of a topic shows, and one record whole."""
+"""Records as rows of a page, and single records."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,15 +25,13 @@ _REGISTERED_FORMATS: Final = frozenset({"auto", "avro", "json"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderRow:
-    """A header of a record."""
-
     name: str
     value: Shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordRow:
-    """A record to be shown."""
+    """A rendered record."""
 
     partition: int
     offset: int
@@ -47,7 +45,7 @@ class RecordRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordList:
-    """A page of records, newest last, with the places where older and newer ones are."""
+    """A page of records, newest last, with cursors to older and newer ones."""
 
     topic: str
     partitions: int
@@ -57,13 +55,13 @@ class RecordList:
     looked_at: int
     ended_early: bool
     offline: tuple[int, ...]
-    """Partitions that nobody can read now, and that are therefore left out."""
+    """Partitions without a leader, which are omitted."""
     wish: "RecordQuery"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordQuery:
-    """What somebody asked to see."""
+    """Parameters of the records page."""
 
     start: str = "newest"
     """newest, oldest, offset or time."""
@@ -72,7 +70,7 @@ class RecordQuery:
     limit: int = 50
     filter: str = ""
     within: str = "anywhere"
-    """Where the filter looks: anywhere, key, value or headers."""
+    """Where to search the filter's text: anywhere, key, value or headers."""
     key_format: str = "auto"
     value_format: str = "auto"
     committed_only: bool = False
@@ -80,7 +78,7 @@ class RecordQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordDetail:
-    """One record, whole, and its neighbours' offsets."""
+    """One record in full, and the adjacent offsets."""
 
     topic: str
     record: RecordRow
@@ -92,7 +90,7 @@ class RecordDetail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawBytes:
-    """A key or a value as it is stored, and a name for a file with it."""
+    """A key or a value as stored, with a file name."""
 
     content: bytes
     file_name: str
@@ -101,7 +99,7 @@ class RawBytes:
 def filter_of(
     connections: Connections, text: str, *, place: str, key_format: str, value_format: str
 ) -> Word:
-    """What a filter looks for. What has a schema is read where it would be shown."""
+    """Build the filter. Deserializes keys and values if their display format would."""
     read = connections.registered() if text else None
     return Word.of(
         text,
@@ -119,7 +117,7 @@ def record_row(
     chars_max: int,
     read: ReadRegistered | None,
 ) -> RecordRow:
-    # Where a record is not alone, a hundred headers of it must not weigh more than its value.
+    # In lists, headers are cut shorter, so that a hundred headers do not outweigh the value.
     header_chars_max = chars_max if chars_max == WHOLE_CHARS_MAX else HEADER_LIST_CHARS_MAX
     return RecordRow(
         partition=record.partition,
@@ -144,7 +142,7 @@ async def record_rows(
     value_format: str,
     chars_max: int = LIST_CHARS_MAX,
 ) -> tuple[RecordRow, ...]:
-    """In a thread: the registry may have to be asked, and large values take their time."""
+    """Render in a thread: this may query the registry, and large values take time."""
     chosen = tuple(records)
     has_schemas = not _REGISTERED_FORMATS.isdisjoint((key_format, value_format))
     read = connections.registered() if has_schemas else None
@@ -167,7 +165,7 @@ async def record_rows(
 def older_and_newer(
     page: RecordPage, edges: Mapping[int, tuple[int, int]]
 ) -> tuple[str | None, str | None]:
-    """The places before and after a page, where there is something."""
+    """Cursors before and after a page, if there are more records."""
     has_older = any(low > edges[number][0] for number, low in page.lows.items())
     has_newer = any(high < edges[number][1] for number, high in page.highs.items())
     return (
@@ -179,7 +177,7 @@ def older_and_newer(
 async def one_record(
     connections: Connections, place: TopicPartition, offset: int
 ) -> ConsumerRecord:
-    """The record at an offset. Raises `Refusal` if it is gone, or never was."""
+    """Fetch the record at an offset. Raises `ConsoleError` if it does not exist."""
     async with connections.consumer() as consumer:
         consumer.assign([place])
         consumer.seek(place, offset)

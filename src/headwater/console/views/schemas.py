@@ -1,6 +1,6 @@
-"""A registry's subjects and schemas, as the console shows them.
+"""Subjects and schemas of the registry.
 
-The client blocks, so each question is one call in a thread.
+The registry client blocks, so its calls run in threads.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ VERSIONS_SHOWN_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubjectList:
-    """A page of the subjects that a search finds."""
+    """A page of the matching subjects."""
 
     subjects: Page[str]
     search: str
@@ -30,7 +30,7 @@ class SubjectList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaReferenceRow:
-    """Another schema that one uses."""
+    """A schema that this one references."""
 
     name: str
     subject: str
@@ -39,7 +39,7 @@ class SchemaReferenceRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaDetail:
-    """One version of a subject, and which others there are, the newest first."""
+    """One version of a subject, and the numbers of all versions, newest first."""
 
     subject: str
     version: int
@@ -54,7 +54,7 @@ class SchemaDetail:
 def expect_registry(registry: SchemaRegistry | None) -> SchemaRegistry:
     if registry is None:
         raise ConsoleError(
-            404, "No schema registry was given. Start the console with --registry URL."
+            404, "No schema registry is configured. Start the console with --registry URL."
         )
     return registry
 
@@ -106,7 +106,7 @@ def _compatibility(registry: SchemaRegistry, subject: str | None) -> str | None:
     try:
         return registry.compatibility(subject)
     except KafkaError:
-        # Of no use to whoever wants to see a schema.
+        # Not essential for this page.
         return None
 
 
@@ -114,6 +114,6 @@ def _pretty(schema: str) -> str:
     try:
         json.loads(schema)
     except (ValueError, RecursionError):
-        # Protobuf is none.
+        # Protobuf schemas are not JSON.
         return schema
     return indented(schema)

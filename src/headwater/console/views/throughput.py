@@ -1,20 +1,19 @@
-"""How much goes in and out, from the brokers' metrics ports: counters read every few seconds.
+"""Compute throughput from the brokers' metrics, scraped every few seconds.
 
-What a reader would get wrong: a broker that was started again counts from zero. A counter that is
-lower than before is therefore taken for all that came since.
+Note: a restarted broker counts from zero, so a counter that is lower than before counts in full.
 """
 
 import asyncio
-import http.client
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from headwater.common.exceptions import InvalidSetting
+from headwater.common.exceptions import InvalidSetting, NotFetched
 from headwater.common.ports import Clock
-from headwater.network.endpoint import Endpoint, parse_address
+from headwater.network.endpoint import parse_address
+from headwater.network.http_client import HttpLocation, fetch
 
 SCRAPE_EVERY_S: Final = 5.0
 POINTS_MAX: Final = 60
@@ -29,7 +28,7 @@ _SAMPLE: Final = re.compile(
 
 
 class Counters(NamedTuple):
-    """What a broker has counted since it was started."""
+    """A broker's counters since its start."""
 
     records_in: float = 0.0
     bytes_in: float = 0.0
@@ -38,7 +37,7 @@ class Counters(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatePoint:
-    """What all brokers together took and gave, each second, until a moment."""
+    """Rates per second of all brokers, at a moment."""
 
     at_ms: int
     records_in: float
@@ -48,7 +47,7 @@ class RatePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """The last minutes, oldest first; and the metrics ports that do not answer."""
+    """Rates of the last minutes, oldest first, and errors of metrics endpoints."""
 
     points: tuple[RatePoint, ...]
     complaints: dict[str, str]
@@ -56,11 +55,11 @@ class Rates:
 
 
 class MetricsWatch:
-    """Reads the metrics of brokers, over and over."""
+    """Scrape the brokers' metrics periodically."""
 
     def __init__(self, addresses: Sequence[str], clock: Clock) -> None:
-        """`InvalidSetting` if one is no host:port."""
-        self._addresses = {each: _address(each) for each in addresses}
+        """`InvalidSetting` if an address is not host:port."""
+        self._addresses = {each: _location(each) for each in addresses}
         self._clock = clock
         self._points: deque[RatePoint] = deque(maxlen=POINTS_MAX)
         self._complaints: dict[str, str] = {}
@@ -69,7 +68,7 @@ class MetricsWatch:
 
     @property
     def rates(self) -> Rates | None:
-        """None if no address was given."""
+        """None if no address is configured."""
         if not self._addresses:
             return None
         return Rates(
@@ -79,20 +78,19 @@ class MetricsWatch:
         )
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Scrape until cancelled."""
         while self._addresses:
             await self._scrape()
             await asyncio.sleep(SCRAPE_EVERY_S)
 
     async def _scrape(self) -> None:
         found: dict[str, Counters] = {}
-        for name, address in self._addresses.items():
+        for name, location in self._addresses.items():
             try:
-                found[name] = counters_of(await asyncio.to_thread(_metrics_text, address))
+                found[name] = counters_of(await asyncio.to_thread(_metrics_text, location))
                 self._complaints.pop(name, None)
-            except (OSError, ValueError, http.client.HTTPException) as error:
-                reason = error.strerror if isinstance(error, OSError) else None
-                self._complaints[name] = reason or str(error) or type(error).__name__
+            except (NotFetched, ValueError) as error:
+                self._complaints[name] = str(error)
         now_ms = self._clock.steady_ms()
         if self._before_ms is not None:
             elapsed_s = max(now_ms - self._before_ms, 1) / 1000
@@ -103,9 +101,9 @@ class MetricsWatch:
 
 
 def counters_of(text: str) -> Counters:
-    """The three counters in what a metrics port says.
+    """Parse the three counters.
 
-    An exporter that gives sums beside the topics' own counters would else be counted twice.
+    Note: totals, if present, replace the sum of the topics' counters, which would count them twice.
     """
     topics = dict.fromkeys(("messagesin", "bytesin", "bytesout"), 0.0)
     sums: dict[str, float] = {}
@@ -125,7 +123,7 @@ def rate(
     elapsed_s: float,
     at_ms: int,
 ) -> RatePoint:
-    """What came since, each second. A broker that is seen for the first time adds nothing yet."""
+    """Rates since the previous scrape. A broker without a previous scrape counts as zero."""
     totals = [0.0, 0.0, 0.0]
     for name, counters in after.items():
         if name not in before:
@@ -136,22 +134,14 @@ def rate(
     return RatePoint(at_ms=at_ms, records_in=records_in, bytes_in=bytes_in, bytes_out=bytes_out)
 
 
-def _address(text: str) -> Endpoint:
+def _location(text: str) -> HttpLocation:
     address = text.removeprefix("http://").removesuffix("/").removesuffix("/metrics")
     endpoint = parse_address(address, name="METRICS")
     if not endpoint.host or not endpoint.port:
         raise InvalidSetting(f"--metrics {text!r} is not host:port")
-    return endpoint
+    return HttpLocation(scheme="http", host=endpoint.host, port=endpoint.port, target="/metrics")
 
 
-def _metrics_text(address: Endpoint) -> str:
-    connection = http.client.HTTPConnection(address.host, address.port, timeout=_TIMEOUT_S)
-    try:
-        connection.request("GET", "/metrics")
-        response = connection.getresponse()
-        raw = response.read(ANSWER_BYTES_MAX)
-        if response.status != 200:
-            raise http.client.HTTPException(f"HTTP {response.status}")
-    finally:
-        connection.close()
+def _metrics_text(location: HttpLocation) -> str:
+    raw = fetch(location, timeout_s=_TIMEOUT_S, limit_bytes=ANSWER_BYTES_MAX)
     return raw.decode("utf-8", "replace")

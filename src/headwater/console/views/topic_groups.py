@@ -1,7 +1,7 @@
-"""Which groups read a topic, and how far behind they are in it.
+"""Groups that consume a topic, with their lag in it.
 
-What a reader would get wrong: brokers do not know this. Every group is asked for its members and
-for its offsets in the topic, a few at a time, and no more groups than there is a limit for.
+Note: brokers have no index of groups by topic. The members and offsets of every group are
+requested, a few groups at a time and up to a limit.
 """
 
 import asyncio
@@ -21,27 +21,27 @@ GROUPS_ASKED_MAX: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReaderGroup:
-    """A group that has offsets in the topic, or a member that reads it."""
+    """A group with committed offsets in the topic, or with a member assigned to it."""
 
     id: str
     state: str
     members: int
-    """Those who read this topic."""
+    """Members that have partitions of this topic assigned."""
     partitions: int
-    """In which it has an offset."""
+    """Partitions with a committed offset."""
     lag: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicGroups:
-    """The readers of a topic, the one that is furthest behind first."""
+    """The topic's groups, largest lag first."""
 
     topic: str
     readers: tuple[TopicReaderGroup, ...]
     asked: int
     all_groups: int
     untold: int
-    """Groups that could not be asked."""
+    """Groups that could not be described."""
 
 
 async def topic_groups(admin: Admin, survey: ClusterView, topic: str) -> TopicGroups:
@@ -61,15 +61,15 @@ async def topic_groups(admin: Admin, survey: ClusterView, topic: str) -> TopicGr
             except KafkaError as error:
                 return error
 
-    asked = listed[:GROUPS_ASKED_MAX]
-    told = await asyncio.gather(*map(ask, asked))
-    readers = [each for each in told if isinstance(each, TopicReaderGroup)]
+    requested = listed[:GROUPS_ASKED_MAX]
+    results = await asyncio.gather(*map(ask, requested))
+    readers = [each for each in results if isinstance(each, TopicReaderGroup)]
     return TopicGroups(
         topic=topic,
         readers=tuple(sorted(readers, key=lambda each: (-each.lag, each.id))),
-        asked=len(asked),
+        asked=len(requested),
         all_groups=len(listed),
-        untold=sum(isinstance(each, KafkaError) for each in told),
+        untold=sum(isinstance(each, KafkaError) for each in results),
     )
 
 
@@ -88,6 +88,8 @@ async def _reader(
         members=members,
         partitions=len(committed),
         lag=sum(
-            max(ends[place] - told.offset, 0) for place, told in committed.items() if place in ends
+            max(ends[place] - results.offset, 0)
+            for place, results in committed.items()
+            if place in ends
         ),
     )

@@ -1,4 +1,4 @@
-"""Topics: a page of the list, one with its partitions, and what may be done to them."""
+"""Topics: the list, and one topic with its partitions and configs."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from headwater.console.views.paging import Page, page_of
 
 SORTS: Final = ("name", "partitions", "size")
 PARTITIONS_COUNTED_MAX: Final = 5_000
-"""Whose offsets are asked for, for one page."""
+"""Limit of partitions whose offsets one page requests."""
 
 _END: Final = -1
 _START: Final = -2
@@ -24,7 +24,7 @@ _START: Final = -2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRow:
-    """A topic in the list. `records` counts offsets: gaps and markers of transactions too."""
+    """A topic in the list. `records` is the number of offsets, including gaps and markers."""
 
     name: str
     is_internal: bool
@@ -38,7 +38,7 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicList:
-    """A page of the topics that a search finds."""
+    """A page of the matching topics."""
 
     topics: Page[TopicRow]
     search: str
@@ -65,7 +65,7 @@ class PartitionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDetail:
-    """One topic, whole."""
+    """One topic."""
 
     topic: TopicRow
     topic_id: str
@@ -115,12 +115,12 @@ async def topic_detail(
     try:
         configs = (await admin.describe_configs([resource]))[resource]
     except TopicAuthorizationFailed:
-        # Who may see a topic need not be allowed to see how it is set.
+        # DescribeConfigs needs its own permission.
         configs = {}
     sizes = survey.sizes()
     rows = [_partition_row(name, each, offsets, sizes) for each in topic.partitions]
-    told = [row.records for row in rows if row.records is not None]
-    counts = {name: sum(told)} if told else {}
+    known = [row.records for row in rows if row.records is not None]
+    counts = {name: sum(known)} if known else {}
     return TopicDetail(
         topic=_counted(_row(topic, sizes), counts),
         topic_id=str(topic.topic_id),
@@ -139,7 +139,7 @@ def known_topic(survey: ClusterView, name: str) -> TopicDescription:
 async def edges(
     admin: Admin, name: str, partitions: Iterable[PartitionView]
 ) -> dict[int, tuple[int, int]]:
-    """Where each partition begins and ends, of those that have a leader to ask."""
+    """First and end offset of each partition that has a leader."""
     places = [TopicPartition(name, each.partition) for each in partitions if not is_offline(each)]
     starts, ends = await _edges(admin, places)
     return {place.partition: (starts[place], ends[place]) for place in places}
@@ -159,21 +159,21 @@ async def _edges(
 
 
 async def _record_counts(admin: Admin, topics: list[TopicDescription]) -> dict[str, int]:
-    """How many offsets the partitions of topics span, of those that can be asked."""
+    """Number of offsets in each topic, for partitions that have a leader."""
     places: list[TopicPartition] = []
     for topic in topics:
-        theirs = [
+        partitions = [
             TopicPartition(topic.name, each.partition)
             for each in topic.partitions
             if not is_offline(each)
         ]
-        # A topic is counted whole or not at all.
-        if len(places) + len(theirs) <= PARTITIONS_COUNTED_MAX:
-            places += theirs
+        # Count all partitions of a topic, or none.
+        if len(places) + len(partitions) <= PARTITIONS_COUNTED_MAX:
+            places += partitions
     try:
         starts, ends = await _edges(admin, places)
     except KafkaError:
-        # One was deleted, or lost its leader, a moment ago. The list is good without counts.
+        # A topic was deleted or lost a leader meanwhile. Show the list without counts.
         return {}
     counts: dict[str, int] = {}
     for place in places:
@@ -182,7 +182,7 @@ async def _record_counts(admin: Admin, topics: list[TopicDescription]) -> dict[s
 
 
 def _row(topic: TopicDescription, sizes: dict[TopicPartition, int]) -> TopicRow:
-    told = [
+    known = [
         sizes[place]
         for each in topic.partitions
         if (place := TopicPartition(topic.name, each.partition)) in sizes
@@ -192,7 +192,7 @@ def _row(topic: TopicDescription, sizes: dict[TopicPartition, int]) -> TopicRow:
         is_internal=topic.is_internal,
         partitions=len(topic.partitions),
         replicas=max((len(each.replicas) for each in topic.partitions), default=0),
-        log_bytes=sum(told) if told else None,
+        log_bytes=sum(known) if known else None,
         records=None,
         offline=sum(map(is_offline, topic.partitions)),
         under_replicated=sum(

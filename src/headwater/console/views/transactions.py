@@ -1,12 +1,12 @@
-"""Transactions: what coordinators know of, and what hangs in partitions though nobody does.
+"""Transactions of coordinators, and hanging transactions of partitions.
 
-A transaction hangs when a partition waits for its end, and no coordinator will ever write it: the
-coordinator has forgotten it, or has it under way without this partition (KIP-664). Readers of
-committed records stand still before it, so it has to be found and aborted by hand.
+A transaction hangs when a partition has it open but no coordinator will ever complete it: the
+coordinator does not know it, or has it ongoing without this partition (KIP-664). read_committed
+consumers are blocked at it, so it has to be found and aborted manually.
 
-What a reader would get wrong: between the last record of a transaction and its marker every
-healthy one looks like that for a moment. So only what is older than any transaction may be, by the
-brokers' own limit of fifteen minutes and some grace, is called hanging.
+Note: between the last record of a transaction and its marker, every healthy transaction looks like
+that for a moment. So only transactions older than `transaction.max.timeout.ms` (15 minutes by
+default) plus some grace count as hanging.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ HANGS_AFTER_MS: Final = 20 * 60 * 1000
 PARTITIONS_ASKED_MAX: Final = 20_000
 AT_ONCE: Final = 8
 
-_OVER: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
+_COMPLETED: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionRow:
-    """A transactional id, as its coordinator has it."""
+    """A transactional id, as its coordinator describes it."""
 
     id: str
     producer_id: int
@@ -45,7 +45,7 @@ class TransactionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransactionRow:
-    """A transaction that a partition waits for. `id` is None if no coordinator knows of it."""
+    """An open transaction in a partition. `id` is None if no coordinator knows it."""
 
     topic: str
     partition: int
@@ -61,7 +61,7 @@ class OpenTransactionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionsView:
-    """A page of the transactional ids, and all that partitions wait for."""
+    """A page of transactional ids, and all open transactions of partitions."""
 
     transactions: Page[TransactionRow]
     search: str
@@ -77,7 +77,7 @@ async def transactions(
     listed = await admin.list_transactions()
     chosen = [
         each
-        for each in sorted(listed, key=lambda one: (one.state in _OVER, one.transactional_id))
+        for each in sorted(listed, key=lambda one: (one.state in _COMPLETED, one.transactional_id))
         if search.lower() in each.transactional_id.lower()
     ]
     found = page_of(chosen, page=page, size=size)
@@ -86,12 +86,14 @@ async def transactions(
     async def row(transactional_id: str, producer_id: int, state: str) -> TransactionRow:
         async with gate:
             try:
-                told = (await admin.describe_transactions([transactional_id]))[transactional_id]
+                description = (await admin.describe_transactions([transactional_id]))[
+                    transactional_id
+                ]
             except KafkaError as error:
                 return TransactionRow(
                     id=transactional_id, producer_id=producer_id, state=state, complaint=str(error)
                 )
-        return _row(told, now_ms)
+        return _row(description, now_ms)
 
     rows = await asyncio.gather(
         *(row(each.transactional_id, each.producer_id, each.state) for each in found.rows)
@@ -104,37 +106,43 @@ async def transactions(
     ]
     producers, complaints = await _producers(admin, places[:PARTITIONS_ASKED_MAX])
     known = {each.producer_id: each.transactional_id for each in listed}
-    open_ones = [
+    open_producers = [
         (place, each)
-        for place, theirs in producers.items()
-        for each in theirs
+        for place, partition_producers in producers.items()
+        for each in partition_producers
         if each.transaction_start_offset is not None
     ]
-    ids = sorted({known[each.producer_id] for _, each in open_ones if each.producer_id in known})
+    ids = sorted(
+        {known[each.producer_id] for _, each in open_producers if each.producer_id in known}
+    )
     running = await _described(admin, ids)
     return TransactionsView(
         transactions=Page(rows=tuple(rows), page=found.page, size=found.size, total=found.total),
         search=search,
-        waiting=judged(open_ones, known=known, running=running, now_ms=now_ms),
+        waiting=open_transactions(open_producers, known=known, running=running, now_ms=now_ms),
         partitions_asked=min(len(places), PARTITIONS_ASKED_MAX),
         all_partitions=len(places),
         complaints=tuple(complaints),
     )
 
 
-def judged(
-    open_ones: Sequence[tuple[TopicPartition, ProducerDescription]],
+def open_transactions(
+    open_producers: Sequence[tuple[TopicPartition, ProducerDescription]],
     *,
     known: Mapping[int, str],
     running: Mapping[str, TransactionDescription],
     now_ms: int,
 ) -> tuple[OpenTransactionRow, ...]:
-    """What partitions wait for, and which of it hangs. Those come first, the oldest before all."""
+    """Open transactions, hanging ones first, then the oldest first."""
     rows = []
-    for place, producer in open_ones:
+    for place, producer in open_producers:
         transactional_id = known.get(producer.producer_id)
-        told = running.get(transactional_id or "")
-        is_cared_for = told is not None and told.state not in _OVER and place in told.partitions
+        description = running.get(transactional_id or "")
+        is_ongoing = (
+            description is not None
+            and description.state not in _COMPLETED
+            and place in description.partitions
+        )
         age_ms = max(now_ms - producer.last_timestamp, 0)
         assert producer.transaction_start_offset is not None
         rows.append(
@@ -148,14 +156,14 @@ def judged(
                 last_write_ms=producer.last_timestamp,
                 age_ms=age_ms,
                 id=transactional_id,
-                hangs=not is_cared_for and age_ms > HANGS_AFTER_MS,
+                hangs=not is_ongoing and age_ms > HANGS_AFTER_MS,
             )
         )
     return tuple(sorted(rows, key=lambda row: (not row.hangs, -row.age_ms)))
 
 
 async def abort(admin: Admin, place: TopicPartition, producer_id: int) -> None:
-    """Write the end that no coordinator will write."""
+    """Write the ABORT marker that no coordinator will write."""
     found = (await admin.describe_producers([place]))[place]
     for each in found:
         if each.producer_id == producer_id and each.transaction_start_offset is not None:
@@ -169,16 +177,16 @@ async def abort(admin: Admin, place: TopicPartition, producer_id: int) -> None:
     raise not_found(f"Producer {producer_id} has no transaction open in {place}.")
 
 
-def _row(told: TransactionDescription, now_ms: int) -> TransactionRow:
-    started = told.start_time_ms
+def _row(description: TransactionDescription, now_ms: int) -> TransactionRow:
+    started = description.start_time_ms
     return TransactionRow(
-        id=told.transactional_id,
-        producer_id=told.producer_id,
-        state=told.state,
+        id=description.transactional_id,
+        producer_id=description.producer_id,
+        state=description.state,
         age_ms=None if started is None or started < 0 else max(now_ms - started, 0),
-        timeout_ms=told.timeout_ms,
-        coordinator=told.coordinator_id,
-        partitions=tuple(map(str, told.partitions)),
+        timeout_ms=description.timeout_ms,
+        coordinator=description.coordinator_id,
+        partitions=tuple(map(str, description.partitions)),
     )
 
 
@@ -192,7 +200,7 @@ async def _producers(
     except SomeFailed as error:
         return dict(error.results), sorted({str(each) for each in error.errors.values()})[:5]
     except KafkaError as error:
-        # Old brokers cannot be asked (KIP-664 came with 2.8); the ids above are still good.
+        # Brokers before 2.8 lack DescribeProducers (KIP-664); the transactional ids still work.
         return {}, [str(error)]
 
 

@@ -1,8 +1,8 @@
-"""What an assignor is told and what it answers.
+"""Input and output of an assignor.
 
-What a member *had* is what it was last meant to have (its target), not what it holds at this
-moment: two members may be about to swap, and an assignor that looked at what they hold would
-change its mind with every heartbeat.
+Note: `had` is the member's last target assignment, not what it owns at the moment. Two members may
+be about to swap partitions, and an assignor that looked at the current assignment would change its
+result with every heartbeat.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,21 +13,21 @@ from headwater.common.ids import TopicId
 
 
 class TopicIdPartition(NamedTuple):
-    """One partition of one topic, by id: a topic that is deleted and made anew is another."""
+    """A partition by topic id: a topic that is deleted and created again is another topic."""
 
     topic_id: TopicId
     partition: int
 
 
 Partitions = frozenset[TopicIdPartition]
-"""Compare, intersect, subtract; to walk over it, sort it."""
+"""An unordered set; sort it before iterating."""
 
 NO_PARTITIONS: Partitions = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSpec:
-    """One member. `topics` are those of its subscription that exist, sorted."""
+    """One member. `topics` are the existing topics of its subscription, sorted."""
 
     topics: tuple[TopicId, ...]
     had: Partitions = NO_PARTITIONS

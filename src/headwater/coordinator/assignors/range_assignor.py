@@ -1,9 +1,9 @@
-"""`range`: of each topic, every subscriber gets a run of neighbours.
+"""Range assignor: each subscriber gets a contiguous range of each topic's partitions.
 
-Topics of the same size are cut at the same places, so whoever has partition 3 of one has
-partition 3 of the others: that is what joins need, and why this assignor looks at nothing else,
-neither at balance over topics nor at who had what. Static members stand in front and are sorted by
-instance id, so that a restart, which changes member ids, moves nothing.
+Topics of the same size are split at the same places, so the member with partition 3 of one has
+partition 3 of the others, as joins need. For that reason the assignor considers neither the balance
+over all topics nor the previous assignment. Static members come first, sorted by instance id, so
+that a restart, which changes member ids, moves no partitions.
 """
 
 from collections.abc import Mapping

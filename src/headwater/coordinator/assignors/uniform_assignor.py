@@ -1,8 +1,8 @@
-"""`uniform_assignor`: everybody gets as many partitions as everybody else, and keeps what it had.
+"""Uniform assignor: equal numbers of partitions, keeping previous assignments.
 
-When all members want the same topics the best answer is known in advance: each gets the same
-number or one more, and nobody gives up a partition unless it had more than its share. Members with
-different wishes are the harder case, in `uniform_heterogeneous_assignor`.
+If all members subscribe to the same topics, the optimum is known: each gets the same number or one
+more, and a member loses partitions only if it had more than its share. Members with different
+subscriptions are handled by `uniform_heterogeneous_assignor`.
 """
 
 from collections import deque
@@ -30,7 +30,7 @@ def assign_uniformly(members: Mapping[str, MemberSpec], counts: PartitionCounts)
 def _assign_even(
     members: Mapping[str, MemberSpec], topics: tuple[TopicId, ...], counts: PartitionCounts
 ) -> Assignment:
-    # Topic by topic, so that dealing them out spreads each topic over many members.
+    # Ordered by topic, so that each topic is spread over many members.
     unowned = dict.fromkeys(
         TopicIdPartition(topic_id, partition)
         for topic_id in topics
@@ -38,23 +38,24 @@ def _assign_even(
     )
     share, extras = divmod(len(unowned), len(members))
     kept: dict[str, list[TopicIdPartition]] = {}
-    rooms: dict[str, int] = {}
+    quotas: dict[str, int] = {}
     for member_id in sorted(members):
-        # Whoever gives some up keeps the low numbers of all its topics, not all of its low topics.
+        # A member that loses some keeps the low partitions of all topics, not all partitions of the
+        # first topics.
         had = sorted(members[member_id].had, key=_partition_first)
         still_there = [each for each in had if each in unowned]
-        # The larger shares go first to those who have that many, since they need not give up any.
+        # Members that already have the larger share get it first, since they lose none then.
         larger = len(still_there) > share and extras > 0
         extras -= larger
-        rooms[member_id] = share + larger
-        kept[member_id] = still_there[: rooms[member_id]]
+        quotas[member_id] = share + larger
+        kept[member_id] = still_there[: quotas[member_id]]
         for each in kept[member_id]:
             del unowned[each]
     for member_id in kept:
-        if extras > 0 and rooms[member_id] == share:
-            rooms[member_id] += 1
+        if extras > 0 and quotas[member_id] == share:
+            quotas[member_id] += 1
             extras -= 1
-    _deal(list(unowned), kept, rooms)
+    _distribute(list(unowned), kept, quotas)
     return {member_id: frozenset(partitions) for member_id, partitions in kept.items()}
 
 
@@ -62,12 +63,16 @@ def _partition_first(each: TopicIdPartition) -> tuple[int, TopicId]:
     return each.partition, each.topic_id
 
 
-def _deal(
-    cards: list[TopicIdPartition], hands: dict[str, list[TopicIdPartition]], rooms: dict[str, int]
+def _distribute(
+    partitions: list[TopicIdPartition],
+    assigned: dict[str, list[TopicIdPartition]],
+    quotas: dict[str, int],
 ) -> None:
-    waiting = deque(member_id for member_id, hand in hands.items() if len(hand) < rooms[member_id])
-    for card in cards:
+    waiting = deque(
+        member_id for member_id, owned in assigned.items() if len(owned) < quotas[member_id]
+    )
+    for partition in partitions:
         member_id = waiting.popleft()
-        hands[member_id].append(card)
-        if len(hands[member_id]) < rooms[member_id]:
+        assigned[member_id].append(partition)
+        if len(assigned[member_id]) < quotas[member_id]:
             waiting.append(member_id)

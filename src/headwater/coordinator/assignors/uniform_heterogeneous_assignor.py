@@ -1,13 +1,13 @@
-"""`uniform_assignor` for members that want different topics.
+"""Uniform assignor for members with different subscriptions.
 
-Equal numbers are not always possible then. What is: an assignment in which nobody could pass a
-partition on to someone who has at least two fewer, neither directly nor through others who pass
-one of theirs on in turn. That is what makes the loads as even as the wishes allow (an optimal
-semi-matching). It is reached from what the members had, by moves that each make it more even, so
-whoever is well placed stays.
+Equal numbers are not always possible then. The result is an assignment in which no member can pass
+a partition to one that has at least two fewer, neither directly nor through a chain of members that
+each pass one on. This makes the loads as even as the subscriptions allow (an optimal
+semi-matching). It starts from the previous assignment and makes only moves that even it out, so
+most partitions stay.
 
-A reader would expect the direct moves to be enough. They are not: A(3) and B(2) share one topic,
-B and C(1) another; all get two only if A gives to B and B to C at once.
+Note: direct moves are not enough. A(3) and B(2) share one topic, B and C(1) another: all get two
+only if A gives to B and B to C at the same time.
 """
 
 import heapq
@@ -22,13 +22,13 @@ from headwater.coordinator.assignors.assignor_spec import (
 )
 
 _Path = list[tuple[str, TopicId, str]]
-"""From whom, a partition of which topic, to whom."""
+"""Moves: giver, topic, taker."""
 
 
 def assign_heterogeneous(members: Mapping[str, MemberSpec], counts: PartitionCounts) -> Assignment:
     table = _Table(members, counts)
-    table.keep_what_they_had()
-    table.place_the_rest()
+    table.keep_previous()
+    table.assign_rest()
     while table.move_directly():
         pass
     table.move_along_chains()
@@ -36,7 +36,7 @@ def assign_heterogeneous(members: Mapping[str, MemberSpec], counts: PartitionCou
 
 
 class _Table:
-    """Who holds which partitions, while it is being worked out."""
+    """The assignment while it is computed."""
 
     def __init__(self, members: Mapping[str, MemberSpec], counts: PartitionCounts) -> None:
         self._members = members
@@ -46,7 +46,7 @@ class _Table:
         for member_id in self._loads:
             for topic_id in members[member_id].topics:
                 self._subscribers.setdefault(topic_id, []).append(member_id)
-        # Topics with few takers first: theirs is the smallest choice.
+        # Topics with few subscribers first, since they have the least choice.
         self._topics = sorted(
             self._subscribers, key=lambda topic_id: (len(self._subscribers[topic_id]), topic_id)
         )
@@ -55,7 +55,7 @@ class _Table:
         }
         self._holders: dict[TopicId, dict[str, list[int]]] = {each: {} for each in self._topics}
 
-    def keep_what_they_had(self) -> None:
+    def keep_previous(self) -> None:
         for member_id in self._loads:
             wanted = dict.fromkeys(self._members[member_id].topics)
             for topic_id, partition in sorted(self._members[member_id].had):
@@ -63,7 +63,7 @@ class _Table:
                     del self._unowned[topic_id][partition]
                     self._give(member_id, topic_id, partition)
 
-    def place_the_rest(self) -> None:
+    def assign_rest(self) -> None:
         for topic_id in self._topics:
             takers = [(self._loads[each], each) for each in self._subscribers[topic_id]]
             heapq.heapify(takers)
@@ -73,7 +73,7 @@ class _Table:
                 heapq.heapreplace(takers, (load + 1, member_id))
 
     def move_directly(self) -> bool:
-        """One round over all topics, each time from the fullest to the emptiest."""
+        """One pass over all topics, moving from the most to the least loaded members."""
         moved = False
         for topic_id in self._topics:
             givers = [(-self._loads[each], each) for each in self._holders[topic_id]]
@@ -92,20 +92,20 @@ class _Table:
         return moved
 
     def move_along_chains(self) -> None:
-        """From the emptiest members up: who can reach them has at most one more, and is done."""
-        unsettled = dict(self._loads)
-        while unsettled:
-            low = min(self._loads[each] for each in unsettled)
-            reached, path = self._search(low, unsettled)
+        """Start from the least loaded: members that can reach these have at most one more."""
+        open_members = dict(self._loads)
+        while open_members:
+            low = min(self._loads[each] for each in open_members)
+            reached, path = self._search(low, open_members)
             for giver, topic_id, taker in path:
                 self._pass_on(giver, topic_id, taker)
             if not path:
                 for member_id in reached:
-                    del unsettled[member_id]
+                    del open_members[member_id]
 
-    def _search(self, low: int, unsettled: dict[str, int]) -> tuple[list[str], _Path]:
-        """Backwards from the lowest loads: all who can reach them, or else a way to improve."""
-        sources = [each for each in unsettled if self._loads[each] == low]
+    def _search(self, low: int, open_members: dict[str, int]) -> tuple[list[str], _Path]:
+        """Search backwards from the lowest loads: members that reach them, or an improvement."""
+        sources = [each for each in open_members if self._loads[each] == low]
         came_from: dict[str, tuple[TopicId, str] | None] = dict.fromkeys(sources)
         reached, seen_topics = sources, dict[TopicId, None]()
         for taker in reached:
@@ -114,7 +114,7 @@ class _Table:
                     continue
                 seen_topics[topic_id] = None
                 for giver in self._holders[topic_id]:
-                    if giver in came_from or giver not in unsettled:
+                    if giver in came_from or giver not in open_members:
                         continue
                     came_from[giver] = (topic_id, taker)
                     reached.append(giver)
@@ -135,7 +135,7 @@ class _Table:
 
     def _pass_on(self, giver: str, topic_id: TopicId, taker: str) -> None:
         partitions = self._holders[topic_id][giver]
-        # The last to come is the first to go: it is the likeliest to be new to the giver.
+        # Take the last one: it is the most likely to be new to the giver.
         self._give(taker, topic_id, partitions.pop())
         self._loads[giver] -= 1
         if not partitions:

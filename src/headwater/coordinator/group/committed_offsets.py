@@ -1,9 +1,10 @@
-"""The offsets that groups have committed, and those that wait for the end of a transaction.
+"""Committed offsets of groups, and pending offsets of open transactions.
 
-Pure: only `replay` and `end_transaction` change anything, live and at load alike. What a reader
-would get wrong is which of two commits wins when one of them is transactional: not the one that
-took effect last, but the one whose *record* stands later in the log (TX-12). Compaction keeps the
-later record only, and after that no other rule could be followed. Kafka does this (4.1).
+Pure: only `replay` and `end_transaction` change state, live and while loading.
+
+Note: if one of two commits is transactional, the later *record* in the log wins, not the one that
+took effect last (TX-12). Compaction keeps only the later record, so no other rule would survive it.
+Kafka does the same (4.1).
 """
 
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from headwater.coordinator.records.offset_records import (
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """A commit, and where in the log it stands."""
+    """A commit and the log offset of its record."""
 
     value: OffsetCommitValue
     record_offset: int
@@ -28,7 +29,7 @@ class CommittedOffset:
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """What of a group's offsets has expired, and whether that is all there was."""
+    """Tombstones of a group's expired offsets, and whether these are all its offsets."""
 
     records: tuple[OffsetCommitRecord, ...]
     is_all: bool
@@ -45,13 +46,13 @@ class CommittedOffsets:
     def __init__(self) -> None:
         self._committed: dict[str, _Offsets] = {}
         self._pending: dict[ProducerId, dict[str, _Offsets]] = {}
-        # The producers with an open transaction in a group, in the order in which they came.
+        # Producers with an open transaction in a group, in order of arrival.
         self._open: dict[str, dict[ProducerId, None]] = {}
 
     def replay(
         self, record: OffsetCommitRecord, *, offset: int, producer_id: ProducerId | None
     ) -> None:
-        """A record at an offset of the log, of a producer's transaction or of none."""
+        """Apply a record; `producer_id` if it is part of a transaction."""
         key = record.key
         partition = TopicPartition(key.topic, key.partition)
         if record.value is None:
@@ -66,7 +67,7 @@ class CommittedOffsets:
         self._open.setdefault(key.group, {})[producer_id] = None
 
     def end_transaction(self, producer_id: ProducerId, *, is_commit: bool) -> None:
-        """A marker: what was pending holds now, or never will (TX-12)."""
+        """Apply a marker: commit or drop the pending offsets (TX-12)."""
         for group_id, offsets in self._pending.pop(producer_id, {}).items():
             opened = self._open[group_id]
             del opened[producer_id]
@@ -74,10 +75,10 @@ class CommittedOffsets:
                 del self._open[group_id]
             if is_commit:
                 for partition, committed in offsets.items():
-                    self._settle(group_id, partition, committed)
+                    self._commit(group_id, partition, committed)
 
     def groups(self) -> list[str]:
-        """The groups that have offsets, be they pending."""
+        """Return the groups that have offsets, committed or pending."""
         return list(dict.fromkeys([*self._committed, *self._open]))
 
     def has_any(self, group_id: str) -> bool:
@@ -88,27 +89,27 @@ class CommittedOffsets:
         return committed.value if committed is not None else None
 
     def of_group(self, group_id: str) -> Iterator[tuple[TopicPartition, OffsetCommitValue]]:
-        """Its offsets, without pending ones, topic by topic."""
+        """Yield the group's offsets without pending ones, sorted by topic."""
         offsets = self._committed.get(group_id, {})
         for partition in sorted(offsets):
             yield partition, offsets[partition].value
 
     def is_pending(self, group_id: str, partition: TopicPartition) -> bool:
-        """Whether a transaction that is still open has committed this partition (TX-11)."""
+        """Return whether an open transaction has committed this partition (TX-11)."""
         return any(
             partition in self._pending[producer_id].get(group_id, {})
             for producer_id in self._open.get(group_id, {})
         )
 
     def tombstones(self, group_id: str) -> tuple[OffsetCommitRecord, ...]:
-        """What takes all offsets of a group back, pending ones too."""
+        """Return tombstones for all offsets of a group, including pending ones."""
         partitions = dict.fromkeys(self._committed.get(group_id, {}))
         for producer_id in self._open.get(group_id, {}):
             partitions.update(dict.fromkeys(self._pending[producer_id][group_id]))
         return tuple(tombstone(group_id, partition) for partition in partitions)
 
     def topic_tombstones(self, topics: frozenset[str]) -> tuple[OffsetCommitRecord, ...]:
-        """What takes all offsets of deleted topics back, whoever has committed them (OE-2)."""
+        """Return tombstones for all offsets of deleted topics (OE-2)."""
         return tuple(
             record
             for group_id in self.groups()
@@ -117,20 +118,20 @@ class CommittedOffsets:
         )
 
     def expired(self, group: Group, *, now_ms: int, retention_ms: int) -> Expiry:
-        """What is older than it may be (OE-1, OE-2). Pending commits keep an offset (TX-12)."""
+        """Return tombstones for expired offsets (OE-1, OE-2). Pending commits keep one (TX-12)."""
         group_id = group.group_id
         offsets = self._committed.get(group_id, {})
         records = tuple(
             tombstone(group_id, partition)
             for partition, committed in offsets.items()
             if not group.is_subscribed_to(partition.topic)
-            and _is_over(group, committed.value, now_ms, retention_ms)
+            and _is_expired(group, committed.value, now_ms, retention_ms)
             and not self.is_pending(group_id, partition)
         )
         is_all = len(records) == len(offsets) and group_id not in self._open
         return Expiry(records, is_all)
 
-    def _settle(self, group_id: str, partition: TopicPartition, committed: CommittedOffset) -> None:
+    def _commit(self, group_id: str, partition: TopicPartition, committed: CommittedOffset) -> None:
         offsets = self._committed.setdefault(group_id, {})
         other = offsets.get(partition)
         if other is None or other.record_offset < committed.record_offset:
@@ -138,22 +139,22 @@ class CommittedOffsets:
 
     def _forget(self, group_id: str, partition: TopicPartition) -> None:
         offsets = self._committed.get(group_id, {})
-        # Compaction may have dropped the commit that this takes back, so absence is normal.
+        # Compaction may have removed the commit, so it may be missing.
         offsets.pop(partition, None)
         if not offsets:
             self._committed.pop(group_id, None)
-        # The transactions stay open: their markers are still to come.
+        # The transactions stay open until their markers.
         for producer_id in self._open.get(group_id, {}):
             self._pending[producer_id][group_id].pop(partition, None)
 
 
 def tombstone(group_id: str, partition: TopicPartition) -> OffsetCommitRecord:
-    """What takes a commit back."""
+    """Return the tombstone of a commit."""
     key = OffsetCommitKey(group=group_id, topic=partition.topic, partition=partition.partition)
     return OffsetCommitRecord(key, None)
 
 
-def _is_over(group: Group, value: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:
+def _is_expired(group: Group, value: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:
     begin_ms = group.retention_begins_ms(value.commit_timestamp)
     if begin_ms is None:
         return False

@@ -1,4 +1,4 @@
-"""What is told about groups: ListGroups, DescribeGroups and ConsumerGroupDescribe."""
+"""Answer ListGroups, DescribeGroups and ConsumerGroupDescribe."""
 
 from typing import Final
 
@@ -23,7 +23,7 @@ _FIRST_WITH_NOT_FOUND: Final = 6
 
 
 def list_groups(request: ListGroupsRequest, groups: GroupMetadataManager) -> ListGroupsResponse:
-    """Filters are taken without regard to case; without one, all states or types are meant."""
+    """Filters ignore case; an empty filter matches all."""
     states = frozenset(name.lower() for name in request.states_filter)
     types = frozenset(name.lower() for name in request.types_filter)
     return ListGroupsResponse(
@@ -64,7 +64,7 @@ def describe_consumer_groups(
 def _described(
     group_id: str, groups: GroupMetadataManager, version: int
 ) -> classic_describe.DescribedGroup:
-    """What is no classic group looks like a dead one, and is not found since version 6 (GR-16)."""
+    """Return other groups as Dead, from version 6 on as not found (GR-16)."""
     group = groups.find(group_id)
     if isinstance(group, ClassicGroup):
         return group.describe()
@@ -72,12 +72,16 @@ def _described(
         return classic_describe.DescribedGroup(group_id=group_id, group_state=_EMPTY)
     if version < _FIRST_WITH_NOT_FOUND:
         return classic_describe.DescribedGroup(group_id=group_id, group_state=_DEAD)
-    what = f"group {group_id!r} is not a classic group" if group else f"no group {group_id!r}"
+    message = (
+        f"group {group_id!r} is not a classic group"
+        if group
+        else f"group {group_id!r} does not exist"
+    )
     return classic_describe.DescribedGroup(
         group_id=group_id,
         group_state=_DEAD,
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=what,
+        error_message=message,
     )
 
 

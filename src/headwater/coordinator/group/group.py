@@ -1,12 +1,12 @@
-"""What a group is to everything around it, whichever protocol its members speak.
+"""Interface of a group, whichever protocol its members use.
 
-Committed offsets ask a group whether a commit is legal; the shard asks it for its state, and
-passes on what is meant for it. A reader would get two things wrong:
+Offset commits are validated by the group; the shard queries its state and passes on its events.
 
-- A group knows nothing of its offsets, and offsets outlive members. So whether a group can be
-  forgotten is for the shard to say.
-- A request, timer or record of a group comes to its own machine. So the key of every timer that a
-  group sets begins with `GROUP_TIMER` and the group's id, and the shard needs to know no more.
+Note: a group does not know its offsets, and offsets outlive members. So the shard decides whether a
+group can be removed.
+
+Note: the key of every timer of a group starts with `GROUP_TIMER` and the group id, so that the
+shard can dispatch it.
 """
 
 from collections.abc import Sequence
@@ -17,18 +17,18 @@ from headwater.common.error_codes import ErrorCode
 from headwater.coordinator.runtime.coordinator_effects import Effect, StateRecord, TimerFired
 
 GROUP_TIMER: Final = "group"
-"""A timer of a group has the key `(GROUP_TIMER, group_id, ...)`."""
+"""Timer keys of groups are `(GROUP_TIMER, group_id, ...)`."""
 
 
 class GroupType(Enum):
-    """As ListGroups shows it (KIP-848)."""
+    """Type in ListGroups (KIP-848)."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
 
 
 class Group(Protocol):
-    """One group; `ClassicGroup` and `ConsumerGroup` are such."""
+    """Implemented by `ClassicGroup`, `ConsumerGroup` and `SimpleGroup`."""
 
     @property
     def group_id(self) -> str: ...
@@ -38,20 +38,20 @@ class Group(Protocol):
 
     @property
     def state_name(self) -> str:
-        """As DescribeGroups and ListGroups show it: "Empty", "Stable" and so on (GR-16)."""
+        """State in DescribeGroups and ListGroups: "Empty", "Stable" and so on (GR-16)."""
 
     @property
     def protocol_type(self) -> str:
-        """What its members speak, "consumer" for consumers; "" if it never had any members."""
+        """ "consumer" for consumers; "" if the group never had members."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members, not even some that are about to join."""
+        """Whether it has no members and none that are about to join."""
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member reads the topic, as far as is known.
+        """Return whether a member is subscribed to the topic, as far as is known.
 
-        A classic group of consumers whose subscriptions cannot be read counts as subscribed to
+        A classic group of consumers whose subscriptions cannot be parsed counts as subscribed to
         all topics, one of another protocol type to none.
         """
 
@@ -64,28 +64,28 @@ class Group(Protocol):
         is_transactional: bool,
         version: int,
     ) -> ErrorCode | None:
-        """Why this member may not commit, if it may not (GR-11, NG-8, TX-11).
+        """Return the error if this member may not commit (GR-11, NG-8, TX-11).
 
-        The version is that of OffsetCommit, or of TxnOffsetCommit.
+        `version` is that of OffsetCommit or TxnOffsetCommit.
         """
 
     def validate_fetch(self, *, member_id: str | None, member_epoch: int) -> ErrorCode | None:
-        """Why this member may not read the group's offsets, if it may not (NG-8)."""
+        """Return the error if this member may not fetch the group's offsets (NG-8)."""
 
     def validate_offset_delete(self) -> ErrorCode | None:
-        """Why no offset of this group may be deleted, as long as it is as it is."""
+        """Return the error if no offset of the group may be deleted in its current state."""
 
     def validate_delete(self) -> ErrorCode | None:
-        """Why the group may not be deleted (GR-16)."""
+        """Return the error if the group may not be deleted (GR-16)."""
 
     def retention_begins_ms(self, commit_timestamp: int) -> int | None:
-        """From when on a commit's retention counts; None if it does not expire now (OE-1)."""
+        """Return when a commit's retention starts; None if it does not expire now (OE-1)."""
 
     def offsets_committed(self, member_id: str, now_ms: int) -> list[Effect]:
-        """A member has committed, and so it is alive (GR-11)."""
+        """A commit counts as a sign of life of the member (GR-11)."""
 
     def tombstones(self) -> Sequence[StateRecord]:
-        """The records that make the group one that never was."""
+        """Return tombstones for all records of the group."""
 
     def on_timer(self, timer: TimerFired) -> list[Effect]:
-        """A timer whose key begins with the group's id."""
+        """Handle a timer whose key starts with the group id."""

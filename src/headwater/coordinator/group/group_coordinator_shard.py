@@ -1,12 +1,12 @@
 """The groups and offsets of one partition of `__consumer_offsets`.
 
-Requests, timers and records come here and are passed to whom they concern; what concerns groups
-and offsets alike is decided here: deletion, expiry, and which type a group is of. A request for
-many groups has only groups of this shard; whoever splits it puts the answers together again.
+Dispatches requests, timers and records, and decides what concerns groups and offsets alike:
+deletion, expiry, and the type of a group. A request for several groups has only groups of this
+shard; the caller splits it and merges the responses.
 
-What a reader would get wrong: a group that is empty may become one of the other type, with its
-offsets, by a mere join. Its old records are taken back in the batch that has the first new ones.
-A classic group of consumers need not even be empty for that (see `group_upgrade`).
+Note: a join may convert an empty group, with its offsets, to the other type. The tombstones of its
+old records are written in the batch with the first new ones. A classic group of consumers need not
+even be empty for that (see `group_upgrade`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,10 +46,10 @@ from headwater.coordinator.records.consumer_group_records import ConsumerGroupRe
 from headwater.coordinator.records.offset_records import OffsetCommitRecord
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
-    Asked,
     Effect,
     Loaded,
     Reply,
+    RequestEvent,
     SetTimer,
     StateRecord,
     TimerFired,
@@ -82,7 +82,7 @@ _TOMBSTONES_PER_BATCH: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSettings:
-    """What the broker's settings say of committed offsets."""
+    """Broker settings for committed offsets."""
 
     metadata_max_bytes: int = 4_096
     retention_ms: int = 604_800_000
@@ -90,19 +90,19 @@ class OffsetSettings:
 
 
 class GroupCoordinatorShard:
-    """See the module. A `CoordinatorShard` that is told of deleted topics."""
+    """A `CoordinatorShard` with `TopicsDeleted` as additional event."""
 
-    def __init__(self, making: GroupFactory, settings: OffsetSettings) -> None:
-        self._image = making.image
-        self._limits = making.classic
+    def __init__(self, factory: GroupFactory, settings: OffsetSettings) -> None:
+        self._image = factory.image
+        self._limits = factory.classic
         self._settings = settings
         self._commits = CommitSettings(settings.metadata_max_bytes)
         self.offsets = CommittedOffsets()
-        self.groups = GroupMetadataManager(making, self.offsets)
+        self.groups = GroupMetadataManager(factory, self.offsets)
 
-    def decide(self, event: Asked | TimerFired | Loaded | TopicsDeleted) -> list[Effect]:
+    def decide(self, event: RequestEvent | TimerFired | Loaded | TopicsDeleted) -> list[Effect]:
         match event:
-            case Asked():
+            case RequestEvent():
                 return self._on_request(event)
             case TimerFired():
                 return self._on_timer(event)
@@ -119,92 +119,94 @@ class GroupCoordinatorShard:
             case GroupMetadataRecord():
                 self.groups.replay_classic(record)
             case _:
-                assert isinstance(record, ConsumerGroupRecord), f"no record of a group: {record}"
+                assert isinstance(record, ConsumerGroupRecord), f"unexpected record: {record}"
                 self.groups.replay_consumer(record)
 
     def end_transaction(self, producer_id: ProducerId, *, is_commit: bool) -> None:
         self.offsets.end_transaction(producer_id, is_commit=is_commit)
 
-    def _on_request(self, asked: Asked) -> list[Effect]:
-        request = asked.request
+    def _on_request(self, event: RequestEvent) -> list[Effect]:
+        request = event.request
         match request:
             case JoinGroupRequest() | SyncGroupRequest() | HeartbeatRequest() | LeaveGroupRequest():
-                return self._on_classic(asked, request)
+                return self._on_classic(event, request)
             case ConsumerGroupHeartbeatRequest():
-                return self._on_consumer(asked, request)
+                return self._on_consumer(event, request)
             case OffsetCommitRequest():
                 group = self.groups.find(request.group_id)
-                return offset_commit.commit(asked, request, group, self._commits)
+                return offset_commit.commit(event, request, group, self._commits)
             case TxnOffsetCommitRequest():
                 group = self.groups.find(request.group_id)
-                return offset_commit.commit_in_transaction(asked, request, group, self._commits)
+                return offset_commit.commit_in_transaction(event, request, group, self._commits)
             case OffsetFetchRequest():
-                return self._on_offset_fetch(asked, request)
+                return self._on_offset_fetch(event, request)
             case OffsetDeleteRequest():
                 group = self.groups.find(request.group_id)
-                return offset_fetch.delete(asked, request, group, self.offsets)
+                return offset_fetch.delete(event, request, group, self.offsets)
             case DeleteGroupsRequest():
-                return self._on_delete_groups(asked, request)
+                return self._on_delete_groups(event, request)
             case ListGroupsRequest():
-                return [Reply(asked.caller, list_groups(request, self.groups))]
+                return [Reply(event.caller, list_groups(request, self.groups))]
             case DescribeGroupsRequest():
-                response = describe_groups(request, self.groups, asked.version)
-                return [Reply(asked.caller, response)]
+                response = describe_groups(request, self.groups, event.version)
+                return [Reply(event.caller, response)]
             case ConsumerGroupDescribeRequest():
                 described = describe_consumer_groups(request, self.groups, self._image())
-                return [Reply(asked.caller, described)]
+                return [Reply(event.caller, described)]
             case _:
-                raise AssertionError(f"no request for groups: {request}")
+                raise AssertionError(f"unexpected request: {request}")
 
     # Groups.
 
-    def _on_classic(self, asked: Asked, request: ClassicRequest) -> list[Effect]:
-        refusal = check_request(asked, request, self._limits)
-        if refusal:
-            return refusal
+    def _on_classic(self, event: RequestEvent, request: ClassicRequest) -> list[Effect]:
+        error_effects = check_request(event, request, self._limits)
+        if error_effects:
+            return error_effects
         machine = self.groups.machine(request.group_id)
         if isinstance(machine, ClassicGroup):
-            return machine.decide(asked)
+            return machine.decide(event)
         if machine is not None and not machine.is_empty:
-            return machine.decide(asked)
+            return machine.decide(event)
         if not creates_group(request):
-            return reject_without_group(asked, request)
-        made = self.groups.new_classic(request.group_id)
-        return self._begun(made, made.decide(asked), in_place_of=machine)
+            return reject_without_group(event, request)
+        new_group = self.groups.new_classic(request.group_id)
+        return self._start(new_group, new_group.decide(event), in_place_of=machine)
 
-    def _on_consumer(self, asked: Asked, request: ConsumerGroupHeartbeatRequest) -> list[Effect]:
+    def _on_consumer(
+        self, event: RequestEvent, request: ConsumerGroupHeartbeatRequest
+    ) -> list[Effect]:
         machine = self.groups.machine(request.group_id)
         if isinstance(machine, MixedConsumerGroup):
-            return machine.decide(asked)
-        made = self.groups.new_consumer(request.group_id)
+            return machine.decide(event)
+        new_group = self.groups.new_consumer(request.group_id)
         if machine is not None and not machine.is_empty:
-            return self._upgraded(asked, machine, made) or _refuse_upgrade(asked, request)
-        return self._begun(made, made.decide(asked), in_place_of=machine)
+            return self._upgraded(event, machine, new_group) or _refuse_upgrade(event, request)
+        return self._start(new_group, new_group.decide(event), in_place_of=machine)
 
     def _upgraded(
-        self, asked: Asked, group: ClassicGroup, sketch: MixedConsumerGroup
+        self, event: RequestEvent, group: ClassicGroup, sketch: MixedConsumerGroup
     ) -> list[Effect] | None:
-        """What lets a new kind of member into a classic group that has members (NG-10)."""
-        request = asked.request
+        """Convert a classic group with members for a new consumer-protocol member (NG-10)."""
+        request = event.request
         assert isinstance(request, ConsumerGroupHeartbeatRequest)
         if request.member_epoch != JOINING_EPOCH or not may_upgrade(group, sketch.settings):
             return None
-        return upgrade(group, sketch, asked, self._image())
+        return upgrade(group, sketch, event, self._image())
 
-    def _begun(
-        self, made: Machine, effects: list[Effect], *, in_place_of: Machine | None
+    def _start(
+        self, new_group: Machine, effects: list[Effect], *, in_place_of: Machine | None
     ) -> list[Effect]:
-        """Keep a new group if it has something to write; take back what it replaces."""
+        """Keep a new group if it writes a record; add the tombstones of the group it replaces."""
         first = next((each for each in effects if isinstance(each, Append)), None)
         if first is None:
             return effects
-        self.groups.keep(made)
+        self.groups.keep(new_group)
         if in_place_of is None:
             return effects
         both = replace(first, records=(*in_place_of.tombstones(), *first.records))
         return [both if each is first else each for each in effects]
 
-    def _on_delete_groups(self, asked: Asked, request: DeleteGroupsRequest) -> list[Effect]:
+    def _on_delete_groups(self, event: RequestEvent, request: DeleteGroupsRequest) -> list[Effect]:
         records: list[StateRecord] = []
         results: list[DeletableGroupResult] = []
         for group_id in dict.fromkeys(request.groups_names):
@@ -215,11 +217,11 @@ class GroupCoordinatorShard:
             result = DeletableGroupResult(group_id=group_id, error_code=error or ErrorCode.NONE)
             results.append(result)
         response = DeleteGroupsResponse(results=tuple(results))
-        return [*_batches(records), Reply(asked.caller, response)]
+        return [*_batches(records), Reply(event.caller, response)]
 
     # Offsets.
 
-    def _on_offset_fetch(self, asked: Asked, request: OffsetFetchRequest) -> list[Effect]:
+    def _on_offset_fetch(self, event: RequestEvent, request: OffsetFetchRequest) -> list[Effect]:
         response = OffsetFetchResponse(
             groups=tuple(
                 offset_fetch.fetch_group(
@@ -227,12 +229,12 @@ class GroupCoordinatorShard:
                     self.groups.find(each.group_id),
                     self.offsets,
                     require_stable=request.require_stable,
-                    version=asked.version,
+                    version=event.version,
                 )
                 for each in request.groups
             )
         )
-        return [Reply(asked.caller, response)]
+        return [Reply(event.caller, response)]
 
     # Time.
 
@@ -246,17 +248,17 @@ class GroupCoordinatorShard:
         match timer.key:
             case (kind, str(group_id), *_) if kind == GROUP_TIMER:
                 machine = self.groups.machine(group_id)
-                # Timers outlive their groups.
+                # A timer may outlive its group.
                 return machine.on_timer(timer) if machine is not None else []
             case _:
-                assert timer.key == _EXPIRY, f"nobody's timer: {timer.key}"
+                assert timer.key == _EXPIRY, f"unexpected timer: {timer.key}"
                 return [self._next_expiry(timer.now_ms), *self._expired(timer.now_ms)]
 
     def _next_expiry(self, now_ms: int) -> Effect:
         return SetTimer(_EXPIRY, now_ms + self._settings.check_interval_ms)
 
     def _expired(self, now_ms: int) -> Iterator[Effect]:
-        """Old offsets go, and groups with them that have nothing else (OE-1, GR-18)."""
+        """Expire old offsets, and empty groups that have no others (OE-1, GR-18)."""
         retention_ms = self._settings.retention_ms
         records: list[StateRecord] = []
         for group in self.groups:
@@ -267,16 +269,16 @@ class GroupCoordinatorShard:
         return _batches(records)
 
 
-def _refuse_upgrade(asked: Asked, request: ConsumerGroupHeartbeatRequest) -> list[Effect]:
+def _refuse_upgrade(event: RequestEvent, request: ConsumerGroupHeartbeatRequest) -> list[Effect]:
     response = ConsumerGroupHeartbeatResponse(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
         error_message=f"group {request.group_id!r} is a classic group with members",
     )
-    return [Reply(asked.caller, response)]
+    return [Reply(event.caller, response)]
 
 
 def _batches(records: Sequence[StateRecord]) -> Iterator[Effect]:
-    """Tombstones need not be written all at once, and a batch has a limit."""
+    """Split tombstones into batches of limited size; they need not be written at once."""
     rest = iter(records)
     while batch := tuple(islice(rest, _TOMBSTONES_PER_BATCH)):
         yield Append(batch)

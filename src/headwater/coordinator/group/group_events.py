@@ -1,5 +1,6 @@
-"""What groups hear besides requests and timers. Apart from them, since a broker tells it always
-and loads groups only when there are some.
+"""Events of groups besides requests and timers.
+
+A separate module, because a broker sends them always but loads groups only when there are some.
 """
 
 from dataclasses import dataclass
@@ -7,6 +8,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TopicsDeleted:
-    """Topics are gone, and so are the offsets that anybody committed to them (OE-2)."""
+    """Topics were deleted, and with them all offsets committed to them (OE-2)."""
 
     topics: tuple[str, ...]

@@ -1,10 +1,11 @@
-"""The groups of one shard: those with a machine, and simple ones, which have only offsets.
+"""The groups of one shard: groups with members, and simple groups, which only have offsets.
 
-A machine is kept from when it first writes something, before that is replayed: it has soft state
-that no record tells. What a reader would get wrong: a group may be of one type in the log's past
-and of another later. A record of the other type makes a new machine, and a tombstone only ends a
-group of its own type. Compaction may have dropped any older record of a group, so a tombstone may
-speak of something that was never heard of.
+A group object is kept from its first write, before that is replayed, since it has soft state that
+no record contains.
+
+Note: a group may have one type early in the log and another later. A record of the other type
+creates a new group object, and a tombstone only ends a group of its own type. Compaction may have
+removed any older record of a group, so a tombstone may be for a group that was never seen.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,7 +37,7 @@ Machine = ClassicGroup | MixedConsumerGroup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFactory:
-    """What new groups are made with."""
+    """What new groups are created with."""
 
     classic: ClassicLimits
     consumer: ConsumerGroupSettings
@@ -45,63 +46,61 @@ class GroupFactory:
 
 
 class GroupMetadataManager:
-    """See the module."""
+    __slots__ = ("_factory", "_machines", "_offsets", "_successors")
 
-    __slots__ = ("_machines", "_making", "_offsets", "_successors")
-
-    def __init__(self, making: GroupFactory, offsets: CommittedOffsets) -> None:
-        self._making = making
+    def __init__(self, factory: GroupFactory, offsets: CommittedOffsets) -> None:
+        self._factory = factory
         self._offsets = offsets
         self._machines: dict[str, Machine] = {}
-        # Classic groups that take the place of consumer groups when their records are replayed.
+        # Classic groups that replace consumer groups when their records are replayed.
         self._successors: dict[str, tuple[GroupMetadataRecord, ClassicGroup]] = {}
 
     def __iter__(self) -> Iterator[Group]:
-        """All of them, by id."""
+        """All groups, sorted by id."""
         for group_id in sorted(dict.fromkeys([*self._machines, *self._offsets.groups()])):
             group = self.find(group_id)
             if group is not None:
                 yield group
 
     def find(self, group_id: str) -> Group | None:
-        """A group as others see it, if there is one."""
+        """Return a group of any kind."""
         machine = self._machines.get(group_id)
         if machine is not None:
             return machine
         return SimpleGroup(group_id) if self._offsets.has_any(group_id) else None
 
     def machine(self, group_id: str) -> Machine | None:
-        """A group that has or had members."""
+        """Return a group that has or had members."""
         return self._machines.get(group_id)
 
     def machines(self) -> list[Machine]:
         return list(self._machines.values())
 
     def new_classic(self, group_id: str) -> ClassicGroup:
-        return ClassicGroup(group_id, self._making.classic, self._making.rng)
+        return ClassicGroup(group_id, self._factory.classic, self._factory.rng)
 
     def new_consumer(self, group_id: str) -> MixedConsumerGroup:
-        making = self._making
+        factory = self._factory
         return MixedConsumerGroup(
             group_id,
-            settings=making.consumer,
-            rng=making.rng,
-            image=making.image,
+            settings=factory.consumer,
+            rng=factory.rng,
+            image=factory.image,
             downgrading=self._downgrade,
         )
 
     def _downgrade(self, remainder: Remainder, now_ms: int) -> Downgrade | None:
-        making = self._making
-        if not may_downgrade(remainder, making.consumer, making.classic):
+        factory = self._factory
+        if not may_downgrade(remainder, factory.consumer, factory.classic):
             return None
         made = self.new_classic(remainder.group_id)
-        change = downgrade(remainder, made, making.image(), now_ms)
+        change = downgrade(remainder, made, factory.image(), now_ms)
         if change is not None:
             self._successors[remainder.group_id] = change.record, made
         return change
 
     def keep(self, machine: Machine) -> None:
-        """It is about to write its first record."""
+        """Keep a group that is about to write its first record."""
         self._machines[machine.group_id] = machine
 
     def replay_classic(self, record: GroupMetadataRecord) -> None:
@@ -117,7 +116,7 @@ class GroupMetadataManager:
         machine.replay(record)
 
     def _successor(self, record: GroupMetadataRecord) -> ClassicGroup:
-        """The group that this very record was written for, or one that has all to learn."""
+        """Return the group that wrote this very record, or a new one."""
         expected, made = self._successors.pop(record.key.group, (None, None))
         if made is None or expected is not record:
             return self.new_classic(record.key.group)

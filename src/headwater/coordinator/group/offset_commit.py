@@ -1,8 +1,8 @@
-"""OffsetCommit and TxnOffsetCommit, decided.
+"""Decide OffsetCommit and TxnOffsetCommit.
 
-Topic ids are turned into names, and unknown topics refused, before a request comes here. Either
-the whole request is refused, for what its sender is or is not in the group, or each partition is
-looked at by itself, and those without an error are written in one batch.
+Topic ids have been resolved and unknown topics rejected before. Either the whole request is
+rejected because of the member, or each partition is checked on its own, and those without an error
+are written in one batch.
 """
 
 from collections.abc import Callable
@@ -20,9 +20,9 @@ from headwater.coordinator.records.offset_records import (
 )
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
-    Asked,
     Effect,
     Reply,
+    RequestEvent,
     TransactionalProducer,
 )
 from headwater.protocol.messages.offset_commit import (
@@ -46,7 +46,7 @@ _NO_RETENTION: Final = -1
 _FIRST_WITH_GROUP_NOT_FOUND: Final = 9
 
 _Partition = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
-_Judge = Callable[[_Partition], ErrorCode]
+_PartitionCheck = Callable[[_Partition], ErrorCode]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,74 +55,77 @@ class CommitSettings:
 
 
 def commit(
-    asked: Asked, request: OffsetCommitRequest, group: Group | None, settings: CommitSettings
+    event: RequestEvent, request: OffsetCommitRequest, group: Group | None, settings: CommitSettings
 ) -> list[Effect]:
-    """`group` is None if nobody knows it; then a simple one may come to be (GR-11)."""
+    """`group` is None if it does not exist; then a simple group may be created (GR-11)."""
     generation = request.generation_id_or_member_epoch
     if group is None and generation >= 0:
-        is_new = asked.version >= _FIRST_WITH_GROUP_NOT_FOUND
-        error = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
-        return [Reply(asked.caller, refused_commit(request, error))]
+        is_new = event.version >= _FIRST_WITH_GROUP_NOT_FOUND
+        unknown = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
+        return [Reply(event.caller, refused_commit(request, unknown))]
     group = group or SimpleGroup(request.group_id)
-    refusal = group.validate_commit(
+    error = group.validate_commit(
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
         generation_or_epoch=generation,
         is_transactional=False,
-        version=asked.version,
+        version=event.version,
     )
-    if refusal is not None:
-        return [Reply(asked.caller, refused_commit(request, refusal))]
-    effects = group.offsets_committed(request.member_id, asked.now_ms)
-    judge = _judge_of(settings)
-    records = _records(asked, request, judge, _expire_timestamp(asked, request))
+    if error is not None:
+        return [Reply(event.caller, refused_commit(request, error))]
+    effects = group.offsets_committed(request.member_id, event.now_ms)
+    check = _partition_check(settings)
+    records = _records(event, request, check, _expire_timestamp(event, request))
     if records:
         effects.append(Append(records))
-    return [*effects, Reply(asked.caller, _answer(request, judge))]
+    return [*effects, Reply(event.caller, _response(request, check))]
 
 
 def commit_in_transaction(
-    asked: Asked, request: TxnOffsetCommitRequest, group: Group | None, settings: CommitSettings
+    event: RequestEvent,
+    request: TxnOffsetCommitRequest,
+    group: Group | None,
+    settings: CommitSettings,
 ) -> list[Effect]:
-    """As a commit, but pending until the producer's marker comes (TX-11)."""
+    """Like `commit`, but pending until the producer's marker (TX-11)."""
     if group is None and request.generation_id >= 0:
         response = refused_transactional_commit(request, ErrorCode.ILLEGAL_GENERATION)
-        return [Reply(asked.caller, response)]
+        return [Reply(event.caller, response)]
     group = group or SimpleGroup(request.group_id)
-    refusal = group.validate_commit(
+    error = group.validate_commit(
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
         generation_or_epoch=request.generation_id,
         is_transactional=True,
-        version=asked.version,
+        version=event.version,
     )
-    if refusal is ErrorCode.STALE_MEMBER_EPOCH:
-        # Transactional producers know nothing of the new protocol's errors.
-        refusal = ErrorCode.ILLEGAL_GENERATION
-    if refusal is not None:
-        return [Reply(asked.caller, refused_transactional_commit(request, refusal))]
+    if error is ErrorCode.STALE_MEMBER_EPOCH:
+        # Transactional producers do not know the errors of the consumer protocol.
+        error = ErrorCode.ILLEGAL_GENERATION
+    if error is not None:
+        return [Reply(event.caller, refused_transactional_commit(request, error))]
     effects: list[Effect] = []
-    judge = _judge_of(settings)
-    records = _records(asked, request, judge)
+    check = _partition_check(settings)
+    records = _records(event, request, check)
     if records:
         producer_id = ProducerId(request.producer_id)
         producer = TransactionalProducer(producer_id, request.producer_epoch)
         effects.append(Append(records, producer))
-    return [*effects, Reply(asked.caller, _transactional_answer(request, judge))]
+    return [*effects, Reply(event.caller, _transactional_response(request, check))]
 
 
 def refused_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
-    """The answer to a request that failed as a whole: there is no other place for the error."""
-    return _answer(request, lambda _: error)
+    """Return the response with one error for all partitions; the request has no error field."""
+    return _response(request, lambda _: error)
 
 
 def refused_transactional_commit(
     request: TxnOffsetCommitRequest, error: ErrorCode
 ) -> TxnOffsetCommitResponse:
-    return _transactional_answer(request, lambda _: error)
+    return _transactional_response(request, lambda _: error)
 
 
-def _answer(request: OffsetCommitRequest, judge: _Judge) -> OffsetCommitResponse:
+def _response(request: OffsetCommitRequest, check: _PartitionCheck) -> OffsetCommitResponse:
     return OffsetCommitResponse(
         topics=tuple(
             OffsetCommitResponseTopic(
@@ -130,7 +133,7 @@ def _answer(request: OffsetCommitRequest, judge: _Judge) -> OffsetCommitResponse
                 topic_id=topic.topic_id,
                 partitions=tuple(
                     OffsetCommitResponsePartition(
-                        partition_index=each.partition_index, error_code=judge(each)
+                        partition_index=each.partition_index, error_code=check(each)
                     )
                     for each in topic.partitions
                 ),
@@ -140,8 +143,8 @@ def _answer(request: OffsetCommitRequest, judge: _Judge) -> OffsetCommitResponse
     )
 
 
-def _transactional_answer(
-    request: TxnOffsetCommitRequest, judge: _Judge
+def _transactional_response(
+    request: TxnOffsetCommitRequest, check: _PartitionCheck
 ) -> TxnOffsetCommitResponse:
     return TxnOffsetCommitResponse(
         topics=tuple(
@@ -149,7 +152,7 @@ def _transactional_answer(
                 name=topic.name,
                 partitions=tuple(
                     TxnOffsetCommitResponsePartition(
-                        partition_index=each.partition_index, error_code=judge(each)
+                        partition_index=each.partition_index, error_code=check(each)
                     )
                     for each in topic.partitions
                 ),
@@ -160,12 +163,12 @@ def _transactional_answer(
 
 
 def _records(
-    asked: Asked,
+    event: RequestEvent,
     request: OffsetCommitRequest | TxnOffsetCommitRequest,
-    judge: _Judge,
+    check: _PartitionCheck,
     expire_timestamp: int = NO_TIMESTAMP,
 ) -> tuple[OffsetCommitRecord, ...]:
-    """One for each partition that the judge has nothing against."""
+    """Return a record for each partition without an error."""
     return tuple(
         OffsetCommitRecord(
             OffsetCommitKey(
@@ -175,14 +178,14 @@ def _records(
                 offset=each.committed_offset,
                 leader_epoch=each.committed_leader_epoch,
                 metadata=each.committed_metadata or "",
-                commit_timestamp=asked.now_ms,
+                commit_timestamp=event.now_ms,
                 expire_timestamp=expire_timestamp,
                 topic_id=_topic_id(topic),
             ),
         )
         for topic in request.topics
         for each in topic.partitions
-        if judge(each) is ErrorCode.NONE
+        if check(each) is ErrorCode.NONE
     )
 
 
@@ -190,20 +193,20 @@ def _topic_id(topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic) -> 
     return topic.topic_id if isinstance(topic, OffsetCommitRequestTopic) else NO_TOPIC_ID
 
 
-def _expire_timestamp(asked: Asked, request: OffsetCommitRequest) -> int:
-    """Versions 2 to 4 could ask for a retention of their own (OE-2)."""
+def _expire_timestamp(event: RequestEvent, request: OffsetCommitRequest) -> int:
+    """Versions 2 to 4 have a retention time of their own (OE-2)."""
     if request.retention_time_ms == _NO_RETENTION:
         return NO_TIMESTAMP
-    return asked.now_ms + request.retention_time_ms
+    return event.now_ms + request.retention_time_ms
 
 
-def _judge_of(settings: CommitSettings) -> _Judge:
-    def judge(partition: _Partition) -> ErrorCode:
+def _partition_check(settings: CommitSettings) -> _PartitionCheck:
+    def check(partition: _Partition) -> ErrorCode:
         metadata = partition.committed_metadata or ""
-        # Kafka does this (4.1): the setting speaks of bytes, and UTF-16 units are counted.
+        # Like Kafka 4.1, count UTF-16 code units, although the setting says bytes.
         units = len(metadata.encode("utf-16-le", "surrogatepass")) // 2
         if units > settings.metadata_max_bytes:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         return ErrorCode.NONE
 
-    return judge
+    return check

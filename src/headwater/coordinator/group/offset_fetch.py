@@ -1,7 +1,7 @@
-"""OffsetFetch and OffsetDelete, decided.
+"""Decide OffsetFetch and OffsetDelete.
 
-Topic ids are turned into names before a request comes here, and a request has only groups of this
-shard. A group that nobody knows is no error when offsets are read: it just has none (GR-12).
+Topic ids have been resolved before, and a request has only groups of this shard. Fetching from an
+unknown group is no error: it has no offsets (GR-12).
 """
 
 from itertools import groupby
@@ -12,7 +12,7 @@ from headwater.common.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from headwater.coordinator.group.committed_offsets import CommittedOffsets, tombstone
 from headwater.coordinator.group.group import Group
 from headwater.coordinator.records.offset_records import OffsetCommitValue
-from headwater.coordinator.runtime.coordinator_effects import Append, Asked, Effect, Reply
+from headwater.coordinator.runtime.coordinator_effects import Append, Effect, Reply, RequestEvent
 from headwater.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,
@@ -32,21 +32,23 @@ _FIRST_WITH_GROUP_ERROR: Final = 2
 
 
 def fetch_group(
-    asked: OffsetFetchRequestGroup,
+    requested: OffsetFetchRequestGroup,
     group: Group | None,
     offsets: CommittedOffsets,
     *,
     require_stable: bool,
     version: int,
 ) -> OffsetFetchResponseGroup:
-    """The offsets of one group."""
+    """Return the offsets of one group."""
     if group is not None:
-        refusal = group.validate_fetch(member_id=asked.member_id, member_epoch=asked.member_epoch)
-        if refusal is not None:
-            return refused_fetch(asked, refusal, version)
-    lookup = _Lookup(asked.group_id, offsets, require_stable=require_stable)
-    if asked.topics is None:
-        return OffsetFetchResponseGroup(group_id=asked.group_id, topics=lookup.all_topics())
+        error = group.validate_fetch(
+            member_id=requested.member_id, member_epoch=requested.member_epoch
+        )
+        if error is not None:
+            return refused_fetch(requested, error, version)
+    lookup = _Lookup(requested.group_id, offsets, require_stable=require_stable)
+    if requested.topics is None:
+        return OffsetFetchResponseGroup(group_id=requested.group_id, topics=lookup.all_topics())
     topics = tuple(
         OffsetFetchResponseTopics(
             name=topic.name,
@@ -56,35 +58,38 @@ def fetch_group(
                 for index in topic.partition_indexes
             ),
         )
-        for topic in asked.topics
+        for topic in requested.topics
     )
-    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
+    return OffsetFetchResponseGroup(group_id=requested.group_id, topics=topics)
 
 
 def refused_fetch(
-    asked: OffsetFetchRequestGroup, error: ErrorCode, version: int
+    requested: OffsetFetchRequestGroup, error: ErrorCode, version: int
 ) -> OffsetFetchResponseGroup:
-    """Versions 0 and 1 have no place for a group's error but its partitions (GR-12)."""
+    """Return a group's error; versions 0 and 1 only have errors of partitions (GR-12)."""
     if version >= _FIRST_WITH_GROUP_ERROR:
-        return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error)
+        return OffsetFetchResponseGroup(group_id=requested.group_id, error_code=error)
     topics = tuple(
         OffsetFetchResponseTopics(
             name=topic.name,
             partitions=tuple(_failed(index, error) for index in topic.partition_indexes),
         )
-        for topic in asked.topics or ()
+        for topic in requested.topics or ()
     )
-    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics, error_code=error)
+    return OffsetFetchResponseGroup(group_id=requested.group_id, topics=topics, error_code=error)
 
 
 def delete(
-    asked: Asked, request: OffsetDeleteRequest, group: Group | None, offsets: CommittedOffsets
+    event: RequestEvent,
+    request: OffsetDeleteRequest,
+    group: Group | None,
+    offsets: CommittedOffsets,
 ) -> list[Effect]:
-    """Offsets of topics that a member reads are not deleted."""
-    refusal = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.validate_offset_delete()
-    if group is None or refusal is not None:
-        response = OffsetDeleteResponse(error_code=refusal or ErrorCode.NONE)
-        return [Reply(asked.caller, response)]
+    """Delete offsets, except those of topics that a member is subscribed to."""
+    error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.validate_offset_delete()
+    if group is None or error is not None:
+        response = OffsetDeleteResponse(error_code=error or ErrorCode.NONE)
+        return [Reply(event.caller, response)]
     subscribed = frozenset(
         topic.name for topic in request.topics if group.is_subscribed_to(topic.name)
     )
@@ -102,11 +107,11 @@ def delete(
         )
     )
     effects: list[Effect] = [Append(records)] if records else []
-    return [*effects, Reply(asked.caller, response)]
+    return [*effects, Reply(event.caller, response)]
 
 
 class _Lookup:
-    """One group's offsets, as a request wants to see them."""
+    """Looks up the offsets of one group."""
 
     def __init__(self, group_id: str, offsets: CommittedOffsets, *, require_stable: bool) -> None:
         self._group_id = group_id
@@ -114,7 +119,7 @@ class _Lookup:
         self._require_stable = require_stable
 
     def all_topics(self) -> tuple[OffsetFetchResponseTopics, ...]:
-        """Topics that only an open transaction has committed are left out. Kafka does this."""
+        """Topics with pending offsets only are left out, as in Kafka."""
         committed = self._offsets.of_group(self._group_id)
         return tuple(
             OffsetFetchResponseTopics(
@@ -129,7 +134,7 @@ class _Lookup:
     ) -> OffsetFetchResponsePartitions:
         value = self._offsets.get(self._group_id, partition)
         if value is not None and not _are_same(value.topic_id, topic_id):
-            # It was committed to a topic of that name which has been deleted since.
+            # It was committed to a deleted topic of that name.
             value = None
         return self._found(partition, value)
 
@@ -149,7 +154,7 @@ class _Lookup:
 
 
 def _are_same(one: TopicId, other: TopicId) -> bool:
-    """Whether two ids may stand for one topic; where one is missing, names have to do."""
+    """Return whether two ids may be of one topic; without an id, names have to match."""
     return one == other or NO_TOPIC_ID in (one, other)
 
 

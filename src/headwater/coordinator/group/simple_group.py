@@ -1,10 +1,11 @@
-"""A group that has offsets and never had members: its consumers choose their partitions themselves.
+"""A group with offsets but without members: its consumers assign partitions manually.
 
-It is not kept anywhere. A group that has offsets and no machine is such a group, so it comes with
-its first commit and goes with its last offset. To Kafka it is a classic group that is empty.
+It is not stored. A group that has offsets and no members is such a group, so it exists from its
+first commit to its last offset. Kafka treats it as an empty classic group.
 """
 
-# Much of what a group may be asked is the same for all simple groups.
+# Most answers are the same for all simple groups.
+#
 # ruff: noqa: ARG002
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from headwater.coordinator.runtime.coordinator_effects import Effect, StateRecor
 
 @dataclass(frozen=True, slots=True)
 class SimpleGroup:
-    """See the module. A `Group`."""
+    """Implements `Group`."""
 
     group_id: str
 
@@ -53,7 +54,7 @@ class SimpleGroup:
         is_transactional: bool,
         version: int,
     ) -> ErrorCode | None:
-        """Only those may commit that claim to be nobody's member (GR-11)."""
+        """Only commits without a generation are allowed (GR-11)."""
         if generation_or_epoch >= 0:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return None
@@ -74,7 +75,7 @@ class SimpleGroup:
         return []
 
     def tombstones(self) -> Sequence[StateRecord]:
-        """Kafka does this (4.1), though there is nothing to take back."""
+        """Kafka 4.1 writes one too, though there is no record to delete."""
         return (GroupMetadataRecord(GroupMetadataKey(group=self.group_id), None),)
 
     def on_timer(self, timer: TimerFired) -> list[Effect]:

@@ -1,11 +1,10 @@
-"""Until when somebody is waited for, when a timer fires before the deadline.
+"""Limit waits when a timer fires before its deadline.
 
-Deadlines are times of the wall clock. What a reader would get wrong: that may be set back while
-somebody is waited for, and the deadline be an hour away all of a sudden. Timers go by the steady
-clock, so each look at one that has fired shortens the wait again to what it may be at most.
+Deadlines are wall-clock times. If the clock is set back, a deadline may suddenly be an hour away.
+Timers use the steady clock, so each check after a timer limits the wait to its maximum again.
 """
 
 
 def waits_until(deadline_ms: int, now_ms: int, timeout_ms: int) -> int | None:
-    """When to look again; None if the time is over. Nobody waits for longer than `timeout_ms`."""
+    """Return when to check again, at most `timeout_ms` from now; None after the deadline."""
     return None if now_ms >= deadline_ms else min(deadline_ms, now_ms + timeout_ms)

@@ -1,6 +1,6 @@
-"""A classic group as one record of `__consumer_offsets`: all of it, each time.
+"""Record of a classic group in `__consumer_offsets`: the complete group each time.
 
-A null value says that there is no such group any more, or that it became one of another type.
+A null value means that the group was deleted or converted to another type.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class GroupMetadataKey:
 
 @protocol_message
 class MemberMetadata:
-    """Timeouts are in milliseconds; the names are Kafka's."""
+    """Timeouts are in milliseconds; the field names are Kafka's."""
 
     member_id: str = one("string", default="")
     group_instance_id: str | None = one(

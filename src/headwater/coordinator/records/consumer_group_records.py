@@ -1,8 +1,8 @@
-"""A group of the new protocol (KIP-848) as many small records of `__consumer_offsets`.
+"""Records of a consumer group (KIP-848) in `__consumer_offsets`.
 
-Group, members, what each shall have, what each has: each has a record of its own, so that a
-heartbeat writes only what it changed. A null value takes back what the key names; since compaction
-may have dropped any older record, none of them may be relied on to come before another.
+The group, its members, their target and current assignments have separate records, so that a
+heartbeat writes only what it changed. A null value deletes what the key names. Since compaction may
+have removed any older record, replay must not rely on one coming before another.
 """
 
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from headwater.protocol.schema import many, one, protocol_message
 
 @protocol_message
 class GroupKey:
-    """The key of whatever there is once in a group."""
+    """Key of records that exist once per group."""
 
     group_id: str = one("string", default="")
 
 
 @protocol_message
 class GroupMemberKey:
-    """The key of whatever there is once for each member."""
+    """Key of records that exist once per member."""
 
     group_id: str = one("string", default="")
     member_id: str = one("string", default="")
@@ -54,7 +54,7 @@ class TopicMetadata:
 
 @protocol_message
 class ConsumerGroupPartitionMetadataValue:
-    """What Kafka before 4.1 knew of a group's topics. Since then a hash in the group's record."""
+    """Topic metadata as written before Kafka 4.1; since then a hash in the group's record."""
 
     topics: tuple[TopicMetadata, ...] = many(TopicMetadata, default=())
 
@@ -67,7 +67,7 @@ class ClassicProtocol:
 
 @protocol_message
 class ClassicMemberMetadata:
-    """What a member said that speaks the classic protocol."""
+    """Session timeout and protocols of a member that uses the classic protocol."""
 
     session_timeout_ms: int = one("int32", default=0)
     supported_protocols: tuple[ClassicProtocol, ...] = many(ClassicProtocol, default=())
@@ -83,7 +83,7 @@ class ConsumerGroupMemberMetadataValue:
     subscribed_topic_regex: str | None = one("string", default=None, nullable_since=0)
     rebalance_timeout_ms: int = one("int32", default=-1)
     server_assignor: str | None = one("string", default=None, nullable_since=0)
-    # Kafka does this (4.1): its schema forgot to say that null is the default, so null is written.
+    # As in Kafka 4.1, null is written: its schema does not declare null as the default.
     classic_member_metadata: ClassicMemberMetadata | None = one(
         ClassicMemberMetadata,
         default=None,
@@ -111,7 +111,7 @@ class ConsumerGroupTargetAssignmentMemberValue:
 
 @protocol_message
 class ConsumerGroupCurrentMemberAssignmentValue:
-    """`state` is 0 for stable, 1 for unrevoked partitions, 2 for unreleased ones, 127 unknown."""
+    """`state`: 0 stable, 1 unrevoked partitions, 2 unreleased partitions, 127 unknown."""
 
     member_epoch: int = one("int32", default=0)
     previous_member_epoch: int = one("int32", default=0)
@@ -122,7 +122,7 @@ class ConsumerGroupCurrentMemberAssignmentValue:
 
 @protocol_message
 class ConsumerGroupRegularExpressionValue:
-    """The topics that a regular expression matched, in which version of the metadata, and when."""
+    """Topics that a regular expression matched, with metadata version and time."""
 
     topics: tuple[str, ...] = many("string", default=())
     version: int = one("int64", default=0)

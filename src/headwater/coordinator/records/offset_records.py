@@ -1,7 +1,7 @@
-"""Committed offsets as records of `__consumer_offsets`.
+"""Records of committed offsets in `__consumer_offsets`.
 
-The key of a commit has type 1. Type 0 is what brokers before 0.8.2.1 wrote; it is read as the same
-record and never written. A null value takes the commit back.
+The key of a commit has type 1. Type 0 was written by brokers before 0.8.2.1; it is read as the same
+record and never written. A null value deletes the commit.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class OffsetCommitKey:
 
 @protocol_message
 class OffsetCommitValue:
-    """An expire timestamp of a commit's own exists in version 1 only, and wins there (OE-2)."""
+    """Only version 1 has an expire timestamp of its own, which takes precedence (OE-2)."""
 
     offset: int = one("int64", default=0)
     leader_epoch: int = one("int32", default=NO_EPOCH, since=3, ignorable=True)

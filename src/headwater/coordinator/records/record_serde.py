@@ -1,13 +1,14 @@
-"""Records of the internal topics to bytes and back.
+"""Encode and decode records of the internal topics.
 
     key    record type (int16)  fields, never flexible
     value  version (int16)      fields, flexible from some version on; or no value at all
 
-Each topic has a codec of its own, since both count their types from 0. Two things are easily got
-wrong. The number before a key looks like a version and was once called so, but it says what the
-record is. And a type that nobody knows may be skipped, because a newer broker wrote it about
-something newer, while a known type in an unknown version must not be: half of a group's state is
-worse than none.
+Each topic has its own serde, since both number their types from 0.
+
+Note: the number before a key looks like a version, and was once called so, but is the record type.
+
+Note: an unknown type is skipped, because a newer broker wrote it for a newer feature. A known type
+in an unknown version must not be skipped: an incomplete group state is worse than none.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -44,14 +45,14 @@ _WITH_EXPIRY: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class UnknownRecord:
-    """A record of a type that this broker does not know."""
+    """A record of an unknown type."""
 
     record_type: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordKind:
-    """One type of record: its number, its shapes, and the versions of its value."""
+    """One record type: its number, key and value classes, and value versions."""
 
     record_type: int
     make: Callable[..., StateRecord]
@@ -63,15 +64,15 @@ class RecordKind:
 
 
 class RecordSerde:
-    """The records of one internal topic."""
+    """The record types of one internal topic."""
 
     def __init__(self, kinds: Sequence[RecordKind]) -> None:
         self._by_type: Mapping[int, RecordKind] = {kind.record_type: kind for kind in kinds}
-        # A kind that is only read comes before the one that is written in its place.
+        # A type that is only read comes before the one that is written in its place.
         self._by_record: Mapping[object, RecordKind] = {kind.make: kind for kind in kinds}
 
     def encode(self, record: StateRecord) -> tuple[bytes, bytes | None]:
-        """The key and the value that Kafka 4.1 would write."""
+        """Return key and value as Kafka 4.1 writes them."""
         kind = self._by_record[type(record)]
         key_layout = codec_for(kind.key, _KEY_VERSION, flexible=False)
         key = _INT16.pack(kind.record_type) + _joined(key_layout.write(record.key))
@@ -84,9 +85,9 @@ class RecordSerde:
     def decode(
         self, key: memoryview | bytes | None, value: memoryview | bytes | None
     ) -> StateRecord | UnknownRecord:
-        """The record, or that it is unknown. UnreadableRecord if it is damaged or too new."""
+        """Decode a record. Raises `UnreadableRecord` if it is damaged or too new."""
         if key is None:
-            raise UnreadableRecord("a record without a key")
+            raise UnreadableRecord("record without a key")
         record_type = _number(key)
         kind = self._by_type.get(record_type)
         if kind is None:
@@ -97,13 +98,15 @@ class RecordSerde:
         version = _number(value)
         if not 0 <= version <= kind.newest:
             name = kind.value.__name__
-            raise UnreadableRecord(f"{name} of version {version}; known are 0 to {kind.newest}")
+            raise UnreadableRecord(
+                f"unsupported version {version} of {name}, expected 0 to {kind.newest}"
+            )
         flexible = version >= kind.flexible_since
         return kind.make(read_key, _read(kind.value, value, version, flexible=flexible))
 
 
 def _written_version(kind: RecordKind, value: object) -> int:
-    """Kafka does this (4.1): what expires at a time of its own is written as of old."""
+    """Like Kafka 4.1, write commits with their own expire timestamp in version 1."""
     if isinstance(value, OffsetCommitValue) and value.expire_timestamp != NO_TIMESTAMP:
         return _WITH_EXPIRY
     return kind.written_version
@@ -111,7 +114,7 @@ def _written_version(kind: RecordKind, value: object) -> int:
 
 def _number(buffer: memoryview | bytes) -> int:
     if len(buffer) < _INT16.size:
-        raise UnreadableRecord("a record that ends before it says what it is")
+        raise UnreadableRecord("record too short for its type or version")
     return int(_INT16.unpack_from(buffer)[0])
 
 
@@ -120,7 +123,7 @@ def _read(cls: type, buffer: memoryview | bytes, version: int, *, flexible: bool
     try:
         return layout.read(memoryview(buffer)[_INT16.size :])
     except ProtocolError as error:
-        raise UnreadableRecord(f"{cls.__name__} of version {version}: {error}") from error
+        raise UnreadableRecord(f"invalid {cls.__name__} of version {version}: {error}") from error
 
 
 def _joined(parts: list[Part]) -> bytes:
@@ -132,7 +135,7 @@ def _joined(parts: list[Part]) -> bytes:
 def _consumer_kind(
     record_type: int, make: Callable[..., StateRecord], key: type, value: type
 ) -> RecordKind:
-    """The records of the new protocol have had one version so far, and it is flexible."""
+    """Records of KIP-848 have a single version so far, which is flexible."""
     return RecordKind(
         record_type=record_type,
         make=make,

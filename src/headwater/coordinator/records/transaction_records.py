@@ -1,7 +1,7 @@
-"""A transactional id as one record of `__transaction_state`: all of it, each time.
+"""Record of a transactional id in `__transaction_state`: the complete state each time.
 
-What the tags of version 1 carry exists since transactions version 2 (KIP-890). The partitions of an
-empty transaction are null, not an empty list; Kafka does this (4.1).
+The tagged fields of version 1 exist since transaction version 2 (KIP-890). The partitions of an
+empty transaction are null, not an empty list, as in Kafka 4.1.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""What a client hears when a coordinator could not write down what it decided.
+"""Map append errors to errors of coordinator APIs, as Kafka 4.1 does.
 
-The log speaks of partitions and replicas, of which the client of a coordinator knows nothing. So
-it hears that the coordinator is somewhere else, or that it may try again.
+The log's errors are about partitions and replicas, which a client of a coordinator does not expect.
+It gets an error that makes it look up the coordinator or retry.
 """
 
 from collections.abc import Mapping
@@ -25,12 +25,12 @@ _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIS
 
 
 def client_error(api: ApiKey, error: ErrorCode) -> ErrorCode:
-    """Kafka does this (4.1)."""
+    """Return the error for a client of this API."""
     if api in _COMMITS and error in _TOO_LARGE:
         return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
     return _MEANINGS.get(error, error)
 
 
 def ends_leadership(error: ErrorCode) -> bool:
-    """Whether nothing more can be written to this log, and not only not this."""
+    """Return whether the log takes no more appends at all, not just this one."""
     return _MEANINGS.get(error) is ErrorCode.NOT_COORDINATOR

@@ -1,19 +1,18 @@
-"""What a coordinator's state machine hears and what it orders.
+"""Events and effects of a coordinator's state machine.
 
-A machine has two doors. `decide` takes one event and returns effects; `replay` takes one record and
-is the only place where durable state moves, live and at load alike. The runtime carries out effects
-in their order. What a reader would get wrong:
+`decide` takes one event and returns effects. `replay` takes one record and is the only place where
+durable state changes, both live and while loading. The runtime executes effects in order. Rules:
 
-- The records of one `Append` are one batch: all of them are written, or none. They are replayed as
-  soon as they are in the log, before the effects behind them are carried out.
-- A `Reply` leaves when all that was appended to the shard before it is committed. So one that only
-  reads cannot tell what a failure might still take back.
-- A timer is only a hint: it may fire late or twice, and then the deadline is looked at again.
-- `SendMarkers` waits for the same, because a marker cannot be taken back.
-- When an append fails nothing is replayed, the replies behind it in the same list are answered
-  with the error by the runtime, and markers behind it are not sent. Soft state (deadlines, who
-  waits) may have moved in `decide`, and losing or keeping it must be harmless.
-- A shard that is loaded anew hears nothing of what its predecessor ordered.
+- The records of one `Append` are one batch: all are written or none. They are replayed as soon as
+  they are in the log, before the following effects are executed.
+- A `Reply` is sent when everything appended to the shard before it is committed. So a read cannot
+  return state that a failure might still undo.
+- A timer is only a hint: it may fire late or twice, so the deadline is checked again.
+- `SendMarkers` waits for the commit too, because a marker cannot be undone.
+- If an append fails, nothing is replayed, the runtime answers the following replies of the same
+  list with the error, and following markers are not sent. Soft state (deadlines, waiting requests)
+  may have changed in `decide`; losing or keeping it must be harmless.
+- A shard that is loaded again gets no results of effects of its predecessor.
 """
 
 from collections.abc import Callable, Hashable
@@ -32,13 +31,13 @@ TimerKey = tuple[Hashable, ...]
 
 
 def sees_all(topic: str) -> bool:  # noqa: ARG001
-    """Where nobody is kept from anything."""
+    """Used where no authorization applies."""
     return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A request, and what is known of who sent it."""
+class RequestEvent:
+    """A request and its client."""
 
     request: Message
     version: int
@@ -46,13 +45,13 @@ class Asked:
     client_id: str
     client_host: str
     now_ms: int
-    # Whether whoever sent it may know of a topic.
+    # Whether the client is authorized to see a topic.
     sees: Callable[[str], bool] = sees_all
 
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
-    """A time that was asked for has come."""
+    """A timer fired."""
 
     key: TimerKey
     now_ms: int
@@ -60,25 +59,25 @@ class TimerFired:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """All records are replayed, and from now on requests come. Comes first, and once."""
+    """All records have been replayed. The first event of a shard."""
 
     now_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdTaken:
-    """The request may be decided again, with the producer id that it lacked, or why there is none.
+    """Process a request again with the producer id that it needed, or with the error.
 
-    Much may have happened in between. An id that is no longer wanted is lost, which is harmless.
+    The state may have changed in between. An unused id is lost, which is harmless.
     """
 
-    asked: Asked
+    asked: RequestEvent
     outcome: ProducerId | ErrorCode
     now_ms: int
 
 
 class MarkerOutcome(Enum):
-    """What became of a transaction marker for one partition."""
+    """Result of a transaction marker in one partition."""
 
     WRITTEN = "written"
     PARTITION_GONE = "partition gone"
@@ -88,7 +87,7 @@ class MarkerOutcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkersAnswered:
-    """What became of some of the markers that were sent: each partition's is told once."""
+    """Results of some of the markers that were sent; each partition is reported once."""
 
     transactional_id: str
     send_id: int
@@ -97,10 +96,7 @@ class MarkersAnswered:
 
 
 class StateRecord(Protocol):
-    """One record of an internal topic: what it is about, and what is so now, if anything.
-
-    How it becomes bytes is the codec's affair.
-    """
+    """One record of an internal topic. A codec converts it to bytes."""
 
     @property
     def key(self) -> object: ...
@@ -111,7 +107,7 @@ class StateRecord(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TransactionalProducer:
-    """Whose transaction a record belongs to."""
+    """The producer whose transaction a record belongs to."""
 
     producer_id: ProducerId
     epoch: int
@@ -119,10 +115,10 @@ class TransactionalProducer:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Write these down, together, then replay them.
+    """Append these records as one batch, then replay them.
 
-    With a producer they are part of its transaction: they are replayed at once as something that
-    is pending, and its marker says later whether it holds.
+    With a producer they are part of its transaction: they are replayed as pending, and the marker
+    later commits or aborts them.
     """
 
     records: tuple[StateRecord, ...]
@@ -131,7 +127,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Answer a caller, once all that was appended before is committed."""
+    """Answer a request when everything appended before is committed."""
 
     to: Caller
     response: Message
@@ -139,7 +135,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Fire at a time, in place of an earlier one with the same key."""
+    """Set a timer, replacing an earlier one with the same key."""
 
     key: TimerKey
     deadline_ms: int
@@ -147,25 +143,25 @@ class SetTimer:
 
 @dataclass(frozen=True, slots=True)
 class CancelTimer:
-    """Not needed any more. It may fire all the same."""
+    """Cancel a timer. It may still fire."""
 
     key: TimerKey
 
 
 @dataclass(frozen=True, slots=True)
 class TakeProducerId:
-    """Get a producer id that nobody had, and come back with `ProducerIdTaken`."""
+    """Allocate a producer id; the result is a `ProducerIdTaken` event."""
 
-    asked: Asked
+    asked: RequestEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendMarkers:
-    """Tell the leaders of partitions how a transaction has ended.
+    """Send transaction markers to the leaders of partitions.
 
-    It leaves once all that was appended before is committed. Every partition is answered exactly
-    once, by one or several `MarkersAnswered`, also when a leader does not answer. The version is
-    that of the transaction (KIP-890), by which a leader tells a marker that comes late.
+    Sent when everything appended before is committed. Every partition is reported exactly once, in
+    one or several `MarkersAnswered`, even if a leader does not answer. A leader recognizes late
+    markers by the transaction version (KIP-890).
     """
 
     transactional_id: str

@@ -1,8 +1,10 @@
-"""Replaying a log into a fresh shard, slice by slice.
+"""Load a shard: replay its log slice by slice.
 
-Slices are read and understood elsewhere and replayed on the loop, so the loop is never held up for
-longer than one slice takes. What a reader would get wrong: a slice may be there at once, and then
-the next is asked for in a loop and not in a recursion, which a long log would make too deep.
+Slices are read and decoded on a thread and replayed on the event loop, which is never blocked for
+longer than one slice takes.
+
+Note: a slice may be available at once. The next is then requested in a loop, not by recursion,
+which a long log would make too deep.
 """
 
 import logging
@@ -17,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class CoordinatorLoader:
-    """One pass over the log. `ended` hears of its end, with None or with what went wrong."""
+    """One pass over the log. `ended` is called with None or the error."""
 
     def __init__(
         self,
@@ -32,21 +34,21 @@ class CoordinatorLoader:
         self._end_transaction = shard.end_transaction
         self._ended = ended
         self._offset = log.start_offset
-        self._is_asking = False
+        self._is_reading = False
         self._is_over = False
         self._unknown: dict[int, None] = {}
         self.record_count = 0
 
     def advance(self) -> None:
-        """Go on until a slice must be waited for."""
+        """Continue until a slice has to be waited for."""
         while not self._is_over:
             before = self._offset
             if before >= self._log.end_offset:
                 self._end(None)
                 return
-            self._is_asking = True
+            self._is_reading = True
             self._log.read(before, then=self._arrived, otherwise=self._end)
-            self._is_asking = False
+            self._is_reading = False
             if self._offset == before:
                 return
 
@@ -56,14 +58,16 @@ class CoordinatorLoader:
     def _arrived(self, found: LogSlice) -> None:
         if self._is_over:
             return
-        assert found.next_offset > self._offset, f"{self._name} has a hole at {self._offset}"
+        assert found.next_offset > self._offset, (
+            f"{self._name} made no progress at offset {self._offset}"
+        )
         try:
             self._take(found)
         except Exception as error:  # noqa: BLE001  a log that trips us must not stop the broker
             self._end(error)
             return
         self._offset = found.next_offset
-        if not self._is_asking:
+        if not self._is_reading:
             self.advance()
 
     def _take(self, found: LogSlice) -> None:
@@ -77,7 +81,7 @@ class CoordinatorLoader:
             if record_type not in self._unknown:
                 self._unknown[record_type] = None
                 _log.warning(
-                    "%s has records of type %d, which this broker does not know; it skips them",
+                    "Skipping records of an unknown type: shard=%s record_type=%d",
                     self._name,
                     record_type,
                 )

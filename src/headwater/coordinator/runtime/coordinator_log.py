@@ -1,8 +1,9 @@
-"""The log under a shard: a port, and what fills it, a partition that this broker leads.
+"""The log of a shard: a port, and its implementation on a partition that this broker leads.
 
-The simulator fills it with less. What a reader would get wrong: an offset is *committed* when a
-failure of this broker can no longer take it back, as far as the topic's settings go. That is the
-high watermark, and, where `flush.messages` asks for it, the disk too.
+The simulator has a simpler implementation.
+
+Note: an offset is *committed* when a failure of this broker cannot lose it, as far as the topic's
+settings go: it is below the high watermark and, if `flush.messages` requires it, flushed.
 """
 
 from collections.abc import Callable
@@ -23,11 +24,11 @@ from headwater.storage.log.unified_log import ReadBound, UnifiedLog
 from headwater.storage.producer_state.producer_state_manager import AppendOrigin
 
 _SLICE_BYTES: Final = 256 * 1024
-"""What is replayed at one go, while everybody else waits: some thousand records."""
+"""Bytes replayed in one turn of the event loop: some thousand records."""
 
 
 class CoordinatorLog(Protocol):
-    """See the module. All calls come from the loop's thread."""
+    """Called on the event loop's thread only."""
 
     @property
     def leader_epoch(self) -> int: ...
@@ -40,19 +41,19 @@ class CoordinatorLog(Protocol):
 
     @property
     def committed_offset(self) -> int:
-        """The offset behind the last one that is committed."""
+        """The offset after the last committed record."""
 
     def append(self, batch: bytearray, now_ms: int) -> int | ErrorCode:
-        """Write a batch; the offset of its first record, or why it was not written."""
+        """Append a batch; return its base offset or the error."""
 
     def append_in_transaction(
         self,
         batch: bytearray,
         producer: TransactionalProducer,
-        ticket: VerificationGuard | None,
+        guard: VerificationGuard | None,
         now_ms: int,
     ) -> int | ErrorCode:
-        """Write a batch of a producer's transaction, which needs a ticket if it opens it here."""
+        """Append a batch of a producer's transaction; one that opens it needs a guard."""
 
     def append_marker(
         self,
@@ -61,7 +62,7 @@ class CoordinatorLog(Protocol):
         client_version: int,
         now_ms: int,
     ) -> int | ErrorCode:
-        """Write the end of a producer's transaction, unless it comes late."""
+        """Append the marker of a producer's transaction, unless it is late."""
 
     def read(
         self,
@@ -70,18 +71,18 @@ class CoordinatorLog(Protocol):
         then: Callable[[LogSlice], None],
         otherwise: Callable[[HeadwaterError], None],
     ) -> None:
-        """Read and understand some of the log, elsewhere; calls back on the loop, or at once."""
+        """Read and decode a part of the log on a thread; calls back on the loop or at once."""
 
     def watch(self, moved: Callable[[], None]) -> None:
-        """Be told when the committed offset may have moved."""
+        """Call `moved` when the committed offset may have advanced."""
 
     def unwatch(self) -> None: ...
 
 
 class PartitionCoordinatorLog:
-    """`CoordinatorLog` of a hosted partition.
+    """`CoordinatorLog` of a partition that this broker leads.
 
-    Raises `StorageError` or `UnreadableLog` where the partition's log cannot be opened.
+    Raises `StorageError` or `UnreadableLog` if the partition's log cannot be opened.
     """
 
     def __init__(self, partition: Partition, codec: RecordSerde, executor: Executor) -> None:
@@ -89,9 +90,9 @@ class PartitionCoordinatorLog:
         self._codec = codec
         self._executor = executor
         self._log: UnifiedLog = partition.opened()
-        self._moved: Callable[[], None] = _nobody
-        # What must be on disk before it counts as committed.
-        self._flushed_first = 0
+        self._moved: Callable[[], None] = _ignore
+        # Offset that must be flushed before it counts as committed.
+        self._flush_required = 0
 
     @property
     def leader_epoch(self) -> int:
@@ -108,7 +109,7 @@ class PartitionCoordinatorLog:
     @property
     def committed_offset(self) -> int:
         log = self._log
-        if self._flushed_first > log.recovery_point:
+        if self._flush_required > log.recovery_point:
             return min(log.high_watermark, log.recovery_point)
         return log.high_watermark
 
@@ -116,14 +117,14 @@ class PartitionCoordinatorLog:
         self,
         batch: bytearray,
         producer: TransactionalProducer,
-        ticket: VerificationGuard | None,
+        guard: VerificationGuard | None,
         now_ms: int,
     ) -> int | ErrorCode:
         try:
             check_verification(
                 self._partition,
                 self._log,
-                ticket,
+                guard,
                 producer_id=producer.producer_id,
                 epoch=producer.epoch,
                 sequence=NO_SEQUENCE,
@@ -153,13 +154,14 @@ class PartitionCoordinatorLog:
 
     def append(self, batch: bytearray, now_ms: int) -> int | ErrorCode:
         partition, log = self._partition, self._log
-        refusal = partition.refuse()
-        if refusal is not None:
-            return refusal
+        refused = partition.refuse()
+        if refused is not None:
+            return refused
         if partition.lacks_replicas(log.settings.min_insync_replicas):
             return ErrorCode.NOT_ENOUGH_REPLICAS
         if len(batch) > log.settings.max_message_bytes:
-            # The log itself lets coordinators pass, but consumers of the topic have this limit.
+            # The log does not check coordinators' batches, but consumers of the topic have this
+            # limit.
             return ErrorCode.MESSAGE_TOO_LARGE
         try:
             appended = log.append_as_leader(
@@ -171,9 +173,9 @@ class PartitionCoordinatorLog:
         except HeadwaterError as error:
             return error.code
         if log.needs_flush:
-            self._flushed_first = log.end_offset
-            # One that fails is told by the log, which is lost then.
-            log.flush(lambda _: self._tell())
+            self._flush_required = log.end_offset
+            # If it fails, the log goes offline and reports that.
+            log.flush(lambda _: self._notify())
         partition.advanced(log, len(batch))
         return appended.base_offset
 
@@ -214,21 +216,21 @@ class PartitionCoordinatorLog:
         self._partition.readers[self] = None
 
     def unwatch(self) -> None:
-        self._moved = _nobody
+        self._moved = _ignore
         self._partition.readers.pop(self, None)
 
     def more_to_read(self, size_bytes: int) -> None:  # noqa: ARG002  a reader of any number of bytes
-        """`headwater.replication.partition.Reader`: the watermark has moved."""
-        self._tell()
+        """`headwater.replication.partition.PartitionListener`: the high watermark advanced."""
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._moved()
 
 
 def _read(
     file: File, length: int, position: int, offset: int, codec: RecordSerde
 ) -> LogSlice | HeadwaterError:
-    """On a thread. Only a failed disk may be raised there, so the rest is handed back."""
+    """Runs on a thread, where only `StorageError` may be raised; other errors are returned."""
     try:
         return read_slice(file.read(length, position), offset, codec)
     except StorageError:
@@ -237,5 +239,5 @@ def _read(
         return error
 
 
-def _nobody() -> None:
-    """Until somebody watches."""
+def _ignore() -> None:
+    """Used while there is no watcher."""

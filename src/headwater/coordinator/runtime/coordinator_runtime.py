@@ -1,9 +1,10 @@
-"""The shards of one internal topic that this broker hosts.
+"""The shards of one internal topic on this broker.
 
-A broker coordinates whatever falls into the partitions that it leads. What a reader would get
-wrong: a shard that comes here is only queued. `load_some`, called now and then, loads a few at a
-time, but a shard that somebody asks for is loaded at once. An empty log takes no time, so the
-first request of a new group is served.
+A broker coordinates the partitions of the topic that it leads.
+
+Note: a new shard is queued first. `load_some`, called periodically, loads a few at a time, but a
+shard that a request needs is loaded at once. An empty log loads immediately, so the first request
+of a new group succeeds.
 """
 
 from collections.abc import Callable
@@ -23,10 +24,10 @@ _LOADS_AT_ONCE: Final = 2
 
 
 class CoordinatorRuntime(Generic[Told]):
-    """See the module. For the loop's thread only."""
+    """Used on the event loop's thread only."""
 
-    def __init__(self, tools: CoordinatorServices[Told]) -> None:
-        self._tools = tools
+    def __init__(self, services: CoordinatorServices[Told]) -> None:
+        self._services = services
         self._shards: dict[int, CoordinatorContext[Told]] = {}
         self._queued: dict[int, None] = {}
         self._loading = 0
@@ -34,20 +35,20 @@ class CoordinatorRuntime(Generic[Told]):
 
     @property
     def is_loading(self) -> bool:
-        """Whether some shards do not serve yet."""
+        """Whether some shards are not loaded yet."""
         return bool(self._queued) or self._loading > 0
 
     def lead(self, number: int, open_log: Callable[[], CoordinatorLog]) -> None:
-        """This broker leads a partition from now on, or leads it in a new epoch."""
+        """This broker became leader of a partition, or leads it in a new epoch."""
         self.resign(number)
         self._shards[number] = CoordinatorContext(
-            number, open_log, self._tools, load_ended=self._load_ended
+            number, open_log, self._services, load_ended=self._load_ended
         )
         self._queued[number] = None
 
     def load_some(self, limit_ms: int) -> None:
-        """Begin to load what is queued, for about so long and not too many at once."""
-        clock = self._tools.clock
+        """Load queued shards for about `limit_ms`, a few at a time."""
+        clock = self._services.clock
         until_ms = clock.steady_ms() + limit_ms
         self._is_filling = True
         try:
@@ -59,18 +60,18 @@ class CoordinatorRuntime(Generic[Told]):
             self._is_filling = False
 
     def resign(self, number: int) -> None:
-        """This broker does not lead a partition any more, or has lost it."""
+        """This broker does not lead a partition any more, or lost its log."""
         shard = self._shards.pop(number, None)
         if shard is not None:
             self._queued.pop(number, None)
             shard.close()
 
     def shards(self) -> list[CoordinatorContext[Told]]:
-        """All of them, by number."""
+        """Return all shards by partition number."""
         return [self._shards[number] for number in sorted(self._shards)]
 
     def find(self, number: int) -> CoordinatorContext[Told] | None:
-        """A shard that is here; somebody wants it, so it is loaded next if it is not yet."""
+        """Return a shard for a request; if it is queued, start loading it."""
         shard = self._shards.get(number)
         if number in self._queued:
             self._load(number)
@@ -86,7 +87,7 @@ class CoordinatorRuntime(Generic[Told]):
         client_host: str,
         answer: Answer,
     ) -> None:
-        """Have a request decided by a partition's shard; NOT_COORDINATOR if that is elsewhere."""
+        """Process a request in a partition's shard; NOT_COORDINATOR if it is not here."""
         shard = self.find(number)
         if shard is None:
             answer(ErrorCode.NOT_COORDINATOR)
@@ -96,12 +97,12 @@ class CoordinatorRuntime(Generic[Told]):
         )
 
     def tell(self, event: Told) -> None:
-        """Tell all shards that serve."""
+        """Pass an event to all shards."""
         for shard in self.shards():
             shard.tell(event)
 
     def close(self) -> None:
-        """The broker stops: whoever waits hears it, and nothing is decided any more."""
+        """The broker stops: pending requests fail."""
         for number in list(self._shards):
             self.resign(number)
 

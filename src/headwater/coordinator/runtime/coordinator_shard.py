@@ -1,7 +1,8 @@
-"""What the runtime hosts: one partition of an internal topic, as a state machine.
+"""Interface of a coordinator shard: one partition of an internal topic as a state machine.
 
-Groups have such a shard, transactions another. What a reader would get wrong: a shard never hears
-whether an append succeeded. What was written is replayed, what was not is not, and that is all.
+Implemented for groups and for transactions.
+
+Note: a shard is not told whether an append succeeded. What was appended is replayed, nothing else.
 """
 
 from collections.abc import Sequence
@@ -9,24 +10,24 @@ from typing import Protocol, TypeVar
 
 from headwater.common.ids import ProducerId
 from headwater.coordinator.runtime.coordinator_effects import (
-    Asked,
     Effect,
     Loaded,
+    RequestEvent,
     StateRecord,
     TimerFired,
 )
 
 Told = TypeVar("Told", contravariant=True)
-"""What a shard hears besides requests and timers, from the rest of the broker."""
+"""Events of a shard besides requests and timers."""
 
 
 class CoordinatorShard(Protocol[Told]):
-    """See `headwater.coordinator.runtime.coordinator_effects` for the rules of the game."""
+    """See `headwater.coordinator.runtime.coordinator_effects` for the rules."""
 
-    def decide(self, event: Asked | TimerFired | Loaded | Told) -> Sequence[Effect]: ...
+    def decide(self, event: RequestEvent | TimerFired | Loaded | Told) -> Sequence[Effect]: ...
 
     def replay(self, record: StateRecord, *, offset: int, producer_id: ProducerId | None) -> None:
-        """A record that stands at an offset of the log, in a producer's transaction or in none."""
+        """Apply a record of the log; `producer_id` if it is part of a transaction."""
 
     def end_transaction(self, producer_id: ProducerId, *, is_commit: bool) -> None:
-        """A marker that stands in the log: a fact like a record, and replayed like one."""
+        """Apply a transaction marker of the log, live or while loading."""

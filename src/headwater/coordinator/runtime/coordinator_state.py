@@ -1,4 +1,4 @@
-"""Where a hosted shard is in its life, what may follow, and what a request hears meanwhile."""
+"""States of a coordinator shard, their transitions, and the error for requests in each."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -8,7 +8,7 @@ from headwater.common.error_codes import ErrorCode
 
 
 class CoordinatorState(Enum):
-    """A shard that fails by our own fault, or cannot be loaded, may be loaded again."""
+    """A shard that failed may be loaded again."""
 
     QUEUED = "queued"
     LOADING = "loading"
@@ -35,4 +35,4 @@ REFUSALS: Final[Mapping[CoordinatorState, ErrorCode]] = {
     CoordinatorState.FAILED: ErrorCode.NOT_COORDINATOR,
     CoordinatorState.CLOSED: ErrorCode.NOT_COORDINATOR,
 }
-"""Only an active shard takes requests."""
+"""Errors for requests in states other than ACTIVE."""

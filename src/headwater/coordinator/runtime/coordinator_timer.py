@@ -1,9 +1,10 @@
-"""The timers of one shard, among all other deadlines of the broker.
+"""Timers of one coordinator shard.
 
-A machine names a time of its wall clock; what is waited for is so many milliseconds, by the steady
-clock, so that a clock that is set right neither ends all sessions at once nor keeps them for ever.
-What a reader would get wrong: most timers are moved to later again and again, by heartbeats. Such
-a move is only noted, and the entry is put back when it comes up too early.
+A shard sets deadlines by the wall clock. They are converted to the steady clock, so that adjusting
+the wall clock neither expires all sessions at once nor keeps them forever.
+
+Note: most timers are moved to a later time again and again, by heartbeats. Such a move only changes
+the deadline; the entry is added again when it fires too early.
 """
 
 from collections.abc import Callable
@@ -26,15 +27,15 @@ class _Timer:
 
     @property
     def is_gone(self) -> bool:
-        """Timers are the coordinator's own: no client can hang up on them."""
+        """Timers belong to the coordinator, not to a client that could disconnect."""
         return False
 
     def expire(self) -> None:
-        self._timers.came_up(self)
+        self._timers.expired(self)
 
 
 class CoordinatorTimer:
-    """Calls `fire` with the keys whose time has come."""
+    """Calls `fire` with the keys of expired timers."""
 
     def __init__(self, broker_timer: Timer, clock: Clock, fire: Callable[[TimerKey], None]) -> None:
         self._timer = broker_timer
@@ -46,7 +47,7 @@ class CoordinatorTimer:
         return len(self._timers)
 
     def set(self, key: TimerKey, deadline_ms: int) -> None:
-        """Fire at a time of the wall clock, in place of an earlier timer with that key."""
+        """Set a timer by the wall clock, replacing an earlier one with that key."""
         due_ms = self._clock.steady_ms() + max(0, deadline_ms - self._clock.now_ms())
         timer = self._timers.get(key)
         if timer is not None and timer.due_ms <= due_ms:
@@ -64,7 +65,7 @@ class CoordinatorTimer:
         for key in list(self._timers):
             self.cancel(key)
 
-    def came_up(self, timer: _Timer) -> None:
+    def expired(self, timer: _Timer) -> None:
         self._end(timer)
         if timer.due_ms > self._clock.steady_ms():
             self._add(_Timer(self, timer.key, timer.due_ms))

@@ -1,7 +1,7 @@
-"""Steps one after the other, also where one brings about the next: the loop of a shell.
+"""Run steps one after the other, even if one triggers the next.
 
-What a reader would get wrong: what shall leave does so between two steps and never within one, so
-whoever hears it finds everything as the step has left it.
+Invariant: deferred actions run between two steps, never within one, so they see the complete result
+of a step.
 """
 
 from collections import deque
@@ -11,36 +11,36 @@ Action = Callable[[], None]
 
 
 class EventTurns:
-    """See the module. Our own faults end here: both callbacks are called within `except`."""
+    """Exceptions end here: both callbacks are called within `except`."""
 
-    def __init__(self, *, step_failed: Action, departure_failed: Action) -> None:
+    def __init__(self, *, step_failed: Action, deferred_failed: Action) -> None:
         self._step_failed = step_failed
-        self._departure_failed = departure_failed
+        self._deferred_failed = deferred_failed
         self._steps: deque[Action] = deque()
-        self._leaving: deque[Action] = deque()
+        self._deferred: deque[Action] = deque()
         self._is_busy = False
 
     def run(self, step: Action) -> None:
-        """Now, or after the present step and those that wait."""
+        """Run a step now, or after the current and waiting ones."""
         self._steps.append(step)
         if self._is_busy:
             return
         self._is_busy = True
         try:
-            while self._steps or self._leaving:
-                while self._leaving:
-                    self._guarded(self._leaving.popleft(), self._departure_failed)
+            while self._steps or self._deferred:
+                while self._deferred:
+                    self._guarded(self._deferred.popleft(), self._deferred_failed)
                 if self._steps:
                     self._guarded(self._steps.popleft(), self._step_failed)
         finally:
             self._is_busy = False
 
-    def let_go(self, action: Action) -> None:
-        """Once the present step is done."""
-        self._leaving.append(action)
+    def defer(self, action: Action) -> None:
+        """Run an action after the current step."""
+        self._deferred.append(action)
 
     def _guarded(self, action: Action, failed: Action) -> None:
         try:
             action()
-        except Exception:  # noqa: BLE001, a step that trips must not stop those that follow
+        except Exception:  # noqa: BLE001, a failing step must not stop later ones
             failed()

@@ -1,7 +1,7 @@
-"""Bytes of a partition's log as what a shard replays: records and markers, in their order.
+"""Decode a part of a partition's log for replay: records and markers in order.
 
-Pure, so that it can be done by a thread. A batch that the bytes end in is left to the next slice;
-whoever cut them has made sure that the first one is whole.
+Pure, so that it can run on a thread. A truncated batch at the end is left to the next slice; the
+caller makes sure that the first batch is complete.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from headwater.records.record_reader import read_records
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedRecord:
-    """A record, where it stands, and whose transaction it belongs to."""
+    """A record, its offset, and the producer of its transaction."""
 
     record: StateRecord
     offset: int
@@ -27,7 +27,7 @@ class LoggedRecord:
 
 @dataclass(frozen=True, slots=True)
 class LoggedMarker:
-    """The end of a producer's transaction."""
+    """The marker of a producer's transaction."""
 
     producer_id: ProducerId
     is_commit: bool
@@ -35,7 +35,7 @@ class LoggedMarker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSlice:
-    """Some of a log. The next slice begins at `next_offset`."""
+    """A part of a log. The next slice starts at `next_offset`."""
 
     next_offset: int
     entries: tuple[LoggedRecord | LoggedMarker, ...] = ()
@@ -43,9 +43,9 @@ class LogSlice:
 
 
 def read_slice(content: Buffer, offset: int, codec: RecordSerde) -> LogSlice:
-    """What stands in these bytes from an offset on.
+    """Decode the batches in these bytes from an offset on.
 
-    `UnreadableRecord` or `CorruptBatch` if it cannot be read.
+    Raises `UnreadableRecord` or `CorruptBatch`.
     """
     entries: list[LoggedRecord | LoggedMarker] = []
     unknown: dict[int, None] = {}

@@ -1,7 +1,7 @@
-"""Which partition of a coordinator's topic looks after a group or a transactional id.
+"""Partition of a coordinator's topic for a group id or transactional id.
 
-The hash is that of Java's strings, over UTF-16, because another broker, or Kafka itself, must find
-in the same partition what this one wrote there.
+Uses the hash of Java strings over UTF-16, so that other brokers, including Kafka's, find the
+records in the same partition.
 """
 
 from functools import lru_cache
@@ -10,18 +10,18 @@ from typing import Final
 _BITS: Final = 32
 _MASK: Final = (1 << _BITS) - 1
 _SIGN: Final = 1 << (_BITS - 1)
-_MOST_REMEMBERED: Final = 4_096
-_LONGEST_REMEMBERED: Final = 128
+_CACHE_SIZE: Final = 4_096
+_MAX_CACHED_LENGTH: Final = 128
 
 
 def partition_for(key: str, partition_count: int) -> int:
-    hash_of = _remembered_hash if len(key) <= _LONGEST_REMEMBERED else _java_hash
+    hash_of = _cached_hash if len(key) <= _MAX_CACHED_LENGTH else _java_hash
     return _absolute(hash_of(key)) % partition_count
 
 
-@lru_cache(_MOST_REMEMBERED)
-def _remembered_hash(text: str) -> int:
-    """Each request of a member asks for it again."""
+@lru_cache(_CACHE_SIZE)
+def _cached_hash(text: str) -> int:
+    """Cached, since every request of a member needs it."""
     return _java_hash(text)
 
 
@@ -34,5 +34,5 @@ def _java_hash(text: str) -> int:
 
 
 def _absolute(number: int) -> int:
-    """Of the smallest number, which has no counterpart in 32 bits, Kafka makes 0."""
+    """Kafka maps the smallest integer, which has no absolute value in 32 bits, to 0."""
     return 0 if number == -_SIGN else abs(number)

@@ -1,7 +1,7 @@
-"""Who has asked a shard something and has no answer yet.
+"""Requests to a shard that have no response yet.
 
-What a reader would get wrong: answering twice is no mistake. Who has heard of a failed append has
-its answer, though the machine may not know that and gives another; the first one counts.
+Note: responding twice is allowed, and the first response counts. A request that failed with an
+append has its response, but the shard does not know that and may respond again.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ class _Waiting:
 
 
 class PendingResponses:
-    """See the module. Iterates over those who wait."""
+    """Iterates over the callers that wait."""
 
     def __init__(self) -> None:
         self._numbers = count()
@@ -39,13 +39,13 @@ class PendingResponses:
     def __iter__(self) -> Iterator[Caller]:
         return iter(self._waiting)
 
-    def note(self, api: ApiKey, answer: Answer) -> Caller:
+    def add(self, api: ApiKey, answer: Answer) -> Caller:
         caller = Caller(next(self._numbers))
         self._waiting[caller] = _Waiting(api, answer)
         return caller
 
     def give(self, caller: Caller, outcome: Outcome) -> None:
-        """The answer, with errors as the clients of that API expect them."""
+        """Send the response, with errors mapped to those of the API."""
         waiting = self._waiting.pop(caller, None)
         if waiting is None:
             return

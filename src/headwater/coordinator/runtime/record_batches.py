@@ -1,4 +1,4 @@
-"""A coordinator's records and markers as batches, ready to be appended."""
+"""Build batches of coordinator records and markers."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ def batch_of(
     *,
     now_ms: int,
 ) -> bytearray:
-    """One batch. Those of a transaction have no sequence: only the epoch is checked (IDP-9)."""
+    """Build one batch. In a transaction it has no sequence; only the epoch is checked (IDP-9)."""
     encoded = [codec.encode(record) for record in records]
     batch = build_batch(
         [Record(key=key, value=value, timestamp=now_ms) for key, value in encoded],
@@ -31,7 +31,7 @@ def batch_of(
 def marker_of(
     producer: TransactionalProducer, coordinator_epoch: int, *, is_commit: bool, now_ms: int
 ) -> bytearray:
-    """The end of a producer's transaction (TX-6)."""
+    """Build a transaction marker (TX-6)."""
     marker = build_marker(
         ControlType.COMMIT if is_commit else ControlType.ABORT,
         producer_id=producer.producer_id,

@@ -1,7 +1,7 @@
-"""Classes of characters by name: `\\d`, `[:alpha:]`, `\\p{Lu}`, restricted to topic names.
+"""Character classes by name: `\\d`, `[:alpha:]`, `\\p{Lu}`, restricted to topic names.
 
-Of the scripts of `\\p{...}` only Latin and Common have characters that a topic's name can have.
-Others are refused here, though RE2 knows them, since they could only be mistakes.
+Of the scripts of `\\p{...}` only Latin and Common contain characters of topic names. Others are
+rejected here, though RE2 has them, since they can only be mistakes.
 """
 
 import string
@@ -46,7 +46,7 @@ _GENERAL_CATEGORIES: Final = (
 
 
 def unicode_class(name: str) -> frozenset[str] | None:
-    """The characters of a general category or of a script, or None if there is no such."""
+    """Return the characters of a general category or script, None if unknown."""
     if name == "Any":
         return EVERYTHING
     if name == "Latin":
@@ -59,7 +59,7 @@ def unicode_class(name: str) -> frozenset[str] | None:
 
 
 def folded(characters: frozenset[str]) -> frozenset[str]:
-    """With the other case of each."""
+    """Return the characters with both cases of each."""
     wanted = frozenset(each.casefold() for each in characters)
     return frozenset(each for each in ALPHABET if each.casefold() in wanted)
 

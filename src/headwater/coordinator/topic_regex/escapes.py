@@ -1,4 +1,4 @@
-"""What stands behind a backslash or between brackets: one character, or one out of several.
+"""Parse escapes and bracket classes of a regular expression.
 
 Results are restricted to the characters of topic names; `\\n` is legal and matches nothing.
 """
@@ -25,19 +25,19 @@ _LARGEST_CHARACTER: Final = 0x10FFFF
 
 
 def read_escape(scan: Scanner) -> frozenset[str]:
-    """Behind the backslash, where an edge such as `\\b` was ruled out."""
+    """Read after the backslash, when an assertion such as `\\b` was ruled out."""
     found = _class_behind_backslash(scan)
     return frozenset(_one_character(scan)) & EVERYTHING if found is None else found
 
 
 def read_class(scan: Scanner, *, ignores_case: bool) -> frozenset[str]:
-    """Behind the opening bracket, up to the closing one."""
+    """Read after the opening bracket up to the closing one."""
     is_negated = scan.skip("^")
     characters: frozenset[str] = frozenset()
     is_first = True
     while is_first or scan.at_end or scan.peek() != "]":
         if scan.at_end:
-            raise InvalidPattern("a closing bracket is missing")
+            raise InvalidPattern("missing closing bracket")
         is_first = False
         characters |= _class_item(scan)
     scan.take()
@@ -63,8 +63,8 @@ def _class_item(scan: Scanner) -> frozenset[str]:
     scan.take()
     high = _one_character(scan) if scan.skip("\\") else scan.take()
     if high < low:
-        raise InvalidPattern("a range of characters that runs backwards")
-    # The ends are kept as they are: folding may find them in the alphabet yet.
+        raise InvalidPattern("invalid character range")
+    # Keep the ends: case folding may map them into the alphabet.
     return span(low, high) | {low, high}
 
 
@@ -82,7 +82,7 @@ def _posix_class(scan: Scanner) -> frozenset[str] | None:
 
 def _class_behind_backslash(scan: Scanner) -> frozenset[str] | None:
     if scan.at_end:
-        raise InvalidPattern("a backslash at the end")
+        raise InvalidPattern("trailing backslash")
     letter = scan.peek()
     if letter in ("p", "P"):
         scan.take()
@@ -105,7 +105,7 @@ def _unicode_class(scan: Scanner, *, is_negated: bool) -> frozenset[str]:
 
 
 def _one_character(scan: Scanner) -> str:
-    """Behind the backslash: a character that is written in some other way."""
+    """Read an escaped single character."""
     character = scan.take()
     if character == "x":
         return _hexadecimal(scan)
@@ -128,8 +128,8 @@ def _is_octal_next(scan: Scanner) -> bool:
 def _hexadecimal(scan: Scanner) -> str:
     digits = scan.until("}") if scan.skip("{") else scan.take() + scan.take()
     if not digits or len(digits) > 8 or not _HEX.issuperset(digits):
-        raise InvalidPattern("not a hexadecimal number behind \\x")
+        raise InvalidPattern("invalid hexadecimal number after \\x")
     number = int(digits, 16)
     if number > _LARGEST_CHARACTER:
-        raise InvalidPattern("there is no character with so large a number")
+        raise InvalidPattern("character code too large")
     return chr(number)

@@ -1,9 +1,9 @@
-"""RE2's syntax, read into a tree.
+"""Parse RE2 syntax into a tree.
 
-What Kafka refuses is refused (RE2 has no look-around, no back-references, no possessive or nested
-repetition), and these besides: scripts that no topic's name is written in (see `character_classes`)
-and parentheses nested deeper than a hundred. Greedy or lazy, captured or not makes no difference
-here, since a name matches as a whole or not at all.
+Rejects what Kafka rejects (RE2 has no look-around, no back-references, no possessive or nested
+repetition), and also scripts that do not occur in topic names (see `character_classes`) and
+parentheses nested deeper than a hundred. Greedy or lazy, capturing or not makes no difference,
+since a name matches as a whole or not at all.
 """
 
 import string
@@ -31,17 +31,17 @@ _EDGES: Final = {"A": Edge.BEGIN, "z": Edge.END, "b": Edge.WORD_EDGE, "B": Edge.
 
 
 def parse(regex: str) -> Node:
-    """The tree of a regular expression, or InvalidPattern."""
+    """Return the tree of a regular expression. Raises `InvalidPattern`."""
     parser = _Parser(Scanner(regex))
     node = parser.choice(_Flags(), depth=0)
     if not parser.scanner.at_end:
-        raise InvalidPattern("a closing parenthesis without an opening one")
+        raise InvalidPattern("unmatched closing parenthesis")
     return node
 
 
 @dataclass(frozen=True, slots=True)
 class _Flags:
-    """`m`, `s` and `U` mean nothing to names in one line that match as a whole."""
+    """`m`, `s` and `U` have no effect on single-line names that match as a whole."""
 
     ignores_case: bool = False
 
@@ -52,7 +52,7 @@ class _Parser:
         self._names: dict[str, None] = {}
 
     def choice(self, flags: _Flags, depth: int) -> Node:
-        """Up to the closing parenthesis or the end. Flags set here hold until there."""
+        """Parse up to the closing parenthesis or the end. Flags set here apply up to there."""
         if depth > _DEEPEST:
             raise InvalidPattern("too many nested parentheses")
         scan = self.scanner
@@ -67,7 +67,7 @@ class _Parser:
             repeat = self._repeat()
             if repeat is not None:
                 if not can_repeat:
-                    raise InvalidPattern("a repetition of nothing, or of a repetition")
+                    raise InvalidPattern("repetition without an operand, or of a repetition")
                 items[-1] = Repeat(items[-1], *repeat)
                 can_repeat = False
                 continue
@@ -97,11 +97,11 @@ class _Parser:
         scan.skip("?")
         least, most = found
         if least > _MOST_REPEATS or (most is not None and not least <= most <= _MOST_REPEATS):
-            raise InvalidPattern("a repeat count that is too large, or backwards")
+            raise InvalidPattern("invalid repeat count")
         return found
 
     def _flags_alone(self, flags: _Flags) -> _Flags | None:
-        """`(?i)`: flags for what follows, as against a group with flags of its own."""
+        """Parse `(?i)`: flags for what follows, not a group with flags."""
         scan = self.scanner
         place = scan.position
         if scan.skip("(?") and not scan.is_next("P<") and not scan.is_next("<"):
@@ -129,7 +129,7 @@ class _Parser:
         return flags
 
     def _items(self, flags: _Flags, depth: int) -> list[Node]:
-        """The next thing; quoted text (`\\Q..\\E`) is several at once, or none."""
+        """Parse the next item; quoted text (`\\Q..\\E`) is several items or none."""
         scan = self.scanner
         if scan.skip("\\Q"):
             return [_literal(each, flags) for each in scan.until("\\E", or_end=True)]
@@ -159,14 +159,14 @@ class _Parser:
         if scan.skip("?P<") or scan.skip("?<"):
             name = scan.until(">")
             if not name or not _NAME_CHARACTERS.issuperset(name) or name in self._names:
-                raise InvalidPattern("a bad name of a group, or one that is taken")
+                raise InvalidPattern("invalid or duplicate group name")
             self._names[name] = None
         elif scan.skip("?"):
             flags = self._flags(flags)
             scan.skip(":")
         node = self.choice(flags, depth + 1)
         if not scan.skip(")"):
-            raise InvalidPattern("a closing parenthesis is missing")
+            raise InvalidPattern("missing closing parenthesis")
         return node
 
     def _escape(self, flags: _Flags) -> Node:

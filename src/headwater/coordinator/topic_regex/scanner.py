@@ -1,4 +1,4 @@
-"""Where we are in the text of a regular expression."""
+"""Read position in the text of a regular expression."""
 
 from headwater.common.exceptions import InvalidPattern
 
@@ -25,31 +25,31 @@ class Scanner:
 
     def take(self) -> str:
         if self.at_end:
-            raise InvalidPattern("it ends too soon")
+            raise InvalidPattern("unexpected end")
         character = self._text[self.position]
         self.position += 1
         return character
 
     def skip(self, text: str) -> bool:
-        """Whether this is what comes next; if so, it is behind us."""
+        """Skip this text if it comes next; return whether it did."""
         if not self.is_next(text):
             return False
         self.position += len(text)
         return True
 
     def until(self, end: str, *, or_end: bool = False) -> str:
-        """All before `end`, which is skipped too."""
+        """Return the text before `end` and skip both."""
         found = self._text.find(end, self.position)
         if found < 0:
             if not or_end:
-                raise InvalidPattern(f"{end} is missing")
+                raise InvalidPattern(f"missing {end}")
             found = len(self._text)
         text = self._text[self.position : found]
         self.position = min(found + len(end), len(self._text))
         return text
 
     def counted_repeat(self) -> tuple[int, int | None] | None:
-        """`{2}`, `{2,}`, `{2,5}`. Anything else in braces stands for itself, braces included."""
+        """Parse `{2}`, `{2,}` or `{2,5}`. Other text in braces is literal."""
         if not self.is_next("{"):
             return None
         closing = self._text.find("}", self.position)
@@ -65,5 +65,5 @@ class Scanner:
 
 
 def _is_number(text: str) -> bool:
-    # Longer ones are too large in any case, and `int` takes its time with very long ones.
+    # Longer numbers are too large anyway, and `int` is slow for very long ones.
     return 0 < len(text) < 10 and text.isascii() and text.isdigit()

@@ -1,4 +1,4 @@
-"""A regular expression as a tree, and the characters that can occur in a topic's name."""
+"""Syntax tree of a regular expression, and the characters of topic names."""
 
 import string
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ LONGEST_NAME: Final = 249
 
 
 class Edge(Enum):
-    """Something that holds between two characters, or does not."""
+    """An assertion about a position between two characters."""
 
     BEGIN = "begin"
     END = "end"
@@ -20,21 +20,21 @@ class Edge(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One character out of these. Others than those of the alphabet are left out."""
+    """One of these characters; only characters of topic names."""
 
     characters: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """No character, but a place."""
+    """An assertion, without a character."""
 
     edge: Edge
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """All of these, one after another; none at all is the empty text."""
+    """All of these in order; empty matches the empty text."""
 
     nodes: tuple["Node", ...]
 
@@ -48,7 +48,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """So many times; without a `most`, at will."""
+    """Between `least` and `most` times; unlimited if `most` is None."""
 
     node: "Node"
     least: int

@@ -1,12 +1,12 @@
-"""Which topic names match a regular expression.
+"""Match topic names against a regular expression.
 
-The tree becomes an automaton that is in many states at once, and sets of states become the states
-of a second one as they are met, so that most characters cost one look into a table. The time for a
-name grows with its length, whatever the expression; and what an expression may cost in all, to be
-read and to be matched with any number of names, has limits, since a stranger sends it and everybody
-waits. What a reader would get wrong: an edge such as
-`\\b` depends on the characters on both sides, so what follows a state without a character is only
-worked out when the next character is known.
+The tree becomes a nondeterministic automaton, whose sets of states are cached as states of a
+deterministic one as they occur, so that most characters cost one table lookup. The time for a name
+grows with its length, whatever the expression. The total cost of an expression, for parsing and
+matching any number of names, is limited, since clients send it and the event loop waits.
+
+Note: an assertion such as `\\b` depends on the characters on both sides, so empty transitions are
+only followed when the next character is known.
 """
 
 from enum import Enum
@@ -27,20 +27,20 @@ from headwater.coordinator.topic_regex.syntax_tree import (
 )
 
 LONGEST_REGEX: Final = 10_000
-"""Characters. Kafka has no such limit, nor the two below."""
+"""Maximum length. Kafka has no such limit, nor the two below."""
 
 LARGEST_AUTOMATON: Final = 10_000
-"""States: room for some five hundred names beside each other, and not for `(a{100}){101}`."""
+"""Maximum of states: enough for some five hundred names, not for `(a{100}){101}`."""
 
 MOST_WORK: Final = 200_000
-"""States that may be gone through, for all names together: some tens of milliseconds."""
+"""Maximum of states visited for all names together: some tens of milliseconds."""
 
-_MOST_REMEMBERED: Final = 20_000
+_MAX_CACHED_STEPS: Final = 20_000
 _ACCEPT: Final = 0
 
 
 class _Side(Enum):
-    """What is on one side of a place in a name."""
+    """Kind of character on one side of a position."""
 
     NOTHING = 0
     WORD = 1
@@ -48,12 +48,12 @@ class _Side(Enum):
 
 
 class TopicPattern:
-    """A regular expression that names match as a whole."""
+    """A regular expression that must match a whole name."""
 
     def __init__(self, regex: str) -> None:
-        """InvalidPattern, if it is none, or too large a one."""
+        """Raises `InvalidPattern` if it is invalid or too large."""
         if len(regex) > LONGEST_REGEX:
-            raise InvalidPattern("it is too long")
+            raise InvalidPattern("the expression is too long")
         self._automaton = _Automaton()
         first = self._automaton.add(parse(regex), _ACCEPT)
         self._first = (frozenset((first,)), _Side.NOTHING)
@@ -61,7 +61,7 @@ class TopicPattern:
         self._ends: dict[_Place, bool] = {}
 
     def matches(self, name: str) -> bool:
-        """InvalidPattern, if finding out takes too much work."""
+        """Match a name. Raises `InvalidPattern` if that takes too much work."""
         place = self._first
         for character in name:
             step = self._steps.get((place, character))
@@ -78,7 +78,7 @@ class TopicPattern:
         return is_end
 
     def _step(self, place: "_Place", character: str) -> "_Place":
-        if len(self._steps) >= _MOST_REMEMBERED:
+        if len(self._steps) >= _MAX_CACHED_STEPS:
             self._steps.clear()
             self._ends.clear()
         states, before = place
@@ -93,17 +93,17 @@ _Place = tuple[frozenset[int], _Side]
 
 
 class _Automaton:
-    """States by number. Each takes a character, waits for an edge, or leads on for nothing."""
+    """States by number. Each takes a character, checks an assertion, or is empty."""
 
     def __init__(self) -> None:
-        # The first state is where a name has matched; nothing leads on from there.
+        # State 0 accepts; it has no successors.
         self._takes: list[frozenset[str] | None] = [None]
         self._waits_for: list[Edge | None] = [None]
         self._next: list[tuple[int, ...]] = [()]
         self._work_left = MOST_WORK
 
     def add(self, node: Node, then: int) -> int:
-        """The state before `node`, of which the state behind is `then`."""
+        """Return the state before `node`; `then` is the state after it."""
         match node:
             case OneOf():
                 return self._state((then,), takes=node.characters)
@@ -121,7 +121,7 @@ class _Automaton:
                 assert_never(node)
 
     def _add_repeat(self, repeat: Repeat, then: int) -> int:
-        # More than the longest name has characters makes no difference.
+        # More repetitions than the longest name has characters make no difference.
         least = min(repeat.least, LONGEST_NAME + 1)
         if repeat.most is None:
             loop = self._state(())
@@ -142,14 +142,14 @@ class _Automaton:
         waits_for: Edge | None = None,
     ) -> int:
         if len(self._next) >= LARGEST_AUTOMATON:
-            raise InvalidPattern("it is too large")
+            raise InvalidPattern("the expression is too large")
         self._takes.append(takes)
         self._waits_for.append(waits_for)
         self._next.append(leads_to)
         return len(self._next) - 1
 
     def reach(self, states: frozenset[int], before: _Side, behind: _Side) -> dict[int, None]:
-        """These states, and all to which they lead without a character."""
+        """Return these states and all that follow without a character."""
         reached = dict.fromkeys(sorted(states))
         waiting = list(reached)
         while waiting:
@@ -162,7 +162,7 @@ class _Automaton:
                         waiting.append(each)
         self._work_left -= len(reached)
         if self._work_left < 0:
-            raise InvalidPattern("it takes too much work to match")
+            raise InvalidPattern("the expression takes too much work to match")
         return reached
 
     def consume(self, states: dict[int, None], character: str) -> frozenset[int]:

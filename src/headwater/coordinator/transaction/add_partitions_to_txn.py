@@ -1,8 +1,8 @@
-"""Which partitions a transaction writes to: added by clients and leaders, or only asked about.
+"""Decide AddPartitionsToTxn and AddOffsetsToTxn: partitions of a transaction.
 
 AddPartitionsToTxn comes from clients up to version 3, and from partition leaders since (KIP-890):
-they verify a first batch of an older client, and add the partition for a newer one, which does not
-ask for it itself. AddOffsetsToTxn adds the partition that keeps a group's offsets.
+they verify the first batch of an older client, and add the partition for a newer one, which does
+not do so itself. AddOffsetsToTxn adds the partition with a group's offsets.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ CodeOf = Callable[[TopicPartition], ErrorCode]
 
 
 def client_version_of(request_version: int) -> int:
-    """The version of transactions that a client speaks whose partitions come in this version."""
+    """Return the transaction version of a client, by the version of this request."""
     return EPOCH_BUMPS if request_version >= _FROM_LEADERS_SINCE else OLD_CLIENTS
 
 
@@ -45,7 +45,7 @@ def partitions_of(transaction: AddPartitionsToTxnTransaction) -> Iterator[TopicP
 def result_of(
     transaction: AddPartitionsToTxnTransaction, code_of: CodeOf
 ) -> AddPartitionsToTxnResult:
-    """An answer that says of each partition what became of it."""
+    """Return a result with a code per partition."""
     return AddPartitionsToTxnResult(
         transactional_id=transaction.transactional_id,
         topic_results=tuple(
@@ -73,9 +73,9 @@ def uniform_result(
 def refuse_unfit(
     transaction: AddPartitionsToTxnTransaction, why_not: CodeOf
 ) -> AddPartitionsToTxnResult | None:
-    """One partition that is unknown or forbidden keeps all of a transaction's out (TX-4).
+    """Reject all partitions of a transaction if one is unknown or unauthorized (TX-4).
 
-    `why_not` gives NONE for a partition that may be added. None means that all may.
+    `why_not` returns NONE for a partition that may be added. None means that all may.
     """
     codes = {partition: why_not(partition) for partition in partitions_of(transaction)}
     if not any(codes.values()):
@@ -94,11 +94,11 @@ def add(
     client_version: int,
     now_ms: int,
 ) -> TransactionMetadata | ErrorCode:
-    """The transaction with the partitions; NONE if it has them already; or why not (TX-4)."""
+    """Add partitions; NONE if they are already added, else the error (TX-4)."""
     if current is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if current.state.is_prepared:
-        # Asked first, as in `end_txn`: a new producer id may be in force only soon.
+        # Checked first, as in `end_txn`: a new producer id may not be in force yet.
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if current.producer_id != producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -110,14 +110,14 @@ def add(
 
 
 def verify(current: TransactionMetadata | None, *, producer_id: int, producer_epoch: int) -> CodeOf:
-    """What to tell a leader that asks whether its partition is in the transaction (TX-13)."""
+    """Return what to answer a leader that verifies its partition (TX-13)."""
     if current is None or current.producer_id != producer_id:
         return lambda _: ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if current.producer_epoch != producer_epoch:
         return lambda _: ErrorCode.PRODUCER_FENCED
     if current.state.is_prepared:
         return lambda _: ErrorCode.CONCURRENT_TRANSACTIONS
-    contained = set(current.partitions)
+    added_partitions = set(current.partitions)
     return lambda partition: (
-        ErrorCode.NONE if partition in contained else ErrorCode.TRANSACTION_ABORTABLE
+        ErrorCode.NONE if partition in added_partitions else ErrorCode.TRANSACTION_ABORTABLE
     )

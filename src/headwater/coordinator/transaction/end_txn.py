@@ -1,11 +1,11 @@
-"""EndTxn: commit or abort, for clients of both versions of transactions (TX-5, TX-14).
+"""Decide EndTxn: commit or abort, for both transaction versions (TX-5, TX-14).
 
-In version 1 a repeat is known by state and epoch. In version 2 every end raises the epoch, so the
-epoch alone says what a request means: the present one ends what is going on now, the one before
-repeats the end that raised it.
+In version 1 a retry is recognized by state and epoch. In version 2 every end raises the epoch, so
+the epoch alone identifies a request: the current one ends the ongoing transaction, the previous one
+is a retry of the end that raised it.
 
-What a reader would get wrong: an abort of version 2 without a transaction is legal, and raises the
-epoch too. The client may have sent a batch of which it does not know whether it opened one.
+Note: a version 2 abort without a transaction is legal and raises the epoch too. The client may not
+know whether a batch it sent opened a transaction.
 """
 
 from headwater.common.error_codes import ErrorCode
@@ -28,7 +28,7 @@ BUMPS_SINCE_VERSION = 5
 def end(
     current: TransactionMetadata | None, request: EndTxnRequest, *, now_ms: int
 ) -> TransactionMetadata | ErrorCode:
-    """The decided transaction; NONE for a repeat of what is done already; or why not."""
+    """Return the prepared transaction; NONE for a retry of a completed end; or the error."""
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
     if current is None or current.producer_id != request.producer_id:
@@ -45,18 +45,18 @@ def end(
 def end_with_bump(
     current: TransactionMetadata | None,
     request: EndTxnRequest,
-    fresh: ProducerId | None,
+    new_producer_id: ProducerId | None,
     *,
     now_ms: int,
 ) -> TransactionMetadata | NeedsProducerId | ErrorCode:
-    """As `end`, for version 2."""
+    """Like `end`, for version 2."""
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
     if current is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if current.state.is_prepared:
-        # Asked first, because the client may already have heard of a new producer id that
-        # comes into force only when the markers are written.
+        # Checked first, because the client may already know a new producer id that is only in force
+        # when the markers are written.
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if current.state.is_complete and _is_repeat(current, request):
         return _as_completed(current, request)
@@ -68,25 +68,25 @@ def end_with_bump(
         return ErrorCode.INVALID_TXN_STATE
     if not current.is_exhausted:
         return current.ended_with_bump(is_commit=request.committed, now_ms=now_ms)
-    if fresh is None:
+    if new_producer_id is None:
         return NeedsProducerId()
     return current.ended_with_bump(
-        is_commit=request.committed, now_ms=now_ms, next_producer_id=fresh
+        is_commit=request.committed, now_ms=now_ms, next_producer_id=new_producer_id
     )
 
 
 def answer_to(ended: TransactionMetadata) -> EndTxnResponse:
-    """The producer id and epoch that the client goes on with."""
+    """Return producer id and epoch that the client continues with."""
     if ended.next_producer_id == NO_PRODUCER:
         return EndTxnResponse(producer_id=ended.producer_id, producer_epoch=ended.producer_epoch)
     return EndTxnResponse(producer_id=ended.next_producer_id, producer_epoch=FIRST_EPOCH)
 
 
 def _is_repeat(current: TransactionMetadata, request: EndTxnRequest) -> bool:
-    """The end that has raised the epoch, or has used it up, comes once more.
+    """Return whether this is a retry of the end that raised the epoch or used it up.
 
-    The epoch kept for fencing is in force only if the coordinator itself has aborted, and cannot
-    be given to a producer.
+    The epoch reserved for fencing is only in use after an abort by the coordinator, and no producer
+    gets it.
     """
     if current.producer_id == request.producer_id:
         is_next = current.producer_epoch == request.producer_epoch + 1
@@ -99,7 +99,7 @@ def _is_repeat(current: TransactionMetadata, request: EndTxnRequest) -> bool:
 
 
 def _as_completed(current: TransactionMetadata, request: EndTxnRequest) -> ErrorCode:
-    wanted = (
+    expected = (
         TransactionState.COMPLETE_COMMIT if request.committed else TransactionState.COMPLETE_ABORT
     )
-    return ErrorCode.NONE if current.state is wanted else ErrorCode.INVALID_TXN_STATE
+    return ErrorCode.NONE if current.state is expected else ErrorCode.INVALID_TXN_STATE

@@ -1,11 +1,11 @@
-"""InitProducerId with a transactional id: who owns it from now on (TX-2, TX-3).
+"""Decide InitProducerId with a transactional id (TX-2, TX-3).
 
-A producer that comes with no id of its own takes over, and whoever wrote under the transactional
-id before is fenced by the higher epoch. One that names the producer id and epoch it has goes on
-after an error (KIP-360), and gets nothing if somebody has taken over in the meantime.
+A producer without a producer id takes over, and an earlier producer of the transactional id is
+fenced by the higher epoch. One that sends its producer id and epoch continues after an error
+(KIP-360), unless another has taken over in the meantime.
 
-What a reader would get wrong: an ongoing transaction is aborted, but the producer is told to come
-again. The epoch of that abort is nobody's; the next try raises it once more.
+Note: an ongoing transaction is aborted, and the producer is told to retry. No producer gets the
+epoch of that abort; the retry raises it once more.
 """
 
 from typing import NamedTuple
@@ -32,7 +32,7 @@ FENCED_SINCE_VERSION = 4
 
 
 class InitProducerIdRequestState(NamedTuple):
-    """What a producer says it has been so far."""
+    """Producer id and epoch that a producer claims to have."""
 
     producer_id: ProducerId
     epoch: int
@@ -41,12 +41,12 @@ class InitProducerIdRequestState(NamedTuple):
 def refuse_request(
     request: InitProducerIdRequest, settings: TransactionSettings
 ) -> ErrorCode | None:
-    """What is wrong with a request, whatever is known of its transactional id."""
+    """Check a request without its transactional id's state."""
     has_id, has_epoch = request.producer_id != NO_PRODUCER, request.producer_epoch != NO_EPOCH
     if has_id != has_epoch or not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
     if request.enable2_pc:
-        # Kafka does this (4.1) while transaction.two.phase.commit.enable is off.
+        # As in Kafka 4.1 while transaction.two.phase.commit.enable is off.
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if request.keep_prepared_txn:
         return ErrorCode.UNSUPPORTED_VERSION
@@ -72,35 +72,41 @@ def claim_of(request: InitProducerIdRequest) -> InitProducerIdRequestState | Non
 def init_producer_id(
     current: TransactionMetadata | None,
     request: InitProducerIdRequest,
-    fresh: ProducerId | None,
+    new_producer_id: ProducerId | None,
     *,
     server_version: int,
     now_ms: int,
 ) -> TransactionMetadata | NeedsProducerId | ErrorCode:
-    """What the transactional id shall be next, or why not.
+    """Return the next state of the transactional id, or the error.
 
-    If that is an abort, the request is to be answered with CONCURRENT_TRANSACTIONS.
+    If that is an abort, the request must be answered with CONCURRENT_TRANSACTIONS.
     """
     claim, timeout_ms = claim_of(request), request.transaction_timeout_ms
     if current is None:
         assert request.transactional_id
-        return _first(request.transactional_id, fresh, timeout_ms=timeout_ms, now_ms=now_ms)
+        return _first(
+            request.transactional_id, new_producer_id, timeout_ms=timeout_ms, now_ms=now_ms
+        )
     if current.state.is_prepared:
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    if claim is not None and not _may_be_ours(current, claim):
+    if claim is not None and not _is_valid_claim(current, claim):
         return ErrorCode.PRODUCER_FENCED
     if current.state is TransactionState.ONGOING:
         return current.fenced(server_version=server_version, now_ms=now_ms)
     if claim is None or claim.epoch == current.producer_epoch:
         last_epoch = NO_EPOCH if claim is None else claim.epoch
-        return _next_epoch(current, last_epoch, fresh, timeout_ms=timeout_ms, now_ms=now_ms)
+        return _next_epoch(
+            current, last_epoch, new_producer_id, timeout_ms=timeout_ms, now_ms=now_ms
+        )
     if claim.epoch != current.last_producer_epoch:
         return ErrorCode.PRODUCER_FENCED
     if current.producer_epoch > LAST_USABLE_EPOCH:
-        # The epoch kept for fencing was raised against this producer, and is nobody's.
-        return _next_epoch(current, claim.epoch, fresh, timeout_ms=timeout_ms, now_ms=now_ms)
-    # A repeat of a request whose answer got lost. No other producer can have come since, because
-    # that forgets the last epoch.
+        # The epoch reserved for fencing was used against this producer; no producer has it.
+        return _next_epoch(
+            current, claim.epoch, new_producer_id, timeout_ms=timeout_ms, now_ms=now_ms
+        )
+    # A retry of a request whose response was lost. No other producer can have come since, because
+    # that resets the last epoch.
     return current.initialised(
         epoch=current.producer_epoch,
         last_epoch=current.last_producer_epoch,
@@ -110,24 +116,24 @@ def init_producer_id(
 
 
 def _first(
-    transactional_id: str, fresh: ProducerId | None, *, timeout_ms: int, now_ms: int
+    transactional_id: str, new_producer_id: ProducerId | None, *, timeout_ms: int, now_ms: int
 ) -> TransactionMetadata | NeedsProducerId:
-    """An id that nobody knows, or nobody knows any more; what its producer claims is past."""
-    if fresh is None:
+    """An unknown or expired id; the producer's claim does not count."""
+    if new_producer_id is None:
         return NeedsProducerId()
     return TransactionMetadata(
         transactional_id=transactional_id,
-        producer_id=fresh,
+        producer_id=new_producer_id,
         producer_epoch=FIRST_EPOCH,
         timeout_ms=timeout_ms,
         state=TransactionState.EMPTY,
         last_update_ms=now_ms,
-        previous_producer_id=fresh,
+        previous_producer_id=new_producer_id,
     )
 
 
-def _may_be_ours(current: TransactionMetadata, claim: InitProducerIdRequestState) -> bool:
-    """The present producer id, or the one before whose epochs ran out."""
+def _is_valid_claim(current: TransactionMetadata, claim: InitProducerIdRequestState) -> bool:
+    """Return whether it is the current producer id, or the previous one with exhausted epochs."""
     if claim.producer_id == current.producer_id:
         return True
     return claim.producer_id == current.previous_producer_id and is_exhausted(claim.epoch)
@@ -136,7 +142,7 @@ def _may_be_ours(current: TransactionMetadata, claim: InitProducerIdRequestState
 def _next_epoch(
     current: TransactionMetadata,
     last_epoch: int,
-    fresh: ProducerId | None,
+    new_producer_id: ProducerId | None,
     *,
     timeout_ms: int,
     now_ms: int,
@@ -148,6 +154,8 @@ def _next_epoch(
             timeout_ms=timeout_ms,
             now_ms=now_ms,
         )
-    if fresh is None:
+    if new_producer_id is None:
         return NeedsProducerId()
-    return current.rotated(fresh, last_epoch=last_epoch, timeout_ms=timeout_ms, now_ms=now_ms)
+    return current.rotated(
+        new_producer_id, last_epoch=last_epoch, timeout_ms=timeout_ms, now_ms=now_ms
+    )

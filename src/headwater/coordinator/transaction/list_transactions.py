@@ -1,8 +1,8 @@
-"""DescribeTransactions and ListTransactions: what tools see of the transactional ids of a shard.
+"""Answer DescribeTransactions and ListTransactions.
 
-What a reader would get wrong: a pattern that ids are filtered by is matched by the automaton that
-is made for the names of topics, since Python's `re` could be kept busy for ever. Ids may have other
-characters, and these all count as underscores, in the pattern as in the id.
+Note: an id pattern is matched with the automaton for topic names, since Python's `re` could take
+forever. Ids may contain other characters; these all count as underscores, in the pattern and in the
+id.
 """
 
 import re
@@ -43,7 +43,7 @@ def describe(
     transaction: TransactionMetadata | None,
     partitions: Iterable[TopicPartition],
 ) -> describe_transactions.TransactionState:
-    """One id. The partitions of a decided transaction are those that still lack their marker."""
+    """Describe one id. For a prepared transaction, the partitions without their marker."""
     if transaction is None:
         unknown, invalid = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST
         return describe_transactions.TransactionState(
@@ -72,7 +72,7 @@ class _Filters(NamedTuple):
     duration_ms: int
     pattern: TopicPattern | None
 
-    def let_pass(self, transaction: TransactionMetadata, now_ms: int) -> bool:
+    def matches(self, transaction: TransactionMetadata, now_ms: int) -> bool:
         if self.producer_ids and transaction.producer_id not in self.producer_ids:
             return False
         if self.states is not None and transaction.state not in self.states:
@@ -85,7 +85,7 @@ class _Filters(NamedTuple):
 def list_matching(
     request: ListTransactionsRequest, transactions: Iterable[TransactionMetadata], *, now_ms: int
 ) -> ListTransactionsResponse:
-    """Those that pass all filters. A filter that is empty lets all pass; unknown states none."""
+    """Return transactions that match all filters. An empty filter matches all."""
     regex = request.transactional_id_pattern
     try:
         pattern = TopicPattern(_plain_regex(regex)) if regex else None
@@ -108,7 +108,7 @@ def list_matching(
                 transaction_state=transaction.state.label,
             )
             for transaction in transactions
-            if filters.let_pass(transaction, now_ms)
+            if filters.matches(transaction, now_ms)
         ),
     )
 
@@ -118,7 +118,7 @@ def _plain_id(transactional_id: str) -> str:
 
 
 def _plain_regex(regex: str) -> str:
-    """The same, and what has a meaning in an expression keeps it."""
+    """Replace other characters by underscores but keep the syntax of the expression."""
     return _TOKEN.sub(_plain_token, regex)
 
 
@@ -132,14 +132,14 @@ def _plain_token(found: re.Match[str]) -> str:
 
 
 def merge_lists(responses: Iterable[ListTransactionsResponse]) -> ListTransactionsResponse:
-    """One answer from those of all shards; a shard that cannot answer yet refuses for all."""
-    all_of_them = tuple(responses)
-    for response in all_of_them:
+    """Merge the responses of all shards; an error of one shard is the error of all."""
+    merged = tuple(responses)
+    for response in merged:
         if response.error_code:
             return ListTransactionsResponse(error_code=response.error_code)
     return ListTransactionsResponse(
-        unknown_state_filters=all_of_them[0].unknown_state_filters if all_of_them else (),
+        unknown_state_filters=merged[0].unknown_state_filters if merged else (),
         transaction_states=tuple(
-            state for response in all_of_them for state in response.transaction_states
+            state for response in merged for state in response.transaction_states
         ),
     )

@@ -1,14 +1,13 @@
-"""The transactions of one partition of __transaction_state: requests in, records and markers out.
+"""The transactions of one partition of __transaction_state.
 
-`decide` looks up what is known of a transactional id, leaves the judgement to the module of the
-request, and turns the verdict into effects. `replay` is the only place where a transaction moves.
+`decide` looks up the transactional id, lets the module of the request decide, and converts the
+result to effects. `replay` is the only place where a transaction changes.
 
-What a reader would get wrong:
+Note: there is no pending state as in Kafka. A record is replayed when it is appended, so only
+prepared transactions with missing markers are pending.
 
-- There is no pending state as Kafka has it. A record is replayed when it is appended, so what is
-  pending here is only a decided transaction whose markers are not all written.
-- Timers are armed before the append that they watch over, and never cancelled. So an append that
-  fails leaves nobody behind, and a timer that finds nothing to do does nothing.
+Note: timers are set before the append that they guard, and never cancelled. So a failed append
+leaves no transaction unattended, and a timer without anything to do does nothing.
 """
 
 from collections.abc import Callable
@@ -21,12 +20,12 @@ from headwater.common.ids import ProducerId, TopicPartition
 from headwater.coordinator.records.transaction_records import TransactionLogRecord
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
-    Asked,
     Effect,
     Loaded,
     MarkersAnswered,
     ProducerIdTaken,
     Reply,
+    RequestEvent,
     SetTimer,
     StateRecord,
     TakeProducerId,
@@ -76,21 +75,21 @@ OFFSETS_TOPIC = "__consumer_offsets"
 _EXPIRY: TimerKey = ("expiry",)
 
 Told = ProducerIdTaken | MarkersAnswered
-Event = Asked | TimerFired | Loaded | Told
+Event = RequestEvent | TimerFired | Loaded | Told
 
 
 @dataclass(slots=True)
 class TransactionCoordinatorShard:
-    """See the module. `coordinator_epoch` is the leader epoch of the shard's partition.
+    """`coordinator_epoch` is the leader epoch of the shard's partition.
 
-    `current_settings` gives what is in force: the cluster may change its mind about some of it.
+    `current_settings` returns the settings in force, which may change.
     """
 
     current_settings: Callable[[], TransactionSettings]
     coordinator_epoch: int
     _transactions: dict[str, TransactionMetadata] = field(default_factory=dict)
-    # What was decided last about an id. It is the same as the record that is about to be
-    # replayed, and knows the last epoch besides, which no record tells.
+    # The last decision about an id. Equal to the record about to be replayed, plus the last epoch,
+    # which records do not contain.
     _decided: dict[str, TransactionMetadata] = field(default_factory=dict)
     _markers: PendingMarkers = field(init=False)
 
@@ -102,8 +101,8 @@ class TransactionCoordinatorShard:
         return self.current_settings()
 
     def replay(self, record: StateRecord, *, offset: int, producer_id: ProducerId | None) -> None:  # noqa: ARG002
-        """Where a record stands does not matter here, only that it is the newest of its id."""
-        assert isinstance(record, TransactionLogRecord), "no record of this topic"
+        """Apply a record; its offset does not matter."""
+        assert isinstance(record, TransactionLogRecord), "unexpected record type"
         transactional_id, value = record.key.transactional_id, record.value
         decided = self._decided.pop(transactional_id, None)
         if value is None:
@@ -116,11 +115,11 @@ class TransactionCoordinatorShard:
         self._markers.replay(decided)
 
     def end_transaction(self, producer_id: ProducerId, *, is_commit: bool) -> None:
-        """What is written about transactions is not itself written in one."""
+        """Not used: records of this topic are not transactional."""
 
     def decide(self, event: Event) -> list[Effect]:
         match event:
-            case Asked():
+            case RequestEvent():
                 return self._on_request(event, None, event.now_ms)
             case ProducerIdTaken():
                 return self._on_producer_id(event)
@@ -136,62 +135,66 @@ class TransactionCoordinatorShard:
     def get(self, transactional_id: str) -> TransactionMetadata | None:
         return self._transactions.get(transactional_id)
 
-    def _on_request(self, asked: Asked, fresh: ProducerId | None, now_ms: int) -> list[Effect]:
-        request = asked.request
+    def _on_request(
+        self, event: RequestEvent, new_producer_id: ProducerId | None, now_ms: int
+    ) -> list[Effect]:
+        request = event.request
         if isinstance(request, InitProducerIdRequest):
-            return self._on_init(asked, request, fresh, now_ms)
+            return self._on_init(event, request, new_producer_id, now_ms)
         if isinstance(request, AddPartitionsToTxnRequest):
-            return self._on_add_partitions(asked, request)
+            return self._on_add_partitions(event, request)
         if isinstance(request, AddOffsetsToTxnRequest):
-            return self._on_add_offsets(asked, request)
+            return self._on_add_offsets(event, request)
         if isinstance(request, EndTxnRequest):
-            return self._on_end(asked, request, fresh, now_ms)
+            return self._on_end(event, request, new_producer_id, now_ms)
         if isinstance(request, DescribeTransactionsRequest):
-            return self._on_describe(asked, request)
-        assert isinstance(request, ListTransactionsRequest), "no request for this coordinator"
+            return self._on_describe(event, request)
+        assert isinstance(request, ListTransactionsRequest), "unexpected request"
         listed = list_matching(request, self._transactions.values(), now_ms=now_ms)
-        return [Reply(asked.caller, listed)]
+        return [Reply(event.caller, listed)]
 
     def _on_producer_id(self, taken: ProducerIdTaken) -> list[Effect]:
-        outcome, asked = taken.outcome, taken.asked
+        outcome, event = taken.outcome, taken.asked
         if not isinstance(outcome, ErrorCode):
-            return self._on_request(asked, outcome, taken.now_ms)
-        if isinstance(asked.request, EndTxnRequest):
-            return [Reply(asked.caller, EndTxnResponse(error_code=outcome))]
-        return [Reply(asked.caller, init_producer_id.refusal(asked.version, outcome))]
+            return self._on_request(event, outcome, taken.now_ms)
+        if isinstance(event.request, EndTxnRequest):
+            return [Reply(event.caller, EndTxnResponse(error_code=outcome))]
+        return [Reply(event.caller, init_producer_id.refusal(event.version, outcome))]
 
     def _on_init(
         self,
-        asked: Asked,
+        event: RequestEvent,
         request: InitProducerIdRequest,
-        fresh: ProducerId | None,
+        new_producer_id: ProducerId | None,
         now_ms: int,
     ) -> list[Effect]:
         code = init_producer_id.refuse_request(request, self.settings)
         if code is not None:
-            return [Reply(asked.caller, init_producer_id.refusal(asked.version, code))]
+            return [Reply(event.caller, init_producer_id.refusal(event.version, code))]
         assert request.transactional_id is not None
-        verdict = init_producer_id.init_producer_id(
+        result = init_producer_id.init_producer_id(
             self._transactions.get(request.transactional_id),
             request,
-            fresh,
+            new_producer_id,
             server_version=self.settings.server_version,
             now_ms=now_ms,
         )
-        if isinstance(verdict, NeedsProducerId):
-            return [TakeProducerId(asked)]
-        if isinstance(verdict, ErrorCode):
-            return [Reply(asked.caller, init_producer_id.refusal(asked.version, verdict))]
-        if verdict.state.is_prepared:
-            come_again = init_producer_id.refusal(asked.version, ErrorCode.CONCURRENT_TRANSACTIONS)
-            return self._ending(verdict, Reply(asked.caller, come_again), now_ms)
+        if isinstance(result, NeedsProducerId):
+            return [TakeProducerId(event)]
+        if isinstance(result, ErrorCode):
+            return [Reply(event.caller, init_producer_id.refusal(event.version, result))]
+        if result.state.is_prepared:
+            retry_later = init_producer_id.refusal(event.version, ErrorCode.CONCURRENT_TRANSACTIONS)
+            return self._prepare(result, Reply(event.caller, retry_later), now_ms)
         response = InitProducerIdResponse(
-            producer_id=verdict.producer_id, producer_epoch=verdict.producer_epoch
+            producer_id=result.producer_id, producer_epoch=result.producer_epoch
         )
-        return [self._append(verdict), Reply(asked.caller, response)]
+        return [self._append(result), Reply(event.caller, response)]
 
-    def _on_add_partitions(self, asked: Asked, request: AddPartitionsToTxnRequest) -> list[Effect]:
-        """All the transactions of a request are of this shard, and share one append."""
+    def _on_add_partitions(
+        self, event: RequestEvent, request: AddPartitionsToTxnRequest
+    ) -> list[Effect]:
+        """All transactions of a request are of this shard and share one append."""
         changed: dict[str, TransactionMetadata] = {}
         results: list[AddPartitionsToTxnResult] = []
         for transaction in request.transactions:
@@ -201,79 +204,87 @@ class TransactionCoordinatorShard:
             if transaction.verify_only:
                 results.append(_verified(transaction, current))
                 continue
-            verdict = _added(transaction, current, asked)
-            if isinstance(verdict, TransactionMetadata):
-                changed[transaction.transactional_id] = verdict
-                verdict = ErrorCode.NONE
+            result = _added(transaction, current, event)
+            if isinstance(result, TransactionMetadata):
+                changed[transaction.transactional_id] = result
+                result = ErrorCode.NONE
             code = known_to_client(
-                verdict, asked.version, fenced_since=add_partitions_to_txn.FENCED_SINCE_VERSION
+                result, event.version, fenced_since=add_partitions_to_txn.FENCED_SINCE_VERSION
             )
             results.append(add_partitions_to_txn.uniform_result(transaction, code))
         response = AddPartitionsToTxnResponse(results_by_transaction=tuple(results))
-        return [*self._begun(tuple(changed.values())), Reply(asked.caller, response)]
+        return [*self._start(tuple(changed.values())), Reply(event.caller, response)]
 
-    def _on_add_offsets(self, asked: Asked, request: AddOffsetsToTxnRequest) -> list[Effect]:
+    def _on_add_offsets(self, event: RequestEvent, request: AddOffsetsToTxnRequest) -> list[Effect]:
         number = partition_for(request.group_id, self.settings.offsets_partition_count)
-        verdict: TransactionMetadata | ErrorCode = ErrorCode.INVALID_REQUEST
+        result: TransactionMetadata | ErrorCode = ErrorCode.INVALID_REQUEST
         if request.transactional_id:
-            verdict = add_partitions_to_txn.add(
+            result = add_partitions_to_txn.add(
                 self._transactions.get(request.transactional_id),
                 (TopicPartition(OFFSETS_TOPIC, number),),
                 producer_id=request.producer_id,
                 producer_epoch=request.producer_epoch,
                 client_version=OLD_CLIENTS,
-                now_ms=asked.now_ms,
+                now_ms=event.now_ms,
             )
-        if isinstance(verdict, TransactionMetadata):
-            reply = Reply(asked.caller, AddOffsetsToTxnResponse())
-            return [*self._begun((verdict,)), reply]
+        if isinstance(result, TransactionMetadata):
+            reply = Reply(event.caller, AddOffsetsToTxnResponse())
+            return [*self._start((result,)), reply]
         code = known_to_client(
-            verdict, asked.version, fenced_since=add_partitions_to_txn.FENCED_SINCE_VERSION
+            result, event.version, fenced_since=add_partitions_to_txn.FENCED_SINCE_VERSION
         )
-        return [Reply(asked.caller, AddOffsetsToTxnResponse(error_code=code))]
+        return [Reply(event.caller, AddOffsetsToTxnResponse(error_code=code))]
 
     def _on_end(
-        self, asked: Asked, request: EndTxnRequest, fresh: ProducerId | None, now_ms: int
+        self,
+        event: RequestEvent,
+        request: EndTxnRequest,
+        new_producer_id: ProducerId | None,
+        now_ms: int,
     ) -> list[Effect]:
         current = self._transactions.get(request.transactional_id)
-        verdict: TransactionMetadata | NeedsProducerId | ErrorCode
-        if asked.version >= end_txn.BUMPS_SINCE_VERSION:
-            verdict = end_txn.end_with_bump(current, request, fresh, now_ms=now_ms)
+        result: TransactionMetadata | NeedsProducerId | ErrorCode
+        if event.version >= end_txn.BUMPS_SINCE_VERSION:
+            result = end_txn.end_with_bump(current, request, new_producer_id, now_ms=now_ms)
         else:
-            verdict = end_txn.end(current, request, now_ms=now_ms)
-        if isinstance(verdict, NeedsProducerId):
-            return [TakeProducerId(asked)]
-        if isinstance(verdict, TransactionMetadata):
-            return self._ending(verdict, Reply(asked.caller, end_txn.answer_to(verdict)), now_ms)
-        if verdict is ErrorCode.NONE:
+            result = end_txn.end(current, request, now_ms=now_ms)
+        if isinstance(result, NeedsProducerId):
+            return [TakeProducerId(event)]
+        if isinstance(result, TransactionMetadata):
+            return self._prepare(result, Reply(event.caller, end_txn.answer_to(result)), now_ms)
+        if result is ErrorCode.NONE:
             assert current is not None
-            return [Reply(asked.caller, end_txn.answer_to(current))]
-        code = known_to_client(verdict, asked.version, fenced_since=end_txn.FENCED_SINCE_VERSION)
-        return [Reply(asked.caller, EndTxnResponse(error_code=code))]
+            return [Reply(event.caller, end_txn.answer_to(current))]
+        code = known_to_client(result, event.version, fenced_since=end_txn.FENCED_SINCE_VERSION)
+        return [Reply(event.caller, EndTxnResponse(error_code=code))]
 
-    def _on_describe(self, asked: Asked, request: DescribeTransactionsRequest) -> list[Effect]:
+    def _on_describe(
+        self, event: RequestEvent, request: DescribeTransactionsRequest
+    ) -> list[Effect]:
         states = []
         for transactional_id in request.transactional_ids:
             transaction = self._transactions.get(transactional_id)
-            debt = self._markers.of(transactional_id)
+            unconfirmed = self._markers.of(transactional_id)
             written_to = () if transaction is None else transaction.partitions
             states.append(
                 describe(
-                    transactional_id, transaction, written_to if debt is None else debt.sent_in
+                    transactional_id,
+                    transaction,
+                    written_to if unconfirmed is None else unconfirmed.sent_in,
                 )
             )
-        return [Reply(asked.caller, DescribeTransactionsResponse(transaction_states=tuple(states)))]
+        return [Reply(event.caller, DescribeTransactionsResponse(transaction_states=tuple(states)))]
 
     def _on_loaded(self, now_ms: int) -> list[Effect]:
-        """What was decided before goes on, and what was open is watched over again."""
+        """Continue prepared transactions and watch ongoing ones."""
         effects: list[Effect] = [SetTimer(_EXPIRY, now_ms + self.settings.expiry_interval_ms)]
         effects += [
             _watch(transaction)
             for transaction in self._transactions.values()
             if transaction.state is TransactionState.ONGOING
         ]
-        for debt in self._markers.all():
-            effects += self._pay(debt, now_ms)
+        for unconfirmed in self._markers.all():
+            effects += self._send_or_complete(unconfirmed, now_ms)
         return effects
 
     def _on_timer(self, timer: TimerFired) -> list[Effect]:
@@ -281,25 +292,27 @@ class TransactionCoordinatorShard:
             case ("overdue", str(transactional_id)):
                 return self._on_overdue(transactional_id, timer.now_ms)
             case ("markers", str(transactional_id)):
-                debt = self._markers.of(transactional_id)
-                return [] if debt is None else self._pay(debt, timer.now_ms)
+                unconfirmed = self._markers.of(transactional_id)
+                return (
+                    [] if unconfirmed is None else self._send_or_complete(unconfirmed, timer.now_ms)
+                )
             case _:
                 return self._on_expiry(timer.now_ms)
 
     def _on_overdue(self, transactional_id: str, now_ms: int) -> list[Effect]:
-        """A transaction that takes too long is aborted, and its producer fenced (TX-9)."""
+        """Abort a transaction that timed out, and fence its producer (TX-9)."""
         transaction = self._transactions.get(transactional_id)
         if transaction is None or transaction.state is not TransactionState.ONGOING:
             return []
-        # Timers go by the steady clock. One that fires before the transaction has even begun shows
-        # that the wall clock was set back meanwhile; its time is over all the same.
+        # Timers use the steady clock. One that fires before the start of the transaction means that
+        # the wall clock was set back; the timeout has passed all the same.
         if transaction.start_ms <= now_ms < transaction.deadline_ms:
             return [_watch(transaction)]
         aborted = transaction.fenced(server_version=self.settings.server_version, now_ms=now_ms)
-        return self._ending(aborted, None, now_ms)
+        return self._prepare(aborted, None, now_ms)
 
     def _on_expiry(self, now_ms: int) -> list[Effect]:
-        """Ids that nobody has used for long are forgotten (TX-10)."""
+        """Remove ids that have not been used for long (TX-10)."""
         effects: list[Effect] = [SetTimer(_EXPIRY, now_ms + self.settings.expiry_interval_ms)]
         oldest_ms = now_ms - self.settings.expiration_ms
         tombstones = (
@@ -312,32 +325,32 @@ class TransactionCoordinatorShard:
         return effects
 
     def _on_markers_answered(self, answered: MarkersAnswered) -> list[Effect]:
-        debt = self._markers.of(answered.transactional_id)
-        if debt is None:
+        unconfirmed = self._markers.of(answered.transactional_id)
+        if unconfirmed is None:
             return []
-        debt.note(answered)
-        if debt.is_paid:
-            return self._pay(debt, answered.now_ms)
-        if not debt.waits_for_retry:
+        unconfirmed.add(answered)
+        if unconfirmed.is_confirmed:
+            return self._send_or_complete(unconfirmed, answered.now_ms)
+        if not unconfirmed.waits_for_retry:
             return []
-        again_ms = answered.now_ms + debt.retry_after_ms()
+        again_ms = answered.now_ms + unconfirmed.retry_after_ms()
         return [SetTimer(_marker_key(answered.transactional_id), again_ms)]
 
-    def _pay(self, debt: UnconfirmedMarkers, now_ms: int) -> list[Effect]:
-        """Send what has to be sent; when nothing is owed any more, the transaction is complete."""
-        if debt.waits_for_retry:
-            return [self._markers.send_again(debt)]
-        if not debt.is_paid:
+    def _send_or_complete(self, unconfirmed: UnconfirmedMarkers, now_ms: int) -> list[Effect]:
+        """Send unsent markers; if all are confirmed, complete the transaction."""
+        if unconfirmed.waits_for_retry:
+            return [self._markers.resend(unconfirmed)]
+        if not unconfirmed.is_confirmed:
             return []
-        transactional_id = debt.transaction.transactional_id
+        transactional_id = unconfirmed.transaction.transactional_id
         current = self._transactions[transactional_id]
         return [
             SetTimer(_marker_key(transactional_id), now_ms + MARKER_RETRY_MS),
             self._append(current.completed(now_ms)),
         ]
 
-    def _begun(self, changed: tuple[TransactionMetadata, ...]) -> list[Effect]:
-        """Transactions with more partitions than before; one that begins is watched over."""
+    def _start(self, changed: tuple[TransactionMetadata, ...]) -> list[Effect]:
+        """Append transactions with new partitions; set timeouts of new transactions."""
         if not changed:
             return []
         return [
@@ -345,10 +358,10 @@ class TransactionCoordinatorShard:
             self._append(*changed),
         ]
 
-    def _ending(
+    def _prepare(
         self, decided: TransactionMetadata, reply: Reply | None, now_ms: int
     ) -> list[Effect]:
-        """Write the decision down, answer, and send the markers, if there are any to send."""
+        """Append the prepared transaction, reply, and send its markers."""
         replies = [] if reply is None else [reply]
         retry: list[Effect] = []
         if reply is None:
@@ -379,7 +392,9 @@ def _watch(transaction: TransactionMetadata) -> SetTimer:
 
 
 def _added(
-    transaction: AddPartitionsToTxnTransaction, current: TransactionMetadata | None, asked: Asked
+    transaction: AddPartitionsToTxnTransaction,
+    current: TransactionMetadata | None,
+    event: RequestEvent,
 ) -> TransactionMetadata | ErrorCode:
     if not transaction.transactional_id:
         return ErrorCode.INVALID_REQUEST
@@ -388,8 +403,8 @@ def _added(
         tuple(add_partitions_to_txn.partitions_of(transaction)),
         producer_id=transaction.producer_id,
         producer_epoch=transaction.producer_epoch,
-        client_version=add_partitions_to_txn.client_version_of(asked.version),
-        now_ms=asked.now_ms,
+        client_version=add_partitions_to_txn.client_version_of(event.version),
+        now_ms=event.now_ms,
     )
 
 

@@ -1,11 +1,10 @@
-"""Markers on their way: to which leaders they go, and what the leaders' answers mean (TX-6).
+"""Group markers by leader, and interpret WriteTxnMarkers responses (TX-6).
 
-`address` makes one WriteTxnMarkers per leader of all that is to be sent; `outcomes_of` takes an
-answer apart into events for the shards. The other end is here too: `MarkerResponses` collects what
-a leader has to say about the markers it was given.
+`address` builds one WriteTxnMarkers request per leader; `outcomes_of` converts a response to events
+for the shards. For the leader's side, `MarkerResponses` collects the results of its markers.
 
-What a reader would get wrong: an answer names producers, not transactions. That is enough,
-because a producer belongs to one transactional id, which has one decided transaction at a time.
+Note: a response names producers, not transactions. That is sufficient, because a producer belongs
+to one transactional id, which has at most one prepared transaction.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -32,7 +31,7 @@ from headwater.protocol.messages.write_txn_markers import (
 
 
 class NoLeader(Enum):
-    """Why there is nobody to send a marker to."""
+    """Why a marker cannot be sent."""
 
     DELETED = "deleted"
     UNKNOWN_FOR_NOW = "unknown for now"
@@ -46,14 +45,14 @@ _NEVER_WRITTEN: Final = (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNS
 
 @dataclass(slots=True)
 class Addressed:
-    """What goes to whom, and what is known without asking."""
+    """Markers by leader, and outcomes that are known without a request."""
 
     by_leader: dict[NodeId, list[SendMarkers]] = field(default_factory=dict)
     answered: list[MarkersAnswered] = field(default_factory=list)
 
 
 def address(sendings: Iterable[SendMarkers], leader_of: LeaderOf, *, now_ms: int) -> Addressed:
-    """Part each sending by the leaders of its partitions."""
+    """Split each sending by the leaders of its partitions."""
     addressed = Addressed()
     for sending in sendings:
         by_leader: dict[NodeId, list[TopicPartition]] = {}
@@ -75,7 +74,7 @@ def address(sendings: Iterable[SendMarkers], leader_of: LeaderOf, *, now_ms: int
 
 
 def request_of(sendings: Iterable[SendMarkers]) -> WriteTxnMarkersRequest:
-    """All that one leader is told at once."""
+    """Build the request to one leader."""
     return WriteTxnMarkersRequest(
         markers=tuple(
             WritableTxnMarker(
@@ -97,7 +96,7 @@ def request_of(sendings: Iterable[SendMarkers]) -> WriteTxnMarkersRequest:
 def outcomes_of(
     sendings: Iterable[SendMarkers], response: WriteTxnMarkersResponse, *, now_ms: int
 ) -> list[MarkersAnswered]:
-    """What a leader's answer means; a partition that it does not mention has failed."""
+    """Interpret a leader's response; a partition that is missing in it has failed."""
     codes = {
         (marker.producer_id, TopicPartition(topic.name, partition.partition_index)): (
             partition.error_code
@@ -120,12 +119,12 @@ def outcomes_of(
 
 
 def failed(sendings: Iterable[SendMarkers], *, now_ms: int) -> list[MarkersAnswered]:
-    """The leader did not answer, so nobody knows; the markers are sent again."""
+    """The leader did not answer: the outcome is unknown, and the markers are sent again."""
     return outcomes_of(sendings, WriteTxnMarkersResponse(), now_ms=now_ms)
 
 
 def outcome_of(code: ErrorCode | None) -> MarkerOutcome:
-    """What a partition's code means for its marker. What is not final is tried again."""
+    """Interpret a partition's error code. What is not final is retried."""
     if code is ErrorCode.NONE:
         return MarkerOutcome.WRITTEN
     if code in _FENCED:
@@ -138,33 +137,33 @@ def outcome_of(code: ErrorCode | None) -> MarkerOutcome:
 
 @dataclass(slots=True)
 class MarkerResponses:
-    """What became of the markers of one WriteTxnMarkers, on the leader's side.
+    """Results of one WriteTxnMarkers request, on the leader's side.
 
-    Markers are told apart by their place in the request, since a producer may have several.
+    Markers are identified by their index in the request, since a producer may have several.
     """
 
     request: WriteTxnMarkersRequest
     _codes: dict[tuple[int, TopicPartition], ErrorCode] = field(default_factory=dict)
 
     def missing(self) -> list[tuple[int, TopicPartition]]:
-        """Which marker of which partition is not told yet, in the order of the request."""
+        """Return the markers and partitions without a result, in request order."""
         return [
-            (place, partition)
-            for place, marker in enumerate(self.request.markers)
+            (index, partition)
+            for index, marker in enumerate(self.request.markers)
             for partition in _partitions_of(marker)
-            if (place, partition) not in self._codes
+            if (index, partition) not in self._codes
         ]
 
-    def note(self, place: int, partition: TopicPartition, code: ErrorCode) -> None:
-        self._codes[place, partition] = code
+    def note(self, index: int, partition: TopicPartition, code: ErrorCode) -> None:
+        self._codes[index, partition] = code
 
     def response(self) -> WriteTxnMarkersResponse:
-        """One result per producer, as Kafka gives it; where two markers meet, the later one's."""
+        """Build one result per producer, as Kafka does; of two markers the later one's."""
         by_producer: dict[int, dict[TopicPartition, ErrorCode]] = {}
-        for place, marker in enumerate(self.request.markers):
+        for index, marker in enumerate(self.request.markers):
             codes = by_producer.setdefault(marker.producer_id, {})
             for partition in _partitions_of(marker):
-                codes[partition] = self._codes[place, partition]
+                codes[partition] = self._codes[index, partition]
         return WriteTxnMarkersResponse(
             markers=tuple(
                 WritableTxnMarkerResult(producer_id=producer_id, topics=_topic_results(codes))

@@ -1,12 +1,13 @@
-"""What is known of one transactional id, and the moves it can make.
+"""State of one transactional id, and its transitions.
 
-A move makes the next value; nothing changes in place. What a reader would get wrong:
+Values are immutable; a transition returns the next one.
 
-- `last_producer_epoch` is not in the log, which has no field for it. It lets a producer repeat an
-  InitProducerId whose answer got lost; after a restart such a repeat is fenced, as in Kafka.
-- In transactions version 2 the epoch rises with the Prepare record already, and the markers carry
-  the new epoch. A producer id whose epochs are used up is replaced only with the Complete record,
-  since the markers must still go out under the old one.
+Note: `last_producer_epoch` is not in the log, which has no field for it. It lets a producer retry
+an InitProducerId whose response was lost; after a restart such a retry is fenced, as in Kafka.
+
+Note: in transaction version 2 the epoch is raised with the Prepare record, and the markers carry
+the new epoch. A producer id whose epochs are exhausted is replaced with the Complete record, since
+the markers must be written under the old one.
 """
 
 from collections.abc import Iterable
@@ -21,15 +22,15 @@ from headwater.coordinator.records.transaction_records import (
     TransactionLogValue,
     TransactionPartitions,
 )
-from headwater.coordinator.transaction.transaction_states import MAY_FOLLOW, TransactionState
+from headwater.coordinator.transaction.transaction_states import TRANSITIONS, TransactionState
 
 FIRST_EPOCH: Final = 0
 LAST_USABLE_EPOCH: Final = 32766
-"""The highest epoch that a producer gets; one more is kept for fencing it."""
+"""The highest epoch that a producer gets; one more is reserved for fencing it."""
 
 OLD_CLIENTS: Final = 0
 EPOCH_BUMPS: Final = 2
-"""The version of transactions (KIP-890) in which every end raises the epoch."""
+"""The transaction version (KIP-890) in which every end raises the epoch."""
 
 
 def is_exhausted(epoch: int) -> bool:
@@ -59,11 +60,11 @@ class TransactionMetadata:
 
     @property
     def deadline_ms(self) -> int:
-        """When an ongoing transaction has taken too long (TX-9)."""
+        """When an ongoing transaction times out (TX-9)."""
         return self.start_ms + self.timeout_ms
 
     def record(self) -> TransactionLogRecord:
-        """The whole of it as a record. Kafka writes no list of partitions while it is Empty."""
+        """Return the record. Like Kafka, without a partition list in state Empty."""
         is_empty = self.state is TransactionState.EMPTY
         return TransactionLogRecord(
             TransactionLogKey(transactional_id=self.transactional_id),
@@ -82,7 +83,7 @@ class TransactionMetadata:
         )
 
     def initialised(self, *, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int) -> Self:
-        """A producer has announced itself under the id, and writes with this epoch."""
+        """After InitProducerId: a producer writes with this epoch."""
         return replace(
             self._at(TransactionState.EMPTY, now_ms),
             producer_epoch=epoch,
@@ -95,16 +96,16 @@ class TransactionMetadata:
     def rotated(
         self, producer_id: ProducerId, *, last_epoch: int, timeout_ms: int, now_ms: int
     ) -> Self:
-        """The epochs of the producer id are used up, and the producer gets a new one."""
-        anew = self.initialised(
+        """The epochs of the producer id are exhausted: use a new producer id."""
+        initialised = self.initialised(
             epoch=FIRST_EPOCH, last_epoch=last_epoch, timeout_ms=timeout_ms, now_ms=now_ms
         )
-        return replace(anew, producer_id=producer_id)
+        return replace(initialised, producer_id=producer_id)
 
     def with_partitions(
         self, added: Iterable[TopicPartition], *, client_version: int, now_ms: int
     ) -> Self:
-        """The transaction writes to these, too. The first ones begin it."""
+        """Add partitions. The first ones start the transaction."""
         is_new = self.state is not TransactionState.ONGOING
         return replace(
             self._at(TransactionState.ONGOING, now_ms),
@@ -114,14 +115,14 @@ class TransactionMetadata:
         )
 
     def ended(self, *, is_commit: bool, now_ms: int) -> Self:
-        """Decided by a client that knows no version 2: the epoch stays."""
+        """Prepare commit or abort for a version 1 client: the epoch stays."""
         return replace(self._at(_prepared(is_commit), now_ms), client_version=OLD_CLIENTS)
 
     def ended_with_bump(
         self, *, is_commit: bool, now_ms: int, next_producer_id: ProducerId = NO_PRODUCER
     ) -> Self:
-        """Decided in version 2 (TX-14). Without a transaction, it begins and ends now."""
-        assert self.producer_epoch <= LAST_USABLE_EPOCH, "the fencing epoch was given away"
+        """Prepare commit or abort in version 2 (TX-14), even without an ongoing transaction."""
+        assert self.producer_epoch <= LAST_USABLE_EPOCH, "a producer must not use the fencing epoch"
         is_ongoing = self.state is TransactionState.ONGOING
         return replace(
             self._at(_prepared(is_commit), now_ms),
@@ -133,7 +134,7 @@ class TransactionMetadata:
         )
 
     def fenced(self, *, server_version: int, now_ms: int) -> Self:
-        """Aborted by the coordinator; whoever still writes with the old epoch is a zombie."""
+        """Abort by the coordinator; a producer with the old epoch is fenced."""
         if server_version >= EPOCH_BUMPS:
             return self.ended_with_bump(is_commit=False, now_ms=now_ms)
         return replace(
@@ -144,7 +145,7 @@ class TransactionMetadata:
         )
 
     def completed(self, now_ms: int) -> Self:
-        """All markers are written. A new producer id that was promised comes into force."""
+        """All markers are written. A new producer id takes effect."""
         is_commit = self.state is TransactionState.PREPARE_COMMIT
         state = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
         done = replace(self._at(state, now_ms), partitions=())
@@ -158,16 +159,18 @@ class TransactionMetadata:
         )
 
     def _at(self, state: TransactionState, now_ms: int) -> Self:
-        assert state in MAY_FOLLOW[self.state], f"{state.label} after {self.state.label}"
-        # Kafka does this (4.1): the previous id is that of the step before, so that it differs
-        # from the present one only right after a rotation.
+        assert state in TRANSITIONS[self.state], (
+            f"invalid transaction state transition: {self.state.label} to {state.label}"
+        )
+        # As in Kafka 4.1, the previous id is that of the step before, so it differs from the
+        # current one only right after a rotation.
         return replace(
             self, state=state, previous_producer_id=self.producer_id, last_update_ms=now_ms
         )
 
 
 def metadata_of(transactional_id: str, value: TransactionLogValue) -> TransactionMetadata:
-    """What a record says; a list of partitions that is missing is empty."""
+    """Read a record; a missing partition list is empty."""
     return TransactionMetadata(
         transactional_id=transactional_id,
         producer_id=value.producer_id,
@@ -188,7 +191,7 @@ def metadata_of(transactional_id: str, value: TransactionLogValue) -> Transactio
 
 
 def tombstone_of(transactional_id: str) -> TransactionLogRecord:
-    """The id is forgotten (TX-10)."""
+    """Return the tombstone of an expired id (TX-10)."""
     return TransactionLogRecord(TransactionLogKey(transactional_id=transactional_id), None)
 
 
@@ -206,14 +209,13 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> tuple[TransactionPartitio
     )
 
 
-# What a decision can come to, besides a next state and a refusal.
 @dataclass(frozen=True, slots=True)
 class NeedsProducerId:
-    """Nothing is decided: ask again with a producer id that nobody had."""
+    """No decision: try again with a new producer id."""
 
 
 def known_to_client(code: ErrorCode, version: int, *, fenced_since: int) -> ErrorCode:
-    """The code in terms that the client knows: older ones were not told PRODUCER_FENCED."""
+    """Map PRODUCER_FENCED to an error that older clients know."""
     if code is ErrorCode.PRODUCER_FENCED and version < fenced_since:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return code

@@ -1,22 +1,22 @@
-"""The settings that the transaction coordinator goes by."""
+"""Settings of the transaction coordinator."""
 
 from dataclasses import dataclass
 from typing import Final
 
 MARKER_RETRY_MS: Final = 100
 MARKER_RETRY_MAX_MS: Final = 5_000
-"""Markers that failed are sent again after a time that doubles up to the maximum."""
+"""Retry delay of failed markers, which doubles up to the maximum."""
 
 TOMBSTONES_PER_APPEND: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSettings:
-    """`server_version` is the finalized transaction.version; it says how the broker itself aborts.
+    """`server_version` is the finalized transaction.version, used for the broker's own aborts.
 
-    `offsets_partition_count` is how many partitions __consumer_offsets has. Old ids are looked for
-    every `expiry_interval_ms`. An overdue transaction is aborted when its time is over; if that
-    fails, it is tried again after `abort_retry_ms`.
+    `offsets_partition_count` is the number of partitions of __consumer_offsets. Expired ids are
+    removed every `expiry_interval_ms`. A transaction is aborted after its timeout; if that fails,
+    again after `abort_retry_ms`.
     """
 
     max_timeout_ms: int

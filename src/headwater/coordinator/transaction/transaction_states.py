@@ -1,4 +1,4 @@
-"""The states of a transaction, and which may follow which (TX-1).
+"""States of a transaction and their valid transitions (TX-1).
 
                      +--------------------------------------------+
                      v                                            |
@@ -7,10 +7,10 @@
                 |            +--------> PrepareAbort ---> CompleteAbort
                 +--------------------------^  (version 2: nothing was written, the epoch rises)
 
-What a reader would get wrong: once a Prepare state is in the log the transaction is decided, and
-nothing but its Complete state can follow, however long the markers take. Dead and
-PrepareEpochFence exist for their names, which filters may ask for: an id that is forgotten is a
-record without a value here, and a producer is fenced by the same record that aborts for it.
+Note: once a Prepare state is in the log the transaction is decided, and only its Complete state can
+follow, however long the markers take. Dead and PrepareEpochFence exist for their names, which
+filters may use: an expired id is a tombstone here, and the record that aborts also fences the
+producer.
 """
 
 from enum import IntEnum
@@ -18,7 +18,7 @@ from typing import Final
 
 
 class TransactionState(IntEnum):
-    """One state; the number is its form in the log."""
+    """The numbers are those in the log."""
 
     EMPTY = 0
     ONGOING = 1
@@ -31,22 +31,22 @@ class TransactionState(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name that tools see, and by which they filter."""
+        """Name in tools and filters."""
         return _LABELS[self]
 
     @property
     def is_prepared(self) -> bool:
-        """Decided, and the markers are not all written yet."""
+        """Decided, but not all markers are written."""
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
     def is_complete(self) -> bool:
-        """Decided, and the markers are all written."""
+        """Decided, and all markers are written."""
         return self in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
     @property
     def is_at_rest(self) -> bool:
-        """No transaction is under way; the id may be taken over, or forgotten when it is old."""
+        """No ongoing transaction; the id may be taken over or expire."""
         return self in _AT_REST
 
 
@@ -74,7 +74,7 @@ _FROM_REST: Final = (
     TransactionState.DEAD,
 )
 
-MAY_FOLLOW: Final[dict[TransactionState, tuple[TransactionState, ...]]] = {
+TRANSITIONS: Final[dict[TransactionState, tuple[TransactionState, ...]]] = {
     TransactionState.EMPTY: _FROM_REST,
     TransactionState.ONGOING: (
         TransactionState.ONGOING,
@@ -91,5 +91,5 @@ MAY_FOLLOW: Final[dict[TransactionState, tuple[TransactionState, ...]]] = {
 
 
 def state_of_label(label: str) -> TransactionState | None:
-    """The state of that name, which is case-sensitive, or None."""
+    """Return the state with this case-sensitive name, or None."""
     return next((state for state, name in _LABELS.items() if name == label), None)

@@ -1,15 +1,16 @@
-"""The other brokers, as those see them who have something to ask: a port.
+"""Port: send requests to other brokers.
 
-`broker` fills it with connections, the simulator with a network that loses, delays and cuts. What a
-reader would get wrong: this broker is among its own colleagues, and is asked in the same way; the
-controller, for one, treats the broker it lives in like every other.
+`broker` implements it with connections, the simulator with a network that loses, delays and cuts.
 
-Requests of one errand to one broker arrive in the order in which they were asked, over one
-connection, and each ends in exactly one of its two callbacks, on the loop, never before `ask` has
-returned. `otherwise` tells that nobody knows whether the request was served. Whether to ask again,
-and when, is the asker's business; while a broker cannot be reached, asking fails soon.
+Note: a broker can send requests to itself in the same way; the controller treats its own broker
+like every other.
 
-A response is good within the callback only: its records are views of the connection's buffer.
+Requests of one purpose to one broker arrive in order, over one connection. Each ends in exactly one
+of its two callbacks, on the event loop, never before `ask` has returned. After `otherwise` it is
+unknown whether the request was processed. The caller decides about retries; while a broker is
+unreachable, requests fail quickly.
+
+A response is valid within the callback only: its records are views of the connection's buffer.
 """
 
 from collections.abc import Callable
@@ -24,20 +25,21 @@ Answered = Callable[[Message], None]
 
 
 class Purpose(Enum):
-    """What a connection is for. Errands do not wait for each other."""
+    """What a connection is for. Requests of different purposes do not wait for each other."""
 
-    # The controller tells brokers what they hold and what the cluster looks like.
+    # From the controller to brokers: UpdateMetadata, LeaderAndIsr, StopReplica.
     CONTROL = "control"
-    # A follower fetches from a leader.
+    # From a follower to its leader: Fetch, ListOffsets.
     REPLICATION = "replication"
-    # A broker asks the controller: in-sync replicas, producer ids, a clean end, a client's wish.
-    PETITION = "petition"
-    # A coordinator of transactions and the leaders of the partitions in them.
+    # From a broker to the controller: AlterPartition, AllocateProducerIds, ControlledShutdown,
+    # forwarded client requests.
+    TO_CONTROLLER = "to-controller"
+    # Between transaction coordinators and partition leaders.
     TRANSACTION = "transaction"
 
 
 class InterBrokerClient(Protocol):
-    """Whoever can be asked, by node id."""
+    """Sends requests to brokers by node id."""
 
     def ask(
         self,
@@ -49,7 +51,7 @@ class InterBrokerClient(Protocol):
         then: Answered,
         otherwise: Failed,
     ) -> None:
-        """Send a request. `ConnectionLost` or `RequestTimedOut` when no answer comes."""
+        """Send a request. Fails with `ConnectionLost` or `RequestTimedOut`."""
 
     def drop(self, node_id: NodeId, purpose: Purpose) -> None:
-        """Close a connection; what waits on it fails. A later `ask` opens another one."""
+        """Close a connection; pending requests fail. A later `ask` opens another one."""

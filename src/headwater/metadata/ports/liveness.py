@@ -1,10 +1,11 @@
-"""Noticing that another broker's process has ended: a port.
+"""Port: detect that another broker's process has ended.
 
-Whose process ends loses its connections at once, and its address refuses new ones, while its
-session goes on for seconds. Whoever keeps a vigil hears of it within a moment. What a reader would
-get wrong: silence says nothing here. A process that is stopped, a host without power and a network
-that is cut do not refuse; for those there are sessions. And who was never reached may refuse as
-long as it likes, for others may reach it.
+When a process ends, its connections close and its address refuses new ones at once, while its
+ZooKeeper session lasts for seconds. A liveness watch reports that within a moment.
+
+Note: silence is not reported. A stopped process, a host without power and a network partition do
+not refuse connections; these are left to session timeouts. A broker that was never reached from
+here is not reported either, since others may reach it.
 """
 
 from collections.abc import Callable
@@ -15,36 +16,36 @@ from headwater.common.ids import NodeId
 
 
 class LivenessRole(Enum):
-    """What is at stake for the one who is watched."""
+    """What the watched broker loses when its process has ended."""
 
-    # That it decides: every broker watches the controller.
+    # The controllership: every broker watches the controller.
     CONTROL = "control"
-    # That it is there: the controller watches every broker.
+    # The registration: the controller watches every broker.
     REGISTRATION = "registration"
 
 
 class LivenessWatch(Protocol):
-    """One that is kept."""
+    """One watch."""
 
     def end(self) -> None:
-        """Nobody wants to know any more; may be called again."""
+        """Stop watching; may be called again."""
 
 
 class Liveness(Protocol):
-    """Who keeps them."""
+    """Creates liveness watches."""
 
     def keep(
         self, node_id: NodeId, concern: LivenessRole, *, refused: Callable[[], None]
     ) -> LivenessWatch:
-        """Tell once, later, that a broker could be reached and now refuses again and again.
+        """Call `refused` once when a broker that was reachable keeps refusing connections.
 
-        Having been reached counts once for each concern, by whichever vigil: who was taken for dead
-        and cannot be reached since is not taken for dead again.
+        Having been reached counts once per role, for all watches: a broker that was reported and
+        not reached since is not reported again.
         """
 
 
 class NoLiveness:
-    """Only sessions tell who is gone."""
+    """Relies on session timeouts only."""
 
     def keep(
         self,
@@ -53,9 +54,9 @@ class NoLiveness:
         *,
         refused: Callable[[], None],  # noqa: ARG002
     ) -> LivenessWatch:
-        return _NoVigil()
+        return _NoWatch()
 
 
-class _NoVigil:
+class _NoWatch:
     def end(self) -> None:
-        """There is none."""
+        """Nothing to stop."""

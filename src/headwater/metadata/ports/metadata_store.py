@@ -1,13 +1,12 @@
-"""Where the cluster's facts live: a port with several homes.
+"""Port: the store of the cluster metadata.
 
-`standalone_store` keeps them in a file of the only broker there is. A home on ZooKeeper, and one
-day on a quorum, fits behind the same port, so nobody above it may know which one it is.
+`standalone_store` uses a file of the only broker, `zookeeper_store` ZooKeeper. Other layers do not
+know which one they use.
 
-What a reader would get wrong: nothing here returns its outcome. Each call ends in exactly one of
-its two callbacks, on the loop, maybe before the call returns. Writes end in the order in which they
-were made. A write that fails takes all later ones with it, since those were decided on an image
-that contains it; the facts of a failed write may still be found there after a restart, as when an
-answer is lost on its way.
+Note: no call returns its result. Each ends in exactly one of its two callbacks, on the event loop,
+maybe before the call returns. Writes complete in the order of their submission. A failed write
+fails all later ones, since they were decided on an image that contains it. The changes of a failed
+write may still be in the store after a restart, for instance if a response was lost.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,10 +28,10 @@ Failed = Callable[[HeadwaterError], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """How a broker presents itself.
+    """What a broker registers with.
 
-    `directory_id` is that of its first log directory, which one process at a time can hold: so a
-    broker that comes again knows what is left of itself.
+    `directory_id` is the id of its first log directory, which only one process can hold: by it a
+    restarted broker recognizes its own former registration.
     """
 
     node_id: NodeId
@@ -42,27 +41,26 @@ class Registration:
 
 
 class StoreListener(Protocol):
-    """Who is told of what happens without having asked."""
+    """Receives events of the store."""
 
     def changed(self, changes: Sequence[MetadataChange], version: Version) -> None:
-        """Facts that somebody else wrote, or that follow from a session's begin or end.
+        """Changes that another process wrote, or that follow from sessions that start or end.
 
-        Who the controller is, or that there is none, is told to everybody, first of all and with
-        every change. Configs, features and rules are told with every change, also to the broker
-        whose controller wrote them; configs of a deleted topic become empty. Who else is up, which
-        log directories failed, and which topics somebody wants deleted is news for the controller
-        only, from its `read` on.
+        Every broker gets the controller id, or that there is none, first of all and with every
+        change. Every broker gets changes of configs, features and ACLs, even if its own controller
+        wrote them; the configs of a deleted topic become empty. Only the controller, from its
+        `read` on, gets live brokers, failed log directories, and topics that a tool wants deleted.
         """
 
     def session_lost(self) -> None:
-        """This broker's registration and its controllership, if it had it, are gone."""
+        """The session expired: this broker's registration and controllership are gone."""
 
     def registration_lost(self) -> None:
-        """Somebody has taken this broker for dead, though its session goes on."""
+        """The controller removed this broker's registration, although its session continues."""
 
 
 class ChangeWriter(Protocol):
-    """What a controller asks of the home of the facts, once it is elected."""
+    """What an elected controller needs from the store."""
 
     def write(
         self,
@@ -72,59 +70,59 @@ class ChangeWriter(Protocol):
         then: Callable[[Version], None],
         otherwise: Failed,
     ) -> None:
-        """Make facts durable, all or none. `fence` is the version that they were decided on.
+        """Write changes durably, all or none. `fence` is the version they were decided on.
 
-        `ControllerFenced` when that is not the newest version of this controller's epoch.
+        Fails with `ControllerFenced` if that is not the newest version of this controller's epoch.
         """
 
 
 class MetadataStore(ChangeWriter, Protocol):
-    """All that a broker and a controller ask of the home of the facts."""
+    """What a broker and a controller need from the store."""
 
     def listen(self, listener: StoreListener) -> None:
-        """Whom to tell; once, before anything else."""
+        """Set the listener; once, before anything else."""
 
     def register(
         self, registration: Registration, *, then: Callable[[int], None], otherwise: Failed
     ) -> None:
-        """Be there until the session ends. Gives the broker epoch, larger than all before it."""
+        """Register until the session ends. Returns the broker epoch, larger than all before."""
 
     def become_controller(
         self, node_id: NodeId, *, then: Callable[[Version], None], otherwise: Failed
     ) -> None:
-        """Take over and fence every earlier controller; `ControllerFenced` if another one leads."""
+        """Take over and fence former controllers; `ControllerFenced` if there is another one."""
 
     def resign(self) -> None:
-        """Be the controller no longer, so that another one can be elected, or this one anew."""
+        """Give up controllership, so that an election can follow."""
 
     def read(self, *, then: Callable[[ClusterImage], None], otherwise: Failed) -> None:
-        """Everything that has been agreed on; writes that have not ended are not in it.
+        """Read the committed image, without writes in flight.
 
-        In a cluster only the controller may ask for it.
+        In a cluster only the controller may call this.
         """
 
     def read_configs(self, *, then: Callable[[Sequence[MetadataChange]], None]) -> None:
-        """Configs, features and rules, as facts, once they are known; from then on, changes are."""
+        """Read configs, features and ACLs once; later changes go to the listener."""
 
     def report_failed_directory(self, node_id: NodeId) -> None:
-        """Tell the controller that this broker has lost a log directory."""
+        """Report to the controller that a log directory of this broker failed."""
 
     def close(self) -> None:
-        """End the session. Writes that have not ended fail."""
+        """End the session. Writes in flight fail."""
 
 
 class ClusterStore(MetadataStore, Protocol):
     """A store that several brokers share, each with its own session."""
 
     def end_registration(self, broker: BrokerRegistration) -> None:
-        """For the controller: this registration's process is gone, though its session is not.
+        """For the controller: end the registration of a broker whose process has ended.
 
-        What comes of it is told as ever. One that the store knows no more is left alone, and so is
-        everything when this broker is not the controller.
+        The resulting change is reported to the listener as usual. Does nothing if the registration
+        is unknown or this broker is not the controller.
         """
 
     def end_control(self, node_id: NodeId) -> None:
-        """For everybody: the process of this controller is gone, though its session is not.
+        """For any broker: end the controllership of a broker whose process has ended.
 
-        If it is the controller still, there is none then, and the next election fences it.
+        If it is still the controller, there is none afterwards, and the next election fences it.
         """

@@ -1,11 +1,10 @@
-"""Facts as JSON: how `standalone_store` writes them down.
+"""Metadata changes as JSON, as `standalone_store` writes them.
 
     ["TopicCreated", "orders", "k9uDY1VbSzqWlYB5hMxH3Q", [[[0], [0], 0, 0, 0]]]
 
-A fact is a list that begins with its kind; a partition is a list too, because there are many.
-JSON because its reader and writer are compiled, and because a person can read the file. A kind
-that is not known was written by a newer Headwater, and is refused rather than skipped. Some
-facts are never written down (see `changes`).
+A change is a list that starts with its type; a partition is a list too, because there are many.
+JSON, because its parser is compiled and the file stays readable. An unknown type was written by a
+newer version and is rejected, not skipped. Some changes are never stored (see `changes`).
 """
 
 from collections.abc import Callable, Sequence
@@ -53,17 +52,17 @@ def change_to_json(change: MetadataChange) -> Json:
 
 
 def change_from_json(written: object) -> MetadataChange:
-    """One fact, or `CorruptFile`."""
+    """Read one change. Raises `CorruptFile`."""
     match written:
         case [str(kind), *values]:
             reader = _READERS.get(kind)
             if reader is None:
-                raise CorruptFile(f"a fact of the unknown kind {kind}: a newer version wrote it")
+                raise CorruptFile(f"unknown change type {kind}, written by a newer version")
             try:
                 return reader(*values)
             except (TypeError, ValueError, AttributeError, ProtocolError) as error:
-                raise CorruptFile(f"a {kind} that cannot be read: {error}") from error
-    raise CorruptFile("a fact is a list that begins with its kind")
+                raise CorruptFile(f"invalid {kind}: {error}") from error
+    raise CorruptFile("a change must be a list that starts with its type")
 
 
 def _fields(change: MetadataChange) -> Json:
@@ -103,13 +102,13 @@ def _fields(change: MetadataChange) -> Json:
             | ReplicasOffline()
             | LogDirectoryFailed()
         ):
-            raise AssertionError(f"{change} is never written down")
+            raise AssertionError(f"{change} is never stored")
         case _:
             assert_never(change)
 
 
 def _partitions_to_json(partitions: Sequence[PartitionRegistration]) -> Json:
-    """Replicas that come or go are there only while a partition moves."""
+    """Adding and removing replicas are only written during a reassignment."""
     return [
         [each.replicas, each.isr, each.leader, each.leader_epoch, each.partition_epoch]
         if not each.adding and not each.removing

@@ -1,15 +1,15 @@
-"""The file of facts: its bytes, without any I/O.
+"""Format of the metadata file (`cluster.facts`), without I/O.
 
     +------------+------------+------------+---------------------------+
     | F5 'H' 'W' | length     | CRC-32C    | JSON, ASCII, `length`     |
     |  'F'       | 4 bytes    | 4 bytes    | bytes                     |
     +------------+------------+------------+---------------------------+
 
-A file is frames back to back. The first is a snapshot: the cluster's id, a version, and facts that
-lead there from nothing. It came with the file, which is replaced as a whole, so it can never be
-torn. Each later frame was written and synced as one, and holds one or more changes; so after a
-power cut at most the last frame is torn, and a sound frame behind a broken one is damage. The
-marker's first byte occurs nowhere in ASCII, so it is found by searching.
+A file is a sequence of frames. The first is a snapshot: the cluster id, a version, and the changes
+that lead to it. It is written with the file, which is replaced as a whole, so it can never be torn.
+Each later frame contains one or more changes and was written and synced at once. So after a power
+cut at most the last frame is torn, and a valid frame behind a broken one means damage. The marker's
+first byte is not ASCII, so a search finds the next frame.
 """
 
 import json
@@ -35,7 +35,7 @@ _HEADER: Final = struct.Struct(">4sII")
 
 @dataclass(frozen=True, slots=True)
 class StoredChange:
-    """Facts that were decided together, and the version that they make."""
+    """Changes that were decided together, and the version after them."""
 
     changes: Sequence[MetadataChange]
     version: Version
@@ -43,7 +43,7 @@ class StoredChange:
 
 @dataclass(slots=True)
 class StandaloneMetadataFile:
-    """What a file says: its snapshot, the changes after it, and where its sound part ends."""
+    """Content of a file: snapshot, changes after it, and where its valid part ends."""
 
     snapshot: ClusterImage
     stored_changes: list[StoredChange] = field(default_factory=list)
@@ -51,7 +51,7 @@ class StandaloneMetadataFile:
     end: int = 0
 
     def image(self) -> ClusterImage:
-        """The snapshot with the changes; applied together, because that is far cheaper."""
+        """The snapshot with all changes, applied together, which is much cheaper."""
         if not self.stored_changes:
             return self.snapshot
         changes = (
@@ -61,7 +61,7 @@ class StandaloneMetadataFile:
 
 
 def encode_snapshot(image: ClusterImage) -> bytes:
-    """The first frame of a file. Who is up, and who controls, is not kept: sessions end."""
+    """Return the first frame of a file, without brokers and controller."""
     return _frame(
         {
             "format": FORMAT,
@@ -73,7 +73,7 @@ def encode_snapshot(image: ClusterImage) -> bytes:
 
 
 def encode_changes(stored_changes: Iterable[StoredChange]) -> bytes:
-    """One frame, to be written and synced as one."""
+    """Return one frame, to be written and synced at once."""
     return _frame(
         [
             [stored_change.version, [change_to_json(change) for change in stored_change.changes]]
@@ -83,10 +83,10 @@ def encode_changes(stored_changes: Iterable[StoredChange]) -> bytes:
 
 
 def decode(content: bytes, *, is_standalone: bool) -> StandaloneMetadataFile:
-    """Read a whole file. A torn end is left out; any other damage is `CorruptFile`."""
+    """Read a file. A torn end is dropped; other damage raises `CorruptFile`."""
     payload, position = _frame_at(content, 0)
     if payload is None:
-        raise CorruptFile("the snapshot at the beginning is damaged")
+        raise CorruptFile("the snapshot at the start of the file is damaged")
     snapshot = _snapshot(payload, is_standalone=is_standalone)
     file = StandaloneMetadataFile(snapshot, snapshot_bytes=position, end=position)
     version = snapshot.version
@@ -113,26 +113,26 @@ def _frame(payload: object) -> bytes:
 
 
 def _frame_at(content: bytes, position: int) -> tuple[Any, int]:
-    """The payload of a sound frame and where it ends, or None and the same position."""
+    """Return the payload of a valid frame and its end, or None and the same position."""
     start = position + _HEADER.size
     if start > len(content):
         return None, position
     marker, length, crc = _HEADER.unpack_from(content, position)
     body = content[start : start + length]
-    # A header torn behind its marker claims no bytes, and the checksum of nothing is zero.
+    # A header torn behind its marker has length 0, and the checksum of nothing is 0.
     if marker != MARKER or not body or len(body) < length or crc32c.crc32c(body) != crc:
         return None, position
     try:
         return json.loads(body), start + length
     except ValueError as error:
-        raise CorruptFile(f"no JSON in the sound frame at {position}: {error}") from error
+        raise CorruptFile(f"invalid JSON in the frame at {position}: {error}") from error
 
 
 def _check_tail(content: bytes, position: int) -> None:
     candidate = content.find(MARKER, position + 1)
     while candidate >= 0:
         if _frame_at(content, candidate)[0] is not None:
-            raise CorruptFile(f"damaged at {position}, but sound again at {candidate}")
+            raise CorruptFile(f"damaged at {position}, but a valid frame follows at {candidate}")
         candidate = content.find(MARKER, candidate + 1)
 
 
@@ -145,10 +145,10 @@ def _snapshot(payload: object, *, is_standalone: bool) -> ClusterImage:
             "facts": list(changes),
         }:
             if found != FORMAT:
-                raise CorruptFile(f"format {found} is not known here, only {FORMAT}")
+                raise CorruptFile(f"unknown format {found}, expected {FORMAT}")
             empty = ClusterImage(cluster_id=cluster_id, is_standalone=is_standalone)
             return apply(empty, map(change_from_json, changes), Version(epoch, sequence))
-    raise CorruptFile("the first frame is no snapshot")
+    raise CorruptFile("the first frame is not a snapshot")
 
 
 def _changes(payload: object) -> list[StoredChange]:
@@ -160,5 +160,5 @@ def _changes(payload: object) -> list[StoredChange]:
                     StoredChange(list(map(change_from_json, changes)), Version(epoch, sequence))
                 )
             case _:
-                raise CorruptFile("a frame is a list of changes")
+                raise CorruptFile("a frame must be a list of changes")
     return stored_changes

@@ -1,12 +1,12 @@
-"""The store of a broker that is alone: one file in its data directory, and nothing else.
+"""Metadata store of a standalone broker: one file in its data directory.
 
-Changes are durable before they are acknowledged. Writing and syncing is a job off the loop, since a
-sync may take as long as a client's patience; changes that arrive meanwhile share the next one. So
-a thousand topics that are created one by one at the same time cost a few syncs.
+Changes are durable before they are acknowledged. Writing and syncing is a job on a thread, since a
+sync may be slow; changes that arrive meanwhile share the next one. So creating a thousand topics
+one by one at the same time costs a few syncs.
 
-When the file has grown to several times its snapshot it is replaced by a new one, which a rename
-puts in place. If room for that lacks, the old file goes on. Every other failure of the disk is the
-end of this store: what is on disk is then unknown, and only the next start can tell.
+When the file has grown to several times its snapshot it is replaced by a new one with an atomic
+rename. If there is no space for that, the old file stays in use. Every other disk failure ends this
+store: what is on disk is then unknown until the next start.
 """
 
 from collections.abc import Callable, Sequence
@@ -65,7 +65,7 @@ class _Write:
 
 
 class StandaloneStore:
-    """`MetadataStore` for one broker. Made by `open`."""
+    """`MetadataStore` for one broker. Created by `open`."""
 
     def __init__(
         self,
@@ -100,17 +100,17 @@ class StandaloneStore:
         first: Sequence[MetadataChange] | None,
         smallest_compaction_bytes: int = SMALLEST_COMPACTION_BYTES,
     ) -> Self:
-        """Read the file, or make one. Blocks: a start has nothing better to do.
+        """Read the file or create one. Blocks.
 
-        A new file begins with the facts of `first`, all of them or none: a cluster without topics
-        would own logs that it takes for strays. None says that there must be a file.
+        A new file starts with the changes of `first`, all of them or none: a cluster without topics
+        would treat existing logs as strays. None means that the file must exist.
         """
         path = directory / FILE_NAME
         disk.remove(path.with_name(path.name + TEMPORARY))
         content = read_whole(disk, path)
         if content is None:
             if first is None:
-                raise StorageError(f"{path} is missing, without which no topic is known")
+                raise StorageError(f"{path} is missing; it contains all topics of this broker")
             empty = ClusterImage(cluster_id=cluster_id, is_standalone=True)
             image = apply(empty, first, empty.version)
             content = encode_snapshot(image)
@@ -118,12 +118,12 @@ class StandaloneStore:
         changes = _decoded(content, path)
         if changes.snapshot.cluster_id != cluster_id:
             raise WrongLogDirectory(
-                f"{path} is of cluster {changes.snapshot.cluster_id}, and not of {cluster_id}"
+                f"{path} is of cluster {changes.snapshot.cluster_id}, not of {cluster_id}"
             )
         file = disk.open(path)
         if len(content) > changes.end:
             file.truncate(changes.end)
-        # What a process left in the page cache when it died is not durable before this.
+        # Make durable what a process left in the page cache when it died.
         file.sync()
         return cls(
             disk,
@@ -136,27 +136,30 @@ class StandaloneStore:
 
     @staticmethod
     def cluster_id_in(disk: Disk, directory: PurePath) -> str | None:
-        """Whose file lies in a directory, if there is one. May raise `CorruptFile`."""
+        """Return the cluster id of the file in a directory, if there is one.
+
+        May raise `CorruptFile`.
+        """
         content = read_whole(disk, directory / FILE_NAME)
         path = directory / FILE_NAME
         return None if content is None else _decoded(content, path).snapshot.cluster_id
 
     @property
     def failure(self) -> HeadwaterError | None:
-        """Why nothing can be written any more; only a new start helps."""
+        """Why no more writes are possible until a restart, or None."""
         return self._failure
 
-    # The port.
+    # `MetadataStore`.
 
     def listen(self, listener: StoreListener) -> None:
-        """Nobody else writes here and sessions end with the process: there is nothing to tell."""
+        """Nothing to report: only this process writes."""
 
     def register(
         self, registration: Registration, *, then: Callable[[int], None], otherwise: Failed
     ) -> None:
         broker = BrokerRegistration(
             node_id=registration.node_id,
-            # A version's sequence never repeats, which is all that an epoch must promise.
+            # The sequence of a version never repeats, as required of a broker epoch.
             epoch=self._proposed.sequence + 1,
             rack=registration.rack,
             endpoints=registration.endpoints,
@@ -175,14 +178,14 @@ class StandaloneStore:
         self._write([ControllerElected(node_id)], version, then=then, otherwise=otherwise)
 
     def resign(self) -> None:
-        """There is nobody else."""
+        """Nothing to do: there is no other broker."""
 
     def read_configs(self, *, then: Callable[[Sequence[MetadataChange]], None]) -> None:
         changes = changes_of(self._changes.image())
         then([change for change in changes if isinstance(change, KnownToAll)])
 
     def report_failed_directory(self, node_id: NodeId) -> None:
-        """The controller lives in the broker that reports."""
+        """Nothing to do: the controller is in the same process."""
 
     def read(self, *, then: Callable[[ClusterImage], None], otherwise: Failed) -> None:
         if self._failure is not None:
@@ -200,7 +203,9 @@ class StandaloneStore:
         otherwise: Failed,
     ) -> None:
         if fence != self._proposed:
-            otherwise(ControllerFenced(f"decided on {fence}, but {self._proposed} is the newest"))
+            otherwise(
+                ControllerFenced(f"decided on version {fence}, but the newest is {self._proposed}")
+            )
             return
         self._write(changes, self._next(), then=then, otherwise=otherwise)
 
@@ -209,7 +214,7 @@ class StandaloneStore:
         if not self._is_busy:
             self._file.close()
 
-    # How it is done.
+    # Implementation.
 
     def _next(self) -> Version:
         return self._proposed._replace(sequence=self._proposed.sequence + 1)
@@ -230,7 +235,7 @@ class StandaloneStore:
         self._work()
 
     def _work(self) -> None:
-        """Begin the next job, unless one is under way or nothing waits."""
+        """Start the next job unless one is running."""
         if self._is_busy or self._failure is not None:
             return
         if self._changes.end > self._compaction_bytes:
@@ -248,11 +253,11 @@ class StandaloneStore:
         self._changes.end = end
         self._changes.stored_changes += [each.stored_change for each in group]
         try:
-            # Still busy, so that all that the callbacks write shares the next job.
+            # Still busy, so that writes of the callbacks share the next job.
             for each in group:
                 each.then(each.stored_change.version)
         finally:
-            self._rest()
+            self._end_job()
 
     def _compact(self) -> None:
         job = partial(_replace_file, self._disk, self._path, replace(self._changes))
@@ -265,10 +270,10 @@ class StandaloneStore:
             self._file.close()
             self._changes, self._file = fresh
             self._compaction_bytes = self._when_to_compact()
-        self._rest()
+        self._end_job()
 
-    def _rest(self) -> None:
-        """A job has ended well: begin the next one, or end with it."""
+    def _end_job(self) -> None:
+        """After a successful job: start the next one, or close the file."""
         self._is_busy = False
         if self._failure is not None:
             self._file.close()
@@ -279,12 +284,12 @@ class StandaloneStore:
     ) -> None:
         self._is_busy = True
         try:
-            self._executor.submit(job, then=then, otherwise=partial(self._broken, group))
+            self._executor.submit(job, then=then, otherwise=partial(self._handle_failure, group))
         except TooMuchWork as error:
             self._is_busy = False
             self._give_up(group, error)
 
-    def _broken(self, group: list[_Write], error: StorageError) -> None:
+    def _handle_failure(self, group: list[_Write], error: StorageError) -> None:
         self._is_busy = False
         self._failure = self._failure or error
         self._give_up(group, error)
@@ -295,13 +300,13 @@ class StandaloneStore:
         self._give_up([], error)
 
     def _give_up(self, group: list[_Write], error: HeadwaterError) -> None:
-        """Nothing that waits will happen; the next version is again the one after the agreed."""
-        lost, self._waiting = group + self._waiting, []
+        """Fail the waiting writes; the next version follows the last written one again."""
+        pending, self._waiting = group + self._waiting, []
         stored_changes = self._changes.stored_changes
         self._proposed = (
             stored_changes[-1].version if stored_changes else self._changes.snapshot.version
         )
-        for each in lost:
+        for each in pending:
             each.otherwise(error)
 
     def _fold(self) -> None:
@@ -314,7 +319,7 @@ class StandaloneStore:
 
 
 def _decoded(content: bytes, path: PurePath) -> StandaloneMetadataFile:
-    """The file without the sessions of those who wrote it, which have ended."""
+    """Read the file without the broker and controller of former sessions."""
     try:
         changes = decode(content, is_standalone=True)
     except CorruptFile as error:
@@ -333,7 +338,7 @@ def _append_frame(file: File, stored_changes: list[StoredChange], position: int)
 def _replace_file(
     disk: Disk, path: PurePath, changes: StandaloneMetadataFile
 ) -> tuple[StandaloneMetadataFile, File] | None:
-    """A new file with the same image, put in the old one's place; None where there is no room."""
+    """Replace the file by a new one with the same image; None if there is no space."""
     image = changes.image()
     content = encode_snapshot(image)
     temporary = path.with_name(path.name + TEMPORARY)

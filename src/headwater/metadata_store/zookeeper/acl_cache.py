@@ -1,8 +1,9 @@
-"""Rules as ZooKeeper has them, kept up to date for every broker.
+"""Cache of the ACLs in ZooKeeper, on every broker.
 
-As with configs, changes are announced by notes, and the rules themselves are read again then. What
-a reader would get wrong: with a new session everything is read anew, and only what differs from
-before is told. Until then the rules of before hold, so that nobody gains a right by an outage.
+As with configs, changes are announced by notification znodes, and the ACLs are then read again.
+
+Note: with a new session all ACLs are read again and only differences are reported. Until then the
+old ACLs apply, so that an outage grants no access.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,56 +15,56 @@ from headwater.metadata_store.zookeeper.acl_znodes import (
     EXTENDED_CHANGES,
     LITERAL_CHANGES,
     Found,
-    ask_for_acls,
-    ask_for_pattern,
+    read_acls,
     read_notification,
+    read_pattern,
 )
 from headwater.metadata_store.zookeeper.parallel_reads import ParallelReads
-from headwater.metadata_store.zookeeper.znode_watches import Complained, NotificationsWatch
+from headwater.metadata_store.zookeeper.znode_watches import ErrorListener, NotificationsWatch
 from headwater.metadata_store.zookeeper.zookeeper_client import ZooKeeperClient
 from headwater.security.authorization.acl_bindings import NO_ACLS, ResourcePattern
 
-AclsTold = Callable[[Sequence[MetadataChange]], None]
+AclListener = Callable[[Sequence[MetadataChange]], None]
 
 
 class AclCache:
-    """Follows from `begin` to `stop`, and again from the next `begin` on."""
+    """Watches from `begin` to `stop`, and again from the next `begin` on."""
 
     def __init__(
-        self, zk_client: ZooKeeperClient, *, told: AclsTold, complained: Complained
+        self, zk_client: ZooKeeperClient, *, on_change: AclListener, on_error: ErrorListener
     ) -> None:
-        """`told` hears of changes after the first whole reading."""
+        """`on_change` is called with changes after the first complete read."""
         self._zk_client = zk_client
-        self._told = told
-        self._complained = complained
+        self._on_change = on_change
+        self._on_error = on_error
         self._acls: Found = {}
         self._is_known = False
-        self._waiting: list[AclsTold] = []
-        self._notes: list[NotificationsWatch] = []
-        # Notes that came while everything was read: that may have read what was there before.
+        self._waiting: list[AclListener] = []
+        self._watches: list[NotificationsWatch] = []
+        # Notifications that arrived during the complete read, which may have read older data.
         self._held: list[bytes] | None = None
 
     def begin(self) -> None:
-        """A session has begun."""
+        """Start after a session began."""
         self.stop()
-        # Followed before they are read: what changes meanwhile is read twice rather than never.
-        self._notes = [
+        # Watch before reading: a change in between is read twice instead of never.
+        self._watches = [
             NotificationsWatch(
-                self._zk_client, path, told=self._announced, complained=self._complained
+                self._zk_client, path, on_change=self._announced, on_error=self._on_error
             )
             for path in (LITERAL_CHANGES, EXTENDED_CHANGES)
         ]
-        for each in self._notes:
+        for each in self._watches:
             each.look()
         self._read_all()
 
     def stop(self) -> None:
-        for each in self._notes:
+        for each in self._watches:
             each.stop()
-        self._notes = []
+        self._watches = []
 
-    def all(self, then: AclsTold) -> None:
-        """Everything as facts, as soon as it is known."""
+    def all(self, then: AclListener) -> None:
+        """Call `then` with all ACLs as changes, as soon as they are known."""
         if self._is_known:
             then(self._changes())
         else:
@@ -75,23 +76,23 @@ class AclCache:
     def _read_all(self) -> None:
         found: Found = {}
         self._held = []
-        gathering = ParallelReads(
+        reads = ParallelReads(
             self._zk_client, then=lambda: self._all_read(found), otherwise=self._not_read
         )
-        ask_for_acls(gathering, found)
-        gathering.seal()
+        read_acls(reads, found)
+        reads.seal()
 
     def _not_read(self, error: HeadwaterError) -> None:
         self._held = None
-        self._complained(error)
+        self._on_error(error)
 
     def _all_read(self, found: Found) -> None:
         held, self._held = self._held or [], None
-        gone = {pattern: NO_ACLS for pattern in self._acls if pattern not in found}
-        changes = self._take({**gone, **found})
+        removed = {pattern: NO_ACLS for pattern in self._acls if pattern not in found}
+        changes = self._take({**removed, **found})
         was_known, self._is_known = self._is_known, True
         if was_known and changes:
-            self._told(changes)
+            self._on_change(changes)
         waiting, self._waiting = self._waiting, []
         for then in waiting:
             then(self._changes())
@@ -99,22 +100,22 @@ class AclCache:
             self._announced(held)
 
     def _announced(self, notes: Sequence[bytes]) -> None:
-        """Somebody has changed something: read it."""
+        """Read the announced ACLs."""
         if self._held is not None:
             self._held += notes
             return
         if not self._is_known:
-            # Something could not be read, and may be right now.
+            # An earlier read failed; it may work now.
             self._read_all()
             return
         found: Found = {}
-        gathering = ParallelReads(
-            self._zk_client, then=lambda: self._changed(found), otherwise=self._complained
+        reads = ParallelReads(
+            self._zk_client, then=lambda: self._changed(found), otherwise=self._on_error
         )
         for pattern in self._patterns(notes):
-            gone = partial(found.__setitem__, pattern, NO_ACLS)
-            ask_for_pattern(gathering, found, pattern, gone)
-        gathering.seal()
+            removed = partial(found.__setitem__, pattern, NO_ACLS)
+            read_pattern(reads, found, pattern, removed)
+        reads.seal()
 
     def _patterns(self, notes: Sequence[bytes]) -> list[ResourcePattern]:
         patterns: dict[ResourcePattern, None] = {}
@@ -122,21 +123,21 @@ class AclCache:
             try:
                 patterns[read_notification(note)] = None
             except CorruptFile as error:
-                self._complained(error)
+                self._on_error(error)
         return list(patterns)
 
     def _changed(self, found: Found) -> None:
         changes = self._take(found)
         if changes:
-            self._told(changes)
+            self._on_change(changes)
 
     def _take(self, found: Found) -> list[MetadataChange]:
-        """Keep what was read; the facts are what differs from before."""
+        """Store what was read; return what differs from before."""
         changes: list[MetadataChange] = [
             AclsReplaced(pattern, acls)
             for pattern, acls in found.items()
             if acls != self._acls.get(pattern, NO_ACLS)
         ]
-        kept = {**self._acls, **found}
-        self._acls = {pattern: acls for pattern, acls in kept.items() if acls.entries}
+        merged = {**self._acls, **found}
+        self._acls = {pattern: acls for pattern, acls in merged.items() if acls.entries}
         return changes

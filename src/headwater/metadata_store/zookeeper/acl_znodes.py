@@ -1,13 +1,13 @@
-"""Where rules lie in ZooKeeper, and what stands there: Kafka 3.x's layout.
+"""Paths and data of ACL znodes: the layout of Kafka 3.x.
 
-    /kafka-acl/Topic/orders                      rules for what is called so; * is all
-    /kafka-acl-extended/prefixed/Topic/pay-      rules for what begins so
-    /kafka-acl-changes/acl_changes_...           a note for each change of the former
-    /kafka-acl-extended-changes/acl_changes_...  and of the latter
+    /kafka-acl/Topic/orders                      ACLs of a literal name; * matches all
+    /kafka-acl-extended/prefixed/Topic/pay-      ACLs of a prefix
+    /kafka-acl-changes/acl_changes_...           notifications of literal changes
+    /kafka-acl-extended-changes/acl_changes_...  notifications of prefixed changes
 
-What a reader would get wrong: brokers of Kafka, and its tools of those days, write here past the
-controller. So a change is made only to the version that it was decided on; the version of a
-pattern's rules *is* that of its node.
+Note: Kafka's brokers and tools of that time write here past the controller. So a change is only
+applied to the znode version that it was decided on; the version of a pattern's ACLs *is* that of
+its znode.
 """
 
 import json
@@ -39,7 +39,7 @@ _ROOTS: Final = {
 _KINDS: Final = tuple(
     kind for kind in ResourceKind if kind not in (ResourceKind.UNKNOWN, ResourceKind.ANY)
 )
-_NOTE: Final = "acl_changes_"
+_NOTIFICATION: Final = "acl_changes_"
 
 LASTING: Final = (
     "/kafka-acl",
@@ -49,7 +49,7 @@ LASTING: Final = (
     LITERAL_CHANGES,
     EXTENDED_CHANGES,
 )
-"""What is there from the first start on, parents before children."""
+"""Persistent znodes, parents before children."""
 
 Found = dict[ResourcePattern, AclSet]
 
@@ -59,7 +59,7 @@ def node_of(pattern: ResourcePattern) -> str:
 
 
 def operations_of(change: AclsReplaced) -> Iterator[Operation]:
-    """What makes the fact true, and tells whoever follows these nodes."""
+    """Yield the operations of a change, including the notification for watchers."""
     path, acls = node_of(change.pattern), change.acls
     if not acls.entries:
         yield Delete(path=path, version=acls.version - 1)
@@ -68,28 +68,28 @@ def operations_of(change: AclsReplaced) -> Iterator[Operation]:
     else:
         data = _dump(entries_to_node(acls.entries))
         yield Set(path=path, data=data, version=acls.version - 1)
-    yield _note_of(change.pattern)
+    yield _notification_of(change.pattern)
 
 
-def ask_for_acls(gathering: ParallelReads, found: Found) -> None:
-    """Everything, into `found`."""
+def read_acls(reads: ParallelReads, found: Found) -> None:
+    """Read all ACLs into `found`."""
     for pattern_type, root in _ROOTS.items():
         for kind in _KINDS:
-            gathering.children(
+            reads.children(
                 f"{root}/{kafka_name(kind)}",
-                partial(_ask_for_names, gathering, found, kind, pattern_type),
+                partial(_read_names, reads, found, kind, pattern_type),
             )
 
 
-def ask_for_pattern(
-    gathering: ParallelReads, found: Found, pattern: ResourcePattern, missing: Callable[[], None]
+def read_pattern(
+    reads: ParallelReads, found: Found, pattern: ResourcePattern, missing: Callable[[], None]
 ) -> None:
-    """The rules of one pattern, into `found`."""
-    gathering.data(node_of(pattern), partial(_take, found, pattern), missing=missing)
+    """Read the ACLs of one pattern into `found`."""
+    reads.data(node_of(pattern), partial(_take, found, pattern), missing=missing)
 
 
 def read_notification(data: bytes) -> ResourcePattern:
-    """Which pattern has other rules now, by either kind of note."""
+    """Return the pattern that a notification of either kind announces."""
     try:
         text = data.decode("utf-8")
         if text.startswith("{"):
@@ -101,14 +101,14 @@ def read_notification(data: bytes) -> ResourcePattern:
             pattern_type = PatternType.LITERAL
         pattern = ResourcePattern(from_kafka_name(ResourceKind, kind), name, pattern_type)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CorruptFile(f"{data[:80]!r} does not say whose rules are new: {error}") from error
+        raise CorruptFile(f"invalid ACL change notification {data[:80]!r}: {error}") from error
     if pattern.kind not in _KINDS or pattern_type not in _ROOTS or not name:
-        raise CorruptFile(f"{data[:80]!r} does not say whose rules are new")
+        raise CorruptFile(f"invalid ACL change notification {data[:80]!r}")
     return pattern
 
 
-def _note_of(pattern: ResourcePattern) -> Operation:
-    # The names are in capitals here, unlike in the paths: Kafka does this (3.9).
+def _notification_of(pattern: ResourcePattern) -> Operation:
+    # Unlike in the paths, the names are in capitals here, as in Kafka 3.9.
     if pattern.pattern_type is PatternType.LITERAL:
         path, data = LITERAL_CHANGES, f"{pattern.kind.name}:{pattern.name}".encode()
     else:
@@ -121,26 +121,26 @@ def _note_of(pattern: ResourcePattern) -> Operation:
                 "patternType": pattern.pattern_type.name,
             }
         )
-    return Create(path=f"{path}/{_NOTE}", data=data, is_sequential=True)
+    return Create(path=f"{path}/{_NOTIFICATION}", data=data, is_sequential=True)
 
 
-def _ask_for_names(
-    gathering: ParallelReads,
+def _read_names(
+    reads: ParallelReads,
     found: Found,
     kind: ResourceKind,
     pattern_type: PatternType,
     names: list[str],
 ) -> None:
     for name in names:
-        ask_for_pattern(gathering, found, ResourcePattern(kind, name, pattern_type), _pass)
+        read_pattern(reads, found, ResourcePattern(kind, name, pattern_type), _pass)
 
 
 def _take(found: Found, pattern: ResourcePattern, data: bytes, stat: Stat) -> None:
     try:
-        # An empty node has no rules: Kafka reads it so (3.9).
+        # An empty znode has no ACLs, as in Kafka 3.9.
         entries = entries_from_node(json.loads(data)) if data else ()
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CorruptFile(f"the rules in {node_of(pattern)} cannot be read: {error}") from error
+        raise CorruptFile(f"invalid ACLs in {node_of(pattern)}: {error}") from error
     found[pattern] = AclSet(entries, stat.version)
 
 
@@ -149,4 +149,4 @@ def _dump(written: Mapping[str, object]) -> bytes:
 
 
 def _pass() -> None:
-    """It went while we looked, which a note will say."""
+    """It was deleted meanwhile; a notification will announce that."""

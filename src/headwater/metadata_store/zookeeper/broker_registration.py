@@ -1,10 +1,12 @@
-"""Being there: this broker's ephemeral node.
+"""Register this broker with an ephemeral znode.
 
-A node of the same id may be left over from a former session of ours, whose end ZooKeeper has not
-noticed yet: the process was killed and is back, or its session expired while it was cut off. What a
-reader would get wrong: address and id do not tell whose it is, for a second broker with the same
-settings has them too. The id of our log directory does, which only one process can hold. Such a
-leftover is removed; any other is given a session's time to go, and then refused by name.
+A znode of the same id may be left from an earlier session of this broker that ZooKeeper has not
+expired yet: the process was killed and restarted, or its session expired while it was disconnected.
+
+Note: address and id do not identify the owner, since a second broker with the same settings has
+them too. The id of the log directory does, which only one process can hold. A znode with our
+directory id is deleted; for any other, registration waits for a session timeout and then fails with
+`BrokerIdTaken`.
 """
 
 from collections.abc import Callable
@@ -25,14 +27,14 @@ from headwater.metadata_store.zookeeper.zookeeper_client import (
 )
 
 Later = Callable[[int, Callable[[], None]], object]
-"""Calls back after some milliseconds."""
+"""Calls a function once, after a number of milliseconds."""
 
-LOOK_AGAIN_MS = 200
+RETRY_MS = 200
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class BrokerRegistering:
-    """One registration. `begin` it once; it ends in one of its callbacks."""
+    """One registration. Call `begin` once; it ends in one of its callbacks."""
 
     zk_client: ZooKeeperClient
     registration: Registration
@@ -49,7 +51,7 @@ class BrokerRegistering:
         self._try()
 
     def abandon(self) -> None:
-        """End it at once, because another registration takes its place."""
+        """Fail at once, because another registration replaces this one."""
         self._fail(StoreUnreachable("another registration has begun"))
 
     @property
@@ -62,18 +64,18 @@ class BrokerRegistering:
         data = znode_data.broker(self.registration, now_ms=self.clock.now_ms())
         self.zk_client.multi(
             [Create(path=self._path, data=data, is_ephemeral=True)],
-            then=self._look,
+            then=self._check_owner,
             otherwise=self._refused,
         )
 
     def _refused(self, refused: FailedOperation) -> None:
         if refused.problem in (ZooKeeperError.NODE_EXISTS, ZooKeeperError.UNKNOWN):
-            self._look()
+            self._check_owner()
         else:
             self._give_up(refused.problem)
 
-    def _look(self) -> None:
-        """Whose node it is now."""
+    def _check_owner(self) -> None:
+        """Check which session owns the znode."""
         if self.is_over:
             return
         self.zk_client.get(self._path, then=self._found, otherwise=self._missing)
@@ -99,7 +101,7 @@ class BrokerRegistering:
         elif self.clock.steady_ms() - self.began_ms >= self.patience_ms:
             self._fail(self._taken(data))
         else:
-            self.later(LOOK_AGAIN_MS, self._try)
+            self.later(RETRY_MS, self._try)
 
     def _is_ours(self, data: bytes) -> bool:
         own = self.registration.directory_id
@@ -115,7 +117,7 @@ class BrokerRegistering:
         except CorruptFile:
             return BrokerIdTaken(f"another process is registered as broker {node_id}")
         where = ", ".join(f"{each.host}:{each.port}" for each in other.endpoints)
-        return BrokerIdTaken(f"another broker is up as broker {node_id}, at {where}")
+        return BrokerIdTaken(f"another broker is registered as broker {node_id}, at {where}")
 
     def _give_up(self, problem: ZooKeeperError) -> None:
         self._fail(unreachable(f"{self._path} cannot be written", problem))

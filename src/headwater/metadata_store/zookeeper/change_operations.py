@@ -1,11 +1,10 @@
-"""Facts as changes of ZooKeeper's nodes. Pure.
+"""Convert metadata changes to ZooKeeper operations. Pure.
 
-What a reader would get wrong: a partition's epoch *is* the version of its state node. So every
-`PartitionChanged` sets that node once, even when only the replicas changed, which stand in the
-topic's node; and it sets it only if the node has the version before, so that nothing is overwritten
-that was not known when the change was decided.
+Note: a partition's epoch *is* the version of its state znode. So every `PartitionChanged` sets that
+znode once, even if only the replicas changed, which are in the topic's znode. It sets it only if it
+still has the preceding version, so that nothing unknown is overwritten.
 
-Facts that ZooKeeper knows by itself, because a session began or ended, need no operation.
+Changes that ZooKeeper derives from sessions need no operation.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,28 +47,28 @@ from headwater.metadata_store.zookeeper import acl_znodes, znode_data, znode_pat
 from headwater.metadata_store.zookeeper.zookeeper_client import Create, Delete, Operation, Set
 
 CHUNK_BYTES: Final = 400_000
-"""ZooKeeper takes requests up to a mebibyte, and counts more than the paths and the data."""
+"""ZooKeeper limits a request to 1 MiB, including overhead besides paths and data."""
 
 _OVERHEAD_BYTES: Final = 64
 
 
 @dataclass(slots=True, kw_only=True)
 class KnownNodes:
-    """Which nodes there are, where an image alone does not tell."""
+    """Znodes that exist, where the image alone does not tell."""
 
-    # Nodes of configs; these may be empty.
+    # Config znodes, which may be empty.
     configs: dict[ConfigResource, None] = field(default_factory=dict)
-    # Users that have a folder for their clients.
+    # Users that have a `clients` znode.
     client_folders: dict[ConfigResource, None] = field(default_factory=dict)
-    # Folders of partitions that have no state and no folder yet.
+    # Missing parent znodes of partitions without state.
     missing: dict[str, None] = field(default_factory=dict)
     has_features: bool = False
-    # Topics whose deletion has been asked for.
+    # Topics in /admin/delete_topics.
     deletions: dict[str, None] = field(default_factory=dict)
 
 
 class ChangeOperations:
-    """Turns facts into operations, and remembers which nodes there are by then."""
+    """Converts changes to operations and tracks which znodes exist after them."""
 
     def __init__(
         self,
@@ -90,29 +89,29 @@ class ChangeOperations:
 
     @property
     def deletions(self) -> Mapping[str, None]:
-        """Topics that have a node in /admin/delete_topics once the drafted writes are done."""
+        """Topics in /admin/delete_topics after all drafted writes."""
         return self._deletions
 
-    def note_deletions(self, names: Iterable[str]) -> None:
-        """A tool has made these nodes in /admin/delete_topics."""
+    def add_deletions(self, names: Iterable[str]) -> None:
+        """A tool created these znodes in /admin/delete_topics."""
         self._deletions.update(dict.fromkeys(names))
 
-    def note_config(self, resource: ConfigResource) -> None:
-        """Somebody has made a node of configs, this controller or a tool of Kafka's."""
+    def add_config(self, resource: ConfigResource) -> None:
+        """This controller or a Kafka tool created a config znode."""
         self._config_nodes[resource] = None
         user = owning_user(resource)
         if user is not None:
             self._config_nodes[user] = self._client_folders[user] = None
 
     def operations(self, changes: Sequence[MetadataChange]) -> list[Operation]:
-        """What makes these facts true, in an order that ZooKeeper takes."""
+        """Return the operations of these changes, in an order that ZooKeeper accepts."""
         before = self.image
         after = apply(before, changes, before.version)
         written: list[Operation] = []
         assigned: dict[str, None] = {}
         for change in changes:
             written += self._of(change, before, assigned)
-        # A topic that moves many partitions is written once.
+        # Write a topic's znode once, however many of its partitions are reassigned.
         for name in assigned:
             topic = after.topics.get(name)
             if topic is not None:
@@ -155,20 +154,20 @@ class ChangeOperations:
             case BrokerRegistered() | BrokerGone() | ControllerElected() | ControllerGone():
                 return ()
             case FeatureFinalized():
-                # All features stand in one node.
+                # All features are in one znode, written by `operations`.
                 return ()
             case BrokerStopping() | ReplicasOffline():
-                # Forgotten with the broker's session, or the controller's.
+                # Not stored: valid for the broker's session or the controller's term.
                 return ()
             case TopicKnown() | PartitionDropped() | LogDirectoryFailed():
-                raise AssertionError(f"{change} is of one broker only")
+                raise AssertionError(f"{change} is local to one broker and cannot be stored")
             case _:
                 assert_never(change)
 
     def _created(self, topic: TopicImage) -> Iterator[Operation]:
         resource = ConfigResource(ResourceType.TOPIC, topic.name)
         if resource not in self._config_nodes:
-            # Kafka's tools look for it, however empty.
+            # Kafka's tools expect the znode even if it is empty.
             self._config_nodes[resource] = None
             yield Create(path=znode_paths.config(resource), data=znode_data.configs({}))
         yield Create(path=znode_paths.topic(topic.name), data=znode_data.topic(topic))
@@ -237,7 +236,7 @@ class ChangeOperations:
         yield _announcement(resource)
 
     def _folders_of(self, resource: ConfigResource) -> Iterator[Operation]:
-        """A client of a user lies below the user's own node."""
+        """Create the parent znodes of a user's client."""
         user = owning_user(resource)
         if user is None:
             return
@@ -265,7 +264,7 @@ class ChangeOperations:
 def chunks(
     operations: Sequence[Operation], limit_bytes: int = CHUNK_BYTES
 ) -> list[list[Operation]]:
-    """The same in the same order, in pieces that ZooKeeper takes at once."""
+    """Split operations, in order, into requests that ZooKeeper accepts."""
     pieces: list[list[Operation]] = [[]]
     room = limit_bytes
     for each in operations:
@@ -279,7 +278,7 @@ def chunks(
 
 
 def _places(partition: PartitionRegistration) -> tuple[tuple[NodeId, ...], ...]:
-    """What of a partition stands in its topic's node."""
+    """The part of a partition that is in its topic's znode."""
     return partition.replicas, partition.adding, partition.removing
 
 

@@ -1,20 +1,20 @@
-"""The controller's changes on their way into ZooKeeper: one `multi` at a time, behind the fence.
+"""Write the controller's changes to ZooKeeper: one fenced `multi` at a time.
 
-Changes that come while one is under way share the next `multi`. One that is too large for a request
-goes in pieces; then a new controller may find half of it, which is why topics begin with the node
-that names them and end with it.
+Changes that arrive while one is in flight share the next `multi`. Changes that are too large for
+one request are split; a new controller may then find them half done, which is why a topic is
+created with its top znode first and deleted with it last.
 
 Every write of a term goes through this queue, and so does every read whose result is compared with
-the drafted state (`look`): the draft is ahead of the nodes by what is still queued, so a read that
-overtakes the queue shows a state that the draft has left behind.
+the drafted state (`look`): the draft is ahead of the znodes by the queued writes, so a read that
+overtakes the queue would show a state that the draft has already left behind.
 
-A few nodes are also written by Kafka's tools and by operators: requests to delete a topic, notes of
-changes. Operations on these say so (`may_exist`, `may_be_gone`), and one that is refused because it
-is done already is left out when the rest is sent again.
+Some znodes are also written by Kafka's tools and by operators: topic deletions, change
+notifications. Operations on these are marked (`may_exist`, `may_be_gone`); one that fails because
+it is already done is dropped, and the rest is sent again.
 
-What a reader would get wrong: a connection that is lost leaves the outcome open. The piece is sent
-again, and when that is refused, the nodes tell: a `multi` is done whole or not at all, and behind
-the fence nobody else writes, so one node that looks as we wanted it vouches for all.
+Note: a lost connection leaves the outcome unknown. The request is sent again, and if it then fails,
+the znodes tell: a `multi` is done completely or not at all, and behind the fence only this
+controller writes, so one znode in the desired state proves that all are.
 """
 
 from collections import deque
@@ -50,13 +50,13 @@ class _Change:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Reads between the writes before it and the writes behind it."""
+    """A read that runs after all earlier writes and before all later ones."""
 
     begin: Callable[[Callable[[], None]], None]
 
 
 class FencedChangeWriter:
-    """Writes for one term of a controller. After a failure, or `end`, it writes no more."""
+    """Writes for one controller term. Stops after a failure or `end`."""
 
     def __init__(
         self,
@@ -66,19 +66,20 @@ class FencedChangeWriter:
         failed: Callable[[HeadwaterError], None],
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
-        """`epoch_version` is that of the epoch's node, which nobody else may change.
+        """`epoch_version` is the version of the epoch znode, which only an election changes.
 
-        `failed` is told when this term is over because a write failed, before the writes are.
+        `failed` is called when a failed write ends the term, before the writes fail.
         """
         self._zk_client = zk_client
         self.fence = Check(path=znode_paths.CONTROLLER_EPOCH, version=epoch_version)
         self._term_failed = failed
         self._chunk_bytes = chunk_bytes
         self._waiting: deque[_Change | _Look] = deque()
-        self._is_looking = False
+        self._is_reading = False
         self._group: list[_Change] = []
+        self._is_completing = False
         self._pieces: list[list[Operation]] = []
-        self._is_second_try = False
+        self._is_retry = False
         self._failure: HeadwaterError | None = None
 
     def write(
@@ -96,34 +97,35 @@ class FencedChangeWriter:
         self._work()
 
     def look(self, begin: Callable[[Callable[[], None]], None]) -> None:
-        """Call `begin` when all writes so far are done; later writes wait until it is over.
+        """Call `begin` after all earlier writes; later writes wait until it is done.
 
-        `begin` is given a function to call once it has read. It is not called after the term's end.
+        `begin` gets a function to call when its read is done. Not called after the end of the term.
         """
         if self._failure is None:
             self._waiting.append(_Look(begin))
             self._work()
 
     def end(self, error: HeadwaterError) -> None:
-        """The term is over: nothing more is done, and whoever waits is told."""
+        """End the term: fail all pending writes."""
         if self._failure is not None:
             return
         self._failure = error
-        lost = [*self._group, *(each for each in self._waiting if isinstance(each, _Change))]
+        pending = [*self._group, *(each for each in self._waiting if isinstance(each, _Change))]
         self._group, self._pieces = [], []
         self._waiting.clear()
-        for change in lost:
+        for change in pending:
             change.otherwise(error)
 
     def _work(self) -> None:
-        """Begin with what waits, unless something is under way."""
-        if self._group or self._is_looking or not self._waiting or self._failure is not None:
+        """Start the next group unless one is in flight."""
+        is_busy = bool(self._group) or self._is_completing or self._is_reading
+        if is_busy or not self._waiting or self._failure is not None:
             return
         first = self._waiting[0]
         if isinstance(first, _Look):
             self._waiting.popleft()
-            self._is_looking = True
-            first.begin(self._looked_around)
+            self._is_reading = True
+            first.begin(self._end_look)
             return
         while self._waiting and isinstance(change := self._waiting[0], _Change):
             self._group.append(change)
@@ -132,91 +134,97 @@ class FencedChangeWriter:
         self._pieces = chunks(together, self._chunk_bytes)
         self._send()
 
-    def _looked_around(self) -> None:
-        self._is_looking = False
+    def _end_look(self) -> None:
+        self._is_reading = False
         self._work()
 
     def _send(self) -> None:
         self._zk_client.multi(
-            [self.fence, *self._pieces[0]], then=self._done, otherwise=self._refused
+            [self.fence, *self._pieces[0]],
+            then=self._handle_success,
+            otherwise=self._handle_failure,
         )
 
-    def _done(self) -> None:
+    def _handle_success(self) -> None:
         if self._failure is not None:
             return
-        self._is_second_try = False
+        self._is_retry = False
         self._pieces.pop(0)
         if self._pieces:
             self._send()
             return
-        group = self._group
+        # Writes of the callbacks share the next multi. A callback may end the term: then `end`
+        # fails the rest of the group.
+        self._is_completing = True
         try:
-            # The group is still under way, so that what the callbacks write shares the next one.
-            for change in group:
+            while self._group:
+                change = self._group.pop(0)
                 change.then(change.version)
         finally:
-            if self._failure is None:
-                self._group = []
-                self._work()
+            self._is_completing = False
+            self._group = []
+            self._work()
 
-    def _refused(self, refused: FailedOperation) -> None:
+    def _handle_failure(self, failure: FailedOperation) -> None:
         if self._failure is not None:
             return
-        if refused.problem is ZooKeeperError.UNKNOWN:
-            self._is_second_try = True
+        if failure.problem is ZooKeeperError.UNKNOWN:
+            self._is_retry = True
             self._send()
-        elif refused.problem is ZooKeeperError.EXPIRED:
-            self._fail(ControllerFenced("the session with ZooKeeper is over"))
-        elif refused.place == 0:
+        elif failure.problem is ZooKeeperError.EXPIRED:
+            self._fail(ControllerFenced("the ZooKeeper session expired"))
+        elif failure.place == 0:
             self._fail(ControllerFenced("another broker has become the controller"))
-        elif _is_needless(self._pieces[0][refused.place - 1], refused.problem):
-            # Of a second try it does not tell whether the first one was done; the rest will.
-            del self._pieces[0][refused.place - 1]
+        elif _is_already_done(self._pieces[0][failure.place - 1], failure.problem):
+            # On a retry this does not prove that the first try succeeded; the other operations do.
+            del self._pieces[0][failure.place - 1]
             self._send()
-        elif self._is_second_try:
-            self._look(refused)
+        elif self._is_retry:
+            self._look(failure)
         else:
-            self._contradicted(refused)
+            self._fail_contradicted(failure)
 
-    def _look(self, refused: FailedOperation) -> None:
-        """Whether the first try was done after all, by the node that the second one fell over."""
-        operation = self._pieces[0][refused.place - 1]
+    def _look(self, failure: FailedOperation) -> None:
+        """Check whether the first try succeeded, by the znode that failed the second."""
+        operation = self._pieces[0][failure.place - 1]
         self._zk_client.exists(
             operation.path,
-            then=lambda stat: self._looked(operation, refused, stat),
-            otherwise=lambda _: self._contradicted(refused),
+            then=lambda stat: self._check_stat(operation, failure, stat),
+            otherwise=lambda _: self._fail_contradicted(failure),
         )
 
-    def _looked(self, operation: Operation, refused: FailedOperation, stat: Stat | None) -> None:
+    def _check_stat(
+        self, operation: Operation, failure: FailedOperation, stat: Stat | None
+    ) -> None:
         if self._failure is not None:
             return
         if not _is_done(operation, stat):
-            self._contradicted(refused)
+            self._fail_contradicted(failure)
         elif isinstance(operation, Delete) or stat is None:
-            self._done()
+            self._handle_success()
         else:
             self._zk_client.get(
                 operation.path,
-                then=partial(self._compare, operation, refused),
-                otherwise=lambda _: self._contradicted(refused),
+                then=partial(self._compare, operation, failure),
+                otherwise=lambda _: self._fail_contradicted(failure),
             )
 
     def _compare(
-        self, operation: Operation, refused: FailedOperation, data: bytes, stat: Stat
+        self, operation: Operation, failure: FailedOperation, data: bytes, stat: Stat
     ) -> None:
         if self._failure is not None:
             return
         if _is_done(operation, stat) and data == getattr(operation, "data", data):
-            self._done()
+            self._handle_success()
         else:
-            self._contradicted(refused)
+            self._fail_contradicted(failure)
 
-    def _contradicted(self, refused: FailedOperation) -> None:
-        """The nodes are not as this controller knows them, and must be read again."""
-        operation = self._pieces[0][refused.place - 1]
+    def _fail_contradicted(self, failure: FailedOperation) -> None:
+        """The znodes differ from this controller's image and must be read again."""
+        operation = self._pieces[0][failure.place - 1]
         self._fail(
             WriteContradicted(
-                f"{type(operation).__name__} {operation.path} failed: {refused.problem.value}; "
+                f"{type(operation).__name__} {operation.path} failed: {failure.problem.value}; "
                 "it was changed by something other than this controller"
             )
         )
@@ -226,8 +234,8 @@ class FencedChangeWriter:
         self.end(error)
 
 
-def _is_needless(operation: Operation, problem: ZooKeeperError) -> bool:
-    """Whether the node is as the operation wants it, whoever made it so."""
+def _is_already_done(operation: Operation, problem: ZooKeeperError) -> bool:
+    """Return whether the znode is already in the desired state."""
     match operation:
         case Create():
             return operation.may_exist and problem is ZooKeeperError.NODE_EXISTS

@@ -1,8 +1,9 @@
-"""Everything that ZooKeeper has of a cluster, read at once.
+"""Read all cluster metadata from ZooKeeper.
 
-All reads are on their way together; the keeper bounds how many of them. What a reader would get
-wrong: this is no snapshot. Only the controller may rely on it, after it has taken over, when nobody
-else writes any more.
+All reads are issued together; the ZooKeeper client bounds how many are in flight.
+
+Note: this is not a snapshot. Only the elected controller may rely on it, when no other process
+writes any more.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,7 +46,7 @@ class ClusterContents:
     acls: acl_znodes.Found = field(default_factory=dict)
 
     def changes(self) -> list[MetadataChange]:
-        """Facts that lead from an empty image to this, apart from who is up and who controls."""
+        """Return changes that build this state from an empty image, without the live brokers."""
         changes: list[MetadataChange] = [
             TopicCreated(znode_data.assembled(name, assignment, self.states.get(name, {})))
             for name, assignment in sorted(self.assignments.items())
@@ -61,7 +62,7 @@ class ClusterContents:
         return changes
 
     def config_changes(self) -> list[MetadataChange]:
-        """Configs and features only."""
+        """Return configs and features only."""
         changes: list[MetadataChange] = [
             ConfigsReplaced(resource, values)
             for resource, values in sorted(self.configs.items())
@@ -77,16 +78,16 @@ def read_all(
     then: Callable[[ClusterContents], None],
     otherwise: Callable[[HeadwaterError], None],
 ) -> None:
-    """All that a controller needs."""
-    findings = ClusterContents()
-    gathering = ParallelReads(zk_client, then=lambda: then(findings), otherwise=otherwise)
-    _ask_for_configs(gathering, findings)
-    gathering.children(znode_paths.TOPICS, partial(_ask_for_topics, gathering, findings))
-    gathering.children(znode_paths.DELETE_TOPICS, partial(_take_deletions, findings))
-    gathering.children(znode_paths.ADMITTED, partial(_ask_for_admitted, gathering, findings))
-    gathering.data(znode_paths.PRODUCER_IDS, partial(_take_producer_id, findings), missing=_ignore)
-    acl_znodes.ask_for_acls(gathering, findings.acls)
-    gathering.seal()
+    """Read everything that a controller needs."""
+    contents = ClusterContents()
+    reads = ParallelReads(zk_client, then=lambda: then(contents), otherwise=otherwise)
+    _read_configs(reads, contents)
+    reads.children(znode_paths.TOPICS, partial(_read_topics, reads, contents))
+    reads.children(znode_paths.DELETE_TOPICS, partial(_take_deletions, contents))
+    reads.children(znode_paths.ADMITTED, partial(_read_admitted, reads, contents))
+    reads.data(znode_paths.PRODUCER_IDS, partial(_take_producer_id, contents), missing=_ignore)
+    acl_znodes.read_acls(reads, contents.acls)
+    reads.seal()
 
 
 def read_configs(
@@ -95,34 +96,34 @@ def read_configs(
     then: Callable[[ClusterContents], None],
     otherwise: Callable[[HeadwaterError], None],
 ) -> None:
-    """What every broker needs: configs and features."""
-    findings = ClusterContents()
-    gathering = ParallelReads(zk_client, then=lambda: then(findings), otherwise=otherwise)
-    _ask_for_configs(gathering, findings)
-    gathering.seal()
+    """Read what every broker needs: configs and features."""
+    contents = ClusterContents()
+    reads = ParallelReads(zk_client, then=lambda: then(contents), otherwise=otherwise)
+    _read_configs(reads, contents)
+    reads.seal()
 
 
-def _ask_for_topics(gathering: ParallelReads, findings: ClusterContents, names: list[str]) -> None:
+def _read_topics(reads: ParallelReads, contents: ClusterContents, names: list[str]) -> None:
     for name in names:
-        # A topic that goes at this moment is none.
-        gathering.data(
+        # A topic that is deleted meanwhile is skipped.
+        reads.data(
             znode_paths.topic(name),
-            partial(_take_topic, gathering, findings, name),
+            partial(_take_topic, reads, contents, name),
             missing=_ignore,
         )
 
 
 def _take_topic(
-    gathering: ParallelReads, findings: ClusterContents, name: str, data: bytes, _: Stat
+    reads: ParallelReads, contents: ClusterContents, name: str, data: bytes, _: Stat
 ) -> None:
     assignment = znode_data.read_topic(data)
-    findings.assignments[name] = assignment
-    states = findings.states[name] = {}
+    contents.assignments[name] = assignment
+    states = contents.states[name] = {}
     for number in assignment.replicas:
-        gathering.data(
+        reads.data(
             znode_paths.state(name, number),
             partial(_take_state, states, number),
-            missing=partial(_look_for_folders, gathering, findings, name, number),
+            missing=partial(_check_folders, reads, contents, name, number),
         )
 
 
@@ -132,93 +133,85 @@ def _take_state(
     states[number] = znode_data.read_state(data), stat.version
 
 
-def _look_for_folders(
-    gathering: ParallelReads, findings: ClusterContents, name: str, number: int
-) -> None:
-    """Somebody has made the topic and not its partitions."""
+def _check_folders(reads: ParallelReads, contents: ClusterContents, name: str, number: int) -> None:
+    """A tool created the topic's znode without partitions: check for the parent znodes."""
     for folder in (znode_paths.partitions(name), znode_paths.partition(name, number)):
-        gathering.existence(folder, partial(_note_folder, findings, folder))
+        reads.existence(folder, partial(_add_missing, contents, folder))
 
 
-def _note_folder(findings: ClusterContents, folder: str, is_there: bool) -> None:
-    if not is_there:
-        findings.nodes.missing[folder] = None
+def _add_missing(contents: ClusterContents, folder: str, exists: bool) -> None:
+    if not exists:
+        contents.nodes.missing[folder] = None
 
 
-def _take_deletions(findings: ClusterContents, names: list[str]) -> None:
-    findings.deletions = names
-    findings.nodes.deletions = dict.fromkeys(names)
+def _take_deletions(contents: ClusterContents, names: list[str]) -> None:
+    contents.deletions = names
+    contents.nodes.deletions = dict.fromkeys(names)
 
 
-def _ask_for_admitted(
-    gathering: ParallelReads, findings: ClusterContents, names: list[str]
-) -> None:
+def _read_admitted(reads: ParallelReads, contents: ClusterContents, names: list[str]) -> None:
     for name in names:
         node_id = NodeId(int(name))
-        gathering.data(znode_paths.admitted(node_id), partial(_take_admitted, findings, node_id))
+        reads.data(znode_paths.admitted(node_id), partial(_take_admitted, contents, node_id))
 
 
-def _take_admitted(findings: ClusterContents, node_id: NodeId, data: bytes, _: Stat) -> None:
-    findings.admitted[node_id] = znode_data.read_admitted(data)
+def _take_admitted(contents: ClusterContents, node_id: NodeId, data: bytes, _: Stat) -> None:
+    contents.admitted[node_id] = znode_data.read_admitted(data)
 
 
-def _take_producer_id(findings: ClusterContents, data: bytes, _: Stat) -> None:
-    findings.next_producer_id = znode_data.read_next_producer_id(data)
+def _take_producer_id(contents: ClusterContents, data: bytes, _: Stat) -> None:
+    contents.next_producer_id = znode_data.read_next_producer_id(data)
 
 
-def _ask_for_configs(gathering: ParallelReads, findings: ClusterContents) -> None:
+def _read_configs(reads: ParallelReads, contents: ClusterContents) -> None:
     for kind in znode_paths.CONFIG_KINDS.values():
-        gathering.children(f"/config/{kind}", partial(_ask_for_kind, gathering, findings, kind))
-    gathering.data(znode_paths.FEATURES, partial(_take_features, findings), missing=_ignore)
+        reads.children(f"/config/{kind}", partial(_read_config_kind, reads, contents, kind))
+    reads.data(znode_paths.FEATURES, partial(_take_features, contents), missing=_ignore)
 
 
-def _ask_for_kind(
-    gathering: ParallelReads, findings: ClusterContents, kind: str, names: list[str]
+def _read_config_kind(
+    reads: ParallelReads, contents: ClusterContents, kind: str, names: list[str]
 ) -> None:
     for name in names:
         resource = znode_paths.resource_at(f"{kind}/{name}")
         if resource is not None:
-            _ask_for_config(gathering, findings, resource)
+            _read_config(reads, contents, resource)
             if resource.resource_type is ResourceType.USER:
                 folder = znode_paths.client_folder(resource)
-                gathering.existence(
-                    folder, partial(_ask_for_clients, gathering, findings, resource)
-                )
+                reads.existence(folder, partial(_read_clients, reads, contents, resource))
 
 
-def _ask_for_config(
-    gathering: ParallelReads, findings: ClusterContents, resource: ConfigResource
-) -> None:
-    gathering.data(
-        znode_paths.config(resource), partial(_take_config, findings, resource), missing=_ignore
+def _read_config(reads: ParallelReads, contents: ClusterContents, resource: ConfigResource) -> None:
+    reads.data(
+        znode_paths.config(resource), partial(_take_config, contents, resource), missing=_ignore
     )
 
 
-def _ask_for_clients(
-    gathering: ParallelReads, findings: ClusterContents, user: ConfigResource, is_there: bool
+def _read_clients(
+    reads: ParallelReads, contents: ClusterContents, user: ConfigResource, exists: bool
 ) -> None:
-    """The clients of a user, whose nodes are below the user's."""
-    if not is_there:
+    """Read the client ids of a user, whose znodes are below the user's."""
+    if not exists:
         return
-    findings.nodes.client_folders[user] = None
+    contents.nodes.client_folders[user] = None
 
     def found(names: list[str]) -> None:
         for name in names:
             resource = ConfigResource(ResourceType.USER, f"{user.name}/clients/{name}")
-            _ask_for_config(gathering, findings, resource)
+            _read_config(reads, contents, resource)
 
-    gathering.children(znode_paths.client_folder(user), found)
-
-
-def _take_config(findings: ClusterContents, resource: ConfigResource, data: bytes, _: Stat) -> None:
-    findings.nodes.configs[resource] = None
-    findings.configs[resource] = znode_data.read_configs(data)
+    reads.children(znode_paths.client_folder(user), found)
 
 
-def _take_features(findings: ClusterContents, data: bytes, _: Stat) -> None:
-    findings.nodes.has_features = True
-    findings.features = znode_data.read_features(data)
+def _take_config(contents: ClusterContents, resource: ConfigResource, data: bytes, _: Stat) -> None:
+    contents.nodes.configs[resource] = None
+    contents.configs[resource] = znode_data.read_configs(data)
+
+
+def _take_features(contents: ClusterContents, data: bytes, _: Stat) -> None:
+    contents.nodes.has_features = True
+    contents.features = znode_data.read_features(data)
 
 
 def _ignore() -> None:
-    """Not being there says all there is to say."""
+    """A missing znode needs no action."""

@@ -1,6 +1,6 @@
-"""What a broker does first in ZooKeeper: make what has to be there, and learn the cluster's id.
+"""Create the persistent znodes and read or create the cluster id.
 
-Several brokers may do it at the same time, each any number of times.
+Several brokers may do this at the same time, and repeatedly.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,45 +22,45 @@ from headwater.metadata_store.zookeeper.zookeeper_client import (
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ClusterSetup:
-    """`begin` it once; it ends in one of its callbacks, `then` with the cluster's id."""
+    """Call `begin` once; it ends in one of its callbacks, `then` with the cluster id."""
 
     zk_client: ZooKeeperClient
-    # The id that a new cluster gets.
+    # Id for a new cluster.
     proposed_id: str
     then: Callable[[str], None]
     otherwise: Failed
 
     def begin(self) -> None:
-        """Look for everything at once: nearly always it is all there."""
+        """Check all znodes at once: nearly always all of them exist."""
         missing: dict[str, None] = {}
-        gathering = ParallelReads(
+        reads = ParallelReads(
             self.zk_client,
             then=lambda: self._make([path for path in znode_paths.LASTING if path in missing]),
             otherwise=self.otherwise,
         )
         for path in znode_paths.LASTING:
-            gathering.existence(path, partial(_note_missing, missing, path))
-        gathering.seal()
+            reads.existence(path, partial(_add_missing, missing, path))
+        reads.seal()
 
     def _make(self, missing: Sequence[str]) -> None:
         if not missing:
-            self._look_for_id()
+            self._read_id()
             return
         self.zk_client.multi(
             [Create(path=missing[0])],
             then=partial(self._make, missing[1:]),
-            otherwise=partial(self._refused, missing),
+            otherwise=partial(self._handle_failure, missing),
         )
 
-    def _refused(self, missing: Sequence[str], refused: FailedOperation) -> None:
-        if refused.problem is ZooKeeperError.NODE_EXISTS:
+    def _handle_failure(self, missing: Sequence[str], failure: FailedOperation) -> None:
+        if failure.problem is ZooKeeperError.NODE_EXISTS:
             self._make(missing[1:])
-        elif refused.problem is ZooKeeperError.UNKNOWN:
+        elif failure.problem is ZooKeeperError.UNKNOWN:
             self._make(missing)
         else:
-            self._give_up(missing[0], refused.problem)
+            self._give_up(missing[0], failure.problem)
 
-    def _look_for_id(self) -> None:
+    def _read_id(self) -> None:
         self.zk_client.get(znode_paths.CLUSTER_ID, then=self._found_id, otherwise=self._no_id)
 
     def _found_id(self, data: bytes, _: Stat) -> None:
@@ -77,20 +77,20 @@ class ClusterSetup:
             return
         self.zk_client.multi(
             [Create(path=znode_paths.CLUSTER_ID, data=znode_data.cluster_id(self.proposed_id))],
-            then=self._look_for_id,
-            otherwise=self._id_refused,
+            then=self._read_id,
+            otherwise=self._handle_id_failure,
         )
 
-    def _id_refused(self, refused: FailedOperation) -> None:
-        if refused.problem in (ZooKeeperError.NODE_EXISTS, ZooKeeperError.UNKNOWN):
-            self._look_for_id()
+    def _handle_id_failure(self, failure: FailedOperation) -> None:
+        if failure.problem in (ZooKeeperError.NODE_EXISTS, ZooKeeperError.UNKNOWN):
+            self._read_id()
         else:
-            self._give_up(znode_paths.CLUSTER_ID, refused.problem)
+            self._give_up(znode_paths.CLUSTER_ID, failure.problem)
 
     def _give_up(self, path: str, problem: ZooKeeperError) -> None:
-        self.otherwise(unreachable(f"{path} cannot be made", problem))
+        self.otherwise(unreachable(f"cannot create {path}", problem))
 
 
-def _note_missing(missing: dict[str, None], path: str, is_there: bool) -> None:
-    if not is_there:
+def _add_missing(missing: dict[str, None], path: str, exists: bool) -> None:
+    if not exists:
         missing[path] = None

@@ -1,8 +1,8 @@
-"""Becoming the controller: one `multi` that makes the node and raises the epoch, or neither.
+"""Become the controller: create the znode and raise the epoch in one `multi`.
 
-What a reader would get wrong: a lost connection may hide a victory. The node's owner tells, and the
-epoch that we wanted stands beside it. A node that is ours without our knowing is left over from a
-term that ended, or came about late; it goes, and the election is held again.
+Note: after a lost connection the election may have succeeded. The owner of the znode tells, and
+then the epoch is the one we wrote. A controller znode of our session that we do not know about is
+left from an earlier term or a late success; it is deleted and the election repeated.
 """
 
 from collections.abc import Callable
@@ -26,12 +26,12 @@ from headwater.metadata_store.zookeeper.zookeeper_client import (
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ControllerElection:
-    """One candidacy. `begin` it once; it ends in one of its callbacks."""
+    """One candidacy. Call `begin` once; it ends in one of its callbacks."""
 
     zk_client: ZooKeeperClient
     node_id: NodeId
     clock: Clock
-    # With the epoch, and with the version of the node that it stands in.
+    # Called with the epoch and the version of the epoch znode.
     then: Callable[[int, int], None]
     otherwise: Failed
     epoch: int = 0
@@ -45,14 +45,14 @@ class ControllerElection:
             self.zk_client.multi(
                 [Create(path=znode_paths.CONTROLLER_EPOCH, data=znode_data.epoch(0))],
                 then=self.begin,
-                otherwise=self._done_by_another,
+                otherwise=self._retry_unless_expired,
             )
         else:
             self._give_up(problem)
 
-    def _done_by_another(self, refused: FailedOperation) -> None:
-        if refused.problem in (ZooKeeperError.EXPIRED, ZooKeeperError.REFUSED):
-            self._give_up(refused.problem)
+    def _retry_unless_expired(self, failure: FailedOperation) -> None:
+        if failure.problem in (ZooKeeperError.EXPIRED, ZooKeeperError.REFUSED):
+            self._give_up(failure.problem)
         else:
             self.begin()
 
@@ -74,45 +74,47 @@ class ControllerElection:
                 ),
             ],
             then=lambda: self.then(self.epoch, self.epoch_version),
-            otherwise=self._refused,
+            otherwise=self._handle_failure,
         )
 
-    def _refused(self, refused: FailedOperation) -> None:
-        if refused.problem is ZooKeeperError.NODE_EXISTS:
-            self.zk_client.get(znode_paths.CONTROLLER, then=self._not_new, otherwise=self._nobodys)
-        elif refused.problem is ZooKeeperError.BAD_VERSION:
+    def _handle_failure(self, failure: FailedOperation) -> None:
+        if failure.problem is ZooKeeperError.NODE_EXISTS:
+            self.zk_client.get(
+                znode_paths.CONTROLLER, then=self._remove_own, otherwise=self._missing_controller
+            )
+        elif failure.problem is ZooKeeperError.BAD_VERSION:
             self._lose()
-        elif refused.problem is ZooKeeperError.UNKNOWN:
-            self.zk_client.get(znode_paths.CONTROLLER, then=self._whose, otherwise=self._nobodys)
+        elif failure.problem is ZooKeeperError.UNKNOWN:
+            self.zk_client.get(
+                znode_paths.CONTROLLER, then=self._check_owner, otherwise=self._missing_controller
+            )
         else:
-            self._give_up(refused.problem)
+            self._give_up(failure.problem)
 
-    def _whose(self, _: bytes, stat: Stat) -> None:
+    def _check_owner(self, _: bytes, stat: Stat) -> None:
         if stat.owner == self.zk_client.session_id:
             self.then(self.epoch, self.epoch_version)
         else:
             self._lose()
 
-    def _not_new(self, _: bytes, stat: Stat) -> None:
+    def _remove_own(self, _: bytes, stat: Stat) -> None:
         if stat.owner != self.zk_client.session_id:
             self._lose()
             return
         self.zk_client.multi(
             [Delete(path=znode_paths.CONTROLLER, version=stat.version)],
             then=self.begin,
-            otherwise=self._done_by_another,
+            otherwise=self._retry_unless_expired,
         )
 
     def _lose(self) -> None:
         self.otherwise(ControllerFenced("another broker is the controller"))
 
-    def _nobodys(self, problem: ZooKeeperError) -> None:
+    def _missing_controller(self, problem: ZooKeeperError) -> None:
         if problem is ZooKeeperError.NO_NODE:
             self.begin()
         else:
             self._give_up(problem)
 
     def _give_up(self, problem: ZooKeeperError) -> None:
-        self.otherwise(
-            StoreUnreachable(f"{znode_paths.CONTROLLER} cannot be written: {problem.value}")
-        )
+        self.otherwise(StoreUnreachable(f"cannot write {znode_paths.CONTROLLER}: {problem.value}"))

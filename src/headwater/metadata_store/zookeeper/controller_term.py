@@ -1,8 +1,8 @@
-"""One term of this broker as the controller: what it reads, follows and writes.
+"""One term of this broker as controller: its reads, watches and writes.
 
-The epoch's node is the fence: every write checks its version, so that a controller that has been
-replaced without knowing it changes nothing. All writes go through one queue (`change_writer`),
-because each is drafted on the outcome of those before it.
+Every write checks the version of the epoch znode (the fence), so that a controller that was
+replaced unnoticed changes nothing. All writes go through one queue (`change_writer`), because each
+is drafted on the outcome of those before it.
 
 Note: the store reads topics only once, in `read`. A topic that a tool creates directly in ZooKeeper
 is found at the next election.
@@ -35,7 +35,7 @@ from headwater.metadata_store.zookeeper.stale_registrations import end_registrat
 from headwater.metadata_store.zookeeper.znode_watches import (
     BrokersWatch,
     ChildrenWatch,
-    Complained,
+    ErrorListener,
 )
 from headwater.metadata_store.zookeeper.zookeeper_client import (
     Delete,
@@ -44,12 +44,12 @@ from headwater.metadata_store.zookeeper.zookeeper_client import (
     ZooKeeperError,
 )
 
-NOTE_LIFE_MS: Final = 15 * 60 * 1_000
-"""How long a note of a changed config is left for brokers that come back: Kafka does this (3.9)."""
+NOTIFICATION_RETENTION_MS: Final = 15 * 60 * 1_000
+"""How long change notifications stay for brokers that reconnect, as in Kafka 3.9."""
 
 
 class ControllerTerm:
-    """See the module. `begin` once, then `read` once, then `write`; `end` once."""
+    """Call `begin` once, then `read` once, then `write`; `end` once."""
 
     def __init__(
         self,
@@ -59,44 +59,44 @@ class ControllerTerm:
         cluster_id: str,
         epoch: int,
         epoch_version: int,
-        told: Callable[[Sequence[MetadataChange]], None],
+        on_change: Callable[[Sequence[MetadataChange]], None],
         failed: Callable[[HeadwaterError], None],
-        complained: Complained,
+        on_error: ErrorListener,
     ) -> None:
         self._zk_client = zk_client
         self._node_id = node_id
         self._cluster_id = cluster_id
-        self._told = told
-        self._complained = complained
+        self._on_change = on_change
+        self._on_error = on_error
         self.version = Version(epoch, 0)
-        self._writing = FencedChangeWriter(zk_client, epoch_version=epoch_version, failed=failed)
-        self._drafting: ChangeOperations | None = None
+        self._writer = FencedChangeWriter(zk_client, epoch_version=epoch_version, failed=failed)
+        self._draft: ChangeOperations | None = None
         self._brokers: dict[NodeId, BrokerRegistration] | None = None
         self._when_brokers_known: list[Callable[[], None]] = []
         self._follow_brokers = BrokersWatch(
-            zk_client, told=self._brokers_changed, complained=complained
+            zk_client, on_change=self._brokers_changed, on_error=on_error
         )
         self._is_over = False
-        self._looks = 0
+        self._reads = 0
         self._follow_directories = ChildrenWatch(
-            zk_client, znode_paths.DIRECTORY_EVENTS, told=self._directories_changed
+            zk_client, znode_paths.DIRECTORY_EVENTS, on_change=self._directories_changed
         )
 
     def begin(self) -> None:
         self._follow_brokers.look()
 
     def end(self, error: HeadwaterError) -> None:
-        """Nothing more is told, and what is not written yet fails."""
+        """Stop all watches and fail pending writes."""
         self._is_over = True
         for followed in (self._follow_brokers, self._follow_directories):
             followed.stop()
-        self._writing.end(error)
+        self._writer.end(error)
 
     def read(self, *, then: Callable[[ClusterImage], None], otherwise: Failed) -> None:
-        """Everything. Whoever comes and goes from then on is told."""
+        """Read everything. From then on, broker changes are reported."""
         read_all(
             self._zk_client,
-            then=lambda findings: self._with_brokers(lambda: self._take(findings, then, otherwise)),
+            then=lambda contents: self._with_brokers(lambda: self._take(contents, then, otherwise)),
             otherwise=otherwise,
         )
 
@@ -108,45 +108,47 @@ class ControllerTerm:
         then: Callable[[Version], None],
         otherwise: Failed,
     ) -> None:
-        assert self._drafting is not None, "whoever decides has read"
+        assert self._draft is not None, "`read` must complete before `write`"
         if fence != self.version:
-            otherwise(ControllerFenced(f"decided on {fence}, but {self.version} is the newest"))
+            otherwise(
+                ControllerFenced(f"decided on version {fence}, but the newest is {self.version}")
+            )
             return
         self.version = fence._replace(sequence=fence.sequence + 1)
-        operations = self._drafting.operations(changes)
-        self._writing.write(operations, self.version, then=then, otherwise=otherwise)
+        operations = self._draft.operations(changes)
+        self._writer.write(operations, self.version, then=then, otherwise=otherwise)
 
     def end_registration(self, broker: BrokerRegistration) -> None:
-        """The process of a broker is gone, but not its session."""
-        end_registration(self._zk_client, broker, fence=self._writing.fence)
+        """End the registration of a broker whose process has ended."""
+        end_registration(self._zk_client, broker, fence=self._writer.fence)
 
-    def note_configs(self, changes: Sequence[MetadataChange]) -> None:
-        """Kafka's tools give users configs past the controller, which makes nodes.
+    def add_configs(self, changes: Sequence[MetadataChange]) -> None:
+        """Track config znodes of users that Kafka's tools create past the controller.
 
-        Those of users, clients and addresses are never removed, so whoever hears of one late errs
-        no more than whoever hears of it in time.
+        Znodes of users, client ids and IP addresses are never deleted, so a late notification does
+        no harm.
         """
-        if self._drafting is None:
+        if self._draft is None:
             return
         changed = [change.resource for change in changes if isinstance(change, ConfigsReplaced)]
         for resource in changed:
             if not resource.resource_type.is_named_by_requests:
-                self._drafting.note_config(resource)
+                self._draft.add_config(resource)
 
-    def purge_notes(self, now_ms: int) -> None:
-        """Remove notes of what has changed that everybody has had time to read."""
-        gathering = ParallelReads(self._zk_client, then=_pass, otherwise=self._complained)
+    def purge_notifications(self, now_ms: int) -> None:
+        """Remove change notifications that all brokers have had time to read."""
+        reads = ParallelReads(self._zk_client, then=_pass, otherwise=self._on_error)
         for folder in (
             znode_paths.CONFIG_CHANGES,
             acl_znodes.LITERAL_CHANGES,
             acl_znodes.EXTENDED_CHANGES,
         ):
-            gathering.children(
-                folder, partial(self._purge, gathering, folder, now_ms - NOTE_LIFE_MS)
+            reads.children(
+                folder, partial(self._purge, reads, folder, now_ms - NOTIFICATION_RETENTION_MS)
             )
-        gathering.seal()
+        reads.seal()
 
-    # How it is done.
+    # Implementation.
 
     def _with_brokers(self, then: Callable[[], None]) -> None:
         if self._brokers is None:
@@ -155,22 +157,22 @@ class ControllerTerm:
             then()
 
     def _take(
-        self, findings: ClusterContents, then: Callable[[ClusterImage], None], otherwise: Failed
+        self, contents: ClusterContents, then: Callable[[ClusterImage], None], otherwise: Failed
     ) -> None:
         assert self._brokers is not None
         try:
-            changes = findings.changes()
+            changes = contents.changes()
         except HeadwaterError as error:
             otherwise(error)
             return
         changes += map(BrokerRegistered, self._brokers.values())
         changes.append(ControllerElected(self._node_id))
         image = apply(ClusterImage(cluster_id=self._cluster_id), changes, self.version)
-        self._drafting = ChangeOperations(
+        self._draft = ChangeOperations(
             image,
             node_id=self._node_id,
             controller_epoch=self.version.controller_epoch,
-            nodes=findings.nodes,
+            nodes=contents.nodes,
         )
         then(image)
         self._look_for_deletions()
@@ -181,27 +183,27 @@ class ControllerTerm:
         waiting, self._when_brokers_known = self._when_brokers_known, []
         for then in waiting:
             then()
-        if before is not None and self._drafting is not None:
-            changes = _comings_and_goings(before, found)
+        if before is not None and self._draft is not None:
+            changes = _broker_changes(before, found)
             if changes:
-                self._told(changes)
+                self._on_change(changes)
 
     def _look_for_deletions(self) -> None:
-        """Look for topics that a tool wants deleted, now and after every change.
+        """Read /admin/delete_topics for topics that a tool wants deleted, now and after changes.
 
-        The draft of this moment is what the nodes will be when the look has its turn in the queue,
-        so whatever differs from it then was made by a tool.
+        The draft of this moment is what the znodes will be when the read has its turn in the queue,
+        so any difference comes from a tool.
         """
         if self._is_over:
             return
-        assert self._drafting is not None
-        topics, known = self._drafting.image.topics, dict(self._drafting.deletions)
-        self._looks += 1
-        number = self._looks
+        assert self._draft is not None
+        topics, known = self._draft.image.topics, dict(self._draft.deletions)
+        self._reads += 1
+        number = self._reads
 
-        def hint() -> None:
-            # A connection that is lost may leave an older watch behind.
-            if number == self._looks:
+        def on_change() -> None:
+            # After a lost connection an older watch may still fire.
+            if number == self._reads:
                 self._look_for_deletions()
 
         def begin(done: Callable[[], None]) -> None:
@@ -209,10 +211,10 @@ class ControllerTerm:
                 znode_paths.DELETE_TOPICS,
                 then=partial(self._found_deletions, topics, known, done),
                 otherwise=lambda problem: _pass() if problem is ZooKeeperError.EXPIRED else done(),
-                watch=hint,
+                watch=on_change,
             )
 
-        self._writing.look(begin)
+        self._writer.look(begin)
 
     def _found_deletions(
         self,
@@ -223,62 +225,60 @@ class ControllerTerm:
     ) -> None:
         if self._is_over:
             return
-        assert self._drafting is not None
-        asked: list[str] = []
+        assert self._draft is not None
+        requested: list[str] = []
         for name in sorted(names):
-            topic, now = topics.get(name), self._drafting.image.topics.get(name)
+            topic, now = topics.get(name), self._draft.image.topics.get(name)
             if name in known:
                 continue
             if topic is not None and now is not None and topic.topic_id == now.topic_id:
-                asked.append(name)
-            elif name not in self._drafting.deletions:
-                # Else a topic that is created later under this name would be deleted at once.
+                requested.append(name)
+            elif name not in self._draft.deletions:
+                # Otherwise a topic that is created later under this name would be deleted at once.
                 self._remove(znode_paths.deletion(name))
-        self._drafting.note_deletions(asked)
-        if asked:
-            self._told([TopicDeletionBegun(name) for name in asked])
+        self._draft.add_deletions(requested)
+        if requested:
+            self._on_change([TopicDeletionBegun(name) for name in requested])
         done()
 
     def _directories_changed(self, names: list[str]) -> None:
-        """Brokers have lost log directories. What has been told is taken away."""
+        """Report failed log directories and remove their notifications."""
         found: dict[NodeId, None] = {}
-        gathering = ParallelReads(
+        reads = ParallelReads(
             self._zk_client,
-            then=lambda: self._told([LogDirectoryFailed(node_id) for node_id in found]),
-            otherwise=self._complained,
+            then=lambda: self._on_change([LogDirectoryFailed(node_id) for node_id in found]),
+            otherwise=self._on_error,
         )
         for name in names:
             path = f"{znode_paths.DIRECTORY_EVENTS}/{name}"
-            gathering.data(path, partial(self._take_directory, found, path), missing=_pass)
+            reads.data(path, partial(self._take_directory, found, path), missing=_pass)
         if names:
-            gathering.seal()
+            reads.seal()
 
     def _take_directory(self, found: dict[NodeId, None], path: str, data: bytes, _: Stat) -> None:
         found[znode_data.read_directory_event(data)] = None
         self._remove(path)
 
-    def _purge(
-        self, gathering: ParallelReads, folder: str, oldest_ms: int, names: list[str]
-    ) -> None:
+    def _purge(self, reads: ParallelReads, folder: str, oldest_ms: int, names: list[str]) -> None:
         for name in names:
             path = f"{folder}/{name}"
-            gathering.data(path, partial(self._purge_one, path, oldest_ms), missing=_pass)
+            reads.data(path, partial(self._purge_one, path, oldest_ms), missing=_pass)
 
     def _purge_one(self, path: str, oldest_ms: int, _: bytes, stat: Stat) -> None:
         if stat.created_ms < oldest_ms:
             self._remove(path)
 
     def _remove(self, path: str) -> None:
-        """Remove a node that brokers or tools may remove as well."""
-        self._writing.write(
+        """Delete a znode that brokers or tools may delete as well."""
+        self._writer.write(
             [Delete(path=path, may_be_gone=True)], self.version, then=_ignore, otherwise=_ignore
         )
 
 
-def _comings_and_goings(
+def _broker_changes(
     before: Mapping[NodeId, BrokerRegistration], after: Mapping[NodeId, BrokerRegistration]
 ) -> list[MetadataChange]:
-    """Those who went first: one that came again has gone in between."""
+    """Return broker changes; removals first, since a restarted broker was gone in between."""
     changes: list[MetadataChange] = [
         BrokerGone(node_id)
         for node_id, broker in before.items()
@@ -292,9 +292,8 @@ def _comings_and_goings(
     return changes
 
 
-def _pass() -> None:
-    """Nothing is left to do."""
+def _pass() -> None: ...
 
 
 def _ignore(_: object) -> None:
-    """A failure ends the term, which is told in another way."""
+    """A failed write ends the term, which is reported elsewhere."""

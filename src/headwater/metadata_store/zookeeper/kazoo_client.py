@@ -1,9 +1,9 @@
-"""A client of kazoo's whose callbacks all run on the loop.
+"""Create a kazoo client whose callbacks all run on the event loop.
 
-What a reader would get wrong: kazoo would call back from two threads of its own, one for answers
-and one for watches, and so lose their order. Its handler is replaced by one that hands both to the
-loop, from the only thread that reads the socket; so the loop hears everything as ZooKeeper said it.
-kazoo is an extra, and is loaded when a client is made.
+Note: kazoo calls back from two threads, one for responses and one for watches, and so loses their
+order. Its handler is replaced by one that passes both to the event loop from the only thread that
+reads the socket, so that the order is ZooKeeper's. kazoo is an optional dependency, imported when a
+client is created.
 """
 
 import importlib
@@ -16,13 +16,13 @@ from typing import Any, Final
 from headwater.common.exceptions import InvalidSetting
 
 Post = Callable[[Callable[[], None]], object]
-"""Runs something on the loop; may be called from any thread."""
+"""Runs a function on the event loop; may be called from any thread."""
 
 _RECONNECT: Final = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
 
 
 def new_client(hosts: str, timeout_s: float, post: Post) -> Any:
-    """One that is not started yet. InvalidSetting where kazoo is not installed."""
+    """Return a client that is not started. Raises `InvalidSetting` if kazoo is missing."""
     try:
         kazoo = importlib.import_module("kazoo.client")
     except ModuleNotFoundError as error:
@@ -30,7 +30,7 @@ def new_client(hosts: str, timeout_s: float, post: Post) -> Any:
             "zookeeper.connect needs kazoo, which is not installed: "
             "pip install 'headwater[cluster]'"
         ) from error
-    # What there is to say of the connection, the keeper says.
+    # `kazoo_zookeeper` logs the state of the connection.
     quiet = logging.getLogger("headwater.kazoo")
     quiet.setLevel(logging.ERROR)
     return kazoo.KazooClient(
@@ -43,7 +43,7 @@ def new_client(hosts: str, timeout_s: float, post: Post) -> Any:
 
 
 class _Posting:
-    """A queue of kazoo's whose other end is the loop."""
+    """A kazoo queue that posts to the event loop."""
 
     def __init__(self, post: Post) -> None:
         self._post = post
@@ -52,12 +52,12 @@ class _Posting:
         try:
             self._post(call)
         except RuntimeError:
-            # The loop is closed: nobody is left to hear it.
+            # The event loop is closed.
             return
 
 
 class LoopHandler:
-    """kazoo's handler for threads, but all callbacks run on the loop. See the module."""
+    """kazoo's threading handler, but all callbacks run on the event loop."""
 
     def __init__(self, post: Post) -> None:
         threads = importlib.import_module("kazoo.handlers.threading")
@@ -68,10 +68,10 @@ class LoopHandler:
         self.running = True
 
     def start(self) -> None:
-        """There are no workers to start."""
+        """No worker threads to start."""
 
     def stop(self) -> None:
-        """Nor to stop: whatever comes last is for the loop too."""
+        """No worker threads to stop."""
 
     def async_result(self) -> Any:
         return self._new_result(self, threading.Condition, self._threads.timeout_exception)
@@ -80,5 +80,5 @@ class LoopHandler:
         self.completion_queue.put(partial(callback.func, *callback.args))
 
     def __getattr__(self, name: str) -> Any:
-        """Sockets, locks and events are as they are for threads."""
+        """Sockets, locks and events are those of the threading handler."""
         return getattr(self._threads, name)

@@ -1,8 +1,10 @@
-"""`Keeper` on kazoo: what waits for a connection, what ZooKeeper was asked, what became of both.
+"""`ZooKeeperClient` on kazoo: request queue, reads, watches and session state.
 
-All of it is for the loop's thread, where kazoo's answers and watches come in order (see
-`kazoo_client`). What a reader would get wrong: a read whose connection was lost is asked again, and
-a write is not. Whether it happened is for the caller to find out.
+Runs on the event loop's thread, where kazoo's responses and watches arrive in order (see
+`kazoo_client`).
+
+Note: a read whose connection was lost is sent again, a write is not. The caller has to find out
+whether it was done.
 """
 
 import logging
@@ -31,13 +33,13 @@ from headwater.metadata_store.zookeeper.zookeeper_client import (
 
 _log = logging.getLogger(__name__)
 
-# kazoo wakes its thread through a pipe that holds few bytes, one for each request not yet sent, and
-# would hold up the loop when it is full. Reads that share one count as many.
+# kazoo wakes its thread through a pipe that holds few bytes, one for each unsent request, and would
+# block the event loop when it is full. Reads that share a request count as many.
 WINDOW: Final = 128
 SHARED: Final = 200
 
 CLOSE_MS: Final = 5_000
-"""How long the end of a session may take."""
+"""Timeout for ending a session."""
 
 _PROBLEMS: Final = {
     "NoNodeError": ZooKeeperError.NO_NODE,
@@ -53,24 +55,24 @@ _CONSEQUENCES: Final = ("RolledBackError", "RuntimeInconsistency")
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """Something that waits, or that ZooKeeper has been asked."""
+    """A request that waits or is in flight."""
 
     issue: Callable[[], Any]
     done: Callable[[Any], None]
     failed: Failed
     is_read: bool
-    # Of a read that may share a request with others.
+    # Set for a read that may share a request with others.
     path: str | None = None
     is_over: bool = False
 
 
 class KazooZooKeeper:
-    """See the module. `start` it once, `close` it on the loop, and then `end` it in a thread."""
+    """Call `start` once, `close` on the event loop, and then `end` in a thread."""
 
     def __init__(
         self, connect: str, *, session_timeout_ms: int, post: Post, client: Any = None
     ) -> None:
-        """`connect` is host:port[,host:port...][/chroot], as zookeeper.connect is."""
+        """`connect` is host:port[,host:port...][/chroot], as in zookeeper.connect."""
         hosts, slash, root = connect.partition("/")
         self._root = f"/{root.strip('/')}" if slash and root.strip("/") else ""
         self._post = post
@@ -78,42 +80,44 @@ class KazooZooKeeper:
         self._client.add_listener(self._on_state)
         self._listener: SessionListener | None = None
         self._waiting: deque[_Request] = deque()
-        self._again: list[_Request] = []
-        self._asked: dict[_Request, None] = {}
+        self._retries: list[_Request] = []
+        self._in_flight: dict[_Request, None] = {}
         self._is_connected = False
-        self._is_rooted = not self._root
+        self._has_root = not self._root
         self._is_closed = False
         self._is_ended = False
-        # Grows with each session, so that nothing of a former one is taken for the present.
+        # Incremented with each session, so that watches of a former one are ignored.
         self._generation = 0
         self.session_id = 0
 
     def start(self) -> None:
-        """Begin to connect, and never give up."""
+        """Start connecting; retries without limit."""
         self._client.start_async()
 
     def end(self, timeout_ms: int = CLOSE_MS) -> None:
-        """End the session at the server, so that it need not wait for its timeout. Blocks.
+        """End the session at the server, so that it need not time out. Blocks.
 
-        After `timeout_ms` the session is left to its timeout. kazoo would wait for the longer of
-        ten seconds and a session timeout, and after that for its own thread without a limit.
+        After `timeout_ms` the session is left to its timeout. kazoo alone would wait for the longer
+        of ten seconds and a session timeout, and after that for its thread without a limit.
         """
         if self._is_ended:
             return
         self._is_ended = True
-        # A daemon, so that a process can end while kazoo still waits.
+        # A daemon thread, so that the process can exit while kazoo still waits.
         closing = threading.Thread(target=self._end_client, name="zookeeper-close", daemon=True)
         closing.start()
         closing.join(timeout_ms / 1_000)
         if closing.is_alive():
-            _log.warning("ZooKeeper did not confirm the end of the session in %d ms", timeout_ms)
+            _log.warning(
+                "ZooKeeper did not confirm the end of the session: timeout_ms=%d", timeout_ms
+            )
 
     def _end_client(self) -> None:
         try:
             self._client.stop()
             self._client.close()
         except Exception as error:  # noqa: BLE001, kazoo's own errors; the session then times out
-            _log.warning("the session with ZooKeeper was not closed: %s", error)
+            _log.warning("Closing the ZooKeeper session failed: error=%s", error)
 
     # The port.
 
@@ -133,7 +137,7 @@ class KazooZooKeeper:
         watch: Watch | None = None,
     ) -> None:
         if watch is None:
-            self._put(
+            self._submit(
                 _Request(
                     issue=partial(self._read_many, (path,)),
                     done=lambda found: then(*found),
@@ -188,13 +192,13 @@ class KazooZooKeeper:
         otherwise: Callable[[FailedOperation], None],
     ) -> None:
         def done(results: list[Any]) -> None:
-            refused = _refusal(results)
+            refused = _failed_operation(results)
             if refused is None:
                 then()
             else:
                 otherwise(refused)
 
-        self._put(
+        self._submit(
             _Request(
                 issue=lambda: self._transaction(operations),
                 done=done,
@@ -206,9 +210,9 @@ class KazooZooKeeper:
     def close(self) -> None:
         self._is_closed = True
         self._is_connected = False
-        self._give_up_all()
+        self._fail_all()
 
-    # How requests go out and come back.
+    # Requests and responses.
 
     def _read(
         self,
@@ -217,58 +221,61 @@ class KazooZooKeeper:
         failed: Failed,
         watch: Watch | None,
     ) -> None:
-        # A watch of a former session has nothing to say.
+        # Watches of a former session are ignored.
         generation = self._generation
         on_change = None if watch is None else partial(self._changed, generation, watch)
-        self._put(_Request(partial(issue, on_change), done, failed, is_read=True))
+        self._submit(_Request(partial(issue, on_change), done, failed, is_read=True))
 
     def _changed(self, generation: int, watch: Watch, _event: object) -> None:
         if generation == self._generation and not self._is_closed:
             watch()
 
-    def _put(self, request: _Request) -> None:
+    def _submit(self, request: _Request) -> None:
         if self._is_closed:
             self._post(partial(request.failed, ZooKeeperError.EXPIRED))
             return
         self._waiting.append(request)
-        self._pump()
+        self._send_waiting()
 
-    def _pump(self) -> None:
+    def _send_waiting(self) -> None:
         while (
-            self._is_connected and self._is_rooted and self._waiting and len(self._asked) < WINDOW
+            self._is_connected
+            and self._has_root
+            and self._waiting
+            and len(self._in_flight) < WINDOW
         ):
             request = self._waiting.popleft()
             if request.path is None:
-                self._asked[request] = None
-                request.issue().rawlink(partial(self._answered, request))
+                self._in_flight[request] = None
+                request.issue().rawlink(partial(self._handle_response, request))
             else:
                 self._share(request)
 
     def _share(self, first: _Request) -> None:
-        """Put reads that wait one behind the other into one request."""
+        """Combine consecutive waiting reads into one request."""
         together = {first: first.path or ""}
         while self._waiting and len(together) < SHARED:
             path = self._waiting[0].path
             if path is None:
                 break
             together[self._waiting.popleft()] = path
-        self._asked.update(dict.fromkeys(together))
-        asked = self._read_many(tuple(together.values()))
-        asked.rawlink(partial(self._many_answered, tuple(together)))
+        self._in_flight.update(dict.fromkeys(together))
+        result = self._read_many(tuple(together.values()))
+        result.rawlink(partial(self._handle_many, tuple(together)))
 
     def _read_many(self, paths: Sequence[str]) -> Any:
-        asked = self._client.handler.async_result()
-        self._client._call(MultiRead([self._full(path) for path in paths]), asked)
-        return asked
+        result = self._client.handler.async_result()
+        self._client._call(MultiRead([self._full(path) for path in paths]), result)
+        return result
 
-    def _many_answered(self, requests: Sequence[_Request], result: Any) -> None:
+    def _handle_many(self, requests: Sequence[_Request], result: Any) -> None:
         for place, request in enumerate(requests):
             if request.is_over:
                 continue
             if not result.successful():
-                self._failed(request, _problem(result.exception))
+                self._handle_failure(request, _problem(result.exception))
                 continue
-            del self._asked[request]
+            del self._in_flight[request]
             request.is_over = True
             found = result.value[place]
             if isinstance(found, int):
@@ -276,41 +283,41 @@ class KazooZooKeeper:
                 request.failed(ZooKeeperError.NO_NODE if is_missing else ZooKeeperError.REFUSED)
             else:
                 request.done(found)
-        self._pump()
+        self._send_waiting()
 
-    def _answered(self, request: _Request, result: Any) -> None:
+    def _handle_response(self, request: _Request, result: Any) -> None:
         if request.is_over:
             return
         if result.successful():
-            del self._asked[request]
+            del self._in_flight[request]
             request.is_over = True
             request.done(result.value)
         else:
-            self._failed(request, _problem(result.exception))
-        self._pump()
+            self._handle_failure(request, _problem(result.exception))
+        self._send_waiting()
 
-    def _failed(self, request: _Request, problem: ZooKeeperError) -> None:
-        del self._asked[request]
+    def _handle_failure(self, request: _Request, problem: ZooKeeperError) -> None:
+        del self._in_flight[request]
         if problem is ZooKeeperError.UNKNOWN and request.is_read:
-            self._again.append(request)
+            self._retries.append(request)
         else:
             request.is_over = True
             request.failed(problem)
 
-    def _give_up_all(self) -> None:
-        lost = [*self._asked, *self._again, *self._waiting]
-        self._asked.clear()
-        self._again.clear()
+    def _fail_all(self) -> None:
+        pending = [*self._in_flight, *self._retries, *self._waiting]
+        self._in_flight.clear()
+        self._retries.clear()
         self._waiting.clear()
-        for request in lost:
+        for request in pending:
             request.is_over = True
-        for request in lost:
+        for request in pending:
             request.failed(ZooKeeperError.EXPIRED)
 
-    # What becomes of the connection.
+    # Connection state.
 
     def _on_state(self, state: str) -> None:
-        """Called by kazoo's thread."""
+        """Called on kazoo's thread."""
         client_id = self._client.client_id
         session_id = 0 if client_id is None else client_id[0]
         self._post(partial(self._state_changed, str(state), session_id))
@@ -321,45 +328,45 @@ class KazooZooKeeper:
         if state == "CONNECTED":
             self._connected(session_id)
         elif state == "SUSPENDED":
-            _log.warning("the connection to ZooKeeper is lost; it is sought again")
+            _log.warning("Lost connection to ZooKeeper, reconnecting")
             self._is_connected = False
         else:
             self._lost()
 
     def _connected(self, session_id: int) -> None:
         self._is_connected = True
-        self._waiting.extendleft(reversed(self._again))
-        self._again.clear()
+        self._waiting.extendleft(reversed(self._retries))
+        self._retries.clear()
         is_new = session_id != self.session_id
         self.session_id = session_id
-        _log.info("connected to ZooKeeper, session %#x", session_id)
-        if not self._is_rooted:
+        _log.info("Connected to ZooKeeper: session=%#x", session_id)
+        if not self._has_root:
             self._make_root()
         if is_new and self._listener is not None:
             self._listener.session_began()
-        self._pump()
+        self._send_waiting()
 
     def _lost(self) -> None:
-        _log.warning("the session with ZooKeeper is over")
+        _log.warning("ZooKeeper session expired")
         self._is_connected = False
         self._generation += 1
         had_session, self.session_id = bool(self.session_id), 0
-        self._give_up_all()
+        self._fail_all()
         if had_session and self._listener is not None:
             self._listener.session_ended()
 
     def _make_root(self) -> None:
-        """All parts of the chroot, of which each may be there."""
+        """Create all parts of the chroot; each may exist."""
         parts = self._root.strip("/").split("/")
         for count in range(1, len(parts) + 1):
             made = self._client.create_async("/" + "/".join(parts[:count]))
         made.rawlink(self._rooted)
 
     def _rooted(self, result: Any) -> None:
-        # Unless the connection was lost meanwhile; then it is tried again with the next one.
+        # If the connection was lost meanwhile, it is tried again with the next one.
         if result.successful() or _problem(result.exception) is ZooKeeperError.NODE_EXISTS:
-            self._is_rooted = True
-            self._pump()
+            self._has_root = True
+            self._send_waiting()
 
     def _full(self, path: str) -> str:
         return self._root + path
@@ -398,8 +405,8 @@ def _problem(error: BaseException) -> ZooKeeperError:
     return _PROBLEMS.get(type(error).__name__, ZooKeeperError.REFUSED)
 
 
-def _refusal(results: Sequence[Any]) -> FailedOperation | None:
-    """Why a transaction failed: its other operations only say that this one did."""
+def _failed_operation(results: Sequence[Any]) -> FailedOperation | None:
+    """Return why a transaction failed; its other operations only report that one did."""
     errors = [
         (index, each) for index, each in enumerate(results) if isinstance(each, BaseException)
     ]

@@ -1,7 +1,7 @@
-"""Many nodes read with one request, which ZooKeeper has since 3.6 and kazoo has not.
+"""Read many znodes with one request (ZooKeeper 3.6), which kazoo does not support.
 
-A request as kazoo takes it: something with a type, and two functions for its bytes. Twenty thousand
-partitions are read in a hundred requests, for a tenth of the time that as many requests take.
+Implements kazoo's interface of a request: a type and two functions for its bytes. Twenty thousand
+partitions are read in a hundred requests, in a tenth of the time.
 
     request     for each node: int type 4, byte 0, int -1; int length, path; byte 0 (no watch)
                 int -1, byte 1, int -1
@@ -18,7 +18,7 @@ from typing import Final
 from headwater.metadata_store.zookeeper.zookeeper_client import Stat
 
 Found = tuple[bytes, Stat] | int
-"""A node's data and stat, or ZooKeeper's number for why there is none."""
+"""Data and stat of a znode, or ZooKeeper's error code."""
 
 NO_NODE: Final = -101
 
@@ -32,7 +32,7 @@ _STAT: Final = struct.Struct("!qqqqiiiqiiq")
 
 @dataclass(frozen=True, slots=True)
 class MultiRead:
-    """Reads nodes without watching them. Each stands for itself."""
+    """Reads znodes without watches. Each has its own result."""
 
     paths: Sequence[str]
     type: int = 22

@@ -1,7 +1,7 @@
-"""Many reads at once, one callback when all are there.
+"""Issue many reads and call back once when all are done.
 
-What a reader would get wrong: reads may ask for further ones while they are answered, and the end
-is when nothing is out any more. The first failure is the end too; what comes after it is dropped.
+Note: a read's callback may issue further reads; the end is when none is in flight. The first
+failure ends it too, and later results are dropped.
 """
 
 from collections.abc import Callable
@@ -20,13 +20,13 @@ from headwater.metadata_store.zookeeper.zookeeper_client import (
 
 
 def unreachable(what: str, problem: ZooKeeperError) -> StoreUnreachable:
-    """The failure of a request that ended in this problem."""
+    """Return the exception for a request that ended in this error."""
     kind = SessionExpired if problem is ZooKeeperError.EXPIRED else StoreUnreachable
     return kind(f"{what}: {problem.value}")
 
 
 class ParallelReads:
-    """Reads of one errand. `seal` once the first ones are asked for."""
+    """Reads that belong together. Call `seal` after issuing the first ones."""
 
     def __init__(
         self,
@@ -38,12 +38,12 @@ class ParallelReads:
         self._zk_client = zk_client
         self._then = then
         self._otherwise = otherwise
-        # One for whoever has yet to seal it.
-        self._out = 1
+        # One until `seal` is called.
+        self._in_flight = 1
         self._is_over = False
 
     def seal(self) -> None:
-        """All that is not asked for by an answer has been."""
+        """All reads have been issued, except those by callbacks."""
         self._arrived()
 
     def data(
@@ -52,29 +52,29 @@ class ParallelReads:
         found: Callable[[bytes, Stat], None],
         missing: Callable[[], None] | None = None,
     ) -> None:
-        """One node's data; `missing` is told of a node that is not there."""
-        self._out += 1
+        """Read a znode's data; `missing` is called if it does not exist."""
+        self._in_flight += 1
         self._zk_client.get(
             path,
             then=lambda data, stat: self._take(lambda: found(data, stat)),
-            otherwise=lambda problem: self._lack(path, problem, missing),
+            otherwise=lambda problem: self._handle_failure(path, problem, missing),
         )
 
     def children(self, path: str, found: Callable[[list[str]], None]) -> None:
-        """The names of a node's children; none of a node that is not there."""
-        self._out += 1
+        """Read the names of a znode's children; empty if the znode does not exist."""
+        self._in_flight += 1
         self._zk_client.children(
             path,
             then=lambda names: self._take(lambda: found(sorted(names))),
-            otherwise=lambda problem: self._lack(path, problem, lambda: found([])),
+            otherwise=lambda problem: self._handle_failure(path, problem, lambda: found([])),
         )
 
     def existence(self, path: str, found: Callable[[bool], None]) -> None:
-        self._out += 1
+        self._in_flight += 1
         self._zk_client.exists(
             path,
             then=lambda stat: self._take(lambda: found(stat is not None)),
-            otherwise=lambda problem: self._lack(path, problem, None),
+            otherwise=lambda problem: self._handle_failure(path, problem, None),
         )
 
     def _take(self, use: Callable[[], None]) -> None:
@@ -87,15 +87,17 @@ class ParallelReads:
             return
         self._arrived()
 
-    def _lack(self, path: str, problem: ZooKeeperError, missing: Callable[[], None] | None) -> None:
+    def _handle_failure(
+        self, path: str, problem: ZooKeeperError, missing: Callable[[], None] | None
+    ) -> None:
         if problem is ZooKeeperError.NO_NODE and missing is not None:
             self._take(missing)
         elif not self._is_over:
-            self._fail(unreachable(f"{path} cannot be read", problem))
+            self._fail(unreachable(f"cannot read {path}", problem))
 
     def _arrived(self) -> None:
-        self._out -= 1
-        if not self._out and not self._is_over:
+        self._in_flight -= 1
+        if not self._in_flight and not self._is_over:
             self._is_over = True
             self._then()
 

@@ -1,8 +1,9 @@
-"""Users of SCRAM, written into ZooKeeper by a tool and not by the controller.
+"""Write SCRAM users directly to ZooKeeper, for use by a command-line tool.
 
-Kafka's `kafka-configs --zookeeper` does the same for the users that brokers need among themselves
-(3.9). What a reader would get wrong: the controller does not decide here, so a node is replaced
-only in the version that was read, and brokers hear of it by a note, as of any changed config.
+Like Kafka's `kafka-configs --zookeeper` (3.9), for the users that brokers need among themselves.
+
+Note: the controller is not involved, so a znode is only replaced in the version that was read, and
+brokers learn of it by a notification, as for any config change.
 """
 
 import importlib
@@ -26,18 +27,16 @@ _TRIES: Final = 5
 def alter_users_in_zookeeper(
     hosts: str, request: AlterUserScramCredentialsRequest, *, timeout_s: float
 ) -> tuple[AlterUserScramCredentialsResult, ...]:
-    """Blocks. `StoreUnreachable` where nobody answers in time."""
+    """Alter users. Blocks; raises `StoreUnreachable` after the timeout."""
     try:
         kazoo = importlib.import_module("kazoo.client")
         exceptions = importlib.import_module("kazoo.exceptions")
         timeouts = importlib.import_module("kazoo.handlers.threading")
     except ModuleNotFoundError as error:
-        raise InvalidSetting(
-            "this needs kazoo, which is not installed: pip install 'headwater[cluster]'"
-        ) from error
+        raise InvalidSetting("kazoo is not installed: pip install 'headwater[cluster]'") from error
     quiet = logging.getLogger("headwater.kazoo")
     quiet.setLevel(logging.ERROR)
-    # Not by kazoo's own way, which wants the folder to be there already.
+    # kazoo's own chroot support requires that the path exists.
     address, _, folder = hosts.partition("/")
     root = f"/{folder.strip('/')}" if folder.strip("/") else ""
     client = kazoo.KazooClient(hosts=address, timeout=timeout_s, logger=quiet)
@@ -47,9 +46,11 @@ def alter_users_in_zookeeper(
             try:
                 return _alter(client, exceptions, root, request)
             except (exceptions.BadVersionError, exceptions.NodeExistsError):
-                # Somebody else has changed the same user meanwhile.
+                # Another process changed the same user meanwhile.
                 continue
-        raise StoreUnreachable("others change the same users all the time")
+        raise StoreUnreachable(
+            f"other processes keep changing the same users; gave up after {_TRIES} attempts"
+        )
     except (timeouts.KazooTimeoutError, exceptions.KazooException) as error:
         raise StoreUnreachable(f"ZooKeeper at {hosts}: {error!r}") from error
     finally:

@@ -1,10 +1,11 @@
-"""Ending what a dead process has left: its registration, or its controllership.
+"""End the registration or controllership of a process that has ended.
 
-ZooKeeper would do it when the session is over. What a reader would get wrong: between the look at a
-node and its removal another one may have taken its place, and the version of a new node is that of
-the old one. The epoch's node tells: its version is another after each election, so a removal that
-checks it hits the controller that was looked at, or nobody. A broker has no such node; one whose
-new registration is hit notices and registers again.
+ZooKeeper would do so at the session timeout.
+
+Note: between reading a znode and deleting it, another one may have taken its place with the same
+version. For the controller, the delete also checks the version of the epoch znode, which changes
+with each election, so it hits the controller that was read or none. A broker has no such znode; one
+whose new registration is deleted notices and registers again.
 """
 
 from functools import partial
@@ -19,9 +20,9 @@ from headwater.metadata_store.zookeeper.zookeeper_client import Check, Delete, S
 def end_registration(
     zk_client: ZooKeeperClient, broker: BrokerRegistration, *, fence: Check
 ) -> None:
-    """Remove a registration of a broker, unless it has another one by now.
+    """Delete a registration of a broker unless it has registered again.
 
-    `fence` is that of the controller who wants it.
+    `fence` is the fence of the calling controller.
     """
     path = znode_paths.broker(broker.node_id)
 
@@ -33,7 +34,7 @@ def end_registration(
 
 
 def end_control(zk_client: ZooKeeperClient, node_id: NodeId) -> None:
-    """Remove the controller's node, if it is this broker's still."""
+    """Delete the controller znode if it is still this broker's."""
 
     def found_epoch(_: bytes, epoch: Stat) -> None:
         fence = Check(path=znode_paths.CONTROLLER_EPOCH, version=epoch.version)
@@ -58,8 +59,8 @@ def _remove(zk_client: ZooKeeperClient, path: str, stat: Stat, fence: Check) -> 
 
 
 def _pass() -> None:
-    """What comes of it is seen by those who follow the node."""
+    """The watches report the result."""
 
 
 def _ignore(_: object) -> None:
-    """Whatever was in the way, the session ends in its time."""
+    """Whatever failed, the session timeout will do it."""

@@ -1,8 +1,7 @@
-"""What stands in the nodes: Kafka 3.x's JSON, read and written.
+"""Read and write the data of znodes: the JSON of Kafka 3.x.
 
-Readers take older versions and overlook keys that they do not know, as Kafka's do. Whatever cannot
-be read raises `CorruptFile`: somebody else has written into our part of ZooKeeper, and guessing
-what was meant could cost records.
+Readers accept older versions and ignore unknown keys, as Kafka's do. Data that cannot be read
+raises `CorruptFile`: another program wrote it, and guessing its meaning could cost records.
 """
 
 import json
@@ -23,14 +22,14 @@ from headwater.metadata.ports.metadata_store import Registration
 T = TypeVar("T")
 
 NOT_WRITTEN: Final = -1
-"""The partition epoch of a partition that has been placed, but has no state yet."""
+"""Partition epoch of a partition that is assigned but has no state znode yet."""
 
 _PLAINTEXT: Final = "PLAINTEXT"
 _FINALIZED: Final = 1
 
 
 class TopicPartitionStateZNode(NamedTuple):
-    """What a state node says. The partition epoch is the node's version."""
+    """Data of a state znode. The partition epoch is the znode's version."""
 
     leader: NodeId
     leader_epoch: int
@@ -38,7 +37,7 @@ class TopicPartitionStateZNode(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """What a topic's node says: who holds which partition."""
+    """Data of a topic's znode: the replicas of each partition."""
 
     topic_id: TopicId
     replicas: Mapping[int, tuple[NodeId, ...]]
@@ -47,7 +46,7 @@ class Assignment(NamedTuple):
 
 
 def broker(registration: Registration, *, now_ms: int) -> bytes:
-    """A broker's node. `directory` is ours, and Kafka overlooks it."""
+    """Return the data of a broker's znode; Kafka ignores `headwater.directory`."""
     endpoints = registration.endpoints
     plain = next((each for each in endpoints if each.security_protocol == _PLAINTEXT), None)
     written = {
@@ -74,7 +73,7 @@ def read_broker(node_id: NodeId, data: bytes, *, epoch: int) -> BrokerRegistrati
 
 
 def directory_of(data: bytes) -> str | None:
-    """Whose process a registration is, if it says so."""
+    """Return the directory id of a registration, if it has one."""
     return _reading(data, lambda found: found.get("headwater.directory"))
 
 
@@ -101,7 +100,7 @@ def read_epoch(data: bytes) -> int:
     try:
         return int(data)
     except ValueError as error:
-        raise CorruptFile(f"{data[:40]!r} is no controller epoch") from error
+        raise CorruptFile(f"invalid controller epoch {data[:40]!r}") from error
 
 
 def topic(value: TopicImage) -> bytes:
@@ -145,14 +144,14 @@ def read_state(data: bytes) -> TopicPartitionStateZNode:
 def assembled(
     name: str, assignment: Assignment, states: Mapping[int, tuple[TopicPartitionStateZNode, int]]
 ) -> TopicImage:
-    """A topic out of its nodes. `states` come with the versions of their nodes."""
+    """Build a topic from its znodes. `states` come with the versions of their znodes."""
     numbers = sorted(assignment.replicas)
     if numbers != list(range(len(numbers))):
-        raise CorruptFile(f"the partitions of topic {name} are not numbered from 0 without a gap")
+        raise CorruptFile(f"the partitions of topic {name} are not numbered from 0 without gaps")
     partitions = []
     for number in numbers:
         replicas = assignment.replicas[number]
-        # Somebody made the topic's node and got no further: nobody leads, and all are in sync.
+        # Only the topic's znode was created: no leader, and all replicas count as in sync.
         empty = TopicPartitionStateZNode(NO_LEADER, NOT_WRITTEN, replicas), NOT_WRITTEN
         found, version = states.get(number, empty)
         partitions.append(
@@ -175,7 +174,7 @@ def configs(values: Mapping[str, str]) -> bytes:
 
 def read_configs(data: bytes) -> dict[str, str]:
     if not data:
-        # A user who has none, but a client that has: Kafka makes the node on the way (3.9).
+        # A user without configs whose client has some: Kafka 3.9 creates an empty parent.
         return {}
     return _reading(
         data, lambda found: {str(key): str(value) for key, value in found["config"].items()}
@@ -187,12 +186,12 @@ def config_change(entity: str) -> bytes:
 
 
 def read_config_change(data: bytes) -> str:
-    """The path below /config of what has changed."""
+    """Return the path below /config of the changed entity."""
     return _reading(data, _changed_entity)
 
 
 def cluster_id(text: str) -> bytes:
-    # The version is a text here: Kafka does this (3.9).
+    # The version is a string here, as in Kafka 3.9.
     return _dump({"version": "1", "id": text})
 
 
@@ -201,7 +200,7 @@ def read_cluster_id(data: bytes) -> str:
 
 
 def producer_ids(node_id: NodeId, *, start: int, end: int) -> bytes:
-    """A block from `start` to `end`, which is its last id."""
+    """Return a block of producer ids; `end` is its last id."""
     return _dump(
         {"version": 1, "broker": node_id, "block_start": str(start), "block_end": str(end)}
     )
@@ -212,7 +211,7 @@ def read_next_producer_id(data: bytes) -> int:
 
 
 def directory_event(node_id: NodeId) -> bytes:
-    """A broker has lost a log directory, which is the only kind of event."""
+    """Return the notification of a failed log directory, the only kind of event."""
     return _dump({"version": 1, "broker": node_id, "event": 1})
 
 
@@ -298,4 +297,4 @@ def _reading(data: bytes, read: Callable[[Mapping[str, Any]], T]) -> T:
     try:
         return read(json.loads(data))
     except (KeyError, TypeError, ValueError, AttributeError, ProtocolError) as error:
-        raise CorruptFile(f"ZooKeeper has {data[:80]!r}, which cannot be read: {error}") from error
+        raise CorruptFile(f"invalid znode data {data[:80]!r}: {error}") from error

@@ -1,4 +1,4 @@
-"""Where everything lies in ZooKeeper: Kafka 3.x's paths."""
+"""Paths of znodes, as in Kafka 3.x."""
 
 from typing import Final
 from urllib.parse import quote, unquote
@@ -22,8 +22,9 @@ DIRECTORY_EVENT_PREFIX: Final = "/log_dir_event_notification/log_dir_event_"
 ADMITTED: Final = "/headwater/admitted"
 PRODUCER_IDS: Final = "/latest_producer_id_block"
 FEATURES: Final = "/headwater/features"
-"""Not Kafka's /feature: its brokers of the ZooKeeper days know none, and refuse to start where one
-is finalized (3.9)."""
+"""Not Kafka's /feature: brokers of Kafka 3.9 in ZooKeeper mode refuse to start if a feature is
+finalized there.
+"""
 
 LASTING: Final = (
     "/consumers",
@@ -47,11 +48,11 @@ LASTING: Final = (
     DIRECTORY_EVENTS,
     PRODUCER_IDS,
     *acl_znodes.LASTING,
-    # Ours: Kafka has no place for what is below, and overlooks it.
+    # Headwater's own, ignored by Kafka.
     "/headwater",
     ADMITTED,
 )
-"""What is there from the first start on, parents before children."""
+"""Persistent znodes, parents before children."""
 
 CONFIG_KINDS: Final = {
     ResourceType.TOPIC: "topics",
@@ -62,7 +63,7 @@ CONFIG_KINDS: Final = {
     ResourceType.CLIENT: "clients",
     ResourceType.IP: "ips",
 }
-"""The folders of configs that an image has; Kafka 3.x has no groups there, and overlooks ours."""
+"""Config types and their znodes. Kafka 3.x has no groups there and ignores them."""
 
 _TYPES_BY_KIND: Final = {kind: resource_type for resource_type, kind in CONFIG_KINDS.items()}
 _DEFAULT: Final = "<default>"
@@ -101,23 +102,23 @@ def config(resource: ConfigResource) -> str:
 
 
 def config_entity(resource: ConfigResource) -> str:
-    """A config's path below /config, which is how a change of it is announced."""
+    """Return a config's path below /config, as in change notifications."""
     kind = CONFIG_KINDS[resource.resource_type]
     if not resource.resource_type.is_named_by_requests:
         return f"{kind}/{resource.name}"
     if resource.resource_type is ResourceType.BROKER and resource.name == ALL_BROKERS:
         return f"{kind}/{_DEFAULT}"
-    # Names of topics and brokers have no letter that this changes.
+    # Names of topics and brokers contain no characters that this changes.
     return f"{kind}/{node_name(quote(resource.name, safe='-_.~'))}"
 
 
 def client_folder(user: ConfigResource) -> str:
-    """Where the clients of a user are that have configs."""
+    """Return the parent of a user's client ids."""
     return f"{config(user)}/clients"
 
 
 def resource_at(entity: str) -> ConfigResource | None:
-    """Whose configs lie at a path below /config; None for those that no image has."""
+    """Return the resource at a path below /config; None if unsupported."""
     kind, _, name = entity.partition("/")
     resource_type = _TYPES_BY_KIND.get(kind)
     if resource_type is not None and not resource_type.is_named_by_requests:
@@ -126,6 +127,6 @@ def resource_at(entity: str) -> ConfigResource | None:
     if resource_type is None or not name or "/" in name:
         return None
     if name == _DEFAULT:
-        is_known = resource_type is ResourceType.BROKER
-        return ConfigResource(resource_type, ALL_BROKERS) if is_known else None
+        is_broker = resource_type is ResourceType.BROKER
+        return ConfigResource(resource_type, ALL_BROKERS) if is_broker else None
     return ConfigResource(resource_type, unquote(name))

@@ -1,8 +1,9 @@
-"""Nodes that are read again whenever they change.
+"""Watch znodes: read them again after every change.
 
-A watch is only a hint to look again, and is set anew with each look. What a reader would get wrong:
-a look under way may be overtaken by a hint, and then there are two looks; both tell what they find,
-and the last one told is the last one that ZooKeeper answered.
+A ZooKeeper watch fires once and only says that something changed; each read sets it again.
+
+Note: if a watch fires while a read is in flight, there are two reads. Both report what they find,
+in the order of ZooKeeper's responses.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,22 +20,22 @@ from headwater.metadata_store.zookeeper.zookeeper_client import (
     ZooKeeperError,
 )
 
-Complained = Callable[[HeadwaterError], None]
+ErrorListener = Callable[[HeadwaterError], None]
 
 
 class NodeWatch:
-    """Tells one node's data, and None while there is no such node."""
+    """Reports one znode's data, None while it does not exist."""
 
     def __init__(
-        self, zk_client: ZooKeeperClient, path: str, *, told: Callable[[bytes | None], None]
+        self, zk_client: ZooKeeperClient, path: str, *, on_change: Callable[[bytes | None], None]
     ) -> None:
         self._zk_client = zk_client
         self._path = path
-        self._told = told
+        self._on_change = on_change
         self._is_over = False
 
     def look(self) -> None:
-        """Look now, and after every change."""
+        """Read now and after every change."""
         if not self._is_over:
             self._zk_client.exists(
                 self._path, then=self._exists, otherwise=_ignore, watch=self.look
@@ -45,58 +46,58 @@ class NodeWatch:
 
     def _exists(self, stat: Stat | None) -> None:
         if stat is None:
-            self._tell(None)
+            self._notify(None)
         else:
-            # If it goes before this arrives, the watch says so.
+            # If it is deleted before this arrives, the watch fires.
             self._zk_client.get(
-                self._path, then=lambda data, _: self._tell(data), otherwise=_ignore
+                self._path, then=lambda data, _: self._notify(data), otherwise=_ignore
             )
 
-    def _tell(self, data: bytes | None) -> None:
+    def _notify(self, data: bytes | None) -> None:
         if not self._is_over:
-            self._told(data)
+            self._on_change(data)
 
 
 class ChildrenWatch:
-    """Tells the names of a node's children, in order."""
+    """Reports the sorted names of a znode's children."""
 
     def __init__(
-        self, zk_client: ZooKeeperClient, path: str, *, told: Callable[[list[str]], None]
+        self, zk_client: ZooKeeperClient, path: str, *, on_change: Callable[[list[str]], None]
     ) -> None:
         self._zk_client = zk_client
         self._path = path
-        self._told = told
+        self._on_change = on_change
         self._is_over = False
 
     def look(self) -> None:
-        """Look now, and after every change."""
+        """Read now and after every change."""
         if not self._is_over:
             self._zk_client.children(
-                self._path, then=self._tell, otherwise=_ignore, watch=self.look
+                self._path, then=self._notify, otherwise=_ignore, watch=self.look
             )
 
     def stop(self) -> None:
         self._is_over = True
 
-    def _tell(self, names: list[str]) -> None:
+    def _notify(self, names: list[str]) -> None:
         if not self._is_over:
-            self._told(sorted(names))
+            self._on_change(sorted(names))
 
 
 class BrokersWatch:
-    """Tells who is up. A broker that went and came between two looks shows by its epoch."""
+    """Reports live brokers. A broker that restarted between two reads has a new epoch."""
 
     def __init__(
         self,
         zk_client: ZooKeeperClient,
         *,
-        told: Callable[[dict[NodeId, BrokerRegistration]], None],
-        complained: Complained,
+        on_change: Callable[[dict[NodeId, BrokerRegistration]], None],
+        on_error: ErrorListener,
     ) -> None:
         self._zk_client = zk_client
-        self._told = told
-        self._complained = complained
-        self._ids = ChildrenWatch(zk_client, znode_paths.BROKER_IDS, told=self._read)
+        self._on_change = on_change
+        self._on_error = on_error
+        self._ids = ChildrenWatch(zk_client, znode_paths.BROKER_IDS, on_change=self._read)
         self._is_over = False
 
     def look(self) -> None:
@@ -108,35 +109,35 @@ class BrokersWatch:
 
     def _read(self, names: list[str]) -> None:
         found: dict[NodeId, BrokerRegistration] = {}
-        gathering = ParallelReads(
-            self._zk_client, then=lambda: self._tell(found), otherwise=self._complained
+        reads = ParallelReads(
+            self._zk_client, then=lambda: self._notify(found), otherwise=self._on_error
         )
         for name in names:
             path = f"{znode_paths.BROKER_IDS}/{name}"
-            gathering.data(path, partial(_take_broker, found, NodeId(int(name))), missing=_pass)
-        gathering.seal()
+            reads.data(path, partial(_take_broker, found, NodeId(int(name))), missing=_pass)
+        reads.seal()
 
-    def _tell(self, found: dict[NodeId, BrokerRegistration]) -> None:
+    def _notify(self, found: dict[NodeId, BrokerRegistration]) -> None:
         if not self._is_over:
-            self._told({node_id: found[node_id] for node_id in sorted(found)})
+            self._on_change({node_id: found[node_id] for node_id in sorted(found)})
 
 
 class NotificationsWatch:
-    """Tells what stands in new children of a node. Those of the first look are not told."""
+    """Reports the data of new children of a znode, except those of the first read."""
 
     def __init__(
         self,
         zk_client: ZooKeeperClient,
         path: str,
         *,
-        told: Callable[[Sequence[bytes]], None],
-        complained: Complained,
+        on_change: Callable[[Sequence[bytes]], None],
+        on_error: ErrorListener,
     ) -> None:
         self._zk_client = zk_client
         self._path = path
-        self._told = told
-        self._complained = complained
-        self._names = ChildrenWatch(zk_client, path, told=self._read)
+        self._on_change = on_change
+        self._on_error = on_error
+        self._names = ChildrenWatch(zk_client, path, on_change=self._read)
         self._known: dict[str, None] | None = None
         self._is_over = False
 
@@ -151,21 +152,23 @@ class NotificationsWatch:
         before, self._known = self._known, dict.fromkeys(names)
         if before is None:
             return
-        # Names end in numbers of one length, so their order is that of the notes.
-        fresh = [name for name in names if name not in before]
+        # Names end in zero-padded sequence numbers, so their order is that of creation.
+        added = [name for name in names if name not in before]
         found: dict[str, bytes] = {}
-        gathering = ParallelReads(
+        reads = ParallelReads(
             self._zk_client,
-            then=lambda: self._tell([found[name] for name in fresh if name in found]),
-            otherwise=self._complained,
+            then=lambda: self._notify([found[name] for name in added if name in found]),
+            otherwise=self._on_error,
         )
-        for name in fresh:
-            gathering.data(f"{self._path}/{name}", partial(_take_note, found, name), missing=_pass)
-        gathering.seal()
+        for name in added:
+            reads.data(
+                f"{self._path}/{name}", partial(_take_notification, found, name), missing=_pass
+            )
+        reads.seal()
 
-    def _tell(self, notes: list[bytes]) -> None:
-        if not self._is_over and notes:
-            self._told(notes)
+    def _notify(self, notifications: list[bytes]) -> None:
+        if not self._is_over and notifications:
+            self._on_change(notifications)
 
 
 def _take_broker(
@@ -174,13 +177,13 @@ def _take_broker(
     found[node_id] = znode_data.read_broker(node_id, data, epoch=stat.czxid)
 
 
-def _take_note(found: dict[str, bytes], name: str, data: bytes, _: Stat) -> None:
+def _take_notification(found: dict[str, bytes], name: str, data: bytes, _: Stat) -> None:
     found[name] = data
 
 
 def _pass() -> None:
-    """It went while we looked, which the watch will say."""
+    """It was deleted meanwhile; the watch will fire."""
 
 
 def _ignore(problem: ZooKeeperError) -> None:
-    """The session is over, and with it everything that was followed."""
+    """The session expired, and with it all watches."""

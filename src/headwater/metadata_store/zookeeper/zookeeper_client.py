@@ -1,13 +1,14 @@
-"""What this room asks of a ZooKeeper client: a port, and the values that go through it.
+"""Port: a ZooKeeper client, and the values of its interface.
 
-`kazoo_zookeeper` fills it with a real connection, `tests/simulation` with a tree in memory. What a
-reader would get wrong: reads and writes fail differently. A read that loses its connection is asked
-again by the keeper itself, since reading twice does no harm. A `multi` whose connection is lost
-ends in UNKNOWN: nobody knows whether it was done, and only looking at the nodes tells.
+`kazoo_zookeeper` implements it with a real connection, `tests/simulation` with a tree in memory.
 
-Everything ends in exactly one callback, on the loop, never before the call has returned, and in the
-order of ZooKeeper's own answers. A watch is called at most once, and also when the connection was
-lost, for whatever happened meanwhile is not told: it says "look again", not what changed.
+Note: reads and writes fail differently. A read whose connection is lost is sent again by the
+client. A `multi` whose connection is lost ends in UNKNOWN: only the znodes tell whether it was
+done.
+
+Every call ends in exactly one callback, on the event loop, never before the call has returned, in
+the order of ZooKeeper's responses. A watch is called at most once, also after a lost connection,
+since changes in between are not reported: it means "read again", not what changed.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,35 +20,35 @@ ANY_VERSION = -1
 
 
 class ZooKeeperError(Enum):
-    """Why something was not done."""
+    """Why an operation failed."""
 
-    NO_NODE = "there is no such node"
-    NODE_EXISTS = "the node exists already"
-    BAD_VERSION = "the node has another version"
-    NOT_EMPTY = "the node has children"
-    # The connection was lost on the way: maybe it was done.
+    NO_NODE = "the znode does not exist"
+    NODE_EXISTS = "the znode already exists"
+    BAD_VERSION = "the znode has another version"
+    NOT_EMPTY = "the znode has children"
+    # The connection was lost; the operation may have been done.
     UNKNOWN = "the connection was lost"
-    # The session is over, and with it all that was under way.
+    # The session expired, and with it all requests in flight.
     EXPIRED = "the session has expired"
-    REFUSED = "the server refuses it"
+    REFUSED = "the server rejected the request"
 
 
 class Stat(NamedTuple):
-    """What is known of a node beside its data."""
+    """Metadata of a znode."""
 
     version: int
-    # The number of the transaction that made the node.
+    # Transaction that created the znode.
     czxid: int
-    # The session that the node lives with; 0 for a lasting one.
+    # Session that owns an ephemeral znode; 0 for a persistent one.
     owner: int
     created_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Create:
-    """A new node. An ephemeral one ends with the session; a sequential one gets a number.
+    """Create a znode: ephemeral (deleted with the session) or sequential (gets a number).
 
-    `may_exist` is for `change_writer`, which drops the operation from a `multi` that it made fail.
+    `may_exist` is for `change_writer`, which drops the operation if it made a `multi` fail.
     """
 
     path: str
@@ -59,7 +60,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Set:
-    """New data for a node that has this version."""
+    """Set the data of a znode that has this version."""
 
     path: str
     data: bytes
@@ -68,10 +69,9 @@ class Set:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """A node without children goes.
+    """Delete a znode without children.
 
-    `may_be_gone` is for `change_writer`, which drops the operation from a `multi` that it made
-    fail.
+    `may_be_gone` is for `change_writer`, which drops the operation if it made a `multi` fail.
     """
 
     path: str
@@ -81,7 +81,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """The node has this version, else nothing of the whole is done."""
+    """Fail the whole `multi` unless the znode has this version."""
 
     path: str
     version: int
@@ -91,7 +91,7 @@ Operation = Create | Set | Delete | Check
 
 
 class FailedOperation(NamedTuple):
-    """Which operation of a `multi` failed, by its place, and why; -1 when that is not known."""
+    """Index of the operation that failed in a `multi`, and why; -1 if unknown."""
 
     place: int
     problem: ZooKeeperError
@@ -102,24 +102,24 @@ Failed = Callable[[ZooKeeperError], None]
 
 
 class SessionListener(Protocol):
-    """Who is told of the session."""
+    """Receives session events."""
 
     def session_began(self) -> None:
-        """A new session; nothing is left of one before it."""
+        """A new session; ephemeral znodes and watches of an earlier one are gone."""
 
     def session_ended(self) -> None:
-        """It has expired. Ephemeral nodes and watches are gone; another one is sought."""
+        """The session expired. Ephemeral znodes and watches are gone; the client reconnects."""
 
 
 class ZooKeeperClient(Protocol):
-    """A session with ZooKeeper. Calls that come without one wait for it."""
+    """A session with ZooKeeper. Calls without one wait for it."""
 
     @property
     def session_id(self) -> int:
-        """The owner of the ephemeral nodes that are made now; 0 without a session."""
+        """The session that owns new ephemeral znodes; 0 without a session."""
 
     def listen(self, listener: SessionListener) -> None:
-        """Whom to tell; once, before anything else."""
+        """Set the listener; once, before anything else."""
 
     def get(
         self,
@@ -129,7 +129,7 @@ class ZooKeeperClient(Protocol):
         otherwise: Failed,
         watch: Watch | None = None,
     ) -> None:
-        """A node's data. A node that is not there is not watched either."""
+        """Read a znode's data. The watch is not set if the znode does not exist."""
 
     def exists(
         self,
@@ -139,7 +139,7 @@ class ZooKeeperClient(Protocol):
         otherwise: Failed,
         watch: Watch | None = None,
     ) -> None:
-        """Whether there is a node. The watch stands in both cases."""
+        """Check whether a znode exists. The watch is set in both cases."""
 
     def children(
         self,
@@ -149,7 +149,7 @@ class ZooKeeperClient(Protocol):
         otherwise: Failed,
         watch: Watch | None = None,
     ) -> None:
-        """The names of a node's children, in no order."""
+        """Read the names of a znode's children, unsorted."""
 
     def multi(
         self,
@@ -158,7 +158,7 @@ class ZooKeeperClient(Protocol):
         then: Callable[[], None],
         otherwise: Callable[[FailedOperation], None],
     ) -> None:
-        """All or nothing."""
+        """Apply all operations or none."""
 
     def close(self) -> None:
-        """End the session. What is under way ends in EXPIRED."""
+        """End the session. Requests in flight end in EXPIRED."""

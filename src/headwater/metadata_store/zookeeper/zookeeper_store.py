@@ -1,15 +1,15 @@
 """`ClusterStore` on ZooKeeper.
 
-What a reader would get wrong: there are two kinds of knowledge here. Every broker follows who
-controls and what is configured, and hears of it as facts. Only the controller reads topics and
-partitions, once, when it takes over (`term`); from then on it is the only one who changes them, and
-its own writes are all there is to know. Who is up it is told as facts too, but they are news and
-not yet part of its image: what a broker's coming means is the controller's to decide.
+Note: there are two kinds of state. Every broker watches the controller and the configs, and gets
+them as changes. Only the controller reads topics and partitions, once, when it takes over
+(`controller_term`); from then on only it changes them. Live brokers are also reported to it as
+changes, but not applied to its image: the controller decides what they mean.
 
-A session that ends takes the registration, the controllership and all watches with it. The keeper
-finds another one by itself; then everything is followed anew. `session_lost` tells the broker to
-register again, which waits until there is a session. A registration may also go alone: whoever
-controls may have taken this broker for dead. It is followed, and `registration_lost` tells.
+A session that expires takes the registration, the controllership and all watches with it. The
+ZooKeeper client opens a new session by itself, and then everything is watched again. `session_lost`
+tells the broker to register again, which waits for a session. A registration may also be removed
+alone, when the controller considers this broker dead. It is watched, and `registration_lost`
+reports it.
 """
 
 import logging
@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 
 class ZooKeeperStore:
-    """See the module. For the loop's thread only. `listen` first, then `found`, then the rest."""
+    """Used on the event loop's thread only. `listen` first, then `found`, then the rest."""
 
     def __init__(
         self, zk_client: ZooKeeperClient, *, clock: Clock, later: Later, session_timeout_ms: int
@@ -59,23 +59,23 @@ class ZooKeeperStore:
         self._session_timeout_ms = session_timeout_ms
         self._listener: StoreListener | None = None
         self._cluster_id: str | None = None
-        self._told_controller: MetadataChange | None = None
+        self._last_controller: MetadataChange | None = None
         self._term: ControllerTerm | None = None
         self._controller: NodeWatch | None = None
         self._registering: BrokerRegistering | None = None
         self._registered: NodeWatch | None = None
         self._configs = ConfigCache(
-            zk_client, told=self._configs_changed, complained=self._complain
+            zk_client, on_change=self._configs_changed, on_error=self._log_error
         )
-        self._acls = AclCache(zk_client, told=self._tell, complained=self._complain)
+        self._acls = AclCache(zk_client, on_change=self._notify, on_error=self._log_error)
         zk_client.listen(self)
 
     def found(self, proposed_id: str, *, then: Callable[[str], None], otherwise: Failed) -> None:
-        """Make what has to be there, and learn the cluster's id; a new cluster gets this one."""
+        """Create missing znodes and return the cluster id; `proposed_id` for a new cluster."""
 
         def founded(cluster_id: str) -> None:
             self._cluster_id = cluster_id
-            self._follow()
+            self._watch_cluster()
             then(cluster_id)
 
         ClusterSetup(
@@ -92,7 +92,7 @@ class ZooKeeperStore:
     ) -> None:
         def registered(epoch: int) -> None:
             then(epoch)
-            self._follow_registration(registration.node_id)
+            self._watch_registration(registration.node_id)
 
         self._leave_registration()
         if self._registering is not None:
@@ -102,7 +102,7 @@ class ZooKeeperStore:
             registration=registration,
             clock=self._clock,
             later=self._later,
-            # A session that is left over ends within its own timeout and a little.
+            # A left-over session ends within its timeout.
             patience_ms=2 * self._session_timeout_ms,
             then=registered,
             otherwise=otherwise,
@@ -120,15 +120,15 @@ class ZooKeeperStore:
                 cluster_id=self._cluster_id,
                 epoch=epoch,
                 epoch_version=epoch_version,
-                told=self._tell,
+                on_change=self._notify,
                 failed=self._term_failed,
-                complained=self._complain,
+                on_error=self._log_error,
             )
             self._term.begin()
-            self._term.purge_notes(self._clock.now_ms())
+            self._term.purge_notifications(self._clock.now_ms())
             then(self._term.version)
 
-        self._end_term("a new election")
+        self._end_term("it stands for election again")
         ControllerElection(
             zk_client=self._zk_client,
             node_id=node_id,
@@ -140,12 +140,12 @@ class ZooKeeperStore:
     def resign(self) -> None:
         if self._term is None:
             return
-        self._end_term("it has resigned")
+        self._end_term("it resigned")
         self._leave_control()
 
     def read(self, *, then: Callable[[ClusterImage], None], otherwise: Failed) -> None:
         if self._term is None:
-            otherwise(ControllerFenced("only the controller reads everything"))
+            otherwise(ControllerFenced("only the controller may read the full image"))
         else:
             self._term.read(then=then, otherwise=otherwise)
 
@@ -166,10 +166,11 @@ class ZooKeeperStore:
             self._term.write(changes, fence=fence, then=then, otherwise=otherwise)
 
     def report_failed_directory(self, node_id: NodeId) -> None:
-        def refused(refusal: FailedOperation) -> None:
-            # Unheard, this broker would lead for ever what it cannot read; to say it twice is fine.
-            # With another session comes another registration, and then the controller asks.
-            if refusal.problem is ZooKeeperError.UNKNOWN:
+        def handle_failure(failure: FailedOperation) -> None:
+            # If this got lost, this broker would lead partitions forever that it cannot read; a
+            # duplicate does no harm. A new session means a new registration, and then the
+            # controller asks.
+            if failure.problem is ZooKeeperError.UNKNOWN:
                 self.report_failed_directory(node_id)
 
         self._zk_client.multi(
@@ -181,7 +182,7 @@ class ZooKeeperStore:
                 )
             ],
             then=_pass,
-            otherwise=refused,
+            otherwise=handle_failure,
         )
 
     def end_registration(self, broker: BrokerRegistration) -> None:
@@ -200,14 +201,14 @@ class ZooKeeperStore:
             self._controller.stop()
         self._zk_client.close()
 
-    # What the keeper tells.
+    # `SessionListener`.
 
     def session_began(self) -> None:
         if self._cluster_id is not None:
-            self._follow()
+            self._watch_cluster()
 
     def session_ended(self) -> None:
-        self._end_term("the session with ZooKeeper is over")
+        self._end_term("the ZooKeeper session expired")
         self._leave_registration()
         self._configs.stop()
         self._acls.stop()
@@ -217,22 +218,22 @@ class ZooKeeperStore:
         if self._listener is not None:
             self._listener.session_lost()
 
-    # How it is done.
+    # Implementation.
 
-    def _follow(self) -> None:
+    def _watch_cluster(self) -> None:
         self._configs.begin()
         self._acls.begin()
         if self._controller is not None:
             self._controller.stop()
         self._controller = NodeWatch(
-            self._zk_client, znode_paths.CONTROLLER, told=self._controller_changed
+            self._zk_client, znode_paths.CONTROLLER, on_change=self._controller_changed
         )
         self._controller.look()
 
-    def _follow_registration(self, node_id: NodeId) -> None:
+    def _watch_registration(self, node_id: NodeId) -> None:
         self._leave_registration()
         self._registered = NodeWatch(
-            self._zk_client, znode_paths.broker(node_id), told=self._registration_changed
+            self._zk_client, znode_paths.broker(node_id), on_change=self._registration_changed
         )
         self._registered.look()
 
@@ -256,29 +257,29 @@ class ZooKeeperStore:
                 else ControllerElected(znode_data.read_controller(data))
             )
         except HeadwaterError as error:
-            self._complain(error)
+            self._log_error(error)
             return
-        # A look that finds the same as the last one is no news.
-        if change != self._told_controller:
-            self._told_controller = change
-            self._tell([change])
+        # Skip a read without change.
+        if change != self._last_controller:
+            self._last_controller = change
+            self._notify([change])
 
     def _configs_changed(self, changes: Sequence[MetadataChange]) -> None:
         if self._term is not None:
-            self._term.note_configs(changes)
-        self._tell(changes)
+            self._term.add_configs(changes)
+        self._notify(changes)
 
-    def _tell(self, changes: Sequence[MetadataChange]) -> None:
+    def _notify(self, changes: Sequence[MetadataChange]) -> None:
         assert self._listener is not None
         version = FIRST_VERSION if self._term is None else self._term.version
         self._listener.changed(changes, version)
 
-    def _complain(self, error: HeadwaterError) -> None:
+    def _log_error(self, error: HeadwaterError) -> None:
         _log.error("%s", error)
 
     def _term_failed(self, error: HeadwaterError) -> None:
-        """A write was refused: what this controller knows is not what is there."""
-        _log.warning("no longer the controller: %s", error)
+        """A write failed: this controller's image differs from the znodes."""
+        _log.warning("Resigning as controller: reason=%s", error)
         self.resign()
 
     def _end_term(self, reason: str) -> None:
@@ -290,22 +291,21 @@ class ZooKeeperStore:
         self._zk_client.exists(znode_paths.CONTROLLER, then=self._remove_own, otherwise=_ignore)
 
     def _remove_own(self, stat: Stat | None) -> None:
-        def refused(refusal: FailedOperation) -> None:
-            # A node that stays as long as the session does would keep others from control.
-            if refusal.problem is ZooKeeperError.UNKNOWN and self._term is None:
+        def handle_failure(failure: FailedOperation) -> None:
+            # A left-over controller znode would block elections until the session ends.
+            if failure.problem is ZooKeeperError.UNKNOWN and self._term is None:
                 self._leave_control()
 
         if stat is not None and stat.owner == self._zk_client.session_id and self._term is None:
             self._zk_client.multi(
                 [Delete(path=znode_paths.CONTROLLER, version=stat.version)],
                 then=_pass,
-                otherwise=refused,
+                otherwise=handle_failure,
             )
 
 
-def _pass() -> None:
-    """Nothing is left to do."""
+def _pass() -> None: ...
 
 
 def _ignore(problem: object) -> None:
-    """It is not there any more, or the session is over: both will do."""
+    """The znode is gone or the session expired."""

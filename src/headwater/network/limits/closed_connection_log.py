@@ -1,8 +1,7 @@
-"""Log why connections were closed, a bounded number of lines at a time.
+"""Log why connections were closed, with a bounded number of lines.
 
-A client whose requests are refused may connect again at once, thousands of times in a second. The
-first refusals of a host are written in full, and `sweep` writes one line with the count of the
-rest.
+A client whose requests are rejected may reconnect at once, thousands of times per second. The first
+errors of a host are logged in full; `sweep` logs one line with the count of the rest.
 """
 
 import logging
@@ -12,7 +11,7 @@ from typing import Final
 from headwater.network.request_service import ClientAddress
 
 LINES_MAX: Final = 10
-"""Lines in full between two sweeps, for each host."""
+"""Lines logged in full between two sweeps, per host."""
 
 _log = logging.getLogger("headwater.network.connection")
 
@@ -24,20 +23,22 @@ class Complaints:
         self._counts: Counter[str] = Counter()
 
     def tell(self, address: ClientAddress, error: Exception) -> None:
-        """A connection is closed because of what its peer sent."""
+        """Log a connection that is closed because of what the client sent."""
         host = address.peer_host
         count = self._counts[host] = self._counts[host] + 1
         if count <= LINES_MAX:
-            _log.warning("%s: closed, because of what it sent: %s", address, error)
+            _log.warning(
+                "Closed connection after a protocol error: client=%s error=%s", address, error
+            )
 
     def sweep(self) -> None:
-        """Write how many were left out; called about once a second."""
+        """Log how many lines were omitted; called about once a second."""
         if self._counts:
             counts, self._counts = self._counts, Counter()
             for host, count in counts.items():
                 if count > LINES_MAX:
                     _log.warning(
-                        "%d more connections of %s were closed because of what they sent",
+                        "Closed more connections after protocol errors: count=%d host=%s",
                         count - LINES_MAX,
                         host,
                     )

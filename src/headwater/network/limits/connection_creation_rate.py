@@ -1,8 +1,7 @@
-"""Connections that came sooner than a quota allows: they are kept for a while, and then closed.
+"""Delay connections above the connection creation rate of their address (KIP-612).
 
-What a reader would get wrong: closing one at once would be no help. Its peer would be back within
-a moment, and the broker would do nothing but accept. So the peer is left to wait for an answer to
-what it has sent. Kafka does this (KIP-612).
+Note: they are held open for a while before they are closed, as in Kafka. Closing them at once would
+not help: the client would reconnect immediately, and the broker would only be busy accepting.
 """
 
 import socket
@@ -10,18 +9,18 @@ from collections import deque
 from typing import Final, Protocol
 
 MOST: Final = 1_000
-"""Beyond that the longest kept makes way, since descriptors are few."""
+"""Above this number the oldest one is closed, since descriptors are limited."""
 
 
 class ConnectionQuota(Protocol):
-    """Who says how often an address may connect."""
+    """Limits how often an address may connect."""
 
     def throttle_ms(self, host: str, now_ms: int) -> int:
-        """0 for one that is welcome, else for how long to keep it waiting."""
+        """Return how long to delay a connection; 0 to accept it."""
 
 
 class ThrottledConnections:
-    """Sockets that nobody will serve, in the order in which they came."""
+    """Delayed sockets, which are never served, in order of arrival."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
@@ -38,7 +37,9 @@ class ThrottledConnections:
         self._sockets.append((until_ms, held))
 
     def sweep(self, now_ms: int) -> None:
-        """Time has passed. One that comes later may be due earlier, by less than a sample."""
+        """Close sockets that are due. A later one may be due slightly earlier, by less than a
+        sample.
+        """
         while self._sockets and self._sockets[0][0] <= now_ms:
             self._sockets.popleft()[1].close()
 

@@ -1,9 +1,8 @@
-"""Who may connect: limits on connections in all, per listener, per address and per second.
+"""Connection limits: in total, per listener, per IP address and per second (ConnectionQuotas).
 
-Pure. What a reader would get wrong: `max.connection.creation.rate` is no refusal. As in Kafka, the
-connections above it wait in the system's backlog, so `may_accept` is asked before one is taken out
-of there, and `admit` after that, when its address is known. And what is limited for all listeners
-together does not keep brokers from each other where they have a listener of their own.
+Note: `max.connection.creation.rate` rejects nothing. As in Kafka, connections above it wait in the
+backlog, so `may_accept` is checked before accepting, and `admit` afterwards, when the address is
+known. Limits of all listeners together do not apply to a separate inter-broker listener.
 """
 
 import ipaddress
@@ -14,10 +13,10 @@ from headwater.network.network_settings import UNLIMITED, NetworkSettings
 
 
 class ConnectionQuotas:
-    """The counts of one server."""
+    """The connection counts of one server."""
 
     def __init__(self, settings: NetworkSettings, *, protected: str | None = None) -> None:
-        """`protected` is a listener that is open however many have come to the others."""
+        """`protected` is the inter-broker listener, exempt from limits of the whole broker."""
         self.configure(settings)
         self._protected = protected
         self._of_listener: Counter[str] = Counter()
@@ -27,7 +26,7 @@ class ConnectionQuotas:
         self.count = 0
 
     def configure(self, settings: NetworkSettings) -> None:
-        """Take new limits; they count for whoever comes from now on."""
+        """Apply new limits to new connections."""
         self._settings = settings
         self._overrides = {
             plain_address(host): limit
@@ -36,15 +35,15 @@ class ConnectionQuotas:
 
     @property
     def address_count(self) -> int:
-        """How many addresses are remembered: those that have a connection."""
+        """Number of addresses that have a connection."""
         return len(self._of_address)
 
     def may_accept(self, listener: str) -> bool:
-        """Whether the rate allows one more now."""
+        """Whether the rate allows another connection now."""
         return self._left_to_accept >= 1 or listener == self._protected
 
     def refill(self, now_ms: int) -> None:
-        """Time has passed: the rate allows more, up to what it allows in one second."""
+        """Replenish the rate limit, up to one second's worth."""
         if self._refilled_ms is not None:
             rate = self._settings.max_connection_creation_rate
             gained = rate * max(0, now_ms - self._refilled_ms) / 1_000
@@ -52,7 +51,7 @@ class ConnectionQuotas:
         self._refilled_ms = now_ms
 
     def admit(self, listener: str, host: str) -> str | None:
-        """Count one in, or say which setting refuses it. `host` is a plain address."""
+        """Count a connection, or return the setting that rejects it. `host` is a plain address."""
         settings = self._settings
         if settings.max_connection_creation_rate != UNLIMITED:
             self._left_to_accept -= 1
@@ -69,17 +68,17 @@ class ConnectionQuotas:
         return None
 
     def depart(self, listener: str, host: str) -> None:
-        """Count out one that was admitted."""
+        """Remove an admitted connection from the counts."""
         self.count -= 1
         self._of_listener[listener] -= 1
         self._of_address[host] -= 1
         if not self._of_address[host]:
-            # Else every address that ever came would be remembered.
+            # Otherwise every address that ever connected would stay in memory.
             del self._of_address[host]
 
 
 def plain_address(host: str) -> str:
-    """One spelling for an address: IPv4 is IPv4, also where a socket for both calls it IPv6."""
+    """Normalise an address: IPv4-mapped IPv6 addresses become IPv4."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -90,13 +89,13 @@ def plain_address(host: str) -> str:
 
 
 def parse_overrides(text: str) -> dict[str, int]:
-    """`max.connections.per.ip.overrides`: `10.0.0.1:200,[::1]:50`."""
+    """Parse `max.connections.per.ip.overrides`: `10.0.0.1:200,[::1]:50`."""
     overrides: dict[str, int] = {}
     for entry in filter(None, (entry.strip() for entry in text.split(","))):
         host, colon, limit = entry.rpartition(":")
         if not (colon and host and limit.isascii() and limit.isdigit()):
             raise InvalidSetting(
-                f"max.connections.per.ip.overrides wants host:limit, and not {entry!r}"
+                f"max.connections.per.ip.overrides must be host:limit, not {entry!r}"
             )
         overrides[plain_address(host.removeprefix("[").removesuffix("]"))] = int(limit)
     return overrides

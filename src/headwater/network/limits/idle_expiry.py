@@ -1,15 +1,14 @@
-"""Which connections have been silent for too long, without a timer for each.
+"""Find idle connections without a timer for each (connections.max.idle.ms).
 
-What a reader would get wrong: nothing is moved when a connection is active. It only notes the
-time, and keeps its place. When that place comes up, the note tells whether the connection is
-really idle, or when to look again.
+Note: an active connection is not moved. It only records the time and keeps its place; when that
+place is due, the recorded time tells whether the connection is really idle, or when to check again.
 """
 
 from typing import Generic, Protocol, TypeVar
 
 
 class CoarseClock:
-    """The time of the last sweep, for notes that need no better one."""
+    """The time of the last sweep, where a better one is not needed."""
 
     __slots__ = ("now_ms",)
 
@@ -18,7 +17,7 @@ class CoarseClock:
 
 
 class Active(Protocol):
-    """Whatever knows when it was last active."""
+    """An object that knows when it was last active."""
 
     @property
     def active_ms(self) -> int: ...
@@ -28,7 +27,7 @@ A = TypeVar("A", bound=Active)
 
 
 class IdleExpiryManager(Generic[A]):
-    """Those that are watched, by the time at which they are to be looked at again."""
+    """Connections by the time of their next check."""
 
     def __init__(self, idle_ms: int, *, grain_ms: int = 1_000) -> None:
         self._idle_ms = idle_ms
@@ -37,7 +36,7 @@ class IdleExpiryManager(Generic[A]):
         self._place_of: dict[A, int] = {}
 
     def add(self, watched: A) -> None:
-        """A negative idle time watches nobody."""
+        """Watch a connection; a negative idle time watches none."""
         if self._idle_ms >= 0:
             self._put(watched)
 
@@ -50,7 +49,7 @@ class IdleExpiryManager(Generic[A]):
                 del self._places[place]
 
     def expired(self, now_ms: int) -> list[A]:
-        """Those that have been silent for the idle time. They stay watched."""
+        """Return the connections that were idle for too long. They stay watched."""
         idle: list[A] = []
         for place in sorted(self._places):
             if place * self._grain_ms > now_ms:

@@ -1,15 +1,15 @@
-"""What all connections of a process together may have taken in and not yet answered.
+"""Bounds on requests in flight, for all connections of a process together.
 
-Three bounds, two of them under Kafka's names, in the sense that they can have on a loop:
+Three bounds, two of them under Kafka's names, adapted to an event loop:
 
 - `queued.max.request.bytes`: memory of receive buffers that have grown for large frames. As in
-  Kafka, a frame is let in whole as soon as anything is left, so the bound can be exceeded by one
+  Kafka, a frame is accepted as soon as anything is left, so that the bound can be exceeded by one
   frame, and two half-received frames can never wait for each other.
-- `queued.max.requests`: unanswered requests beyond the first of each connection. What a reader
-  would get wrong: the first ones must not count. A thousand consumers may each have a fetch that
-  waits for records, and a producer must be served all the same.
+- `queued.max.requests`: unanswered requests beyond the first of each connection. The first ones
+  must not count: a thousand consumers may each have a delayed fetch, and a producer must be served
+  all the same.
 - `stepwise_bytes`: large requests that are being answered in steps. As objects a request takes 50
-  times its bytes, so those of a hundred connections must not be worked on at the same time. Small
+  times its bytes, so those of a hundred connections must not be processed at the same time. Small
   requests do not count, and never wait behind large ones.
 """
 
@@ -23,7 +23,7 @@ STEPWISE_SMALL_BYTES: Final = 8_192
 
 
 class ByteLimit:
-    """One account, with a line of those who wait until it is no longer full."""
+    """A bounded amount, with a queue of callbacks that wait until it is no longer full."""
 
     def __init__(self, loop: Loop, limit: int) -> None:
         self._loop = loop
@@ -38,23 +38,23 @@ class ByteLimit:
 
     @property
     def is_full(self) -> bool:
-        """Never with a negative limit."""
+        """Whether the limit is reached; never with a negative limit."""
         return 0 <= self._limit <= self.used
 
     def take(self, amount: int) -> None:
-        """May exceed the limit: whoever is not to do so asks `is_full` first."""
+        """Take an amount, which may exceed the limit; check `is_full` first."""
         self.used += amount
 
     def give_back(self, amount: int) -> None:
         self.used -= amount
-        assert self.used >= 0, "more was given back than taken"
+        assert self.used >= 0, "released more than was taken"
         # Never at once: a connection would be served in the middle of another one's request.
         if self._waiting and not self._is_waking and not self.is_full:
             self._is_waking = True
             self._loop.call_soon(self._wake)
 
     def wait(self, callback: Callback) -> None:
-        """Be called once when there is room again."""
+        """Call back once there is room again."""
         self._waiting.setdefault(callback)
 
     def forget(self, callback: Callback) -> None:
@@ -62,7 +62,7 @@ class ByteLimit:
 
     def _wake(self) -> None:
         self._is_waking = False
-        # A copy, because a callback may close others that wait, or stand in line again.
+        # A copy, because a callback may close other waiting connections, or wait again.
         for callback in list(self._waiting):
             if self.is_full:
                 break
@@ -73,7 +73,7 @@ class ByteLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InflightBytes:
-    """The accounts that all connections share."""
+    """The bounds that all connections share."""
 
     overlapping_requests: ByteLimit
     buffer_bytes: ByteLimit

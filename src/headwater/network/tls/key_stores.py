@@ -1,8 +1,9 @@
-"""Keys and certificates out of the stores that Kafka's settings name, as PEM.
+"""Read keys and certificates from the stores of Kafka's ssl.* settings, as PEM.
 
-PEM and PKCS12 are read, from files or (PEM) out of the settings themselves. What a reader would get
-wrong: what a store is follows from its content and not from `ssl.keystore.type`, whose default is
-JKS. Java does this too, as far as it can: it opens a PKCS12 file that is called JKS.
+PEM and PKCS12 are supported, from files or (PEM) directly in settings.
+
+Note: the store type is detected from the content, not from `ssl.keystore.type`, whose default is
+JKS. Java is similarly tolerant: it opens a PKCS12 file declared as JKS.
 """
 
 import re
@@ -18,25 +19,25 @@ _JKS_MAGIC: Final = bytes.fromhex("feedfeed")
 _PEM_BEGIN: Final = b"-----BEGIN "
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 _DER_SEQUENCE: Final = 0x30
-# No honest store is larger, and a setting that names a disk image shall not fill the memory.
+# No real store is larger, and a setting that names a disk image must not fill the memory.
 _STORE_BYTES_MAX: Final = 16_777_216
 
 _PACKAGE: Final = (
     "a PKCS12 store needs the package cryptography: pip install 'headwater[tls]', "
-    "or turn it into PEM by `openssl pkcs12 -in {path} -out store.pem`"
+    "or convert it to PEM with `openssl pkcs12 -in {path} -out store.pem`"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class OwnKey:
-    """A private key with its certificate and those that vouch for it, in one PEM text."""
+    """A private key with its certificate chain, as one PEM text."""
 
     pem: bytes = field(repr=False)
     password: Password | None
 
 
 def own_key(settings: SslSettings) -> OwnKey | None:
-    """Who we are; None when nothing is set. `InvalidSetting` says what is wrong."""
+    """Return the own key and certificates; None if not set. Raises `InvalidSetting`."""
     if isinstance(settings, ClientSslSettings):
         found = _key_of_librdkafka(settings)
         if found is not None:
@@ -48,7 +49,7 @@ def own_key(settings: SslSettings) -> OwnKey | None:
             raise InvalidSetting("set either ssl.keystore.location or ssl.keystore.key, not both")
         if key is None or chain is None:
             raise InvalidSetting(
-                "ssl.keystore.key and ssl.keystore.certificate.chain belong together"
+                "ssl.keystore.key and ssl.keystore.certificate.chain must be set together"
             )
         return OwnKey(_pem(key) + b"\n" + _pem(chain), settings.ssl_key_password)
     if location is None:
@@ -61,7 +62,7 @@ def own_key(settings: SslSettings) -> OwnKey | None:
 
 
 def trusted_certificates(settings: SslSettings) -> str | None:
-    """Whom we trust, as PEM; None when nothing is set, and the system's certificates count."""
+    """Return the trusted certificates as PEM; None if not set, to use the system's."""
     if isinstance(settings, ClientSslSettings) and settings.ssl_ca_location is not None:
         return _read("ssl.ca.location", settings.ssl_ca_location).decode("utf-8", "replace")
     location, inline = settings.ssl_truststore_location, settings.ssl_truststore_certificates
@@ -84,13 +85,13 @@ def _key_of_librdkafka(settings: ClientSslSettings) -> OwnKey | None:
     if certificate is None and key is None:
         return None
     if certificate is None or key is None:
-        raise InvalidSetting("ssl.certificate.location and ssl.key.location belong together")
+        raise InvalidSetting("ssl.certificate.location and ssl.key.location must be set together")
     pem = _read("ssl.key.location", key) + b"\n" + _read("ssl.certificate.location", certificate)
     return OwnKey(pem, settings.ssl_key_password)
 
 
 def _pem(text: Password) -> bytes:
-    """Files of Java's properties often have a PEM text in one line, with blanks for line ends."""
+    """Return a PEM text; Java properties often have it on one line, with blanks for line ends."""
     pem = text.reveal().strip()
     if "\n" not in pem:
         pem = _BLOCK.sub(_in_lines, pem)
@@ -109,10 +110,10 @@ def _read(name: str, location: str) -> bytes:
     except OSError as error:
         raise InvalidSetting(f"{name}={location}: {error.strerror}") from error
     if len(content) > _STORE_BYTES_MAX:
-        raise InvalidSetting(f"{name}={location}: this is no store of keys, it is far too large")
+        raise InvalidSetting(f"{name}={location}: too large for a key store")
     if content.startswith(_JKS_MAGIC):
         raise InvalidSetting(
-            f"{name}={location}: JKS stores cannot be read; convert it by `keytool "
+            f"{name}={location}: JKS stores are not supported; convert it with `keytool "
             f"-importkeystore -srckeystore {location} -destkeystore {location}.p12 "
             "-deststoretype PKCS12`"
         )
@@ -126,13 +127,15 @@ def _key_of_pkcs12(name: str, location: str, content: bytes, password: Password 
     except ImportError:
         raise InvalidSetting(f"{name}: {_PACKAGE.format(path=location)}") from None
     if not content or content[0] != _DER_SEQUENCE:
-        raise InvalidSetting(f"{name}={location}: this is neither PEM nor PKCS12")
+        raise InvalidSetting(f"{name}={location}: neither PEM nor PKCS12")
     try:
         found = pkcs12.load_pkcs12(content, _secret(password))
     except ValueError as error:
-        raise InvalidSetting(f"{name}={location}: the password may be wrong: {error}") from error
+        raise InvalidSetting(
+            f"{name}={location}: cannot be opened, check the password: {error}"
+        ) from error
     if found.key is None or found.cert is None:
-        raise InvalidSetting(f"{name}={location}: there is no key with a certificate in it")
+        raise InvalidSetting(f"{name}={location}: no private key with a certificate")
     key = found.key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -150,11 +153,13 @@ def _certificates_of_pkcs12(location: str, content: bytes, password: Password | 
     except ImportError:
         raise InvalidSetting(f"{name}: {_PACKAGE.format(path=location)}") from None
     if not content or content[0] != _DER_SEQUENCE:
-        raise InvalidSetting(f"{name}={location}: this is neither PEM nor PKCS12")
+        raise InvalidSetting(f"{name}={location}: neither PEM nor PKCS12")
     try:
         found = pkcs12.load_pkcs12(content, _secret(password))
     except ValueError as error:
-        raise InvalidSetting(f"{name}={location}: the password may be wrong: {error}") from error
+        raise InvalidSetting(
+            f"{name}={location}: cannot be opened, check the password: {error}"
+        ) from error
     chain = [*([found.cert] if found.cert is not None else []), *found.additional_certs]
     pems = (each.certificate.public_bytes(Encoding.PEM).decode("ascii") for each in chain)
     return "".join(pems)

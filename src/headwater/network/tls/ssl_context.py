@@ -1,8 +1,7 @@
-"""OpenSSL's contexts from Kafka's settings: a listener's, and a client's.
+"""Create SSL contexts for listeners and clients from Kafka's ssl.* settings.
 
-What a reader would get wrong: Python has its keys loaded from files only, so one that came from a
-PKCS12 store or out of a setting goes through a file that is in memory and has no name; no secret is
-ever written to a disk.
+Note: Python loads keys from files only, so a key from a PKCS12 store or a setting goes through an
+anonymous in-memory file; secrets are never written to disk.
 """
 
 import os
@@ -27,7 +26,7 @@ _CLIENT_AUTH: Final = {
 
 
 def listener_context(settings: ListenerSslSettings) -> ssl.SSLContext:
-    """For those who connect to us. `InvalidSetting` says what is wrong."""
+    """Create the context of a listener, or raise `InvalidSetting`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _limit(context, settings)
     key = own_key(settings)
@@ -42,14 +41,14 @@ def listener_context(settings: ListenerSslSettings) -> ssl.SSLContext:
         _trust(context, trusted)
     elif context.verify_mode is not ssl.CERT_NONE:
         raise InvalidSetting(
-            f"ssl.client.auth={settings.ssl_client_auth} needs those whose clients are trusted: "
+            f"ssl.client.auth={settings.ssl_client_auth} needs trusted certificates: "
             "set ssl.truststore.location"
         )
     return context
 
 
 def client_context(settings: SslSettings) -> ssl.SSLContext:
-    """For those to whom we connect. `InvalidSetting` says what is wrong."""
+    """Create the context of a client, or raise `InvalidSetting`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _limit(context, settings)
     context.check_hostname = settings.ssl_endpoint_identification_algorithm == "https"
@@ -77,28 +76,28 @@ def _limit(context: ssl.SSLContext, settings: SslSettings) -> None:
 def _limit_ciphers(
     context: ssl.SSLContext, ciphers: tuple[str, ...], versions: list[ssl.TLSVersion]
 ) -> list[ssl.TLSVersion]:
-    """Which versions are left. Those of 1.3 have ciphers of their own."""
+    """Set the ciphers and return the remaining versions. TLS 1.3 has ciphers of its own."""
     of_13 = [each for each in ciphers if each in _CIPHERS_OF_13]
     others = [each for each in ciphers if each not in _CIPHERS_OF_13]
     if of_13 and len(of_13) < len(_CIPHERS_OF_13) and ssl.TLSVersion.TLSv1_3 in versions:
         raise InvalidSetting(
-            "ssl.cipher.suites: the ciphers of TLS 1.3 are all in or all out; name all of "
+            "ssl.cipher.suites: the ciphers of TLS 1.3 cannot be enabled separately; list all of "
             f"{', '.join(_CIPHERS_OF_13)}, or none of them"
         )
     if others:
         try:
             context.set_ciphers(":".join(map(openssl_name, others)))
         except ssl.SSLError as error:
-            raise InvalidSetting(f"ssl.cipher.suites: none of {others} is known here") from error
+            raise InvalidSetting(f"ssl.cipher.suites: none of {others} is supported") from error
     wanted = {ssl.TLSVersion.TLSv1_2: others, ssl.TLSVersion.TLSv1_3: of_13}
     left = [version for version in versions if wanted[version]]
     if not left:
-        raise InvalidSetting("ssl.cipher.suites has no cipher of a version that may be spoken")
+        raise InvalidSetting("ssl.cipher.suites has no cipher for the enabled protocols")
     return left
 
 
 def openssl_name(cipher: str) -> str:
-    """`TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` as OpenSSL calls it; its own names stay."""
+    """Translate `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` to OpenSSL's name; its own names stay."""
     if not cipher.startswith("TLS_"):
         return cipher
     name = cipher.removeprefix("TLS_").replace("_WITH_", "_").replace("_", "-")
@@ -113,26 +112,26 @@ def _load(context: ssl.SSLContext, key: OwnKey) -> None:
     try:
         with os.fdopen(os.dup(fd), "wb") as file:
             file.write(key.pem)
-        # Without a password OpenSSL would ask for one at the terminal.
+        # Without a password OpenSSL would prompt for one at the terminal.
         secret = key.password.reveal() if key.password is not None else ""
         context.load_cert_chain(f"/proc/self/fd/{fd}", password=secret)
     except ssl.SSLError as error:
         raise InvalidSetting(
-            f"the own key cannot be used: {_reason(error)}; it may need another "
-            "ssl.key.password, or belong to another certificate"
+            f"cannot load the private key: {_reason(error)}; check "
+            "ssl.key.password, and that the key belongs to the certificate"
         ) from error
     finally:
         os.close(fd)
 
 
 def _trust(context: ssl.SSLContext, pem: str) -> None:
-    # As in Java, whoever is in the store is trusted, be they an authority or not.
+    # As in Java, every certificate in the store is trusted, whether it is a CA or not.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
-        # Around the certificates there may be remarks in any language, which Python refuses.
+        # There may be comments in any encoding around the certificates, which Python rejects.
         context.load_verify_locations(cadata=pem.encode("ascii", "replace").decode("ascii"))
     except (ssl.SSLError, ValueError) as error:
-        raise InvalidSetting(f"there is no certificate in the trust store: {error}") from error
+        raise InvalidSetting(f"no certificate in the truststore: {error}") from error
 
 
 def _reason(error: ssl.SSLError) -> str:

@@ -1,13 +1,13 @@
-"""A channel with TLS in it: what a connection sends and receives is encrypted on the way.
+"""Transport layer with TLS (SslTransportLayer).
 
-Bytes go through memory on both sides of OpenSSL, so that one call of the system takes or brings
-many TLS records. What a reader would get wrong:
+Bytes go through memory BIOs on both sides of OpenSSL, so that one system call moves many TLS
+records. Notes:
 
-- Decrypted bytes may wait in here when the socket has none, and no selector knows of them. Whoever
-  watches the channel does it through `headwater.network.tls.tls_handshake`.
-- Bytes count as sent when their encrypted form has left. What was offered and encrypted, but did
-  not leave, must be offered again first; it is then not encrypted twice. A queue does just that.
-- The descriptor may be readable though nothing can be received yet: half a TLS record has come.
+- Decrypted bytes may be buffered here when the socket has none, and no selector knows of them.
+  Owners watch the channel through `headwater.network.tls.tls_handshake`.
+- Bytes count as sent when their encrypted form has been sent. Data that was encrypted but not sent
+  must be passed to `send` again first; it is not encrypted twice. `SendQueue` does just that.
+- The descriptor may be readable though nothing can be received yet: half a TLS record has arrived.
 """
 
 import os
@@ -20,14 +20,14 @@ from typing import Final, cast
 from headwater.common.exceptions import ConnectionLost, TlsRefused
 from headwater.records.batch_header import Buffer
 
-# Four TLS records. More at once was slower, because it no longer stays in the processor's cache.
+# Four TLS records. Larger pieces were slower, because they exceed the CPU cache.
 _PIECE_BYTES: Final = 65_536
 SCRATCH_BYTES: Final = 131_072
-"""How much is taken from a socket at once: eight TLS records."""
+"""How much is read from a socket at once: eight TLS records."""
 
-# What OpenSSL itself may have to say while we only receive: alerts to a peer that wants to
-# renegotiate. Whoever makes it say more than this and does not listen is cut off.
-_UNHEARD_BYTES_MAX: Final = 65_536
+# What OpenSSL itself may send while we only receive: alerts to a peer that wants to renegotiate. A
+# peer that causes more than this without reading is disconnected.
+_UNREAD_ALERTS_BYTES_MAX: Final = 65_536
 
 _NOTHING: Final = memoryview(b"")
 
@@ -40,13 +40,13 @@ class TlsTransportLayer:
         "_has_received",
         "_incoming",
         "_is_broken",
-        "_is_shaken",
+        "_is_handshake_done",
         "_outgoing",
-        "_owed_bytes",
         "_scratch",
         "_socket",
         "_tls",
         "_unsent",
+        "_unsent_piece_bytes",
         "has_undelivered",
     )
 
@@ -72,12 +72,12 @@ class TlsTransportLayer:
             server_hostname=server_name,
         )
         self._unsent = _NOTHING
-        self._owed_bytes = 0
-        self._is_shaken = False
+        self._unsent_piece_bytes = 0
+        self._is_handshake_done = False
         self._is_broken = False
         self._has_received = False
         self.has_undelivered = False
-        """Whether more might be received at once, whatever the socket says."""
+        """Whether more can be received at once, even if the socket is not readable."""
 
     @property
     def has_unsent(self) -> bool:
@@ -86,18 +86,18 @@ class TlsTransportLayer:
 
     @property
     def peer_certificate(self) -> bytes | None:
-        """What the peer has shown and we have found good, as DER."""
+        """The verified certificate of the peer, as DER."""
         return self._tls.getpeercert(binary_form=True)
 
     def fileno(self) -> int:
         return self._fd
 
     def shake(self) -> bool:
-        """Go on with the handshake as far as it goes; whether it is over and all of it sent.
+        """Continue the handshake; return whether it is complete and all of it sent.
 
-        `TlsRefused` when one end does not like the other, `ConnectionLost` when it hung up.
+        Raises `TlsRefused` if one end rejects the other, `ConnectionLost` if the peer disconnected.
         """
-        while not self._is_shaken:
+        while not self._is_handshake_done:
             try:
                 self._tls.do_handshake()
             except ssl.SSLWantReadError:
@@ -105,12 +105,12 @@ class TlsTransportLayer:
                     return False
             except ssl.SSLEOFError as error:
                 self._is_broken = True
-                raise ConnectionLost("the peer hung up during the handshake of TLS") from error
+                raise ConnectionLost("the peer disconnected during the TLS handshake") from error
             except ssl.SSLError as error:
-                raise self._refused(error) from error
+                raise self._handshake_error(error) from error
             else:
-                self._is_shaken = True
-                # The peer's first request may have come with the end of its handshake.
+                self._is_handshake_done = True
+                # The peer's first request may have arrived with the end of its handshake.
                 self.has_undelivered = self._incoming.pending > 0
         return self._flush()
 
@@ -119,20 +119,21 @@ class TlsTransportLayer:
         self.has_undelivered = False
         while total < len(room):
             try:
-                # Into a buffer it reads a number of bytes, whatever its declaration says.
+                # With a buffer it returns a number of bytes, whatever its type annotation says.
                 count = cast("int", self._tls.read(len(room) - total, room[total:]))
             except ssl.SSLWantReadError:
                 if total:
                     break
                 if not self._fill():
-                    self._answer_quietly()
+                    self._flush_alerts()
                     return None
                 continue
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-                # Kafka's frames say how long they are, so an end without ceremony hides nothing.
+                # Kafka's frames have a size field, so an end without close_notify hides no
+                # truncation.
                 count = 0
             except ssl.SSLError as error:
-                raise self._broken(error) from error
+                raise self._connection_error(error) from error
             if not count:
                 self.has_undelivered = total > 0
                 break
@@ -145,9 +146,9 @@ class TlsTransportLayer:
         return total
 
     def send(self, buffers: Sequence[Buffer], *, more: bool) -> int | None:
-        del more  # Each call makes TLS records of its own, which leave at once.
-        if self._owed_bytes:
-            return self._send_owed()
+        del more  # Each call makes its own TLS records, which are sent at once.
+        if self._unsent_piece_bytes:
+            return self._send_rest()
         total = 0
         for piece in _pieces(buffers):
             if not self._send_piece(piece):
@@ -156,15 +157,15 @@ class TlsTransportLayer:
         return total or None
 
     def send_file(self, descriptor: int, position: int, length: int) -> int | None:
-        if self._owed_bytes:
-            return self._send_owed()
+        if self._unsent_piece_bytes:
+            return self._send_rest()
         total = 0
         while total < length:
             room = self._scratch[: min(_PIECE_BYTES, length - total)]
             try:
                 count = os.preadv(descriptor, [room], position + total)
             except OSError as error:
-                raise ConnectionLost(f"reading what is to be sent failed: {error}") from error
+                raise ConnectionLost(f"reading the file to send failed: {error}") from error
             if not count:
                 return total
             if not self._send_piece(room[:count]):
@@ -173,24 +174,24 @@ class TlsTransportLayer:
         return total or None
 
     def end_sending(self) -> None:
-        self._say_goodbye()
+        self._send_close_notify()
         self._flush()
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError as error:
-            raise ConnectionLost(f"ending failed: {error}") from error
+            raise ConnectionLost(f"shutdown failed: {error}") from error
 
     def close(self) -> None:
         with suppress(ConnectionLost):
             if not self._unsent:
-                self._say_goodbye()
+                self._send_close_notify()
                 self._flush()
         self._socket.close()
 
     # The two directions.
 
     def _fill(self) -> bool:
-        """Take encrypted bytes from the socket; False when there are none."""
+        """Read encrypted bytes from the socket; False when there are none."""
         try:
             count = self._socket.recv_into(self._scratch)
         except (BlockingIOError, InterruptedError):
@@ -205,7 +206,7 @@ class TlsTransportLayer:
         return True
 
     def _flush(self) -> bool:
-        """Send what is encrypted; whether all of it has left."""
+        """Send encrypted bytes; return whether all of them were sent."""
         while self._unsent or self._outgoing.pending:
             if not self._unsent:
                 self._unsent = memoryview(self._outgoing.read())
@@ -220,67 +221,72 @@ class TlsTransportLayer:
         return True
 
     def _send_piece(self, piece: Buffer) -> bool:
-        """Encrypt and send; False when the socket is full, and then it is owed."""
+        """Encrypt and send a piece; False if the socket is full, and the rest is sent later."""
         try:
             self._tls.write(piece)
         except ssl.SSLError as error:
-            raise self._broken(error) from error
+            raise self._connection_error(error) from error
         if self._flush():
             return True
-        self._owed_bytes = len(piece)
+        self._unsent_piece_bytes = len(piece)
         return False
 
-    def _send_owed(self) -> int | None:
+    def _send_rest(self) -> int | None:
         if not self._flush():
             return None
-        owed, self._owed_bytes = self._owed_bytes, 0
-        return owed
+        piece_bytes, self._unsent_piece_bytes = self._unsent_piece_bytes, 0
+        return piece_bytes
 
-    def _answer_quietly(self) -> None:
-        """Send what OpenSSL has to say by itself, behind what was sent before."""
-        if not self._flush() and self._outgoing.pending > _UNHEARD_BYTES_MAX:
-            raise ConnectionLost("the peer does not read what it makes us say")
+    def _flush_alerts(self) -> None:
+        """Send OpenSSL's own messages, after what was sent before."""
+        if not self._flush() and self._outgoing.pending > _UNREAD_ALERTS_BYTES_MAX:
+            raise ConnectionLost("the peer causes TLS alerts without reading them")
 
-    def _say_goodbye(self) -> None:
-        if self._is_shaken and not self._is_broken:
-            # It would wait for the peer's goodbye, which nobody needs: "want read" is the rule.
+    def _send_close_notify(self) -> None:
+        if self._is_handshake_done and not self._is_broken:
+            # `unwrap` would wait for the peer's close_notify, which is not needed: it usually
+            # raises SSLWantReadError.
             with suppress(ssl.SSLError):
                 self._tls.unwrap()
 
     # Failures.
 
-    def _refused(self, error: ssl.SSLError) -> TlsRefused:
+    def _handshake_error(self, error: ssl.SSLError) -> TlsRefused:
         self._is_broken = True
-        # The peer is told why, if it still listens.
+        # Send the TLS alert, if the peer still reads.
         with suppress(ConnectionLost):
             self._flush()
-        return TlsRefused(f"no TLS: {why(error)}")
+        return TlsRefused(f"TLS handshake failed: {why(error)}")
 
-    def _broken(self, error: ssl.SSLError) -> ConnectionLost:
-        """With TLS 1.3 a server looks at a client's certificate when the client is done already."""
+    def _connection_error(self, error: ssl.SSLError) -> ConnectionLost:
+        """Return the error of a broken connection.
+
+        With TLS 1.3 a server verifies a client's certificate after the client has completed its
+        handshake.
+        """
         if not self._has_received:
-            return self._refused(error)
+            return self._handshake_error(error)
         self._is_broken = True
         return ConnectionLost(f"TLS failed: {why(error)}")
 
 
 def why(error: ssl.SSLError) -> str:
-    """OpenSSL's reason in words."""
+    """Format OpenSSL's reason."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the certificate of the other side is not trusted: {error.verify_message}"
+        return f"the peer's certificate is not trusted: {error.verify_message}"
     reason = (error.reason or str(error)).replace("_", " ").lower()
     if reason in ("wrong version number", "http request", "unsupported protocol"):
-        return f"{reason}; does the other side speak TLS here?"
+        return f"{reason}; does the peer use TLS on this port?"
     return reason
 
 
 def why_no_tls(error: Exception) -> str | None:
-    """The reason of an error in words, if it is one of TLS."""
+    """Format the reason of an error, if it is a TLS error."""
     return why(error) if isinstance(error, ssl.SSLError) else None
 
 
 def _pieces(buffers: Sequence[Buffer]) -> list[Buffer]:
-    """The same bytes in pieces that are not too large, small ones together in one."""
+    """Split buffers into pieces of bounded size, joining small ones."""
     if len(buffers) == 1 and len(buffers[0]) <= _PIECE_BYTES:
         return [buffers[0]]
     pieces: list[Buffer] = []

@@ -1,7 +1,7 @@
-"""The two ends of TLS as those who open sockets have them: a listener's, and a client's.
+"""TLS for listeners and for clients.
 
-What a reader would get wrong: a listener's context may be replaced while it listens, when
-certificates were renewed. Connections that are up keep the one they began with.
+A listener's context may be replaced while it listens, when certificates were renewed. Existing
+connections keep the context they started with.
 """
 
 import socket
@@ -14,11 +14,11 @@ from headwater.network.tls.ssl_context import client_context, listener_context
 from headwater.network.tls.tls_channel import SCRATCH_BYTES, TlsTransportLayer
 
 PrincipalOf = Callable[[bytes | None], Principal]
-"""Makes a principal of the certificate that a client has shown, as DER, or of none."""
+"""Derives a principal from a client certificate (DER), or from none."""
 
 
 class ListenerTls:
-    """What one listener speaks TLS with. For the loop's thread only."""
+    """TLS of one listener. Only for the loop's thread."""
 
     __slots__ = ("_context", "_principal_of", "_scratch")
 
@@ -29,7 +29,7 @@ class ListenerTls:
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
 
     def renew(self, settings: ListenerSslSettings, principal_of: PrincipalOf) -> None:
-        """Read the stores anew for whoever connects from now on; what fails changes nothing."""
+        """Reload the stores for new connections; an error changes nothing."""
         self._context = listener_context(settings)
         self._principal_of = principal_of
 
@@ -37,12 +37,12 @@ class ListenerTls:
         return TlsTransportLayer(accepted, self._context, self._scratch)
 
     def principal(self, channel: TlsTransportLayer) -> Principal:
-        """Whose certificate it was, after the handshake."""
+        """Return the principal of the client certificate, after the handshake."""
         return self._principal_of(channel.peer_certificate)
 
 
 class ClientTls:
-    """What one client, or a broker towards others, speaks TLS with."""
+    """TLS of a client, or of a broker towards other brokers."""
 
     __slots__ = ("_context", "_scratch")
 
@@ -55,8 +55,10 @@ class ClientTls:
         self._context = client_context(settings)
 
     def begin(self, connected: socket.socket, host: str) -> TlsTransportLayer:
-        """The other end must have a certificate for `host`, unless settings leave that out."""
+        """Start TLS as a client; the server's certificate must be valid for `host`, if that is
+        enabled.
+        """
         try:
             return TlsTransportLayer(connected, self._context, self._scratch, server_name=host)
         except ValueError as error:
-            raise TlsRefused(f"no certificate can be for {host!r}: {error}") from error
+            raise TlsRefused(f"invalid host name for TLS {host!r}: {error}") from error

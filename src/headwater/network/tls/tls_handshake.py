@@ -1,9 +1,8 @@
-"""The loop as a TLS channel's owner sees it, and the handshake before there is an owner.
+"""TLS handshakes on the event loop, and read notifications for TLS channels.
 
-What a reader would get wrong: with TLS "there is something to read" is not what the selector says
-alone. Bytes that were received with others, and decrypted or not wait in the channel, would wait
-for ever. So a watch stands in the loop's place: it also calls the reader when the channel has
-something, and no connection knows of it.
+Note: with TLS the selector alone does not tell whether there is something to read. Bytes that were
+received earlier may be buffered in the channel. So `TlsWatch` stands in for the loop and also calls
+the reader when the channel has buffered bytes; connections are unaware of it.
 """
 
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from headwater.network.tls.tls_channel import TlsTransportLayer
 
 
 class TlsWatch:
-    """`headwater.network.event_loop.Loop` for whoever has this one channel."""
+    """`headwater.network.event_loop.Loop` for the owner of one TLS channel."""
 
     __slots__ = ("_channel", "_is_due", "_loop", "_reader")
 
@@ -48,7 +47,7 @@ class TlsWatch:
             self._remind()
 
     def _remind(self) -> None:
-        """Call the reader soon once more, if it has left something, or had no time for it."""
+        """Schedule the reader again, if the channel still has bytes."""
         if self._channel.has_undelivered and self._reader is not None and not self._is_due:
             self._is_due = True
             self._loop.call_soon(self._fire)
@@ -59,7 +58,7 @@ class TlsWatch:
 
 
 class Handshake:
-    """One handshake on the loop. Exactly one of the two is called, unless it is cancelled."""
+    """One handshake. Exactly one of the callbacks is called, unless it is cancelled."""
 
     __slots__ = ("_done", "_failed", "_is_over", "_is_writing", "_loop", "channel")
 
@@ -79,13 +78,13 @@ class Handshake:
         self.channel = channel
 
     def begin(self) -> None:
-        """May raise `OSError` when the loop can watch no more descriptors."""
+        """Start the handshake; may raise `OSError` if the loop cannot watch more descriptors."""
         self._loop.add_reader(self.channel.fileno(), self._go)
-        # A client speaks first; a server may have been spoken to already.
+        # A client sends first; a server may have received something already.
         self._loop.call_soon(self._go)
 
     def cancel(self) -> None:
-        """Leave the channel alone; its owner closes it. May be called again."""
+        """Stop using the channel; its owner closes it. Idempotent."""
         if not self._is_over:
             self._is_over = True
             self._loop.remove_reader(self.channel.fileno())

@@ -13,15 +13,21 @@ from headwater.pipelines.spec.pipeline_spec import PipelineSpec, Trigger
 
 
 def read_file(
-    file: Path, *, bootstrap: str | None = None, settings: Path | None = None
+    file: Path,
+    *,
+    bootstrap: str | None = None,
+    settings: Path | None = None,
+    master: str | None = None,
 ) -> tuple[Document, PipelineSpec, list[PipelineProblem]]:
-    """`bootstrap` and `settings` win over the file's. `InvalidPipeline` if it cannot be read."""
+    """Read a pipeline; what is given wins over the file. `InvalidPipeline` if it is unreadable."""
     document = load_document(file)
     spec, problems = read_pipeline(document)
     if bootstrap is not None:
         spec = replace(spec, bootstrap=bootstrap)
     if settings is not None:
         spec = replace(spec, settings=settings.resolve())
+    if master is not None:
+        spec = replace(spec, master=master)
     return document, spec, problems
 
 
@@ -34,9 +40,12 @@ def checked(
     topics: Topics | None,
     registries: Registries | None = None,
     settings: Path | None = None,
+    master: str | None = None,
 ) -> PipelineSpec:
-    """The pipeline of a file. `InvalidPipeline` with all that is wrong with it."""
-    document, spec, problems = read_file(file, bootstrap=bootstrap, settings=settings)
+    """Read and check a pipeline. `InvalidPipeline` has all problems that were found."""
+    document, spec, problems = read_file(
+        file, bootstrap=bootstrap, settings=settings, master=master
+    )
     problems += check_pipeline(
         document,
         spec,

@@ -28,6 +28,7 @@ from headwater.pipelines.spec.pipeline_spec import (
     StepSpec,
 )
 from headwater.spark.exceptions import InvalidOption
+from headwater.spark.locations import why_unreachable
 from headwater.spark.sink.sink_options import SinkOptions, read_sink_options
 from headwater.spark.source.source_options import SourceOptions, read_source_options
 
@@ -77,6 +78,7 @@ def check_pipeline(
         *_of_sources(spec, connectors, registries),
         *_of_steps(spec),
         *_of_sinks(spec, connectors, registries),
+        *_of_locations(spec),
     ]
     problems = [document.problem(place, text) for place, text in found]
     if grammar is not None:
@@ -208,6 +210,17 @@ def _of_sinks(
             yield (*sink.place, "mode"), f"files of {sink.format} can only be appended to"
     if spec.dead_letter is not None and spec.bootstrap is None:
         yield ("on_error", "dead_letter"), "dead letters need to know the brokers: set bootstrap"
+
+
+def _of_locations(spec: PipelineSpec) -> Iterator[Complaint]:
+    """Folders of this machine that executors elsewhere cannot reach."""
+    if reason := why_unreachable(spec.checkpoint, spec.master):
+        yield ("checkpoint",), f"checkpoint: {reason}"
+    ends: tuple[SourceSpec | SinkSpec, ...] = (*spec.sources, *spec.sinks)
+    for each in ends:
+        path = None if each.connector is not None or each.is_topic else each.options.get("path")
+        if path is not None and (reason := why_unreachable(path, spec.master)):
+            yield (*each.place, "path"), f"{each.name}: {reason}"
 
 
 def _of_topic_sink(

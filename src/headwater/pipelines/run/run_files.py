@@ -1,10 +1,11 @@
-"""Which pipelines run on this machine: a small file for each, and a lock that lives with its run.
+"""Files that tell which pipelines run on this machine.
 
-    folder/orders-to-lake.json     what it is and how far, replaced as a whole
-    folder/orders-to-lake.lock     locked by the run as long as it lives
+    folder/orders-to-lake.json         the run's last report, replaced as a whole
+    folder/orders-to-lake.lock         locked as long as the run is alive
+    folder/orders-to-lake.spark.log    what Spark and its workers print on this machine
 
-What a reader would get wrong: the number of a process in the file proves nothing, since numbers are
-given anew. Only the lock says whether a pipeline runs; the kernel lets go of it when a run dies.
+Note: the process id in the report proves nothing, since systems reuse process ids. Only the lock
+tells whether a pipeline runs; the kernel releases it when the process dies.
 """
 
 import fcntl
@@ -21,35 +22,35 @@ from headwater.common.exceptions import HeadwaterError
 
 FOLDER_VARIABLE: Final = "HEADWATER_PIPELINES"
 
-# Kind, from where, start, length, owner; a lock belongs to an open file, and not to a process.
+# l_type, l_whence, l_start, l_len, l_pid; an OFD lock belongs to an open file, not to a process.
 _LOCK: Final = struct.Struct("hhqqi")
 
 
 class AlreadyRunning(HeadwaterError):
-    """Another process runs the pipeline of that name."""
+    """Another process runs the pipeline of this name."""
 
 
 class NoSuchRun(HeadwaterError):
-    """No pipeline of that name has been run here."""
+    """No pipeline of this name has been run on this machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """What a run tells about itself."""
+    """The state of a run, as the run reports it."""
 
     name: str
     file: str
     pid: int
     started_ms: int
     told_ms: int
-    # As told by the run; a run that died cannot say so, see `is_running`.
+    # As reported by the run. A run that died could not report it: see `is_running`.
     state: str
     sinks: list[dict[str, Any]] = field(default_factory=list)
     is_running: bool = False
 
 
 def usual_folder(environment: Mapping[str, str]) -> Path:
-    """Where runs leave their files, if nothing else is said."""
+    """The default folder for the files of runs."""
     named = environment.get(FOLDER_VARIABLE)
     if named:
         return Path(named)
@@ -58,12 +59,13 @@ def usual_folder(environment: Mapping[str, str]) -> Path:
 
 
 class RunFile:
-    """A run's own file; locked from `with` to its end."""
+    """The files of one run, locked as long as the context is open."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
         self._name = name
         self._lock: int | None = None
+        self.spark_log = folder / f"{name}.spark.log"
 
     def __enter__(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -87,7 +89,7 @@ class RunFile:
             self._lock = None
 
     def tell(self, report: RunReport) -> None:
-        """Replace what was told before."""
+        """Replace the last report."""
         file = self._folder / f"{self._name}.json"
         draft = file.with_suffix(".draft")
         draft.write_text(json.dumps(asdict(report)), encoding="utf-8")
@@ -95,7 +97,7 @@ class RunFile:
 
 
 def reports(folder: Path) -> list[RunReport]:
-    """Every pipeline that has been run, by name."""
+    """The last report of every pipeline, sorted by name."""
     if not folder.is_dir():
         return []
     names = sorted(each.stem for each in folder.glob("*.json"))
@@ -117,7 +119,7 @@ def is_running(folder: Path, name: str) -> bool:
     except FileNotFoundError:
         return False
     try:
-        # Only asks: who held it for a moment to see would keep a run from starting.
+        # A query, not an attempt: holding the lock for a moment could keep a run from starting.
         found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _wanted())
     finally:
         os.close(descriptor)
@@ -134,7 +136,7 @@ def _locked(descriptor: int) -> bool:
 
 
 def _wanted() -> bytes:
-    """A lock of the whole file for one writer, as the kernel's `struct flock` has it."""
+    """An exclusive lock of the whole file as a `struct flock`."""
     return _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 

@@ -5,7 +5,6 @@ the same batch again after a crash. They are told which batch of which query it 
 exactly once all the same.
 """
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.pipelines.check.connector_port import Connectors, SinkBatch
@@ -14,6 +13,7 @@ from headwater.pipelines.run.avro_options import sink_avro
 from headwater.pipelines.run.sink_records import as_records
 from headwater.pipelines.spec.pipeline_spec import HEADWATER, PipelineSpec, SinkSpec
 from headwater.spark.exceptions import InvalidOption
+from headwater.spark.locations import below
 from headwater.spark.sink.write_stream import topic_writer
 
 if TYPE_CHECKING:
@@ -58,13 +58,13 @@ def query_id_of(rows: "DataFrame") -> str:
     return told
 
 
-def checkpoint_of(spec: PipelineSpec, name: str) -> Path:
-    return spec.checkpoint / spec.name / name
+def checkpoint_of(spec: PipelineSpec, name: str) -> str:
+    return below(spec.checkpoint, spec.name, name)
 
 
 def _start(writer: "DataStreamWriter", sink: SinkSpec, spec: PipelineSpec) -> "StreamingQuery":
     chosen = writer.outputMode(sink.mode.value).queryName(f"{spec.name}-{sink.name}")
-    chosen = chosen.option("checkpointLocation", str(checkpoint_of(spec, sink.name)))
+    chosen = chosen.option("checkpointLocation", checkpoint_of(spec, sink.name))
     every_ms = sink.trigger.every_ms
     timing: dict[str, Any] = (
         {"availableNow": True}

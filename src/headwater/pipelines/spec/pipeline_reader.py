@@ -22,6 +22,7 @@ from headwater.pipelines.spec.sink_reader import read_sink
 from headwater.pipelines.spec.source_reader import read_source, read_watermark
 from headwater.pipelines.spec.sql_tables import tables_in
 from headwater.spark.exceptions import InvalidOption
+from headwater.spark.locations import resolved
 from headwater.spark.settings_files import settings_in
 
 VERSION: Final = 1
@@ -29,7 +30,6 @@ VERSION: Final = 1
 _FOLDER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # Names of sources and steps are names of tables in SQL.
 _TABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-_LONGEST_PATH: Final = 4096
 
 
 def read_pipeline(document: Document) -> tuple[PipelineSpec, list[PipelineProblem]]:
@@ -43,7 +43,7 @@ def read_pipeline(document: Document) -> tuple[PipelineSpec, list[PipelineProble
     spec = PipelineSpec(
         file=document.file,
         name=_name(top, document.file),
-        checkpoint=_path(top.text("checkpoint") or "./checkpoints", folder),
+        checkpoint=resolved(top.text("checkpoint") or "./checkpoints", folder),
         bootstrap=top.text("bootstrap"),
         registry=top.text("registry"),
         settings=_settings(top, folder),
@@ -69,8 +69,8 @@ def _name(top: Section, file: Path) -> str:
 
 
 def _path(text: str, folder: Path) -> Path:
-    """Relative to the file of the pipeline, wherever the command is run."""
-    return (folder / Path(text[:_LONGEST_PATH]).expanduser()).resolve()
+    """A path relative to the pipeline's file, wherever the command is run."""
+    return Path(resolved(text, folder))
 
 
 def _settings(top: Section, folder: Path) -> Path | None:

@@ -180,7 +180,8 @@ class PipelineSpec:
 
     file: Path
     name: str
-    checkpoint: Path
+    # A path of this machine, or a location with a scheme.
+    checkpoint: str
     sources: tuple[SourceSpec, ...]
     steps: tuple[StepSpec, ...]
     sinks: tuple[SinkSpec, ...]

@@ -18,6 +18,7 @@ from headwater.pipelines.spec.pipeline_spec import (
     Trigger,
 )
 from headwater.pipelines.spec.section import Section
+from headwater.spark.locations import resolved
 from headwater.spark.settings_files import beside
 
 _USUAL: Final = Trigger(every_ms=1_000)
@@ -39,7 +40,7 @@ def read_sink(section: Section, folder: Path) -> SinkSpec:
     create = _create(section) if is_topic else None
     options = section.rest()
     if connector is None and not is_topic and "path" in options:
-        options["path"] = str((folder / options["path"]).resolve())
+        options["path"] = resolved(options["path"], folder)
     if is_topic:
         options = beside(options, folder)
     return SinkSpec(

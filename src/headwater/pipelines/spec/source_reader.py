@@ -19,6 +19,7 @@ from headwater.pipelines.spec.pipeline_spec import (
     Watermark,
 )
 from headwater.pipelines.spec.section import Section
+from headwater.spark.locations import resolved
 from headwater.spark.settings_files import beside
 
 RECORD: Final = "record"
@@ -41,7 +42,7 @@ def read_source(section: Section, name: str, folder: Path) -> SourceSpec:
     schema = None if connector is not None else _schema(section, is_topic=is_topic)
     options = section.rest()
     if connector is None and not is_topic and "path" in options:
-        options["path"] = str((folder / options["path"]).resolve())
+        options["path"] = resolved(options["path"], folder)
     if is_topic:
         options = beside(options, folder)
     return SourceSpec(

@@ -85,7 +85,7 @@ class AddPartitionsToTxnResponseUpToV3:
     )
 
     def lift(self) -> "AddPartitionsToTxnResponse":
-        """The transaction is not in the answer; whoever asked knows it."""
+        """The transaction is not in the response; the caller knows it."""
         result = AddPartitionsToTxnResult(topic_results=self.results_by_topic)
         return AddPartitionsToTxnResponse(
             throttle_time_ms=self.throttle_time_ms, results_by_transaction=(result,)
@@ -93,7 +93,7 @@ class AddPartitionsToTxnResponseUpToV3:
 
     @classmethod
     def lower(cls, message: "AddPartitionsToTxnResponse") -> Self:
-        """An error on top is left out where each partition has it too."""
+        """A top-level error is omitted if each partition has it too."""
         if message.error_code and not message.results_by_transaction:
             raise UnsupportedInVersion("up to version 3 each partition has its own error")
         result = the_only(message.results_by_transaction)

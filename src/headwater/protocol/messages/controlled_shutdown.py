@@ -1,4 +1,4 @@
-"""ControlledShutdown: a broker that will stop asks the controller to move its leaderships."""
+"""ControlledShutdown: a stopping broker asks the controller to move its leaders."""
 
 from typing import ClassVar
 

@@ -42,7 +42,7 @@ class ElectLeadersResponse:
     api: ClassVar = ApiKey.ELECT_LEADERS
 
     throttle_time_ms: int = one("int32", default=0)
-    # Ignorable here, in contrast to Kafka's schema: in version 0 the partitions alone tell it.
+    # Ignorable here, unlike in Kafka's schema: version 0 has only the partitions.
     error_code: ErrorCode = one("error_code", default=ErrorCode.NONE, since=1, ignorable=True)
     replica_election_results: tuple[ReplicaElectionResult, ...] = many(
         ReplicaElectionResult, default=()

@@ -1,7 +1,7 @@
-"""Envelope: a client's request on its way from the broker that got it to the controller (KIP-590).
+"""Envelope: forward a client's request from a broker to the controller (KIP-590).
 
-Request and response are whole frames without their size field, headers included, as the client
-wrote and will read them.
+Request and response are complete frames without their size field, headers included, as the client
+wrote them and will read them.
 """
 
 from typing import ClassVar

@@ -42,7 +42,7 @@ class FindCoordinatorResponseUpToV3:
     port: int = one("int32", default=0)
 
     def lift(self) -> "FindCoordinatorResponse":
-        """The key is not in the answer; whoever asked knows it."""
+        """The key is not in the response; the caller knows it."""
         found = Coordinator(
             node_id=self.node_id,
             host=self.host,

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions: a client asks which metrics to push (KIP-714)."""
+"""GetTelemetrySubscriptions: a client requests which metrics to push (KIP-714)."""
 
 from typing import ClassVar
 

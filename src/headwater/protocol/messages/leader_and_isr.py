@@ -50,8 +50,8 @@ class LeaderAndIsrRequest:
     type: int = one("int8", default=0)
     topic_states: tuple[LeaderAndIsrTopicState, ...] = many(LeaderAndIsrTopicState, default=())
     live_leaders: tuple[LeaderAndIsrLiveLeader, ...] = many(LeaderAndIsrLiveLeader, default=())
-    # Not Kafka's: which request of a controller to one registration of a broker this is, from 1.
-    # Whoever does not know the tag passes over it.
+    # Not in Kafka: sequence number, from 1, of the controller's requests to one broker
+    # registration. Receivers that do not know the tag skip it.
     order: int = one("int64", default=0, tag=10_000)
 
 

@@ -49,13 +49,13 @@ class LeaveGroupResponseUpToV2:
     error_code: ErrorCode = one("error_code", default=ErrorCode.NONE)
 
     def lift(self) -> "LeaveGroupResponse":
-        """The member is not in the answer; whoever asked knows it."""
+        """The member is not in the response; the caller knows it."""
         member = MemberResponse(error_code=self.error_code)
         return LeaveGroupResponse(throttle_time_ms=self.throttle_time_ms, members=(member,))
 
     @classmethod
     def lower(cls, message: "LeaveGroupResponse") -> Self:
-        # Where the whole request failed there are no members to speak of.
+        # If the whole request failed there are no members in the response.
         error_code = message.error_code or the_only(message.members).error_code
         return cls(throttle_time_ms=message.throttle_time_ms, error_code=error_code)
 

@@ -1,4 +1,4 @@
-"""ListConfigResources: names of what has configs; version 0 knew client metrics only."""
+"""ListConfigResources: names of resources with configs; version 0 lists only client metrics."""
 
 from typing import ClassVar, Final, Self
 
@@ -13,7 +13,7 @@ CLIENT_METRICS: Final = 16
 @protocol_message
 class ListConfigResourcesRequestUpToV0:
     def lift(self) -> "ListConfigResourcesRequest":
-        """Version 0 knew client metrics only."""
+        """Version 0 lists only client metrics."""
         return ListConfigResourcesRequest(resource_types=(CLIENT_METRICS,))
 
     @classmethod

@@ -20,7 +20,7 @@ class MetadataRequestUpToV0:
     topics: tuple[MetadataRequestTopic, ...] = many(MetadataRequestTopic, default=())
 
     def lift(self) -> "MetadataRequest":
-        """Version 0 asks for all topics with an empty list, every later one with null."""
+        """Version 0 requests all topics with an empty list, later versions with null."""
         return MetadataRequest(topics=self.topics or None)
 
     @classmethod

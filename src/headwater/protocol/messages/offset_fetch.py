@@ -82,7 +82,7 @@ class OffsetFetchResponseUpToV7:
     error_code: ErrorCode = one("error_code", default=ErrorCode.NONE, since=2, ignorable=True)
 
     def lift(self) -> "OffsetFetchResponse":
-        """The group is not in the answer; whoever asked knows it."""
+        """The group is not in the response; the caller knows it."""
         group = OffsetFetchResponseGroup(topics=self.topics, error_code=self.error_code)
         return OffsetFetchResponse(throttle_time_ms=self.throttle_time_ms, groups=(group,))
 

@@ -31,8 +31,8 @@ class StopReplicaRequest:
     controller_epoch: int = one("int32", default=0)
     broker_epoch: int = one("int64", default=-1)
     topic_states: tuple[StopReplicaTopicState, ...] = many(StopReplicaTopicState, default=())
-    # Not Kafka's: which request of a controller to one registration of a broker this is, from 1.
-    # Whoever does not know the tag passes over it.
+    # Not in Kafka: sequence number, from 1, of the controller's requests to one broker
+    # registration. Receivers that do not know the tag skip it.
     order: int = one("int64", default=0, tag=10_000)
 
 

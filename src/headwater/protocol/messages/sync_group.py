@@ -1,4 +1,4 @@
-"""SyncGroup: leader hands out assignment, members fetch their own."""
+"""SyncGroup: the group leader sends the assignments, each member receives its own."""
 
 from typing import ClassVar
 

@@ -31,7 +31,7 @@ class UpdateFeaturesRequestUpToV0:
     feature_updates: tuple[FeatureUpdateKeyUpToV0, ...] = many(FeatureUpdateKeyUpToV0, default=())
 
     def lift(self) -> "UpdateFeaturesRequest":
-        """What version 0 calls a downgrade is since version 1 a safe one."""
+        """Version 0's downgrade is the safe downgrade of version 1."""
         updates = tuple(
             FeatureUpdateKey(
                 feature=update.feature,

@@ -1,4 +1,4 @@
-"""UpdateMetadata: the controller tells a broker what the cluster looks like."""
+"""UpdateMetadata: the controller sends cluster metadata to a broker."""
 
 from typing import ClassVar
 
@@ -57,8 +57,8 @@ class UpdateMetadataRequest:
         UpdateMetadataTopicState, default=(), shared=True
     )
     live_brokers: tuple[UpdateMetadataBroker, ...] = many(UpdateMetadataBroker, default=())
-    # Not Kafka's: which request of a controller to one registration of a broker this is, from 1.
-    # Whoever does not know the tag passes over it.
+    # Not in Kafka: sequence number, from 1, of the controller's requests to one broker
+    # registration. Receivers that do not know the tag skip it.
     order: int = one("int64", default=0, tag=10_000)
 
 

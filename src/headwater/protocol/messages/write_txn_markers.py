@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: coordinator to partition leader: write COMMIT/ABORT control batches."""
+"""WriteTxnMarkers: the coordinator sends COMMIT and ABORT markers to partition leaders."""
 
 from typing import ClassVar
 
@@ -20,8 +20,8 @@ class WritableTxnMarker:
     transaction_result: bool = one("bool", default=False)
     topics: tuple[WritableTxnMarkerTopic, ...] = many(WritableTxnMarkerTopic, default=())
     coordinator_epoch: int = one("int32", default=0)
-    # Not Kafka's, whose version 2 has a field for it (KIP-1228): the version of transactions in
-    # which the end was decided. Whoever does not know the tag passes over it.
+    # Not in Kafka, whose version 2 has a field for it (KIP-1228): the transaction version in which
+    # the end was decided. Receivers that do not know the tag skip it.
     client_version: int = one("int8", default=0, tag=10_000)
 
 

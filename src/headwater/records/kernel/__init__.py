@@ -1,7 +1,7 @@
-"""The record kernel that this process uses: the compiled one, or its pure twin.
+"""Record kernel of this process: the compiled one, or its pure Python implementation.
 
-The twin serves where the extension was not built, and where HEADWATER_PURE=1 asks for it. Both
-give the same bytes and raise the same exceptions; only import from here.
+The pure one is used if the extension was not built, or with HEADWATER_PURE=1. Both return the same
+bytes and raise the same exceptions. Import only from here.
 """
 
 import os
@@ -30,7 +30,7 @@ if TYPE_CHECKING or os.environ.get("HEADWATER_PURE") == "1":
         read_single_produce,
         renumber_records,
         scan,
-        sound_run,
+        valid_run,
         validate_records,
         write_single_produce,
     )
@@ -60,7 +60,7 @@ else:
             read_single_produce,
             renumber_records,
             scan,
-            sound_run,
+            valid_run,
             validate_records,
             write_single_produce,
         )
@@ -89,7 +89,7 @@ else:
             read_single_produce,
             renumber_records,
             scan,
-            sound_run,
+            valid_run,
             validate_records,
             write_single_produce,
         )
@@ -119,7 +119,7 @@ __all__ = [
     "read_single_produce",
     "renumber_records",
     "scan",
-    "sound_run",
+    "valid_run",
     "validate_records",
     "write_single_produce",
 ]

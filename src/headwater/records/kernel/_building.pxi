@@ -1,11 +1,11 @@
-# A batch that grows record by record, for producers.
+# Batch that grows record by record, for producers.
 
 cdef enum:
     BUILDER_FIRST_BYTES = 4096
 
 
 cdef class BatchBuilder:
-    """See `_twin_builder.BatchBuilder`. Every method is one step under the interpreter's lock."""
+    """See `pure_batch_builder.BatchBuilder`. Every method runs atomically under the GIL."""
 
     cdef bytearray buffer
     cdef Py_ssize_t capacity
@@ -65,7 +65,7 @@ cdef class BatchBuilder:
         if self.count > 0 and self.size_bytes + total > self.limit:
             return -1
         if self.size_bytes + total > INT32_MAX:
-            refuse(RECORD_TOO_LARGE)
+            raise_status(RECORD_TOO_LARGE)
         if self.size_bytes + total > self.capacity:
             self.capacity = max(self.size_bytes + total, min(2 * self.capacity, self.limit))
             PyByteArray_Resize(self.buffer, self.capacity)

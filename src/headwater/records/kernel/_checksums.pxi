@@ -1,8 +1,8 @@
-# The CRC-32C without the interpreter's lock, where the processor has an instruction for it.
+# CRC-32C without the GIL, using the CPU's instruction.
 #
-# The instruction takes three cycles and can be begun in each, so of a long string three parts are
-# summed side by side and put together at the end. Where there is no such instruction the library
-# of that name does it, which needs the lock.
+# The instruction has a latency of three cycles and a throughput of one, so three parts of a long
+# string are processed in parallel and combined at the end. CPUs without it use the crc32c library,
+# which needs the GIL.
 
 cdef extern from *:
     """
@@ -10,7 +10,7 @@ cdef extern from *:
 
     #define CASTAGNOLI 0x82F63B78u
 
-    /* The product of two polynomials modulo Castagnoli's, the highest power in the lowest bit. */
+    /* Product of two polynomials modulo Castagnoli's, highest power in the lowest bit. */
     static uint32_t crc_product(uint32_t left, uint32_t right) {
         uint32_t product = 0;
         for (uint32_t bit = 0x80000000u; bit; bit >>= 1) {
@@ -20,7 +20,7 @@ cdef extern from *:
         return product;
     }
 
-    /* What a checksum becomes by so many bytes of zeros behind it. */
+    /* CRC after appending that many zero bytes. */
     static uint32_t crc_behind(uint32_t crc, uint64_t zero_bytes) {
         uint32_t power = 0x00800000u; /* x to the eighth */
         for (; zero_bytes; zero_bytes >>= 1) {
@@ -52,7 +52,7 @@ cdef extern from *:
     static uint32_t quick_crc32c(const uint8_t *at, Py_ssize_t size) {
         uint64_t first = 0xFFFFFFFFu, second = 0, third = 0, word;
         Py_ssize_t part = size / 24 * 8, index;
-        /* Putting parts together takes as long as summing some ten thousand bytes does. */
+        /* Combining the parts takes as long as processing some ten thousand bytes. */
         if (size < 65536) return ~serial_crc(0xFFFFFFFFu, at, size);
         for (index = 0; index < part; index += 8) {
             memcpy(&word, at + index, 8);
@@ -76,7 +76,7 @@ cdef extern from *:
     uint32_t quick_crc32c(const uint8_t* at, Py_ssize_t size) noexcept nogil
 
 cdef enum:
-    # To sum fewer bytes takes less time than to give the lock away and to get it back.
+    # For fewer bytes, releasing and reacquiring the GIL takes longer than the CRC.
     SHORT_BYTES = 32768
 
 cdef bint CAN_BE_QUICK = has_crc32c_instruction()
@@ -85,7 +85,7 @@ cdef bint CAN_BE_QUICK = has_crc32c_instruction()
 cdef inline bint has_right_crc(
     object buffer, const uint8_t* base, Py_ssize_t start, Py_ssize_t end
 ) except -1:
-    """Whether the batch at these places of a buffer carries the checksum of its bytes."""
+    """Return whether the batch at these positions of a buffer has a valid CRC."""
     cdef uint32_t carried = <uint32_t>big_endian(base + start + CRC_START, 4)
     cdef uint32_t actual
     start += CRC_END
@@ -99,5 +99,5 @@ cdef inline bint has_right_crc(
 
 
 def combined_crc(uint32_t first, uint32_t second, uint64_t second_bytes):
-    """The checksum of two strings one behind the other, from those of each."""
+    """Return the CRC of two concatenated strings from the CRCs of both."""
     return crc_behind(first, second_bytes) ^ second

@@ -1,7 +1,7 @@
-# The columns that records are decoded into: their room, and how Arrow gets them.
+# Columns that records are decoded into: their memory, and how Arrow adopts them.
 
 cdef struct Cells:
-    # A binary column that is written. The row room is a multiple of eight.
+    # Binary column being written. The row capacity is a multiple of eight.
     int32_t* offsets
     char* data
     uint8_t* validity
@@ -13,7 +13,7 @@ cdef struct Cells:
 
 
 cdef struct Rows:
-    # The places that records are written to as rows.
+    # Output arrays of the decoded rows.
     int64_t* offsets
     int64_t* timestamps
     int16_t* attributes
@@ -22,13 +22,13 @@ cdef struct Rows:
     Cells values
     Cells header_keys
     Cells header_values
-    uint8_t* views  # of values that stay where they are, else NULL
+    uint8_t* views  # of values that are not copied, else NULL
     Py_ssize_t count
     Py_ssize_t room
 
 
 cdef int make_room(Cells* cells, Py_ssize_t row_room, Py_ssize_t data_room) noexcept nogil:
-    """Give a column at least so much room in all."""
+    """Grow a column to at least this total capacity."""
     cdef void* grown
     row_room = (row_room + 7) & ~7
     if row_room > cells.row_room or cells.offsets == NULL:
@@ -53,7 +53,7 @@ cdef int make_room(Cells* cells, Py_ssize_t row_room, Py_ssize_t data_room) noex
 
 
 cdef int make_row_room(Rows* rows, Py_ssize_t room) noexcept nogil:
-    """Give the columns that all records have room for at least so many rows in all."""
+    """Grow the columns that all records have to at least this many rows in total."""
     cdef void* grown
     if room <= rows.room and rows.offsets != NULL:
         return OK
@@ -85,7 +85,7 @@ cdef int make_row_room(Rows* rows, Py_ssize_t room) noexcept nogil:
 
 
 cdef int grow(Cells* cells, Py_ssize_t length) noexcept nogil:
-    """Make room for one more cell, and for as much again as there is."""
+    """Grow for one more cell by at least doubling."""
     cdef Py_ssize_t row_room = cells.row_room
     cdef Py_ssize_t data_room = cells.data_room
     if length > INT32_MAX - cells.used or cells.rows >= INT32_MAX - 8:
@@ -115,7 +115,7 @@ cdef inline int append_cell(Cells* cells, const uint8_t* content, int32_t length
 
 
 cdef int make_section_room(Rows* rows, Py_ssize_t size, Py_ssize_t count) noexcept nogil:
-    """Make room for a section, even if it were all keys, or all values."""
+    """Reserve memory for a section, even if it were all keys or all values."""
     cdef int status = check_count(size, count)
     cdef Py_ssize_t needed = rows.count + count
     if status != OK:
@@ -135,7 +135,7 @@ cdef int make_section_room(Rows* rows, Py_ssize_t size, Py_ssize_t count) noexce
 
 
 cdef inline Py_ssize_t roomy(const Cells* cells, Py_ssize_t size) noexcept nogil:
-    """The present room of a column, or twice as much when so many more bytes may not fit."""
+    """Return the capacity of a column, doubled if `size` more bytes may not fit."""
     if cells.used + size <= cells.data_room:
         return cells.data_room
     return max(cells.used + size, 2 * cells.data_room)
@@ -159,7 +159,7 @@ cdef object adopt_column(Cells* cells):
 
 
 cdef object adopt_numbers(void** block, const Rows* rows, Py_ssize_t more, Py_ssize_t width):
-    """One number for every row, and perhaps one more."""
+    """Adopt a block with one number per row, and perhaps one more."""
     return adopt(block, (rows.count + more) * width, (rows.room + 1) * width)
 
 
@@ -171,7 +171,7 @@ cdef int preset(void** place, Py_ssize_t size) except -1:
 
 
 cdef int preset_column(Cells* cells, Py_ssize_t row_room, Py_ssize_t data_room) except -1:
-    """The first room of a column, from spare memory where there is some."""
+    """Allocate a column's initial memory, from reused blocks if possible."""
     row_room = (row_room + 7) & ~7
     preset(<void**>&cells.offsets, (row_room + 1) * sizeof(int32_t))
     preset(<void**>&cells.validity, row_room // 8 + 1)
@@ -190,18 +190,18 @@ cdef void release(Cells* cells) noexcept:
 
 
 cdef class Columns:
-    """The columns that records are decoded into."""
+    """Columns that records are decoded into."""
 
     cdef Rows rows
 
-    # Where values stay that are not copied: all buffers that there were sections of.
+    # Buffers of all sections, which hold the values that are not copied.
     cdef list sources
 
     def __cinit__(self, bint views):
         self.sources = [] if views else None
 
     cdef int reserve(self, Py_ssize_t rows, Py_ssize_t keys, Py_ssize_t values) except -1:
-        """Make the first room: for so many rows, and bytes of keys and of values."""
+        """Allocate the initial memory for rows, key bytes and value bytes."""
         if self.sources is not None:
             preset(<void**>&self.rows.views, (rows + 1) * VIEW_BYTES)
             values = 0

@@ -1,4 +1,4 @@
-# Rows of decoded columns to records as consumers get them.
+# Convert rows of decoded columns to consumer records.
 
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
@@ -14,11 +14,11 @@ cdef struct BinaryPlaces:
 
 
 cdef BinaryPlaces places_of(list held, column):
-    """Where the cells of a narrow column lie; `held` keeps the buffers."""
+    """Return the cells of a narrow column; `held` keeps the buffers alive."""
     cdef BinaryPlaces places
     cdef Borrowed buffer
-    assert isinstance(column, BinaryBuffers), "records are made of values, not of views"
-    assert column.first == 0 and not column.is_wide, "a column as the decoder made it"
+    assert isinstance(column, BinaryBuffers), "records need values, not views"
+    assert column.first == 0 and not column.is_wide, "the column must come from the decoder"
     buffer = Borrowed(column.offsets)
     held.append(buffer)
     places.offsets = <const int32_t*>buffer.bytes
@@ -65,7 +65,7 @@ cdef inline void put(PyObject* record, Py_ssize_t index, object item) noexcept:
 def consumed_records(
     columns, Py_ssize_t start, Py_ssize_t stop, topic, partition, leader_epoch
 ):
-    """Rows as records, made without a call of Python."""
+    """Convert rows to records without calling Python."""
     cdef list records = [], held = []
     cdef Borrowed offsets = Borrowed(columns.offsets)
     cdef Borrowed timestamps = Borrowed(columns.timestamps)

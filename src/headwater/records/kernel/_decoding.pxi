@@ -1,4 +1,4 @@
-# Records to columns.
+# Decode records into columns.
 
 cdef int append_headers(
     const uint8_t* base, Py_ssize_t position, Py_ssize_t end, int32_t count, Rows* rows
@@ -19,14 +19,14 @@ cdef int append_headers(
 
 
 cdef struct Batch:
-    # What the records of one batch need to know of its header.
+    # Header fields needed to decode the records of one batch.
     Py_ssize_t record_count
     int64_t base_offset
     int64_t base_timestamp
     int64_t append_time
     bint has_append_time
     int16_t attributes
-    # Where its section lies: the number of a buffer, and the position in it.
+    # Where its section is: index of a buffer, and position in it.
     int32_t buffer
     int32_t start
 
@@ -51,7 +51,7 @@ cdef inline void write_view(
 cdef int append_records(
     const uint8_t* base, Py_ssize_t size, const Batch* batch, int64_t first_offset, Rows* rows
 ) noexcept nogil:
-    """Read a section into rows, for which there is room. Spelled out, as this is the hot loop."""
+    """Decode a section into rows with enough capacity. The hot loop."""
     cdef Places record, skipped
     cdef Py_ssize_t index, position = 0, row = rows.count
     cdef Py_ssize_t key_used = rows.keys.used, value_used = rows.values.used
@@ -78,7 +78,7 @@ cdef int append_records(
             position = record.end
             continue
         position = record.end
-        # What is behind this record in its section is also free behind what is copied of it.
+        # The bytes after this record in its section are also free after its copy.
         has_slack = size - record.end >= COPY_SLACK
         offsets[row] = offset
         if batch.has_append_time:
@@ -149,10 +149,10 @@ cdef Batch batch_of(header):
 cdef int reserve_by_sample(
     Columns columns, const uint8_t* base, Py_ssize_t size, Py_ssize_t count, Py_ssize_t expected
 ) except -1:
-    """Make room for the expected bytes of records, if all are like those of the first section.
+    """Reserve memory for the expected records, extrapolated from the first section.
 
-    Making much more room than needed, or growing into it, would cost more than decoding: fresh
-    pages are dear. What does not fit after all grows by doubling.
+    Reserving much more than needed, or growing step by step, would cost more than decoding, because
+    fresh pages are expensive. What does not fit after all grows by doubling.
     """
     cdef Places record
     cdef Py_ssize_t position = 0, rows = 0, keys = 0, values = 0
@@ -180,7 +180,7 @@ def decode_sections(
     bint checks_crc=False,
     bint views=False,
 ):
-    """The records of many batches as columns, those before `first_offset` left out."""
+    """Decode the records of many batches into columns, without those before `first_offset`."""
     cdef Columns columns = Columns(views)
     cdef Rows* target = &columns.rows
     cdef Py_ssize_t start, stop
@@ -195,11 +195,11 @@ def decode_sections(
             source = Borrowed(buffer)
             if views:
                 if source.size > INT32_MAX:
-                    refuse(COLUMN_TOO_LARGE)
+                    raise_status(COLUMN_TOO_LARGE)
                 columns.sources.append(buffer)
-        assert 0 <= start <= stop <= source.size, "a section lies within its buffer"
+        assert 0 <= start <= stop <= source.size, "a section is inside its buffer"
         if checks_crc and not batch.attributes & CODEC_MASK:
-            assert start >= HEADER_BYTES, "an uncompressed section lies behind its header"
+            assert start >= HEADER_BYTES, "an uncompressed section follows its header"
             if not has_right_crc(buffer, source.bytes, start - HEADER_BYTES, stop):
                 check_crc(buffer, header, start - HEADER_BYTES)
         base = source.bytes + start
@@ -214,7 +214,7 @@ def decode_sections(
             if status == OK:
                 status = append_records(base, stop - start, &batch, first_offset, target)
         if status != OK:
-            refuse(status)
+            raise_status(status)
     if is_first:
         columns.reserve(0, 0, 0)
     return columns.finish()

@@ -1,8 +1,8 @@
-# Columns to records.
+# Encode columns as records.
 
 cdef struct Column:
-    # A binary column that is read; the places belong to foreign buffers. An absent one, all
-    # zeros, has only nulls.
+    # Binary column being read; the pointers belong to foreign buffers. An absent one, all zeros,
+    # has only nulls.
     const uint8_t* validity
     Py_ssize_t validity_bytes
     const uint8_t* offsets
@@ -16,10 +16,10 @@ cdef struct Column:
 
 
 cdef struct Content:
-    # One cell of a column. A length below zero is null.
+    # One cell of a column. A negative length is null.
     const uint8_t* start
     int64_t length
-    int64_t slack  # bytes behind it in the column's data
+    int64_t slack  # bytes after it in the column's data
 
 
 cdef inline int is_null(const Column* column, Py_ssize_t row, bint* answer) noexcept nogil:
@@ -81,7 +81,7 @@ cdef inline int cell(const Column* column, Py_ssize_t row, Content* content) noe
 
 
 cdef bint check_plain(const Column* column, Py_ssize_t row_count) noexcept nogil:
-    """Look at all offsets in one go, so that no cell of the column needs a look of its own."""
+    """Check all offsets at once, so that no cell needs a check of its own."""
     cdef const uint8_t* at = column.offsets + 4 * column.first
     cdef int32_t previous, offset
     cdef bint is_rising = True
@@ -101,7 +101,7 @@ cdef bint check_plain(const Column* column, Py_ssize_t row_count) noexcept nogil
 
 
 cdef class ForeignColumn:
-    """A binary column of the caller, held for as long as this object lives."""
+    """Binary column of the caller, held for the lifetime of this object."""
 
     cdef list held
     cdef Column column
@@ -117,7 +117,7 @@ cdef class ForeignColumn:
             self.column.validity = bits.bytes
             self.column.validity_bytes = bits.size
         if first < 0:
-            refuse(BAD_COLUMN)
+            raise_status(BAD_COLUMN)
         self.column.offsets = places.bytes
         self.column.offsets_bytes = places.size
         self.column.data = content.bytes
@@ -134,7 +134,7 @@ cdef ForeignColumn foreign(buffers):
 
 
 cdef struct Table:
-    # The columns to encode.
+    # Columns to encode.
     const int64_t* timestamps
     Column keys
     Column values
@@ -145,7 +145,7 @@ cdef struct Table:
 
 
 cdef struct Writing:
-    # The batch being written, and the next row.
+    # Batch being written, and the next row.
     uint8_t* start
     Py_ssize_t used
     Py_ssize_t room
@@ -223,15 +223,15 @@ cdef uint8_t* write_headers(
 
 
 cdef enum:
-    # With key and value of so many bytes together, a record takes two bytes for its length.
+    # With key and value of at least this many bytes, a record's length takes two bytes.
     PLAIN_FROM = 64
     PLAIN_TO = 8000
-    # The most that a plain record takes beside key and value.
+    # Maximum size of a plain record beside key and value.
     PLAIN_EXTRA = 2 + 1 + 3 + 3 + 2 + 2 + 1
 
 
 cdef inline uint8_t* write_small(uint8_t* at, uint64_t folded) noexcept nogil:
-    """A number of at most three bytes."""
+    """Write a number of at most three bytes."""
     if folded <= 0x7F:
         at[0] = <uint8_t>folded
         return at + 1
@@ -247,17 +247,17 @@ cdef inline uint8_t* write_small(uint8_t* at, uint64_t folded) noexcept nogil:
 cdef void write_plain_records(
     const Table* table, Writing* writing, Py_ssize_t batch_bytes
 ) noexcept nogil:
-    """Write rows for as long as they are like most: of middling size, and without headers.
+    """Write rows as long as they are typical: of medium size and without headers.
 
-    Knowing how long the length will be, it need not be known to write what comes after it: the
-    same work in half the steps. It stops before the first row that is not so, that may not fit,
-    or for which anything would have to be decided; `write_records` takes it from there.
+    Since the size of the length field is known, the rest can be written before the length itself,
+    in half the steps. Stops before the first row that is different, may not fit, or needs a
+    decision; `write_records` continues from there.
     """
     cdef const uint8_t* key_offsets = table.keys.offsets + 4 * table.keys.first
     cdef const uint8_t* value_offsets = table.values.offsets + 4 * table.values.first
     cdef const uint8_t* key_data = table.keys.data
     cdef const uint8_t* value_data = table.values.data
-    # Both sides of a loose copy need slack: the last bytes of a column are left to the other way.
+    # Both sides of a loose copy need slack: the last bytes of a column are left to `write_records`.
     cdef int64_t key_limit = table.keys.limit - COPY_SLACK
     cdef int64_t value_limit = table.values.limit - COPY_SLACK
     cdef const int64_t* timestamps = table.timestamps
@@ -310,10 +310,10 @@ cdef void write_plain_records(
 cdef int write_records(
     const Table* table, Writing* writing, Py_ssize_t batch_bytes
 ) noexcept nogil:
-    """Write rows until all are written, the batch is full, or the buffer needs room.
+    """Write rows until all are written, the batch is full, or the buffer needs memory.
 
-    On NEED_ROOM the field `room` says how much in all. What the loop uses is copied to locals
-    first, because C must assume that every byte written may have changed what pointers reach.
+    On NEED_ROOM the field `room` is the total size needed. The loop's variables are copied to
+    locals first, because C must assume that every byte written may alias what pointers reach.
     """
     cdef Column keys = table.keys
     cdef Column values = table.values
@@ -401,7 +401,7 @@ cdef inline void save(
 
 
 cdef struct Cut:
-    # A finished batch in a piece of memory.
+    # Finished batch in a memory block.
     Py_ssize_t start
     Py_ssize_t size
 
@@ -411,10 +411,10 @@ cdef enum:
 
 
 cdef class Arena:
-    """Room for batches, taken from the caller in large pieces.
+    """Memory for batches, taken from the caller in large blocks.
 
-    Fresh memory costs more than filling it, so the caller's allocator, which keeps what it gets
-    back, is asked for a few pieces and not for one for every batch.
+    Fresh memory costs more than filling it, so the caller's allocator, which reuses memory, is
+    called for a few blocks instead of once per batch.
     """
 
     cdef object allocate
@@ -431,7 +431,7 @@ cdef class Arena:
         self.size = 0
 
     cdef int take_piece(self, Py_ssize_t needed, Py_ssize_t begun) except -1:
-        """Go on in a new piece that has the room needed, with the begun batch copied over."""
+        """Continue in a new block, with the started batch copied over."""
         cdef Py_ssize_t size = max(needed, min(self.expected_bytes, PIECE_BYTES))
         cdef object piece = self.allocate(size)
         cdef uint8_t[::1] view = piece
@@ -464,7 +464,7 @@ def encode_batches(
     Py_ssize_t crc_from,
     finish,
 ):
-    """Columns into whole uncompressed batches, with their CRC or finished by the caller."""
+    """Encode columns into complete uncompressed batches, with a CRC or finished by the caller."""
     cdef bytes front = HEADER.pack(*template)
     cdef Borrowed times = Borrowed(timestamps)
     cdef ForeignColumn key_column, value_column, lists, header_keys, header_values
@@ -474,7 +474,7 @@ def encode_batches(
     cdef list batches = []
     memset(&table, 0, sizeof(Table))
     if times.size < row_count * <Py_ssize_t>sizeof(int64_t):
-        refuse(BAD_COLUMN)
+        raise_status(BAD_COLUMN)
     table.timestamps = <const int64_t*>times.bytes
     table.row_count = row_count
     if keys is not None:
@@ -513,7 +513,7 @@ cdef int encode_run(
     finish,
     list batches,
 ) except -1:
-    """As many batches as the present piece of memory has room for, and a new piece if need be."""
+    """Write as many batches as the current block can hold, and allocate a new block if needed."""
     cdef Cut cuts[CUTS_AT_ONCE]
     cdef int count = 0, index, status
     cdef uint8_t* base = NULL if arena.size == 0 else &arena.view[0]
@@ -542,7 +542,7 @@ cdef int encode_run(
     if status == NEED_ROOM:
         return arena.take_piece(max(writing.room, 2 * writing.used), writing.used)
     if status != OK and status != FULL:
-        refuse(status)
+        raise_status(status)
     return 0
 
 
@@ -558,9 +558,9 @@ cdef int write_batches(
     Cut* cuts,
     int* count,
 ) noexcept nogil:
-    """Write batches until all rows are written, no cut is left, or more room is needed.
+    """Write batches until all rows are written, no cut is left, or more memory is needed.
 
-    A batch is under way while `used` is above zero; it begins at `begin`.
+    A batch is in progress while `used` is above zero; it starts at `begin`.
     """
     cdef int status
     while True:
@@ -580,7 +580,7 @@ cdef int write_batches(
         memcpy(writing.start, header, HEADER_BYTES)
         write_header(writing)
         if crc_from:
-            # Now, while the processor has the bytes at hand.
+            # Now, while the bytes are in the CPU cache.
             put_big_endian(
                 writing.start + CRC_START,
                 quick_crc32c(writing.start + crc_from, writing.used - crc_from),
@@ -598,7 +598,7 @@ cdef int write_batches(
 
 
 cdef void write_header(Writing* writing) noexcept nogil:
-    """Put into the header what differs from batch to batch."""
+    """Write the header fields that differ from batch to batch."""
     cdef uint8_t* at = writing.start
     put_big_endian(at + 8, writing.used - LENGTH_END, 4)
     put_big_endian(at + 23, writing.count - 1, 4)

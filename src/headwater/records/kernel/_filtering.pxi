@@ -1,7 +1,7 @@
-# Sections checked and thinned out.
+# Check and filter record sections.
 
 def check_records(payload, Py_ssize_t record_count):
-    """Walk the records, raise when their structure is broken, and sum up what they are."""
+    """Walk the records, raise if their structure is invalid, and summarise them."""
     cdef Borrowed source = Borrowed(payload)
     cdef const uint8_t* base = source.bytes
     cdef Py_ssize_t size = source.size
@@ -11,7 +11,7 @@ def check_records(payload, Py_ssize_t record_count):
     cdef int64_t latest = 0
     cdef int status = check_count(size, record_count)
     if status != OK:
-        refuse(status)
+        raise_status(status)
     with nogil:
         for index in range(record_count):
             status = read_record(base, position, size, &record)
@@ -23,9 +23,9 @@ def check_records(payload, Py_ssize_t record_count):
             if index == 0 or record.timestamp_delta > latest:
                 latest = record.timestamp_delta
     if status != OK:
-        refuse(status)
+        raise_status(status)
     if position != size:
-        refuse(LEFT_OVER)
+        raise_status(LEFT_OVER)
     return RecordsSummary(bool(is_dense), bool(has_null_key), latest if record_count else None)
 
 
@@ -37,12 +37,12 @@ cdef int check_section(Borrowed source, Py_ssize_t record_count) except -1:
     with nogil:
         status = walk(base, size, record_count)
     if status != OK:
-        refuse(status)
+        raise_status(status)
     return 0
 
 
 def first_timestamp_delta(payload, Py_ssize_t record_count, keep):
-    """The timestamp delta of the first record that a mask keeps; None when it keeps none."""
+    """Return the timestamp delta of the first record that a mask keeps; None if it keeps none."""
     cdef Borrowed source = Borrowed(payload)
     cdef Borrowed mask = Borrowed(keep)
     cdef Places record
@@ -58,7 +58,7 @@ def first_timestamp_delta(payload, Py_ssize_t record_count, keep):
 
 
 def filter_records(payload, Py_ssize_t record_count, keep, int64_t base_timestamp_shift):
-    """The records whose byte in `keep` is not zero, and the largest timestamp delta of them."""
+    """Return the records whose byte in `keep` is not zero, and their largest timestamp delta."""
     cdef Borrowed source = Borrowed(payload)
     cdef Borrowed mask = Borrowed(keep)
     cdef const uint8_t* base = source.bytes
@@ -71,7 +71,7 @@ def filter_records(payload, Py_ssize_t record_count, keep, int64_t base_timestam
     cdef uint8_t* at
     assert mask.size == record_count, "a mask has one byte for every record"
     check_section(source, record_count)
-    # A new delta takes at most ten bytes, and makes the length before it one byte longer.
+    # A new delta takes at most ten bytes, and makes the preceding length one byte longer.
     cdef bytearray kept = PyByteArray_FromStringAndSize(
         NULL, size + (11 * record_count if base_timestamp_shift else 0)
     )
@@ -103,7 +103,7 @@ def filter_records(payload, Py_ssize_t record_count, keep, int64_t base_timestam
 
 
 def renumber_records(payload, Py_ssize_t record_count):
-    """The same records with the offset deltas 0, 1, 2 and so on."""
+    """Return the records with offset deltas 0, 1, 2 and so on."""
     cdef Borrowed source = Borrowed(payload)
     cdef const uint8_t* base = source.bytes
     cdef Py_ssize_t size = source.size
@@ -112,7 +112,7 @@ def renumber_records(payload, Py_ssize_t record_count):
     cdef uint8_t* start
     cdef uint8_t* at
     check_section(source, record_count)
-    # A delta takes at most five bytes, and may make the length before it one byte longer.
+    # A delta takes at most five bytes, and may make the preceding length one byte longer.
     cdef bytearray renumbered = PyByteArray_FromStringAndSize(NULL, size + 6 * record_count)
     start = <uint8_t*>PyByteArray_AS_STRING(renumbered)
     at = start

@@ -1,4 +1,4 @@
-# Kafka's hash of keys.
+# Kafka's murmur2 hash of keys.
 
 cdef int32_t hash_key(const uint8_t* data, Py_ssize_t size) noexcept nogil:
     cdef uint32_t multiplier = 0x5BD1E995U
@@ -18,13 +18,13 @@ cdef int32_t hash_key(const uint8_t* data, Py_ssize_t size) noexcept nogil:
 
 
 def murmur2(data):
-    """Kafka's hash of a key, as a signed 32-bit number."""
+    """Return Kafka's murmur2 hash of a key, as a signed 32-bit number."""
     cdef Borrowed source = Borrowed(data)
     return hash_key(source.bytes, source.size)
 
 
 def murmur2_column(Py_ssize_t row_count, column):
-    """The hash of every row as 32-bit numbers; 0 for a null."""
+    """Return the hash of every row as 32-bit numbers; 0 for null."""
     cdef ForeignColumn keys = foreign(column)
     cdef const Column* places = &keys.column
     cdef bytearray hashes = PyByteArray_FromStringAndSize(NULL, row_count * sizeof(int32_t))
@@ -39,5 +39,5 @@ def murmur2_column(Py_ssize_t row_count, column):
                 break
             numbers[row] = 0 if key.length < 0 else hash_key(key.start, key.length)
     if status != OK:
-        refuse(status)
+        raise_status(status)
     return hashes

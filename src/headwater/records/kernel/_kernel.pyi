@@ -1,17 +1,17 @@
-# The compiled kernel has the functions of the twin, which says what they mean.
+# Same functions as `pure_kernel`, which documents them.
 
 from collections.abc import Callable, Iterable
 
 from headwater.records.batch_header import BatchHeader, Buffer
 from headwater.records.consumer_record import ConsumerRecord
-from headwater.records.kernel.batch_runs import IndexProgress, SoundRun
+from headwater.records.kernel.batch_runs import IndexProgress, ValidRun
 from headwater.records.kernel.buffers import (
     BinaryBuffers,
     DecodedColumns,
     HeaderBuffers,
     RecordSection,
     RecordsSummary,
-    RecordsVerdict,
+    ValidationResult,
 )
 from headwater.records.kernel.single_produce import SingleProduce
 
@@ -23,7 +23,7 @@ def read_single_produce(frame: memoryview) -> SingleProduce | None: ...
 def write_single_produce(
     produce: SingleProduce, base_offset: int, append_time_ms: int, log_start_offset: int
 ) -> bytes: ...
-def sound_run(
+def valid_run(
     buffer: Buffer,
     position: int,
     *,
@@ -32,7 +32,7 @@ def sound_run(
     leader_epoch: int,
     index_interval_bytes: int,
     progress: IndexProgress,
-) -> SoundRun: ...
+) -> ValidRun: ...
 def producer_headers(
     buffer: Buffer, position: int
 ) -> tuple[list[tuple[int, BatchHeader]], int]: ...
@@ -88,7 +88,7 @@ def validate_records(
     oldest_ms: int,
     newest_ms: int,
     needs_keys: bool,
-) -> RecordsVerdict: ...
+) -> ValidationResult: ...
 def renumber_records(payload: Buffer, record_count: int) -> bytes: ...
 def check_records(payload: Buffer, record_count: int) -> RecordsSummary: ...
 def first_timestamp_delta(payload: Buffer, record_count: int, keep: Buffer) -> int | None: ...

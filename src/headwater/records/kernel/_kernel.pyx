@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The record kernel in C: whole record sections at a time, no object per record.
+"""Record kernel in C: works on whole record sections, no object per record.
 
-`_twin` says what every function here means; both must give the same results and raise the same
-exceptions. What keeps this safe: only `read_front` and `read_header_at` look into untrusted
+`pure_kernel` documents every function; both must return the same results and raise the same
+exceptions. Memory safety: only `read_front`, `read_header_at` and `skip_record` look into untrusted
 records, and they compare every position with its limit before they read. Functions that walk a
-section twice rely in the second pass on what the first has checked.
+section twice rely in the second pass on the checks of the first.
 
-The code without the interpreter's lock returns a status; `refuse` turns it into an exception.
+Code without the GIL returns a status; `raise_status` turns it into an exception.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
@@ -25,13 +25,13 @@ from headwater.records.kernel.buffers import (
     DecodedColumns,
     HeaderBuffers,
     RecordsSummary,
-    RecordsVerdict,
+    ValidationResult,
     ViewBuffers,
 )
 from headwater.records.checksum import check_crc
 from headwater.records.consumer_record import ConsumerRecord
 from headwater.records.batch_header import HEADER, BatchHeader, TimestampType, check_header
-from headwater.records.kernel.batch_runs import IndexProgress, SoundRun
+from headwater.records.kernel.batch_runs import IndexProgress, ValidRun
 from headwater.records.kernel.single_produce import SingleProduce
 
 cdef enum:
@@ -50,7 +50,7 @@ cdef enum:
     FIRST_ROOM_BYTES = 65536
     PIECE_BYTES = 4194304
 
-# Statuses. Zero is fine; FULL and NEED_ROOM are no failures but ends of a run of records.
+# Statuses. FULL and NEED_ROOM are not errors but end a run of records.
 cdef enum:
     OK = 0
     OVERRUN
@@ -68,7 +68,7 @@ cdef enum:
     FULL
     NEED_ROOM
 
-cdef dict DAMAGES = {
+cdef dict CORRUPTIONS = {
     OVERRUN: "a record runs over its end",
     NUMBER_TOO_LARGE: "a number is too large for its field",
     WRONG_SIZE: "a record does not fill its declared size",
@@ -81,20 +81,20 @@ cdef dict DAMAGES = {
 }
 
 
-cdef int refuse(int status) except -1:
+cdef int raise_status(int status) except -1:
     if status == NO_MEMORY:
         raise MemoryError
     if status == COLUMN_TOO_LARGE:
         raise DecompressionBomb("a column would hold more than 2 GiB")
     if status == RECORD_TOO_LARGE:
         raise BatchTooLarge("a record of more than 2 GiB")
-    raise CorruptBatch(DAMAGES[status])
+    raise CorruptBatch(CORRUPTIONS[status])
 
 include "_numbers.pxi"
 include "_walking.pxi"
 include "_checksums.pxi"
 include "_scanning.pxi"
-include "_judging.pxi"
+include "_validating.pxi"
 include "_produce.pxi"
 include "_spare_memory.pxi"
 include "_columns.pxi"

@@ -1,9 +1,9 @@
-# Numbers of varying length and fixed ones, and copies of short strings.
+# Varints, fixed-size numbers and copies of short strings.
 
 cdef inline int read_unsigned(
     const uint8_t* base, Py_ssize_t* position, Py_ssize_t end, int bits, uint64_t* number
 ) noexcept nogil:
-    """A number of 7 bits a byte; in its last byte only the bits that fit may be set."""
+    """Read a number of 7 bits per byte; its last byte may only have bits that fit."""
     cdef Py_ssize_t at = position[0]
     cdef int shift = 0
     cdef uint64_t byte, result = 0
@@ -29,7 +29,7 @@ cdef inline int read_varint(
     cdef uint64_t folded
     cdef int status
     cdef Py_ssize_t at = position[0]
-    # Nearly all numbers in records have one byte or two.
+    # Nearly all numbers in records have one or two bytes.
     if at < end and base[at] < 0x80:
         folded = base[at]
         position[0] = at + 1
@@ -97,7 +97,7 @@ cdef inline uint8_t* write_varint(uint8_t* at, int64_t number) noexcept nogil:
 
 
 cdef inline int64_t add64(int64_t left, int64_t right) noexcept nogil:
-    """Wraps around, where C leaves overflow of signed numbers undefined."""
+    """Add with wrap-around, because signed overflow is undefined in C."""
     return <int64_t>(<uint64_t>left + <uint64_t>right)
 
 
@@ -110,7 +110,7 @@ cdef inline uint64_t big_endian(const uint8_t* at, int size) noexcept nogil:
 
 
 cdef inline uint8_t* put_big_endian(uint8_t* at, uint64_t number, int size) noexcept nogil:
-    """Write a number; the place behind it."""
+    """Write a number; return the position after it."""
     cdef int index
     for index in range(size):
         at[index] = <uint8_t>(number >> (8 * (size - 1 - index)))
@@ -122,9 +122,9 @@ cdef enum:
 
 
 cdef inline void copy_loosely(void* target, const void* source, Py_ssize_t size) noexcept nogil:
-    """Copy in steps of 32 bytes, which beats a call for the short strings of records.
+    """Copy in steps of 32 bytes, which is faster than memcpy for the short strings of records.
 
-    Up to 31 bytes more than asked for are read and written: both sides must have them.
+    Up to 31 bytes more than requested are read and written: both sides must have them.
     """
     cdef char* to = <char*>target
     cdef const char* come = <const char*>source

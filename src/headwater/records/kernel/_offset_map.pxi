@@ -1,4 +1,4 @@
-# The offset map of compaction, and what it says of records.
+# OffsetMap of compaction, and the functions that apply it to records.
 
 cdef struct Digest:
     uint64_t low
@@ -6,7 +6,7 @@ cdef struct Digest:
 
 
 cdef struct Entry:
-    # An empty slot has all zeros: offsets are kept one higher, so that 0 is none.
+    # An empty slot is all zeros: offsets are stored plus one.
     Digest digest
     int64_t offset_plus_one
 
@@ -39,7 +39,7 @@ cdef inline uint64_t little_endian(const uint8_t* at, Py_ssize_t size) noexcept 
 
 
 cdef Digest siphash(const uint64_t* seed, const uint8_t* data, Py_ssize_t size) noexcept nogil:
-    """SipHash-2-4 with 128 bits of result."""
+    """SipHash-2-4 with a 128-bit result."""
     cdef uint64_t v[4]
     cdef uint64_t word
     cdef Py_ssize_t position = 0
@@ -68,7 +68,7 @@ cdef Digest siphash(const uint64_t* seed, const uint8_t* data, Py_ssize_t size) 
 
 
 def siphash128(seed, data):
-    """The keyed hash by which an `OffsetMap` knows its keys; here for its test vectors."""
+    """Return the keyed hash that `OffsetMap` uses for keys; exposed for its test vectors."""
     cdef Borrowed key = Borrowed(seed)
     cdef Borrowed source = Borrowed(data)
     cdef uint64_t words[2]
@@ -81,7 +81,7 @@ def siphash128(seed, data):
 
 
 cdef class OffsetMap:
-    """The newest offset of each key, in bounded memory: open addressing, one step at a time."""
+    """Newest offset of each key, in bounded memory: open addressing with linear probing."""
 
     cdef Entry* entries
     cdef Py_ssize_t slots
@@ -111,7 +111,7 @@ cdef class OffsetMap:
         return self.size
 
     cdef Entry* find(self, const uint8_t* key, Py_ssize_t length, Digest* digest) noexcept nogil:
-        """The key's entry, or the empty one where it belongs; there is always an empty one."""
+        """Return the key's entry, or the empty slot for it; there is always an empty slot."""
         cdef Py_ssize_t slot
         cdef Entry* entry
         digest[0] = siphash(self.seed, key, length)
@@ -136,20 +136,20 @@ cdef class OffsetMap:
         return True
 
     def put(self, key, int64_t offset):
-        """Remember the offset for the key; False when the map is full."""
+        """Store the offset for the key; return False if the map is full."""
         cdef Borrowed source = Borrowed(key)
         assert offset >= 0, "offsets are not negative"
         return bool(self.insert(source.bytes, source.size, offset))
 
     def get(self, key):
-        """The offset last put for the key, or -1."""
+        """Return the offset last stored for the key, or -1."""
         cdef Borrowed source = Borrowed(key)
         cdef Digest digest
         return self.find(source.bytes, source.size, &digest).offset_plus_one - 1
 
 
 def map_records(OffsetMap offset_map not None, payload, Py_ssize_t record_count, int64_t base_offset):
-    """Put the keyed records of a batch in order; how many were taken before the map was full."""
+    """Store the keyed records of a batch; return how many were processed."""
     cdef Borrowed source = Borrowed(payload)
     cdef const uint8_t* base = source.bytes
     cdef Py_ssize_t size = source.size
@@ -174,7 +174,7 @@ def map_records(OffsetMap offset_map not None, payload, Py_ssize_t record_count,
                 offset_map.latest_offset = offset
             taken += 1
     if status != OK:
-        refuse(status)
+        raise_status(status)
     return taken
 
 
@@ -185,7 +185,7 @@ def keep_mask(
     int64_t base_offset,
     bint keep_tombstones,
 ):
-    """Which records compaction keeps (CP-3): a 0 or 1 each, how many, and how many tombstones."""
+    """Return which records compaction keeps (CP-3), and their counts."""
     cdef Borrowed source = Borrowed(payload)
     cdef const uint8_t* base = source.bytes
     cdef Py_ssize_t size = source.size

@@ -1,4 +1,4 @@
-# A Produce of one batch for one partition: read and answered without a message in between.
+# Read a Produce request of one batch for one partition, and write its response.
 
 cdef enum:
     REQUEST_HEADER_BYTES = 10
@@ -21,7 +21,7 @@ cdef struct ProducePlaces:
 
 
 def read_single_produce(memoryview frame):
-    """The request in a frame, without its size field; None for any that is not of this kind."""
+    """Parse a request frame without its size field; None if it is not a single Produce."""
     cdef Py_buffer view
     cdef ProducePlaces places
     cdef int32_t correlation_id
@@ -54,7 +54,7 @@ def read_single_produce(memoryview frame):
 cdef int16_t find_produce(
     const uint8_t* base, Py_ssize_t size, ProducePlaces* places
 ) noexcept nogil:
-    """The version, or -1 for a request that is of another kind."""
+    """Return the version, or -1 if the request is of another kind."""
     cdef int16_t version, length
     cdef Py_ssize_t position
     if size < REQUEST_HEADER_BYTES or big_endian(base, 2):
@@ -93,7 +93,7 @@ cdef bint find_compact_parts(
     places.topic = position
     position += length
     places.topic_end = position
-    # One partition, and its number.
+    # One partition and its index.
     if position + 5 > size or base[position] != 2:
         return False
     places.partition = <int32_t>big_endian(base + position + 1, 4)
@@ -102,7 +102,7 @@ cdef bint find_compact_parts(
         return False
     places.records = position
     places.records_end = position + <Py_ssize_t>records_size - 1
-    # Behind them three counts of tagged fields, all of them zero.
+    # Followed by three counts of tagged fields, all zero.
     return places.records_end + 3 == size and not big_endian(base + places.records_end, 3)
 
 
@@ -111,7 +111,7 @@ cdef bint find_parts(
 ) noexcept nogil:
     cdef int16_t length
     cdef int32_t records_size
-    # No transactional id, acks, timeout, one topic, the length of its name.
+    # No transactional id, acks, timeout, one topic, length of its name.
     if (
         position + 14 > size
         or <int16_t>big_endian(base + position, 2) != -1
@@ -125,7 +125,7 @@ cdef bint find_parts(
     places.topic = position + 14
     position = places.topic + length
     places.topic_end = position
-    # One partition, its number, the size of its records.
+    # One partition, its index, the size of its records.
     if position + 12 > size or big_endian(base + position, 4) != 1:
         return False
     places.partition = <int32_t>big_endian(base + position + 4, 4)
@@ -138,15 +138,14 @@ cdef bint find_parts(
 def write_single_produce(
     produce, int64_t base_offset, int64_t append_time_ms, int64_t log_start_offset
 ):
-    """The whole frame that says that it was appended."""
+    """Return the complete response frame of a successful append."""
     cdef int16_t version = produce[0]
     cdef bytes topic = produce[3]
     cdef Py_ssize_t length = len(topic)
     cdef bint is_compact = version >= FLEXIBLE_PRODUCE
-    # A count of the name's bytes, unless there is an id in its stead.
+    # Length of the name, unless there is an id instead.
     cdef Py_ssize_t count_bytes = (version < PRODUCE_WITH_IDS) if is_compact else 2
-    # Size and correlation id; what stands before the topic, and between it and its partition; the
-    # end.
+    # Size and correlation id; what precedes the topic and its partition; the end.
     cdef Py_ssize_t size = 8 + count_bytes + length + PRODUCED_BYTES + (12 if is_compact else 18)
     cdef bytes answer = PyBytes_FromStringAndSize(NULL, size)
     cdef uint8_t* at = <uint8_t*>PyBytes_AS_STRING(answer)

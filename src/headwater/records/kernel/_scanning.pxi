@@ -1,7 +1,7 @@
-# The headers of batches that lie end to end.
+# Scan the headers of contiguous batches.
 
 def scan(buffer, Py_ssize_t position, Py_ssize_t limit):
-    """The headers of the whole batches in a range, and the position after the last whole one."""
+    """Return the headers of the whole batches in a range, and the position after the last one."""
     cdef Borrowed source = Borrowed(buffer)
     cdef list headers = []
     cdef int64_t length
@@ -49,7 +49,7 @@ cdef object header_at(const uint8_t* at):
 
 
 cdef inline bint is_sane(const uint8_t* at) noexcept nogil:
-    """What `check_header` asks."""
+    """Return whether `check_header` would accept the header."""
     return (
         at[16] == 2
         and <int32_t>big_endian(at + 8, 4) >= MIN_LENGTH
@@ -58,7 +58,7 @@ cdef inline bint is_sane(const uint8_t* at) noexcept nogil:
     )
 
 
-def sound_run(
+def valid_run(
     buffer,
     Py_ssize_t position,
     *,
@@ -68,7 +68,7 @@ def sound_run(
     int64_t index_interval_bytes,
     progress,
 ):
-    """The batches at the start of a buffer that are whole, undamaged and in order, as one run."""
+    """Return the complete, valid batches in order at the start of a buffer, as one run."""
     cdef Borrowed source = Borrowed(buffer)
     cdef list entries = []
     cdef const uint8_t* batch
@@ -106,13 +106,13 @@ def sound_run(
         lowest_offset = last_offset + 1
         at += size
     reached = IndexProgress(largest_timestamp, largest_offset, bytes_since_entry)
-    return SoundRun(at, lowest_offset, reached, entries)
+    return ValidRun(at, lowest_offset, reached, entries)
 
 
 cdef enum:
     BATCHES_REMEMBERED = 5
     PRODUCER_SLOTS = 64
-    WITH_A_TRANSACTION = 0x30  # control batches and those of transactions
+    WITH_A_TRANSACTION = 0x30  # control and transactional batches
 
 
 cdef struct ProducerSlot:
@@ -122,7 +122,7 @@ cdef struct ProducerSlot:
 
 
 def producer_headers(buffer, Py_ssize_t position):
-    """The headers of batches that have a producer, with their places, and where the walk ended."""
+    """Return the headers and positions of producers' batches, and where the walk ended."""
     cdef Borrowed source = Borrowed(buffer)
     cdef Py_ssize_t room = source.size // HEADER_BYTES + 1, count = 0
     cdef Py_ssize_t* places = <Py_ssize_t*>malloc(room * sizeof(Py_ssize_t))
@@ -146,7 +146,7 @@ def producer_headers(buffer, Py_ssize_t position):
 
 
 def last_header(buffer):
-    """The place and the header of the last batch whose header lies in the buffer, or None."""
+    """Return position and header of the last batch whose header is in the buffer, or None."""
     cdef Borrowed source = Borrowed(buffer)
     cdef Py_ssize_t position = 0, last = -1
     while source.size - position >= HEADER_BYTES and is_sane(source.bytes + position):
@@ -156,7 +156,7 @@ def last_header(buffer):
 
 
 cdef list last_of_each_producer(const uint8_t* base, const Py_ssize_t* places, Py_ssize_t count):
-    """From the last to the first; a slot is lost to the next producer that maps to it."""
+    """Walk backwards; a slot is overwritten by the next producer that maps to it."""
     cdef ProducerSlot slots[PRODUCER_SLOTS]
     cdef ProducerSlot* slot
     cdef list kept = []

@@ -1,8 +1,8 @@
-# Large blocks that were given back and wait to be used again, and mappings, which never are.
+# Pool of large memory blocks for reuse, and mappings, which are not reused.
 #
-# The system zeroes every fresh page, which costs more than decoding records into it, and C's
-# allocator returns large blocks to the system at once. So a few are kept. All of this runs under
-# the interpreter's lock.
+# Linux zeroes every fresh page, which costs more than decoding records into it, and malloc
+# returns large blocks to the operating system at once. So a few are kept. All of this runs under
+# the GIL.
 
 cdef enum:
     SPARE_BLOCKS = 16
@@ -19,7 +19,7 @@ cdef Py_ssize_t spare_bytes = 0
 
 
 cdef void* take_block(Py_ssize_t size) noexcept:
-    """The smallest block that fits, or NULL. One that is far too large is left for others."""
+    """Return the smallest block that fits, or NULL. A far too large one is left for others."""
     global spare_count, spare_bytes
     cdef int index, best = -1
     cdef void* block
@@ -38,7 +38,7 @@ cdef void* take_block(Py_ssize_t size) noexcept:
 
 
 cdef void give_block(void* block, Py_ssize_t size) noexcept:
-    """Take back a block of which at least `size` bytes may be used."""
+    """Return a block with at least `size` usable bytes to the pool."""
     global spare_count, spare_bytes
     if (
         block == NULL
@@ -55,7 +55,7 @@ cdef void give_block(void* block, Py_ssize_t size) noexcept:
 
 
 cdef class Owned:
-    """A block of C's memory that Arrow can adopt: it lives as long as anybody looks at it."""
+    """Block of malloc memory that Arrow can adopt; freed with its last reference."""
 
     cdef void* block
     cdef Py_ssize_t size
@@ -70,7 +70,7 @@ cdef class Owned:
 
 
 cdef object adopt(void** block, Py_ssize_t size, Py_ssize_t room):
-    """The first bytes of a block as a buffer. Afterwards the block is no longer the caller's."""
+    """Wrap the first bytes of a block in a buffer that takes ownership of the block."""
     cdef Owned owned = Owned()
     owned.block = block[0]
     owned.size = size
@@ -80,10 +80,10 @@ cdef object adopt(void** block, Py_ssize_t size, Py_ssize_t room):
 
 
 def new_block(Py_ssize_t size_bytes):
-    """Memory to write to, with anything in it."""
+    """Return memory with undefined content."""
     cdef Owned owned = Owned()
     if size_bytes < 0:
-        raise ValueError("no memory has a negative size")
+        raise ValueError("size must not be negative")
     owned.block = take_block(max(size_bytes, 1))
     if owned.block == NULL:
         raise MemoryError
@@ -104,7 +104,7 @@ cdef extern from "sys/mman.h" nogil:
 
 
 cdef class Mapping:
-    """Memory of the system's, which takes pages as it is written to and gives all of them back."""
+    """Anonymous mapping: allocates pages as they are written and returns all of them at the end."""
 
     cdef void* block
     cdef Py_ssize_t size
@@ -114,17 +114,17 @@ cdef class Mapping:
 
     def __dealloc__(self):
         if self.block != NULL:
-            # Unmapping a hundred megabytes takes milliseconds, and the loop may go on meanwhile.
+            # Unmapping a hundred megabytes takes milliseconds, and other threads can run meanwhile.
             with nogil:
                 munmap(self.block, self.size)
 
 
 def new_mapping(Py_ssize_t size_bytes):
-    """Memory to write to, all zeros. For large buffers, which C's allocator might keep."""
+    """Return zeroed memory. For large buffers, which malloc might keep."""
     cdef Mapping mapping = Mapping()
     cdef void* block
     if size_bytes <= 0:
-        raise ValueError("a mapping has at least one byte")
+        raise ValueError("a mapping must have at least one byte")
     block = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
     if block == MAP_FAILED:
         raise MemoryError

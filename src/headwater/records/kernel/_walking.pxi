@@ -1,7 +1,7 @@
-# Where the parts of a record lie: the only code that looks into untrusted records.
+# Find the parts of a record: the code that looks into untrusted records.
 
 cdef struct Places:
-    # Where the parts of one record lie, as positions in its section; a length below 0 is null.
+    # Positions of one record's parts in its section; a negative length is null.
     Py_ssize_t start
     Py_ssize_t body
     Py_ssize_t after_timestamp
@@ -55,7 +55,7 @@ cdef int read_header_at(
 cdef inline int read_front(
     const uint8_t* base, Py_ssize_t start, Py_ssize_t limit, Places* record
 ) noexcept nogil:
-    """Read a record up to its headers, of which it is only known where they start."""
+    """Read a record up to its headers, and find where they start."""
     cdef int32_t length
     cdef Py_ssize_t position = start, end
     cdef int status = read_varint(base, &position, limit, &length)
@@ -127,7 +127,7 @@ cdef int walk(const uint8_t* base, Py_ssize_t size, Py_ssize_t record_count) noe
 
 
 cdef class Borrowed:
-    """A foreign buffer, held for as long as this object lives."""
+    """Foreign buffer, held for the lifetime of this object."""
 
     cdef Py_buffer view
     cdef bint is_held

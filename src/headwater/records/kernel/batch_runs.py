@@ -1,30 +1,29 @@
-"""What the kernel says of batches that lie end to end in a log: how far they are sound, and more.
+"""Results of kernel functions that check contiguous batches of a log.
 
-What a reader would get wrong: where a run ends is no verdict on what comes next. The batch there
-may be damaged, or begin a new leader epoch, or only reach beyond the buffer. Whoever asked looks
-at that one by itself.
+Note: the end of a run does not mean that the next batch is corrupt. It may be corrupt, or start a
+new leader epoch, or only extend beyond the buffer. The caller checks that batch individually.
 """
 
 from typing import NamedTuple
 
 IndexEntry = tuple[int, int, int, int]
-"""A batch's last offset and position, the largest timestamp so far and the offset it belongs to."""
+"""Last offset and position of a batch, the largest timestamp so far and its offset."""
 
 BATCHES_REMEMBERED = 5
-"""How many of its last batches a producer may send again (IDP-2), so that they are remembered."""
+"""Number of batches per producer that are remembered to detect duplicates (IDP-2)."""
 
 
 class IndexProgress(NamedTuple):
-    """What the sparse indexes of a segment have to know between two batches."""
+    """Index state of a segment between two batches."""
 
     largest_timestamp: int
     largest_offset: int
-    """The last offset of the batch in which that timestamp was first met."""
+    """Last offset of the batch where that timestamp first occurred."""
     bytes_since_entry: int
 
 
-class SoundRun(NamedTuple):
-    """Batches that follow each other, and the index entries that they get."""
+class ValidRun(NamedTuple):
+    """Valid contiguous batches and their index entries."""
 
     size_bytes: int
     next_offset: int

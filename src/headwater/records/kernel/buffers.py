@@ -1,8 +1,8 @@
-"""The shapes in which the kernel takes and gives records: plain buffers in Arrow's layout.
+"""Buffers in Arrow's layout in which the kernel takes and returns records.
 
-A column of byte strings is three buffers: a bit per row that says whether it is there (absent
-when all are), the places where each string starts and ends, and the strings end to end. Offsets
-here are places in `data`, in the machine's byte order; only Arrow's vocabulary calls them so.
+A column of byte strings has three buffers: one validity bit per row (absent if there is no null),
+the start and end position of each string, and the concatenated strings. In this module `offsets`
+are positions in `data`, in native byte order, as Arrow calls them.
 """
 
 from typing import NamedTuple
@@ -10,25 +10,25 @@ from typing import NamedTuple
 from headwater.records.batch_header import BatchHeader, Buffer
 
 RecordSection = tuple[Buffer, int, int, BatchHeader]
-"""Unpacked records: a buffer, the positions between which they lie, their batch's header."""
+"""Decompressed records: a buffer, their start and end position in it, their batch's header."""
 
 
 class BinaryBuffers(NamedTuple):
-    """A column of nullable byte strings, or a slice of one that starts at row `first`."""
+    """Column of nullable byte strings, or a slice of one that starts at row `first`."""
 
     validity: Buffer | None
     offsets: Buffer
     data: Buffer
     first: int = 0
     is_wide: bool = False
-    """Whether offsets are of 64 bits (Arrow's large types) instead of 32."""
+    """Whether offsets have 64 bits (Arrow's large types) instead of 32."""
 
 
 class ViewBuffers(NamedTuple):
-    """A column of nullable byte strings that stay where they are: Arrow's binary views.
+    """Column of nullable byte strings that are not copied: Arrow's binary views.
 
-    Each view is 16 bytes: a length, and then either the whole string, of up to 12 bytes, or its
-    first four bytes, the number of a buffer in `data` and the place in it.
+    Each view has 16 bytes: a length, then either the whole string of up to 12 bytes, or its first
+    four bytes, the index of a buffer in `data` and the position in it.
     """
 
     validity: Buffer | None
@@ -37,14 +37,14 @@ class ViewBuffers(NamedTuple):
 
 
 class HeaderBuffers(NamedTuple):
-    """A column of header lists: row i has the headers from `offsets[i]` to `offsets[i + 1]`."""
+    """Column of header lists: row i has the headers from `offsets[i]` to `offsets[i + 1]`."""
 
     validity: Buffer | None
     offsets: Buffer
     keys: BinaryBuffers
     values: BinaryBuffers | None
     header_count: int
-    """How many headers `keys` and `values` hold."""
+    """Number of headers in `keys` and `values`."""
     first: int = 0
     is_wide: bool = False
 
@@ -62,22 +62,22 @@ class DecodedColumns(NamedTuple):
 
 
 class RecordsSummary(NamedTuple):
-    """What a walk over the records of a batch found out."""
+    """Summary of a batch's records."""
 
     is_dense: bool
     """Whether the offset deltas are 0, 1, 2 and so on."""
     has_null_key: bool
     max_timestamp_delta: int | None
-    """None where there are no records."""
+    """None if there are no records."""
 
 
-class RecordsVerdict(NamedTuple):
-    """What the validation of a client's records found; broken structure is an exception."""
+class ValidationResult(NamedTuple):
+    """Result of validating a client's records; invalid structure raises instead."""
 
     is_dense: bool
     """Whether the offset deltas are 0, 1, 2 and so on."""
     has_null_key: bool
     is_in_time: bool
-    """Whether all timestamps lie in the topic's window. No timestamp (-1) always does."""
+    """Whether all timestamps are in the topic's allowed range. No timestamp (-1) always is."""
     max_timestamp: int
-    """The largest timestamp, -1 where none is larger."""
+    """Largest timestamp, or -1."""

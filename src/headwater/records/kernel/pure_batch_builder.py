@@ -1,6 +1,6 @@
-"""The pure twin of the kernel's `BatchBuilder`: a batch that grows record by record.
+"""Pure Python implementation of `BatchBuilder`: a batch that grows record by record.
 
-Like all of the twin it serves where nothing is compiled, and says what the compiled one means.
+Used if the kernel is not compiled, and the specification of the compiled class.
 """
 
 from headwater.common.exceptions import BatchTooLarge
@@ -11,7 +11,7 @@ _LENGTH_MAX = 2**31 - 1
 
 
 class BatchBuilder:
-    """Records in, one buffer out, with room for the header in front."""
+    """Appends records to one buffer, with space for the header in front."""
 
     __slots__ = (
         "_buffer",
@@ -35,10 +35,10 @@ class BatchBuilder:
     def append(
         self, timestamp: int, key: Buffer | None, value: Buffer | None, tail: bytes = b"\0"
     ) -> int:
-        """The record's number in the batch; -1 when the batch is full or closed.
+        """Append a record; return its index in the batch, or -1 if the batch is full or closed.
 
-        The first record is taken whatever its size. `tail` is the count of headers and the
-        headers, encoded.
+        The first record is accepted whatever its size. `tail` is the encoded header count and
+        headers.
         """
         if self._is_closed:
             return -1
@@ -68,11 +68,11 @@ class BatchBuilder:
         return self.count - 1
 
     def close(self) -> None:
-        """Take no more records."""
+        """Refuse further records."""
         self._is_closed = True
 
     def take(self) -> bytearray:
-        """The header's 61 bytes, all zero, and the records. Ends the builder."""
+        """Return the buffer: 61 zero bytes for the header, then the records. Ends the builder."""
         self._is_closed = True
         taken, self._buffer = self._buffer, bytearray()
         return taken

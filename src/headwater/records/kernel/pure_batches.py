@@ -1,7 +1,4 @@
-"""The part of the pure kernel that looks at whole batches.
-
-See `pure_kernel`, through which it is used.
-"""
+"""Functions of the pure kernel that work on whole batches; used through `pure_kernel`."""
 
 import crc32c
 
@@ -27,7 +24,7 @@ from headwater.records.kernel.batch_runs import (
     BATCHES_REMEMBERED,
     IndexEntry,
     IndexProgress,
-    SoundRun,
+    ValidRun,
 )
 from headwater.records.kernel.pure_offset_map import int64
 from headwater.records.record_walk import walk_records
@@ -38,9 +35,10 @@ _X_TO_THE_EIGHTH = 0x00800000
 
 
 def scan(buffer: Buffer, position: int, limit: int) -> tuple[list[BatchHeader], int]:
-    """The headers of the whole batches in a range, and the position after the last whole one.
+    """Return the headers of the whole batches in a range, and the position after the last one.
 
-    A batch that the range cuts short ends the scan in peace; damage raises as `check_header` does.
+    An incomplete batch at the end of the range ends the scan; corruption raises as in
+    `check_header`.
     """
     limit = min(limit, len(buffer))
     headers = []
@@ -57,12 +55,12 @@ def scan(buffer: Buffer, position: int, limit: int) -> tuple[list[BatchHeader], 
 def ordinary_header(
     buffer: Buffer, limit_bytes: int, oldest_ms: int, newest_ms: int, validates: bool
 ) -> BatchHeader | None:
-    """The header of a client's batch that passes every check, else None.
+    """Return the header of a client's batch that passes every check, else None.
 
-    With `validates`, uncompressed records are walked too; compressed ones are left to the caller.
+    With `validates`, uncompressed records are checked too; compressed ones are left to the caller.
 
-    None is no verdict: `batch_validator` looks closer, and says what is wrong if anything is. It
-    must refuse whatever this function should not have passed, so this one may only be stricter.
+    None does not mean invalid: `batch_validator` then looks closer and raises if anything is wrong.
+    It must reject everything that this function must not accept, so this one may only be stricter.
     """
     size = len(buffer)
     if not HEADER_BYTES <= size <= limit_bytes:
@@ -109,7 +107,7 @@ def _has_ordinary_records(
     return latest == header.max_timestamp
 
 
-def sound_run(
+def valid_run(
     buffer: Buffer,
     position: int,
     *,
@@ -118,11 +116,11 @@ def sound_run(
     leader_epoch: int,
     index_interval_bytes: int,
     progress: IndexProgress,
-) -> SoundRun:
-    """The batches at the start of a buffer that are whole, undamaged and in order, as one run.
+) -> ValidRun:
+    """Return the complete, valid batches in order at the start of a buffer, as one run.
 
-    The buffer lies at a position of its file. Each batch begins at the lowest offset or later, ends
-    at the highest or earlier, and is of the leader epoch or of none.
+    `position` is the buffer's position in its file. Each batch starts at the lowest offset or
+    later, ends at the highest or earlier, and has the given leader epoch or none.
     """
     view = memoryview(buffer)
     largest_timestamp, largest_offset, bytes_since_entry = progress
@@ -150,15 +148,15 @@ def sound_run(
         lowest_offset = header.next_offset
         at += size
     progress = IndexProgress(largest_timestamp, largest_offset, bytes_since_entry)
-    return SoundRun(at, lowest_offset, progress, entries)
+    return ValidRun(at, lowest_offset, progress, entries)
 
 
 def producer_headers(buffer: Buffer, position: int) -> tuple[list[tuple[int, BatchHeader]], int]:
-    """The headers of batches that have a producer, with their places, and where the walk ended.
+    """Return the headers and positions of producers' batches, and where the walk ended.
 
-    Only headers need lie in the buffer, so the walk may end behind it; where it ends within, the
-    header there is cut short or not sane. Of plain batches that a producer wrote in one epoch the
-    last few are enough, since nothing else of them is remembered, and most others are left out.
+    Only headers need to be in the buffer, so the walk may end after it; if it ends inside, the
+    header there is incomplete or invalid. Of the non-transactional batches that a producer wrote in
+    one epoch only the last few matter for the producer state, and most others are left out.
     """
     found: list[tuple[int, BatchHeader]] = []
     while len(buffer) - position >= HEADER_BYTES:
@@ -172,7 +170,7 @@ def producer_headers(buffer: Buffer, position: int) -> tuple[list[tuple[int, Bat
 
 
 def last_header(buffer: Buffer) -> tuple[int, BatchHeader] | None:
-    """The place and the header of the last batch whose header lies in the buffer, or None."""
+    """Return position and header of the last batch whose header is in the buffer, or None."""
     position, last = 0, None
     while len(buffer) - position >= HEADER_BYTES:
         header = BatchHeader._make(HEADER.unpack_from(buffer, position))
@@ -186,7 +184,7 @@ def last_header(buffer: Buffer) -> tuple[int, BatchHeader] | None:
 def _last_of_each_producer(
     found: list[tuple[int, BatchHeader]],
 ) -> list[tuple[int, BatchHeader]]:
-    """From the last to the first; a slot is lost to the next producer that maps to it."""
+    """Walk backwards; a slot is overwritten by the next producer that maps to it."""
     slots: dict[int, tuple[int, int, int]] = {}
     kept = []
     for position, header in reversed(found):
@@ -204,7 +202,7 @@ def _last_of_each_producer(
 
 
 def _is_sane(header: BatchHeader) -> bool:
-    """What `check_header` asks."""
+    """Return whether `check_header` would accept the header."""
     return (
         header.magic == MAGIC
         and header.length >= MIN_LENGTH
@@ -214,10 +212,10 @@ def _is_sane(header: BatchHeader) -> bool:
 
 
 def combined_crc(first: int, second: int, second_bytes: int) -> int:
-    """The checksum of two strings one behind the other, from those of each.
+    """Return the CRC of two concatenated strings from the CRCs of both.
 
-    A checksum is the rest of a division of polynomials, the highest power in its lowest bit. More
-    bytes behind a string multiply its polynomial by a power of x.
+    A CRC is the remainder of a polynomial division, with the highest power in the lowest bit.
+    Appending bytes to a string multiplies its polynomial by a power of x.
     """
     power = _X_TO_THE_EIGHTH
     while second_bytes:

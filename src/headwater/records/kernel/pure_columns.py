@@ -1,7 +1,4 @@
-"""The columns that the pure kernel decodes records into.
-
-See `pure_kernel`, through which they are used.
-"""
+"""Columns that the pure kernel decodes records into; used through `pure_kernel`."""
 
 import struct
 from array import array
@@ -17,7 +14,7 @@ _LONG_VIEW = struct.Struct("=i4sii")
 
 
 class BinaryColumn:
-    """A growing column of nullable byte strings."""
+    """Growing column of nullable byte strings."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -43,7 +40,7 @@ class BinaryColumn:
 
 
 class ViewColumn:
-    """A growing column of nullable byte strings that stay where they are."""
+    """Growing column of nullable byte strings that are not copied."""
 
     def __init__(self) -> None:
         self._views = bytearray()
@@ -52,7 +49,7 @@ class ViewColumn:
         self._nulls: list[int] = []
 
     def enter(self, buffer: Buffer, start: int) -> None:
-        """What is appended next lies in this buffer, behind this position."""
+        """Set the buffer, and the position in it, that the next cells refer to."""
         if len(buffer) > INT32_MAX:
             raise DecompressionBomb("a column would hold more than 2 GiB")
         if not self._buffers or self._buffers[-1] is not buffer:
@@ -76,7 +73,7 @@ class ViewColumn:
 
 
 def _validity(nulls: list[int], row_count: int) -> bytearray | None:
-    """A bit for every row, set where it is no null; None where all are set."""
+    """Return one bit per row, clear for null; None if there is no null."""
     if not nulls:
         return None
     bits = bytearray(b"\xff" * ((row_count + 7) // 8))

@@ -1,8 +1,8 @@
-"""The record kernel in pure Python: same results and same exceptions as the compiled one.
+"""Record kernel in pure Python: same results and exceptions as the compiled one.
 
-It serves where no C compiler was at hand, and it is the specification that property tests hold
-the compiled kernel to. Every function walks all the records it was promised and refuses bytes
-left over, even where the answer is known earlier: damage is never a matter of who looked.
+It is used if no C compiler was available, and is the specification that property tests compare the
+compiled kernel with. Every function walks all declared records and rejects trailing bytes, even if
+the result is known earlier, so that all functions agree on what is corrupt.
 """
 
 import struct
@@ -30,14 +30,14 @@ from headwater.records.kernel.buffers import (
     HeaderBuffers,
     RecordSection,
     RecordsSummary,
-    RecordsVerdict,
+    ValidationResult,
 )
 from headwater.records.kernel.pure_batches import combined_crc as combined_crc
 from headwater.records.kernel.pure_batches import last_header as last_header
 from headwater.records.kernel.pure_batches import ordinary_header as ordinary_header
 from headwater.records.kernel.pure_batches import producer_headers as producer_headers
 from headwater.records.kernel.pure_batches import scan as scan
-from headwater.records.kernel.pure_batches import sound_run as sound_run
+from headwater.records.kernel.pure_batches import valid_run as valid_run
 from headwater.records.kernel.pure_columns import BinaryColumn, ViewColumn
 from headwater.records.kernel.pure_offset_map import OffsetMap as OffsetMap
 from headwater.records.kernel.pure_offset_map import int64
@@ -61,22 +61,22 @@ def decode_sections(
     checks_crc: bool = False,
     views: bool = False,
 ) -> DecodedColumns:
-    """The records of many batches as columns, those before `first_offset` left out.
+    """Decode the records of many batches into columns, without those before `first_offset`.
 
-    Sections are taken one by one, so that one made on the way is in the processor's cache when
-    its records are read, and is gone afterwards. Where a header says append time, every record
-    has its largest timestamp. The CRC, if asked for, is checked of batches that are not compressed;
-    of others the bytes that it covers are not here. With `views`, values stay in the sections'
-    buffers, which live on with the columns.
+    Sections are consumed one by one, so that a section decompressed on demand is still in the CPU
+    cache when its records are read, and is freed afterwards. If a header says LogAppendTime, every
+    record gets its max timestamp. The CRC, if requested, is checked for uncompressed batches only;
+    for others the bytes that it covers are not here. With `views`, values stay in the sections'
+    buffers, which live as long as the columns.
     """
     offsets, timestamps, attributes = array("q"), array("q"), array("h")
     keys, values = BinaryColumn(), ViewColumn() if views else BinaryColumn()
     header_keys, header_values = BinaryColumn(), BinaryColumn()
     header_offsets = array("i", [0])
     for buffer, start, stop, header in sections:
-        assert 0 <= start <= stop <= len(buffer), "a section lies within its buffer"
+        assert 0 <= start <= stop <= len(buffer), "a section is inside its buffer"
         if checks_crc and not header.attributes & CODEC_MASK:
-            assert start >= HEADER_BYTES, "an uncompressed section lies behind its header"
+            assert start >= HEADER_BYTES, "an uncompressed section follows its header"
             check_crc(buffer, header, start - HEADER_BYTES)
         view = memoryview(buffer)[start:stop]
         if isinstance(values, ViewColumn):
@@ -125,11 +125,11 @@ def consumed_records(
     partition: int,
     leader_epoch: int,
 ) -> list[ConsumerRecord]:
-    """Rows as records, as a consumer hands them out. The columns are as the decoder made them."""
+    """Convert rows to `ConsumerRecord`s. The columns must come from the decoder."""
     if not 0 <= start <= stop <= columns.row_count:
         raise IndexError("there are no such rows")
     values = columns.values
-    assert isinstance(values, BinaryBuffers), "records are made of values, not of views"
+    assert isinstance(values, BinaryBuffers), "records need values, not views"
     first_header = memoryview(columns.headers.offsets).cast("B").cast("i")
     return [
         ConsumerRecord(
@@ -171,13 +171,12 @@ def encode_batches(
     crc_from: int,
     finish: Callable[[memoryview], memoryview] | None,
 ) -> list[memoryview]:
-    """Columns into whole uncompressed batches, with their CRC or finished by the caller.
+    """Encode columns into complete uncompressed batches, with a CRC or finished by the caller.
 
-    The template gives what all batches share, and the first one's base sequence. A batch ends
-    before the record that would take it over `batch_bytes`; a record that is larger alone gets
-    one of its own. Timestamps are 64-bit numbers, one for each row. Room for the batches comes
-    from `allocate`; how much all of them will need is a guess that may be wrong. What stands in the
-    place of the CRC is that of a batch from `crc_from` on.
+    The template holds the fields that all batches share, and the first one's base sequence. A batch
+    ends before the record that would exceed `batch_bytes`; a larger record gets its own batch.
+    Timestamps are 64-bit numbers, one per row. Memory comes from `allocate`; `expected_bytes` is a
+    guess that may be wrong. The CRC field covers a batch from `crc_from` on.
     """
     times = memoryview(timestamps).cast("B")[: 8 * row_count].cast("q")
     if len(times) != row_count:
@@ -227,10 +226,10 @@ def encode_batches(
 def filter_records(
     payload: Buffer, record_count: int, keep: Buffer, base_timestamp_shift: int
 ) -> tuple[bytes, int, int | None]:
-    """The records whose byte in `keep` is not zero, and the largest timestamp delta of them.
+    """Return the records whose byte in `keep` is not zero, and their largest timestamp delta.
 
-    Offset deltas stay. When the base timestamp moves by the shift, the timestamp deltas move the
-    other way, so that every record keeps its time.
+    Offset deltas stay. The timestamp deltas are shifted against the base timestamp, so that every
+    record keeps its timestamp.
     """
     _check_mask(keep, record_count)
     view = memoryview(payload)
@@ -256,7 +255,7 @@ def filter_records(
 
 
 def first_timestamp_delta(payload: Buffer, record_count: int, keep: Buffer) -> int | None:
-    """The timestamp delta of the first record that a mask keeps; None when it keeps none."""
+    """Return the timestamp delta of the first record that a mask keeps; None if it keeps none."""
     _check_mask(keep, record_count)
     first = None
     for index, record in enumerate(walk_records(memoryview(payload), record_count)):
@@ -266,7 +265,7 @@ def first_timestamp_delta(payload: Buffer, record_count: int, keep: Buffer) -> i
 
 
 def check_records(payload: Buffer, record_count: int) -> RecordsSummary:
-    """Walk the records, raise when their structure is broken, and sum up what they are."""
+    """Walk the records, raise if their structure is invalid, and summarise them."""
     is_dense = True
     has_null_key = False
     latest: int | None = None
@@ -285,11 +284,12 @@ def validate_records(
     oldest_ms: int,
     newest_ms: int,
     needs_keys: bool,
-) -> RecordsVerdict:
-    """Walk a client's records, raise when their structure is broken, and judge what they say.
+) -> ValidationResult:
+    """Walk a client's records, raise if their structure is invalid, and check their content.
 
-    With `needs_keys`, a record without a key is not asked for its time: its missing key is what it
-    is refused for, and the batch has the timestamp's error only if another record is late.
+    With `needs_keys`, the timestamp of a record without a key is not checked: such a record is
+    rejected for its key, and the batch gets the timestamp error only if another record is out of
+    range.
     """
     is_dense = is_in_time = True
     has_null_key = False
@@ -305,11 +305,11 @@ def validate_records(
             and not (needs_keys and record.key_length < 0)
         ):
             is_in_time = False
-    return RecordsVerdict(is_dense, has_null_key, is_in_time, latest)
+    return ValidationResult(is_dense, has_null_key, is_in_time, latest)
 
 
 def renumber_records(payload: Buffer, record_count: int) -> bytes:
-    """The same records with the offset deltas 0, 1, 2 and so on."""
+    """Return the records with offset deltas 0, 1, 2 and so on."""
     view = memoryview(payload)
     renumbered = bytearray()
     for index, record in enumerate(walk_records(view, record_count)):
@@ -324,7 +324,7 @@ def renumber_records(payload: Buffer, record_count: int) -> bytes:
 
 
 def murmur2(data: Buffer) -> int:
-    """Kafka's hash of a key, as a signed 32-bit number."""
+    """Return Kafka's murmur2 hash of a key, as a signed 32-bit number."""
     multiplier, mask = 0x5BD1E995, 0xFFFFFFFF
     length = len(data)
     value = 0x9747B28C ^ length
@@ -342,7 +342,7 @@ def murmur2(data: Buffer) -> int:
 
 
 def murmur2_column(row_count: int, column: BinaryBuffers) -> bytearray:
-    """The hash of every row as 32-bit numbers; 0 for a null."""
+    """Return the hash of every row as 32-bit numbers; 0 for null."""
     hashes = array("i")
     for row in range(row_count):
         cell = _cell(column, row)
@@ -351,14 +351,14 @@ def murmur2_column(row_count: int, column: BinaryBuffers) -> bytearray:
 
 
 def new_block(size_bytes: int) -> memoryview:
-    """Memory to write to, with anything in it; what the compiled kernel gives was used before."""
+    """Return memory with undefined content; the compiled kernel returns a reused block."""
     return memoryview(bytearray(size_bytes))
 
 
 def new_mapping(size_bytes: int) -> memoryview:
-    """Memory to write to, all zeros; the compiled kernel's goes back to the system as a whole."""
+    """Return zeroed memory, which the compiled kernel maps."""
     if size_bytes <= 0:
-        raise ValueError("a mapping has at least one byte")
+        raise ValueError("a mapping must have at least one byte")
     return memoryview(bytearray(size_bytes))
 
 
@@ -414,7 +414,7 @@ def _is_valid(validity: Buffer | None, row: int) -> bool:
 
 
 def _bounds(offsets: Buffer, row: int, is_wide: bool, limit: int) -> tuple[int, int]:
-    """Where a row starts and ends, in bytes or in headers."""
+    """Return start and end of a row, in bytes or in headers."""
     format_, width = ("=qq", 8) if is_wide else ("=ii", 4)
     if (row + 2) * width > len(offsets):
         raise CorruptBatch(_BAD_COLUMN)

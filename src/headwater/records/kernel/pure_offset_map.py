@@ -1,7 +1,4 @@
-"""The part of the pure kernel that compaction works with: the newest offset of each key.
-
-See `pure_kernel`, through which it is used.
-"""
+"""OffsetMap of the pure kernel for compaction; used through `pure_kernel`."""
 
 import hashlib
 
@@ -14,10 +11,11 @@ MAP_SEED_BYTES = 16
 
 
 class OffsetMap:
-    """The newest offset of each key, in bounded memory.
+    """Newest offset of each key, in bounded memory. Kafka: SkimpyOffsetMap.
 
-    Keys are known by a keyed 128-bit hash only, so memory does not depend on their length and
-    nobody can choose keys that collide. At `capacity` a new key is refused; known ones still move.
+    Keys are stored as a keyed 128-bit hash only, so memory does not depend on their length and
+    clients cannot choose colliding keys. At `capacity` a new key is refused; known ones can still
+    be updated.
     """
 
     def __init__(self, memory_bytes: int, load_factor: float, seed: bytes) -> None:
@@ -32,7 +30,7 @@ class OffsetMap:
         return len(self._offsets)
 
     def put(self, key: Buffer, offset: int) -> bool:
-        """Remember the offset for the key; False when the map is full."""
+        """Store the offset for the key; return False if the map is full."""
         assert offset >= 0, "offsets are not negative"
         digest = self._hash(key)
         if len(self._offsets) >= self.capacity and digest not in self._offsets:
@@ -41,7 +39,7 @@ class OffsetMap:
         return True
 
     def get(self, key: Buffer) -> int:
-        """The offset last put for the key, or -1."""
+        """Return the offset last stored for the key, or -1."""
         return self._offsets.get(self._hash(key), -1)
 
     def _hash(self, key: Buffer) -> bytes:
@@ -49,10 +47,10 @@ class OffsetMap:
 
 
 def map_records(offset_map: OffsetMap, payload: Buffer, record_count: int, base_offset: int) -> int:
-    """Put the keyed records of a batch in order; how many were taken before the map was full.
+    """Store the keyed records of a batch; return how many were processed before the map was full.
 
-    `latest_offset` follows the records that were taken, those without a key too. Of a section that
-    cannot be read to its end nothing is taken.
+    `latest_offset` follows the processed records, including those without a key. If the section
+    cannot be read to its end, nothing is stored.
     """
     view = memoryview(payload)
     taken = 0
@@ -76,9 +74,9 @@ def keep_mask(
     base_offset: int,
     keep_tombstones: bool,
 ) -> tuple[bytes, int, int]:
-    """Which records compaction keeps (CP-3): a 0 or 1 each, how many, and how many tombstones.
+    """Return which records compaction keeps (CP-3), and their counts.
 
-    Tombstones are counted only where they are kept, wherever in the log the record lies.
+    The result is a mask of 0 and 1, the number of kept records and the number of kept tombstones.
     """
     view = memoryview(payload)
     mask = bytearray()
@@ -99,5 +97,5 @@ def keep_mask(
 
 
 def int64(number: int) -> int:
-    """Wrap around as 64-bit arithmetic does: hostile deltas must not differ between the twins."""
+    """Wrap around like 64-bit arithmetic, so that both kernels agree on malicious deltas."""
     return (number + 2**63) % 2**64 - 2**63

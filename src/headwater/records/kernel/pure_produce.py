@@ -1,7 +1,7 @@
-"""The part of the pure kernel that reads and answers a Produce of one batch.
+"""Pure kernel functions that read a Produce request of one batch and write its response.
 
-What a reader would get wrong: reading does not judge. It gives None for whatever is not plainly one
-batch for one partition, be it two of them, a transaction, another API or garbage.
+Note: reading does not validate. It returns None for everything that is not clearly one batch for
+one partition: several batches, a transaction, another API or garbage.
 """
 
 from struct import Struct
@@ -11,7 +11,7 @@ from typing import Final
 from headwater.records.kernel.single_produce import SingleProduce
 
 _PRODUCE: Final = 0
-# Before the first of these an answer has other fields, and not every codec may be used.
+# Earlier versions have other response fields, and do not allow every codec.
 _OLDEST: Final = 8
 _FLEXIBLE_SINCE: Final = 9
 _IDS_SINCE: Final = 13
@@ -22,31 +22,31 @@ _LONGEST_NAME_BYTES: Final = 126
 _UVARINT_BYTES: Final = 5
 _LARGEST_UVARINT: Final = 2**32 - 1
 
-# API, version, correlation id, the length of the client id.
+# API key, version, correlation id, length of the client id.
 _HEADER: Final = Struct(">hhih")
-# No transactional id, acks, timeout, the number of topics, the length of the name.
+# No transactional id, acks, timeout, number of topics, length of the name.
 _BEGINNING: Final = Struct(">hhiih")
 _COMPACT_BEGINNING: Final = Struct(">BhiB")
-# The number of partitions, the number of this one, the size of its records.
+# Number of partitions, index of this one, size of its records.
 _PARTITION: Final = Struct(">iii")
 _COMPACT_PARTITION: Final = Struct(">Bi")
 _NO_TAGS: Final = bytes(3)
 
-# The size of the answer, and which request it is for.
+# Size of the response and correlation id.
 _HEAD: Final = Struct(">ii")
-# Number, no error, base offset, append time, log start.
+# Partition index, no error, base offset, append time, log start offset.
 _PRODUCED: Final = Struct(">ihqqq")
-# The header's tags, and one topic; behind its name or id, one partition.
+# The header's tagged fields and one topic; after its name or id, one partition.
 _COMPACT_TOPIC: Final = b"\0\2"
 _COMPACT_ONE: Final = b"\2"
 _ONE: Final = b"\0\0\0\1"
-# No record errors, no message, tags of partition and topic, throttle time, tags.
+# No record errors, no message, tagged fields of partition and topic, throttle time, tagged fields.
 _COMPACT_END: Final = b"\1\0\0\0" + bytes(4) + b"\0"
 _END: Final = bytes(4) + b"\xff\xff" + bytes(4)
 
 
 def read_single_produce(frame: memoryview) -> SingleProduce | None:
-    """The request in a frame, without its size field; None for any that is not of this kind."""
+    """Parse a request frame without its size field; None if it is not a single Produce."""
     try:
         key, version, correlation_id, length = _HEADER.unpack_from(frame)
         if key != _PRODUCE or not _OLDEST <= version <= _NEWEST:
@@ -54,7 +54,7 @@ def read_single_produce(frame: memoryview) -> SingleProduce | None:
         # A null client id has length -1.
         position = _HEADER.size + max(length, 0)
         if version >= _FLEXIBLE_SINCE:
-            # One byte says that no tagged fields follow.
+            # One byte: the number of tagged fields, which must be 0.
             found = None if frame[position] else _read_compact(frame, position + 1, version)
         else:
             found = _read(frame, position)
@@ -66,7 +66,7 @@ def read_single_produce(frame: memoryview) -> SingleProduce | None:
 def write_single_produce(
     produce: SingleProduce, base_offset: int, append_time_ms: int, log_start_offset: int
 ) -> bytes:
-    """The whole frame that says that it was appended."""
+    """Return the complete response frame of a successful append."""
     topic = produce.topic
     produced = _PRODUCED.pack(produce.partition, 0, base_offset, append_time_ms, log_start_offset)
     if produce.version >= _FLEXIBLE_SINCE:
@@ -92,7 +92,7 @@ def _read_compact(
         start += 1
         end = start + length
     partitions, partition = _COMPACT_PARTITION.unpack_from(frame, end)
-    # Counts are sent one higher than they are, so that nothing can be told from none.
+    # Compact counts are sent plus one, so that 0 is null.
     if transactional_id or topics != 2 or partitions != 2:
         return None
     size, begin = _read_uvarint(frame, end + _COMPACT_PARTITION.size)
@@ -116,7 +116,7 @@ def _read(frame: memoryview, position: int) -> tuple[int, bytes, int, memoryview
 
 
 def _read_uvarint(frame: memoryview, position: int) -> tuple[int, int]:
-    """A number and the position behind it; 0 for one that is too large."""
+    """Return a number and the position after it; 0 for one that is too large."""
     value = 0
     for index in range(_UVARINT_BYTES):
         byte = frame[position + index]

@@ -1,20 +1,20 @@
-"""A Produce request with one batch for one partition, as its frame has it.
+"""Produce request with one batch for one partition, parsed directly from its frame.
 
-Nearly every Produce is of this kind, and its cost is paid per request. So the kernel takes its few
-fields straight out of the frame, header and all, and puts the answer together from bytes, when all
-went well. Whatever else comes is read by `wire`, which also says what is wrong with it.
+Nearly every Produce is like this, and its cost is paid per request. So the kernel takes the few
+fields directly from the frame, header included, and assembles the success response from bytes. All
+other requests go through `headwater.protocol`, which also reports their errors.
 """
 
 from typing import NamedTuple
 
 
 class SingleProduce(NamedTuple):
-    """What one batch for one partition is about. The records are a view of the frame."""
+    """Fields of a single Produce. The records are a view of the frame."""
 
     version: int
     correlation_id: int
     acks: int
-    # A name as it was sent, or from version 13 on an id.
+    # Topic name as sent, or from version 13 on a topic id.
     topic: bytes
     partition: int
     records: memoryview

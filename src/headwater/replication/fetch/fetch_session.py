@@ -1,11 +1,13 @@
-"""Fetch sessions (KIP-227): a consumer names its partitions once, and then only what changes.
+"""Incremental fetch sessions (KIP-227): partitions are named once, then only changes.
 
-The rules are FT-5 to FT-8. What a reader would get wrong: the epoch of a session is raised when a
-request is taken, not when it is answered, so a request that is sent again is refused and the
-client starts a new session. It must: it cannot know which changes the lost answer told it.
+The rules are FT-5 to FT-8.
 
-The session of a follower is of a kind of its own (`follower_fetch_session`), because an idle
-partition in it shall cost nothing.
+Note: the session epoch is incremented when a request arrives, not when it is answered. A request
+that is sent again is therefore rejected, and the client creates a new session. This is necessary:
+it cannot know which changes the lost response contained.
+
+Followers have a session class of their own (`follower_fetch_session`), in which an idle partition
+costs nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,9 +30,9 @@ Key = tuple[TopicId | str, int]
 
 
 class WantedPartition:
-    """One partition that a client wants to read, and what it was last told of it.
+    """One partition of a fetch, with the offsets that the client was last sent.
 
-    The topic is given by its name or by its id; then the other is empty or None.
+    A topic is given by name or by id; the other is empty or None.
     """
 
     __slots__ = (
@@ -46,25 +48,25 @@ class WantedPartition:
         "topic_id",
     )
 
-    def __init__(self, topic: str, topic_id: TopicId | None, asked: FetchPartition) -> None:
+    def __init__(self, topic: str, topic_id: TopicId | None, requested: FetchPartition) -> None:
         self.topic = topic
         self.topic_id = topic_id
-        self.number = asked.partition
+        self.number = requested.partition
         self.hosted: Partition | None = None
         self.told_high_watermark = -1
         self.told_log_start = -1
-        self.update(asked)
+        self.update(requested)
 
-    def update(self, asked: FetchPartition) -> None:
-        self.offset = asked.fetch_offset
-        self.max_bytes = asked.partition_max_bytes
-        self.current_leader_epoch = asked.current_leader_epoch
-        self.last_fetched_epoch = asked.last_fetched_epoch
+    def update(self, requested: FetchPartition) -> None:
+        self.offset = requested.fetch_offset
+        self.max_bytes = requested.partition_max_bytes
+        self.current_leader_epoch = requested.current_leader_epoch
+        self.last_fetched_epoch = requested.last_fetched_epoch
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class FetchSession:
-    """What one client reads, in the order in which its partitions get their turn."""
+    """The partitions that one client fetches, in the order in which they are read."""
 
     session_id: int
     uses_topic_ids: bool
@@ -75,44 +77,46 @@ class FetchSession:
     is_follower: ClassVar = False
 
     def update(self, request: FetchRequest) -> None:
-        """FT-7. What is named again is read from its new offset; what is forgotten goes."""
+        """Apply a request: update named partitions and remove forgotten ones (FT-7)."""
         for topic in request.topics:
             name: TopicId | str = topic.topic_id if self.uses_topic_ids else topic.topic
-            for asked in topic.partitions:
-                known = self.partitions.get((name, asked.partition))
+            for requested in topic.partitions:
+                known = self.partitions.get((name, requested.partition))
                 if known is None:
                     topic_id = topic.topic_id if self.uses_topic_ids else None
-                    known = self.want(topic.topic, topic_id, asked)
-                    self.partitions[name, asked.partition] = known
+                    known = self.want(topic.topic, topic_id, requested)
+                    self.partitions[name, requested.partition] = known
                 else:
-                    known.update(asked)
+                    known.update(requested)
                 self.named(known)
         for forgotten in request.forgotten_topics_data:
             name = forgotten.topic_id if self.uses_topic_ids else forgotten.topic
             for number in forgotten.partitions:
-                gone = self.partitions.pop((name, number), None)
-                if gone is not None:
-                    self.forgot(gone)
+                removed = self.partitions.pop((name, number), None)
+                if removed is not None:
+                    self.forgot(removed)
 
-    def want(self, topic: str, topic_id: TopicId | None, asked: FetchPartition) -> WantedPartition:
-        """A partition that was not in the session before."""
-        return WantedPartition(topic, topic_id, asked)
+    def want(
+        self, topic: str, topic_id: TopicId | None, requested: FetchPartition
+    ) -> WantedPartition:
+        """Create the entry of a partition that is new in the session."""
+        return WantedPartition(topic, topic_id, requested)
 
     def named(self, wanted: WantedPartition) -> None:
-        """The request that is taken names it."""
+        """Called for each partition that a request names."""
 
     def forgot(self, wanted: WantedPartition) -> None:
-        """It shall not be read any more."""
+        """Called for each partition that leaves the session."""
 
     def to_read(self) -> Sequence[WantedPartition]:
-        """What a request in this session looks at."""
+        """Return the partitions that a request of this session reads."""
         return list(self.partitions.values())
 
     def close(self) -> None:
-        """Nobody reads in it any more."""
+        """Called when the session ends."""
 
     def had_data(self, wanted: WantedPartition) -> None:
-        """Those without data come first next time, so that none of them starves (FT-6)."""
+        """Move a partition that returned data to the end, so that others are read first (FT-6)."""
         name = wanted.topic if wanted.topic_id is None else wanted.topic_id
         key: Key = (name, wanted.number)
         moved = self.partitions.pop(key, None)
@@ -124,9 +128,9 @@ class FetchSession:
 
 
 class Fetching(NamedTuple):
-    """What one request reads, and the session it belongs to, if one is kept.
+    """What one request reads, and its session if one is kept.
 
-    `scope` is the same session, or what would be one if there were room for it.
+    `scope` is the session, or the session object of a request for which none is kept.
     """
 
     wanted: Sequence[WantedPartition]
@@ -140,12 +144,12 @@ NewSession = Callable[..., FetchSession]
 
 
 class FetchSessions:
-    """The sessions of a broker, at most `slots` of them."""
+    """The fetch sessions of a broker, at most `slots` of them."""
 
     def __init__(self, slots: int, rng: Random) -> None:
         self._slots = slots
         self._rng = rng
-        # From the longest unused on.
+        # Least recently used first.
         self._sessions: dict[int, FetchSession] = {}
         self.evicted_count = 0
 
@@ -157,7 +161,7 @@ class FetchSessions:
         return sum(len(session.partitions) for session in self._sessions.values())
 
     def drop(self, session: FetchSession) -> None:
-        """Its client will not come back to it."""
+        """Close a session whose client will not use it again."""
         self._close(self._sessions.pop(session.session_id, None))
 
     def get(self, session_id: int) -> FetchSession | None:
@@ -171,12 +175,12 @@ class FetchSessions:
         now_ms: int,
         new_session: NewSession | None = None,
     ) -> Fetching:
-        """The partitions that a request is about."""
+        """Return the partitions that a request reads, creating or updating its session."""
         epoch = request.session_epoch
         if epoch not in (_INITIAL_EPOCH, _FINAL_EPOCH):
             return self._resumed(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
         if epoch == _FINAL_EPOCH and new_session is None:
-            # Some consumers never have a session, so this is paid with each of their fetches.
+            # Shortcut for consumers that never use a session.
             self._close(self._sessions.pop(request.session_id, None))
             return Fetching(list(_full(request, uses_topic_ids=uses_topic_ids).values()))
         self._close(self._sessions.pop(request.session_id, None))
@@ -215,12 +219,12 @@ class FetchSessions:
         return Fetching(session.to_read(), session, is_incremental=True, scope=session)
 
     def _has_room(self, session: FetchSession, now_ms: int) -> bool:
-        """Whether another one fits, if need be in the place of one that is worth less (FT-8)."""
+        """Return whether a session fits, evicting one of lower priority if necessary (FT-8)."""
         if len(self._sessions) < self._slots:
             return True
         victim = (
             self._stale(now_ms)
-            or self._lesser(session)
+            or self._lower_priority(session)
             or self._smaller(len(session.partitions), session, now_ms)
         )
         if victim is None:
@@ -233,8 +237,8 @@ class FetchSessions:
         if session is not None:
             session.close()
 
-    def _lesser(self, session: FetchSession) -> FetchSession | None:
-        """A consumer's, if it is a follower that asks."""
+    def _lower_priority(self, session: FetchSession) -> FetchSession | None:
+        """A consumer's session, if the new one is a follower's."""
         if not session.is_follower:
             return None
         return next((each for each in self._sessions.values() if not each.is_follower), None)
@@ -244,14 +248,14 @@ class FetchSessions:
         return oldest if oldest is not None and now_ms - oldest.used_ms > _STALE_MS else None
 
     def _smaller(self, size: int, session: FetchSession, now_ms: int) -> FetchSession | None:
-        settled = (
-            each for each in self._settled(now_ms) if session.is_follower or not each.is_follower
+        candidates = (
+            each for each in self._evictable(now_ms) if session.is_follower or not each.is_follower
         )
-        smallest = min(settled, key=lambda each: len(each.partitions), default=None)
+        smallest = min(candidates, key=lambda each: len(each.partitions), default=None)
         return smallest if smallest is not None and len(smallest.partitions) < size else None
 
-    def _settled(self, now_ms: int) -> Iterator[FetchSession]:
-        """Those that have had their time."""
+    def _evictable(self, now_ms: int) -> Iterator[FetchSession]:
+        """Sessions old enough to be evicted by a larger one."""
         return (each for each in self._sessions.values() if now_ms - each.created_ms > _STALE_MS)
 
     def _fresh_id(self) -> int:
@@ -266,6 +270,6 @@ def _full(request: FetchRequest, *, uses_topic_ids: bool) -> dict[Key, WantedPar
     for topic in request.topics:
         topic_id = topic.topic_id if uses_topic_ids else None
         name: TopicId | str = topic.topic if topic_id is None else topic_id
-        for asked in topic.partitions:
-            wanted[name, asked.partition] = WantedPartition(topic.topic, topic_id, asked)
+        for requested in topic.partitions:
+            wanted[name, requested.partition] = WantedPartition(topic.topic, topic_id, requested)
     return wanted

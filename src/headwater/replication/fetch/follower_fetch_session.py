@@ -1,9 +1,11 @@
-"""The fetch session of a follower: what it follows of this broker, and what is to be looked at.
+"""The fetch session of a follower: reads only partitions that have news for it.
 
-A broker follows a thousand partitions of another one, and most are idle. So a fetch looks only at
-those that are *due*: the request names them, or something has happened to them since they were
-last looked at. What a reader would get wrong: a partition is due for as long as there is anything
-that its follower has not been told, also when it was looked at and the answer has not left.
+A broker follows thousands of partitions of another one, and most are idle. A fetch therefore reads
+only the partitions that are *due*: the request names them, or they changed since they were last
+read.
+
+Invariant: a partition stays due as long as there is anything that the follower has not been sent,
+even if it was read and the response has not been sent yet.
 """
 
 from __future__ import annotations
@@ -34,21 +36,25 @@ from headwater.storage.log.unified_log import ReadBound
 
 
 class FollowedPartition(WantedPartition):
-    """One partition of the session: `headwater.replication.partition.Tail`."""
+    """One partition of the session; implements `partition.LogTailListener`."""
 
     __slots__ = ("is_named", "log_start_offset", "session")
 
     def __init__(
-        self, session: FollowerSession, topic: str, topic_id: TopicId | None, asked: FetchPartition
+        self,
+        session: FollowerSession,
+        topic: str,
+        topic_id: TopicId | None,
+        requested: FetchPartition,
     ) -> None:
         self.session = session
-        # The request says something of it that has not been noted yet.
+        # The request named it, and its offset has not been recorded yet.
         self.is_named = True
-        super().__init__(topic, topic_id, asked)
+        super().__init__(topic, topic_id, requested)
 
-    def update(self, asked: FetchPartition) -> None:
-        super().update(asked)
-        self.log_start_offset = asked.log_start_offset
+    def update(self, requested: FetchPartition) -> None:
+        super().update(requested)
+        self.log_start_offset = requested.log_start_offset
         self.is_named = True
 
     def appended(self, size_bytes: int) -> None:
@@ -75,31 +81,31 @@ class FollowedPartition(WantedPartition):
                 hosted.leading.stopped(self.session.replica_id, self.session)
 
 
-def _nobody(_: int) -> None:
-    """No fetch of the session waits."""
+def _ignore(_: int) -> None:
+    """Callback while no fetch of the session waits."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class FollowerSession(FetchSession):
-    """See the module. `fetched_ms` is the pulse of the follower, on the steady clock."""
+    """Session of one follower. `fetched_ms` is the steady time of its last fetch."""
 
     replica_id: NodeId
     broker_epoch: int = NO_BROKER_EPOCH
     fetched_ms: int = 0
-    # Consumers read from followers, so these shall not wait for their next records to hear how far
-    # they may be read. Kafka does this (2.5, KAFKA-9731).
+    # Consumers that read from this follower must not wait for its next records to see a new high
+    # watermark. Kafka does the same (2.5, KAFKA-9731).
     hears_watermarks: bool = False
     due: dict[FollowedPartition, None] = field(default_factory=dict)
-    # Told how many bytes more can be fetched; 0 means that something else has changed.
-    more_to_read: Callable[[int], None] = _nobody
-    # Ends the fetch that waits, if one does.
+    # Called with the number of bytes that became available; 0 if something else changed.
+    more_to_read: Callable[[int], None] = _ignore
+    # Completes the waiting fetch, if there is one.
     hurry: Callable[[], None] | None = None
     is_follower: ClassVar = True
 
     def want(
-        self, topic: str, topic_id: TopicId | None, asked: FetchPartition
+        self, topic: str, topic_id: TopicId | None, requested: FetchPartition
     ) -> FollowedPartition:
-        return FollowedPartition(self, topic, topic_id, asked)
+        return FollowedPartition(self, topic, topic_id, requested)
 
     def named(self, wanted: WantedPartition) -> None:
         assert isinstance(wanted, FollowedPartition)
@@ -111,7 +117,7 @@ class FollowerSession(FetchSession):
         wanted.detach()
 
     def speaks_as(self, broker_epoch: int) -> None:
-        """The follower's registration. With another one, all that it has counts anew (ISR-3)."""
+        """Take the broker epoch of a request; a new one records all offsets again (ISR-3)."""
         if broker_epoch == self.broker_epoch:
             return
         self.broker_epoch = broker_epoch
@@ -128,18 +134,18 @@ class FollowerSession(FetchSession):
             assert isinstance(wanted, FollowedPartition)
             wanted.detach()
         self.due.clear()
-        self.more_to_read = _nobody
+        self.more_to_read = _ignore
 
     def awaits(self, more_to_read: Callable[[int], None], hurry: Callable[[], None]) -> None:
-        """A fetch waits from now on."""
+        """A fetch of this session waits from now on."""
         self.more_to_read, self.hurry = more_to_read, hurry
 
     def awaits_no_more(self) -> None:
-        self.more_to_read, self.hurry = _nobody, None
+        self.more_to_read, self.hurry = _ignore, None
 
 
 def read_due(session: FollowerSession, partitions: ReplicaManager, *, max_bytes: int) -> FetchReads:
-    """Look into what is due. What follows from the follower's offsets is done first (HW-4)."""
+    """Read the due partitions, after recording the follower's offsets (HW-4)."""
     left_bytes, total_bytes, is_final = max_bytes, 0, False
     reads: list[PartitionRead] = []
     for each in list(session.due):
@@ -148,13 +154,13 @@ def read_due(session: FollowerSession, partitions: ReplicaManager, *, max_bytes:
         if read.range is not None:
             total_bytes += read.range.length
             left_bytes = max(0, left_bytes - read.range.length)
-            # Others come before it next time, or one whose batch is too large for what is left
-            # would never be the first (FT-2, FT-6).
+            # Move it to the end: a partition whose batch exceeds the remaining bytes must get to be
+            # first at some time (FT-2, FT-6).
             del session.due[each]
             session.due[each] = None
         elif read.is_final or (session.hears_watermarks and _has_new_watermark(read)):
             is_final = True
-        elif _is_told(each):
+        elif _is_up_to_date(each):
             del session.due[each]
     return FetchReads(reads, total_bytes, is_final)
 
@@ -163,8 +169,8 @@ def _has_new_watermark(read: PartitionRead) -> bool:
     return not read.error and read.high_watermark != read.wanted.told_high_watermark
 
 
-def _is_told(wanted: FollowedPartition) -> bool:
-    """Whether its follower knows all there is to know."""
+def _is_up_to_date(wanted: FollowedPartition) -> bool:
+    """Return whether the follower has been sent everything there is."""
     log = None if wanted.hosted is None else wanted.hosted.log
     return (
         log is not None
@@ -193,7 +199,7 @@ def _read(
         diverging = divergence(log, wanted)
         if diverging is not None:
             return add_divergence(wanted, log, diverging)
-        # The offset is judged before it is believed.
+        # Validate the offset before recording it.
         log.check_offset(wanted.offset)
         if wanted.is_named:
             wanted.is_named = False
@@ -205,14 +211,14 @@ def _read(
             wanted, log, max_bytes=max_bytes, bound=ReadBound.LOG_END, at_least_one=is_first
         )
         if read.range is not None:
-            hosted.note_sent(read.range.length)
+            hosted.record_sent(read.range.length)
         return read
     except HeadwaterError as error:
         return PartitionRead(wanted, error.code)
 
 
 def _not_a_replica(wanted: FollowedPartition) -> ErrorCode:
-    """EP-10: with an epoch, the follower may know something that is news to us."""
+    """EP-10: with an epoch, the follower may know a newer assignment than this leader."""
     if wanted.current_leader_epoch >= 0:
         return ErrorCode.UNKNOWN_LEADER_EPOCH
     return ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -225,5 +231,5 @@ def _fetch_of(wanted: FollowedPartition) -> FollowerFetch:
         broker_epoch=session.broker_epoch,
         offset=wanted.offset,
         log_start_offset=wanted.log_start_offset,
-        pulse=session,
+        session=session,
     )

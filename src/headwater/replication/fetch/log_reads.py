@@ -1,7 +1,7 @@
-"""What a fetch finds in the logs: ranges of files, or why there are none.
+"""Read partitions for a fetch: file ranges, or the error of each partition.
 
-The limits are those of FT-1 and FT-2. Nothing is read from disk here: a log answers with a range,
-and whether its bytes are in the page cache is another's question.
+Byte limits follow FT-1 and FT-2. Nothing is read from disk here: a log returns a file range, and
+the fetch handler checks whether its bytes are in the page cache.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ _NOT_HERE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTI
 
 
 class PartitionRead(NamedTuple):
-    """What one partition of a fetch gives. Offsets are -1 where an error left them unknown."""
+    """The result of one partition. Offsets are -1 where an error left them unknown."""
 
     wanted: WantedPartition
     error: ErrorCode = ErrorCode.NONE
@@ -38,10 +38,10 @@ class PartitionRead(NamedTuple):
 
     @property
     def is_final(self) -> bool:
-        """Whether a client should hear of it at once.
+        """Whether to answer the fetch at once.
 
-        A partition that is not here is no reason: a client that reads others with it would ask
-        again and again. Kafka does this (4.1).
+        An unknown partition is not a reason: a client that fetches others along with it would retry
+        in a tight loop. Kafka does the same (4.1).
         """
         if self.error:
             return self.error not in _NOT_HERE
@@ -50,9 +50,9 @@ class PartitionRead(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchLimits:
-    """How much a consumer's fetch may give, how far it may see, and of which replica.
+    """Byte limit, isolation, authorization and replica choice of a consumer's fetch.
 
-    `prefer` names the replica that a consumer should rather read from, if there is one.
+    `prefer` returns the preferred read replica, if there is one.
     """
 
     max_bytes: int
@@ -63,7 +63,7 @@ class FetchLimits:
 
 
 class FetchReads(NamedTuple):
-    """Everything that a fetch found. `is_final` says that waiting would not make it better."""
+    """All results of a fetch. `is_final`: waiting would not improve them."""
 
     partitions: list[PartitionRead]
     size_bytes: int
@@ -71,10 +71,16 @@ class FetchReads(NamedTuple):
 
 
 def read_partitions(
-    wanted: Sequence[WantedPartition], partitions: ReplicaManager, limits: FetchLimits
+    wanted: Sequence[WantedPartition],
+    partitions: ReplicaManager,
+    limits: FetchLimits,
+    found_bytes: int = 0,
 ) -> FetchReads:
-    """Look into every partition, in the order of their turns."""
-    left_bytes, total_bytes, is_final = limits.max_bytes, 0, False
+    """Read every partition in session order.
+
+    `found_bytes` is the size of the records that earlier partitions of the same fetch returned.
+    """
+    left_bytes, total_bytes, is_final = max(0, limits.max_bytes - found_bytes), found_bytes, False
     reads: list[PartitionRead] = []
     for each in wanted:
         max_bytes = min(each.max_bytes, left_bytes)
@@ -90,7 +96,7 @@ def read_partitions(
 
 
 def find_wanted(wanted: WantedPartition, partitions: ReplicaManager) -> Partition | ErrorCode:
-    """The partition that is meant, or why there is none here (FT-11)."""
+    """Return the partition, or the error why it is not here (FT-11)."""
     hosted = wanted.hosted
     if hosted is not None and not hosted.is_deleted:
         return hosted
@@ -114,7 +120,7 @@ def _read(
     *,
     at_least_one: bool,
 ) -> PartitionRead:
-    # By its name even if it is not there, so that nobody hears whether it is.
+    # Checked by name before the lookup, so that the error does not reveal whether the topic exists.
     if wanted.topic_id is None and not limits.may_read(wanted.topic):
         return PartitionRead(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     hosted = find_wanted(wanted, partitions)
@@ -148,7 +154,7 @@ def read_partition(
     bound: ReadBound,
     at_least_one: bool,
 ) -> PartitionRead:
-    """What a log has from the wanted offset on. `OffsetOutOfRange` where there is nothing."""
+    """Read a log from the wanted offset. Raises `OffsetOutOfRange`."""
     found = log.read(wanted.offset, max_bytes=max_bytes, bound=bound, at_least_one=at_least_one)
     return PartitionRead(
         wanted,
@@ -175,12 +181,12 @@ def without_records(wanted: WantedPartition, log: UnifiedLog) -> PartitionRead:
 
 
 def divergence(log: UnifiedLog, wanted: WantedPartition) -> EpochEnd | None:
-    """Where the reader's history parts from ours (EP-5), if the reader says what it has."""
+    """Return where the reader's log diverges from ours, if its request has an epoch (EP-5)."""
     if wanted.last_fetched_epoch == NO_EPOCH or wanted.offset < log.log_start_offset:
         return None
     end = log.epochs.end_offset_for(wanted.last_fetched_epoch, log.end_offset)
     if end.epoch == NO_EPOCH:
-        raise OffsetOutOfRange(f"{log.partition} knows no leader epoch {wanted.last_fetched_epoch}")
+        raise OffsetOutOfRange(f"{log.partition} has no leader epoch {wanted.last_fetched_epoch}")
     if end.epoch < wanted.last_fetched_epoch or end.end_offset < wanted.offset:
         return end
     return None

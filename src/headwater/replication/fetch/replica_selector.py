@@ -1,7 +1,8 @@
-"""Which replica a consumer should read from: the one in its own rack (KIP-392, FT-10).
+"""Choose the preferred read replica in the consumer's rack (KIP-392, FT-10).
 
-Pure. Only the leader is asked, since only it knows how far the others are. What a reader would get
-wrong: None means the leader itself, also where it merely has nobody better to name.
+Pure. Only the leader selects, since only it knows the followers' offsets.
+
+Note: None means the leader itself, also if there is no better replica.
 """
 
 from collections.abc import Callable
@@ -11,19 +12,19 @@ from headwater.replication.follower_replica import FollowerReplica
 from headwater.replication.leader_state import LeaderState
 
 RackOf = Callable[[NodeId], str | None]
-"""The rack of a broker that is up; None where it has none or is not up."""
+"""The rack of a live broker; None if it has none or is not live."""
 
 
 def nearest_replica(
     leading: LeaderState, offset: int, *, own_rack: str | None, client_rack: str, rack_of: RackOf
 ) -> NodeId | None:
-    """The follower in the client's rack that is in sync, has the offset, and has the most."""
+    """Return the most advanced ISR member in the client's rack that has the offset."""
     if own_rack == client_rack:
         return None
     best: tuple[int, int, NodeId] | None = None
     for node_id, follower in leading.followers.items():
         if (
-            node_id in leading.in_sync.committed
+            node_id in leading.isr.committed
             and _has(follower, offset)
             and rack_of(node_id) == client_rack
         ):

@@ -1,8 +1,8 @@
-"""Whoever waits until the in-sync replicas of a partition have what was appended (MIN-2).
+"""Delayed produces of one partition, waiting for the high watermark (MIN-2).
 
-Those that wait stand in the order of their offsets, so telling some costs nothing for the others.
-What a reader would get wrong: they nearly always come in that order, since they were appended in
-it, but a repeated batch of a producer asks for an older offset.
+Entries are ordered by offset, so completing some costs nothing for the others.
+
+Note: entries nearly always arrive in that order, but a duplicate batch waits for an older offset.
 """
 
 from typing import Protocol
@@ -14,11 +14,11 @@ class DelayedProduce(Protocol):
     """One partition of a request that waits."""
 
     def committed(self, code: ErrorCode) -> None:
-        """All have it, or something has gone wrong. Called once, unless it left before."""
+        """The high watermark reached the offset, or `code` says why not. Called at most once."""
 
 
 class DelayedProducePurgatory:
-    """All that wait at one partition."""
+    """All delayed produces of one partition."""
 
     __slots__ = ("_last_offset", "_offsets")
 
@@ -30,7 +30,7 @@ class DelayedProducePurgatory:
         return len(self._offsets)
 
     def add(self, wait: DelayedProduce, offset: int) -> None:
-        """Wait until the high watermark has reached an offset."""
+        """Wait until the high watermark reaches an offset."""
         self._offsets[wait] = offset
         if offset < self._last_offset:
             in_order = sorted(self._offsets.items(), key=lambda entry: entry[1])
@@ -39,11 +39,11 @@ class DelayedProducePurgatory:
             self._last_offset = offset
 
     def leave(self, wait: DelayedProduce) -> None:
-        """Its time is over. It may have been told already."""
+        """Remove an expired entry. It may have completed already."""
         self._offsets.pop(wait, None)
 
     def reached(self, high_watermark: int, code: ErrorCode) -> None:
-        """Tell those who waited for this."""
+        """Complete the entries up to the high watermark."""
         done = []
         for wait, offset in self._offsets.items():
             if offset > high_watermark:
@@ -55,7 +55,7 @@ class DelayedProducePurgatory:
             wait.committed(code)
 
     def fail(self, code: ErrorCode) -> None:
-        """Tell everybody: nothing will come of it here."""
+        """Complete all entries with an error."""
         waiting, self._offsets = list(self._offsets), {}
         for wait in waiting:
             wait.committed(code)

@@ -1,10 +1,11 @@
-"""Requests that wait, and until when.
+"""Deadlines of delayed operations.
 
-A request that waits is an entry here and where its reason is (at the partitions it reads, for
-instance), never a suspended coroutine. What a reader would get wrong: an entry that was answered
-is not taken out of the heap, which would mean a search; it is passed over when its time comes.
-When such entries become the greater part, the heap is made anew, so it stays bounded by the number
-of those that really wait.
+A request that waits is an entry here and at what it waits for (its partitions, for instance), never
+a suspended coroutine.
+
+Note: a completed entry stays in the heap, since finding it would need a search; it is skipped when
+its deadline comes. When such entries outnumber the live ones, the heap is rebuilt, so its size is
+bounded by the number of waiting requests.
 """
 
 from collections.abc import Callable
@@ -23,42 +24,39 @@ class TimerTask(Protocol):
 
     @property
     def is_gone(self) -> bool:
-        """Whether nobody is there to answer any more."""
+        """Whether its client has disconnected."""
 
     def expire(self) -> None:
-        """Its time is over: answer with what there is."""
+        """The deadline passed: answer with what there is."""
 
 
 class Timer:
-    """All waiters of a broker by the time at which their patience ends."""
+    """All delayed operations of a broker by deadline."""
 
     def __init__(self) -> None:
-        self._wake_at: Callable[[int], None] = _nobody
+        self._wake_at: Callable[[int], None] = _ignore
         self._heap: list[tuple[int, int, TimerTask]] = []
         self._numbers = count()
         self._waiting = 0
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Number of operations that wait."""
         return self._waiting
 
     @property
     def next_ms(self) -> int | None:
-        """When `expire` has something to do, or a little earlier."""
+        """The earliest deadline. The entry may have completed already."""
         return self._heap[0][0] if self._heap else None
 
     def wake_with(self, wake_at: Callable[[int], None]) -> None:
-        """Have it told the earliest deadline: now, and whenever it becomes earlier.
-
-        Now, because no later one would be told while one from before is the earliest.
-        """
+        """Call `wake_at` with the earliest deadline: now, and whenever it becomes earlier."""
         self._wake_at = wake_at
         if self.next_ms is not None:
             wake_at(self.next_ms)
 
-    def add(self, deadline_ms: int, waiter: TimerTask) -> None:
+    def add(self, deadline_ms: int, task: TimerTask) -> None:
         is_earliest = not self._heap or deadline_ms < self._heap[0][0]
-        heappush(self._heap, (deadline_ms, next(self._numbers), waiter))
+        heappush(self._heap, (deadline_ms, next(self._numbers), task))
         self._waiting += 1
         if len(self._heap) > 2 * self._waiting + _SPARE:
             self._heap = [entry for entry in self._heap if not entry[2].is_done]
@@ -67,46 +65,46 @@ class Timer:
             self._wake_at(deadline_ms)
 
     def ended(self) -> None:
-        """A waiter was answered before its time, or `expire` has answered it."""
+        """An entry completed, before its deadline or by `expire`."""
         self._waiting -= 1
 
     def expire(self, now_ms: int) -> None:
-        """Answer all whose time is over."""
+        """Expire all entries whose deadline has passed."""
         while self._heap and self._heap[0][0] <= now_ms:
-            waiter = heappop(self._heap)[2]
-            if not waiter.is_done:
-                waiter.expire()
+            task = heappop(self._heap)[2]
+            if not task.is_done:
+                task.expire()
 
     def expire_gone(self) -> None:
-        """End those whose clients have hung up: how long they wait was the client's choice."""
-        for _, _, waiter in list(self._heap):
-            if not waiter.is_done and waiter.is_gone:
-                waiter.expire()
+        """Expire entries of disconnected clients, which may have chosen long timeouts."""
+        for _, _, task in list(self._heap):
+            if not task.is_done and task.is_gone:
+                task.expire()
 
     def expire_all(self) -> None:
-        """Nobody waits any longer: the broker stops."""
+        """Expire all entries: the broker is stopping."""
         waiting, self._heap = sorted(self._heap), []
-        for _, _, waiter in waiting:
-            if not waiter.is_done:
-                waiter.expire()
+        for _, _, task in waiting:
+            if not task.is_done:
+                task.expire()
 
 
 class WakeupTimer:
-    """Something to do at a time that may be moved. It waits among the requests, for nobody."""
+    """A callback at a time that can be changed."""
 
-    def __init__(self, timer: Timer, ring: Callable[[], None]) -> None:
+    def __init__(self, timer: Timer, callback: Callable[[], None]) -> None:
         self._timer = timer
-        self._ring = ring
-        self._entry: _AlarmEntry | None = None
+        self._callback = callback
+        self._entry: _WakeupTask | None = None
 
     @property
     def is_set(self) -> bool:
         return self._entry is not None
 
     def set(self, at_ms: int) -> None:
-        """Ring then, and not when it was set for before."""
+        """Set the time, replacing an earlier one."""
         self.cancel()
-        self._entry = _AlarmEntry(self._timer, self._rung)
+        self._entry = _WakeupTask(self._timer, self._fire)
         self._timer.add(at_ms, self._entry)
 
     def cancel(self) -> None:
@@ -114,19 +112,19 @@ class WakeupTimer:
             self._entry.end()
             self._entry = None
 
-    def _rung(self) -> None:
+    def _fire(self) -> None:
         self._entry = None
-        self._ring()
+        self._callback()
 
 
-class _AlarmEntry:
-    """A `TimerTask` for one time."""
+class _WakeupTask:
+    """A `TimerTask` for one wakeup."""
 
-    __slots__ = ("_ring", "_timer", "is_done")
+    __slots__ = ("_callback", "_timer", "is_done")
 
-    def __init__(self, timer: Timer, ring: Callable[[], None]) -> None:
+    def __init__(self, timer: Timer, callback: Callable[[], None]) -> None:
         self._timer = timer
-        self._ring = ring
+        self._callback = callback
         self.is_done = False
 
     @property
@@ -139,8 +137,8 @@ class _AlarmEntry:
 
     def expire(self) -> None:
         self.end()
-        self._ring()
+        self._callback()
 
 
-def _nobody(_: int) -> None:
-    """Until somebody has a timer."""
+def _ignore(_: int) -> None:
+    """Used until `wake_with` is called."""

@@ -1,10 +1,10 @@
-"""Avro schemas as text, in two forms, since the registry knows a schema by its text.
+"""Write Avro schemas as text. The registry identifies a schema by its text.
 
-`canonical` is what Avro's own library for Java prints: spaces and the order of keys do not matter,
-documentation does. `normalized` also orders what has no order, and writes full names.
+`canonical` is what Avro's Java library prints: whitespace and the order of keys do not matter,
+documentation does. `normalized` also sorts what has no order, and writes full names.
 
-What a reader would get wrong: the order of keys here is not a matter of taste. A registry that has
-taken over a topic finds a schema's id by the text that the former one has written.
+Note: the order of keys must match Java's exactly. A registry that takes over a `_schemas` topic
+finds a schema's id by the text that the previous registry wrote.
 """
 
 import json
@@ -27,7 +27,7 @@ from headwater.schemas.avro.schema import (
 
 
 def canonical(schema: Parsed, defined: frozenset[str] = frozenset()) -> str:
-    """`defined` has the names of types that come from references, and are only named."""
+    """`defined` has the names of types from references, which are written by name only."""
     return _dumped(_Canonical(set(defined)).written(schema.root, ""))
 
 

@@ -1,16 +1,16 @@
 """Decide whether data written with one Avro schema can be read with another.
 
 Avro's rules of schema resolution, checked for every value that a writer could write. Logical types
-are ignored, as resolution ignores them. Verdicts, kinds, paths and reasons are those of Avro's own
-library for Java, whose words Confluent's registry passes on.
+are ignored, as resolution ignores them. Results, kinds, paths and reasons are those of Avro's Java
+library, which Confluent's registry reports.
 
-The check builds a graph of type pairs (reader, writer) and then spreads failures from the pairs
+The check builds a graph of type pairs (reader, writer) and then propagates failures from the pairs
 that fail by themselves to the pairs that need them. Each pair is visited once, and a reader's union
-is indexed by name, so the cost grows with the size of the schemas and not with the product of
-their unions.
+is indexed by name, so the cost grows with the size of the schemas and not with the product of their
+unions.
 
-Note: recursive schemas make cycles of pairs. A pair that only waits for itself has not failed,
-hence is compatible, which is what Avro's resolution does.
+Note: recursive schemas create cycles of pairs. A pair that only depends on itself has not failed,
+hence is compatible, as in Avro's resolution.
 """
 
 from collections.abc import Iterator
@@ -38,57 +38,57 @@ _PROMOTIONS: Final = {
     "string": ("bytes",),
     "bytes": ("string",),
 }
-COMPLAINTS_MAX: Final = 50
+INCOMPATIBILITIES_MAX: Final = 50
 STEPS_MAX: Final = 1_000_000
 
 Named = Fixed | Enum | Record
 
 _BranchKey = str | type | tuple[type, Name]
-"""What a branch of a union is found by: a primitive's kind, a full name, or its type."""
+"""Key of a union's branch: a primitive's kind, a full name, or a type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incompatibility:
-    """A part of a writer's data that the reader cannot read, and its place in the reader."""
+    """A part of a writer's data that the reader cannot read, and its path in the reader."""
 
     kind: str
     path: str
     reason: str
 
     def described(self, *, reader: str, writer: str) -> str:
-        """As Confluent's registry words it; `reader` and `writer` are "new" and "old"."""
+        """The message in Confluent's format; `reader` and `writer` are "new" and "old"."""
         text = _description(self).format(reader=reader, writer=writer)
         return f"{{errorType:'{self.kind}', description:'{text}', additionalInfo:'{self.reason}'}}"
 
 
 _Step = Incompatibility | tuple[Avro, Avro, str]
-"""A complaint, or a pair of types to look into and its path."""
+"""An incompatibility, or a pair of types to examine and its path."""
 
 
 def unreadable(*, reader: Avro, writer: Avro) -> list[Incompatibility]:
-    """List what keeps a reader from the data of a writer; empty if it can read everything.
+    """List what keeps a reader from reading a writer's data; empty if it can read everything.
 
-    Raises `InvalidSchema` if there is more to compare than a registry has time for.
+    Raises `InvalidSchema` if the schemas are too large to compare.
     """
     comparison = Comparison()
     comparison.compare(reader, writer)
-    return comparison.complaints(reader, writer)
+    return comparison.incompatibilities(reader, writer)
 
 
 @dataclass(slots=True)
 class _Node:
-    """A pair of types while it is judged."""
+    """A pair of types while it is compared."""
 
     needs_any: bool = False
-    """Whether one of its parts is enough, as for a reader's union; otherwise it needs all."""
+    """Whether one compatible part is enough, as for a reader's union; otherwise all are needed."""
     pending: int = 0
-    """How many of its parts have not failed."""
+    """Number of parts that have not failed."""
     has_failed: bool = False
     parents: list["_Node"] = field(default_factory=list)
 
 
 class Comparison:
-    """One comparison of two schemas. The caller keeps both alive: types are known by identity."""
+    """One comparison of two schemas. The caller keeps both alive: types are identified by `id`."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -96,14 +96,14 @@ class Comparison:
         self._unexpanded: list[tuple[Avro, Avro, _Node]] = []
         self._failures: list[_Node] = []
         self._open: set[tuple[int, int]] = set()
-        """Pairs whose complaints are being collected."""
+        """Pairs whose incompatibilities are being collected."""
         self._branches: dict[int, dict[_BranchKey, list[Avro]]] = {}
         self._fields: dict[int, dict[str, Field]] = {}
         self._symbols: dict[int, frozenset[str]] = {}
         self._aliases: dict[int, frozenset[Name]] = {}
 
     def compare(self, reader: Avro, writer: Avro) -> None:
-        """Judge a pair and all pairs that it needs."""
+        """Compare a pair and all pairs that it needs."""
         self._node(reader, writer)
         while self._unexpanded:
             self._expand(*self._unexpanded.pop())
@@ -117,23 +117,23 @@ class Comparison:
                 if not parent.needs_any or parent.pending == 0:
                     self._failures.append(parent)
 
-    def complaints(self, reader: Avro, writer: Avro) -> list[Incompatibility]:
+    def incompatibilities(self, reader: Avro, writer: Avro) -> list[Incompatibility]:
         """Describe why a compared pair failed, each pair of types once."""
         found: list[Incompatibility] = []
-        told: set[tuple[int, int]] = set()
-        waiting: list[_Step | tuple[int, int]] = [(reader, writer, "/")]
-        while waiting and len(found) < COMPLAINTS_MAX:
-            step = waiting.pop()
+        reported: set[tuple[int, int]] = set()
+        pending_steps: list[_Step | tuple[int, int]] = [(reader, writer, "/")]
+        while pending_steps and len(found) < INCOMPATIBILITIES_MAX:
+            step = pending_steps.pop()
             if isinstance(step, Incompatibility):
                 found.append(step)
             elif len(step) == 2:
                 self._open.remove(step)
             else:
                 pair = (id(step[0]), id(step[1]))
-                if self._nodes[pair].has_failed and pair not in told:
-                    told.add(pair)
+                if self._nodes[pair].has_failed and pair not in reported:
+                    reported.add(pair)
                     self._open.add(pair)
-                    waiting += [pair, *reversed(list(self._reasons(*step)))]
+                    pending_steps += [pair, *reversed(list(self._reasons(*step)))]
         self._open.clear()
         return found
 
@@ -146,24 +146,24 @@ class Comparison:
         return node
 
     def _expand(self, reader: Avro, writer: Avro, node: _Node) -> None:
-        is_sound, parts = self._rule(reader, writer)
+        is_compatible, parts = self._rule(reader, writer)
         self._count(1 + len(parts))
         node.needs_any = isinstance(reader, Union) and not isinstance(writer, Union)
         node.pending = len(parts)
         for part in parts:
             self._node(*part).parents.append(node)
-        if not is_sound or (node.needs_any and not parts):
+        if not is_compatible or (node.needs_any and not parts):
             self._failures.append(node)
 
     def _count(self, steps: int) -> None:
         self.steps += steps
         if self.steps > STEPS_MAX:
             raise invalid_schema_of_type(
-                "AVRO", "there are too many pairs of types to compare with an earlier version"
+                "AVRO", "too many pairs of types to compare with an earlier version"
             )
 
     def _rule(self, reader: Avro, writer: Avro) -> tuple[bool, list[tuple[Avro, Avro]]]:
-        """Whether the pair is sound by itself, and the pairs that it needs."""
+        """Whether the pair itself is compatible, and the pairs that it needs."""
         match reader, writer:
             case _, Union():
                 return True, [(reader, branch) for branch in writer.branches]
@@ -186,17 +186,17 @@ class Comparison:
 
     def _record_rule(self, reader: Record, writer: Record) -> tuple[bool, list[tuple[Avro, Avro]]]:
         parts = []
-        is_sound = self._is_named(reader, writer)
+        is_compatible = self._is_named(reader, writer)
         for each in reader.fields:
             found = self._counterpart(each, writer)
             if found is not None:
                 parts.append((each.type, found.type))
             elif not each.has_default:
-                is_sound = False
-        return is_sound, parts
+                is_compatible = False
+        return is_compatible, parts
 
     def _candidates(self, reader: Union, writer: Avro) -> list[Avro]:
-        """The branches of a reader's union that could read a type: a few, whatever its size."""
+        """Branches of a reader's union that could read a type: few, whatever its size."""
         index = self._branches.get(id(reader))
         if index is None:
             index = self._branches[id(reader)] = {}
@@ -214,7 +214,7 @@ class Comparison:
         return writer.name in self._aliases[id(reader)]
 
     def _missing(self, reader: Enum, writer: Enum) -> list[str]:
-        """Symbols that the reader does not know and has no default for."""
+        """Symbols that the reader does not have, if it has no default."""
         if reader.default is not None or reader is writer:
             return []
         self._count(len(writer.symbols))
@@ -233,7 +233,7 @@ class Comparison:
         return None
 
     def _reasons(self, reader: Avro, writer: Avro, path: str) -> Iterator[_Step]:
-        """What is wrong with a pair that has failed, and the pairs to look into."""
+        """What is wrong with a failed pair, and the pairs to examine."""
         match reader, writer:
             case Union(), Union():
                 for index, branch in enumerate(writer.branches):
@@ -255,17 +255,17 @@ class Comparison:
             ) if type(reader) is type(writer):
                 if not self._is_named(reader, writer):
                     reason = f"expected: {writer.name}"
-                    yield _complaint("NAME_MISMATCH", _under(path, "name"), reason)
+                    yield _incompatibility("NAME_MISMATCH", _under(path, "name"), reason)
                 yield from self._reasons_within(reader, writer, path)
             case _:
                 reason = (
                     f"reader type: {_java_type(reader)} not compatible with "
                     f"writer type: {_java_type(writer)}"
                 )
-                yield _complaint("TYPE_MISMATCH", path, reason)
+                yield _incompatibility("TYPE_MISMATCH", path, reason)
 
     def _is_missing(self, reader: Union, writer: Avro) -> bool:
-        """Whether to say so: not if a branch fails only for what is being told already."""
+        """Whether to report a branch: not if it only fails for a pair being reported already."""
         if not self._nodes[id(reader), id(writer)].has_failed:
             return False
         candidates = self._candidates(reader, writer)
@@ -275,12 +275,12 @@ class Comparison:
         match reader, writer:
             case Fixed(), Fixed() if reader.size != writer.size:
                 reason = f"expected: {writer.size}, found: {reader.size}"
-                yield _complaint("FIXED_SIZE_MISMATCH", _under(path, "size"), reason)
+                yield _incompatibility("FIXED_SIZE_MISMATCH", _under(path, "size"), reason)
             case Enum(), Enum():
                 missing = sorted(self._missing(reader, writer))
                 if missing:
                     reason = f"[{', '.join(missing)}]"
-                    yield _complaint("MISSING_ENUM_SYMBOLS", _under(path, "symbols"), reason)
+                    yield _incompatibility("MISSING_ENUM_SYMBOLS", _under(path, "symbols"), reason)
             case Record(), Record():
                 for index, each in enumerate(reader.fields):
                     where = _under(path, f"fields/{index}")
@@ -288,7 +288,9 @@ class Comparison:
                     if found is not None:
                         yield (each.type, found.type, _under(where, "type"))
                     elif not each.has_default:
-                        yield _complaint("READER_FIELD_MISSING_DEFAULT_VALUE", where, each.name)
+                        yield _incompatibility(
+                            "READER_FIELD_MISSING_DEFAULT_VALUE", where, each.name
+                        )
 
 
 def _key_of(writer: Avro) -> _BranchKey:
@@ -302,7 +304,7 @@ def _key_of(writer: Avro) -> _BranchKey:
 
 
 def _keys_of(branch: Avro) -> Iterator[_BranchKey]:
-    """The types of writers that a branch of a reader's union can read, as far as names tell."""
+    """Types of writers that a branch of a reader's union may be able to read."""
     match branch:
         case Primitive():
             yield from (branch.kind, *_PROMOTIONS.get(branch.kind, ()))
@@ -319,15 +321,15 @@ def _is_promoted(reader: Primitive, writer: Primitive) -> bool:
 
 def _missing_branch(path: str, writer: Avro) -> Incompatibility:
     reason = f"reader union lacking writer type: {_java_type(writer)}"
-    return _complaint("MISSING_UNION_BRANCH", path, reason)
+    return _incompatibility("MISSING_UNION_BRANCH", path, reason)
 
 
-def _complaint(kind: str, path: str, reason: str) -> Incompatibility:
+def _incompatibility(kind: str, path: str, reason: str) -> Incompatibility:
     return Incompatibility(kind=kind, path=path, reason=reason)
 
 
 def _java_type(kind: Avro) -> str:
-    """How Avro's library for Java names a type, which is what users of Confluent's know."""
+    """The name of a type in Avro's Java library, which Confluent's users know."""
     match kind:
         case Primitive():
             return kind.kind.upper()

@@ -1,7 +1,15 @@
-"""Avro schemas as a tree, with every name replaced by what it stands for.
+"""Parse Avro schemas into a tree without names, from which Spark's columns are built.
 
-What a reader would get wrong: a logical type that does not fit what it stands on counts as none, as
-Avro has it. Records that contain themselves are refused, because Spark has no type for them.
+This is a second tree besides `schema`, because Spark and the registry need opposite properties.
+Here names are replaced by their types, types are compared by value, and logical types are
+interpreted; recursive records are rejected, because Spark has no type for them. The registry's tree
+keeps names, documentation and unknown properties, may be recursive and is compared by identity.
+This parser also accepts what the registry's strict one must reject: a reader's schema reduced to
+some columns may define the same name differently in two places, and then the last definition
+counts.
+
+Note: a logical type that does not fit its underlying type is ignored, as the Avro specification
+requires.
 """
 
 import json
@@ -28,7 +36,7 @@ _DEPTH_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plain:
-    """A primitive type, such as `long`, and what it means: `timestamp-millis`."""
+    """A primitive type, such as `long`, with its logical type, such as `timestamp-millis`."""
 
     kind: str
     logical: str | None = None
@@ -38,8 +46,6 @@ class Plain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixed:
-    """So many bytes."""
-
     name: str
     size_bytes: int
     aliases: tuple[str, ...] = ()
@@ -50,8 +56,6 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enumeration:
-    """One of some words."""
-
     name: str
     symbols: tuple[str, ...]
     aliases: tuple[str, ...] = ()
@@ -60,28 +64,22 @@ class Enumeration:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """Any number of items."""
-
     items: "Schema"
 
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """Values under texts."""
-
     values: "Schema"
 
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """One of several, and the record says which."""
-
     branches: tuple["Schema", ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field of a record. A default is JSON, and may be null: see `has_default`."""
+    """A field of a record. The default is JSON and may be null: see `has_default`."""
 
     name: str
     schema: "Schema"
@@ -92,8 +90,6 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """Fields in their order."""
-
     name: str
     fields: tuple[Field, ...]
     aliases: tuple[str, ...] = ()
@@ -104,25 +100,25 @@ NULL: Final = Plain(kind="null")
 
 
 def parse_schema(text: str, references: Iterable[str] = ()) -> Schema:
-    """The tree of a schema. `references` are schemas whose names it uses, in their order.
+    """Parse a schema. `references` are schemas whose types it uses, in dependency order.
 
-    `UnsupportedSchema` where it is no schema, or one that Spark has no type for.
+    Raises `UnsupportedSchema` if it is invalid or has no type in Spark.
     """
-    reader = _Reader()
+    reader = _Parser()
     for each in references:
         reader.schema(_json(each), "", ())
     return reader.schema(_json(text), "", ())
 
 
 def nullable(schema: Schema) -> tuple[bool, tuple[Schema, ...]]:
-    """Whether a schema has null, and what it has besides."""
+    """Whether a schema includes null, and its other branches."""
     if not isinstance(schema, Union):
         return schema == NULL, () if schema == NULL else (schema,)
     return NULL in schema.branches, tuple(each for each in schema.branches if each != NULL)
 
 
 def name_of(schema: Schema) -> str:
-    """What a schema is called in a message."""
+    """Name of a schema for messages."""
     match schema:
         case Plain():
             return schema.logical or schema.kind
@@ -140,66 +136,66 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        # A word alone is a schema, too, and nobody puts it into quotes.
+        # A primitive type alone is a schema too; accept it without JSON's quotes.
         if text.strip() in _PLAIN:
             return text.strip()
-        raise UnsupportedSchema(f"an Avro schema is JSON: {error}") from None
+        raise UnsupportedSchema(f"the Avro schema is not JSON: {error}") from None
 
 
-class _Reader:
-    """Reads one schema after the other, and knows the names of all before."""
+class _Parser:
+    """Parses schemas one after the other; later ones may use the types of earlier ones."""
 
     def __init__(self) -> None:
         self._named: dict[str, Schema] = {}
 
-    def schema(self, given: Any, namespace: str, around: tuple[str, ...]) -> Schema:
-        """`around` are the records in which it stands."""
-        if len(around) > _DEPTH_MAX:
-            raise UnsupportedSchema(f"the schema is nested more than {_DEPTH_MAX} deep")
+    def schema(self, given: Any, namespace: str, enclosing: tuple[str, ...]) -> Schema:
+        """`enclosing` are the enclosing records."""
+        if len(enclosing) > _DEPTH_MAX:
+            raise UnsupportedSchema(f"the Avro schema is nested more than {_DEPTH_MAX} levels deep")
         match given:
             case str():
-                return self._word(given, namespace, around)
+                return self._named_type(given, namespace, enclosing)
             case list():
-                return self._union(given, namespace, around)
+                return self._union(given, namespace, enclosing)
             case {"type": dict() | list() as inner}:
-                return self.schema(inner, namespace, around)
+                return self.schema(inner, namespace, enclosing)
             case {"type": str(kind)}:
-                return self._mapping(kind, given, namespace, around)
+                return self._complex_type(kind, given, namespace, enclosing)
             case _:
-                raise UnsupportedSchema(f"this is no Avro schema: {_shown(given)}")
+                raise UnsupportedSchema(f"invalid Avro schema: {_shown(given)}")
 
-    def _word(self, word: str, namespace: str, around: tuple[str, ...]) -> Schema:
+    def _named_type(self, word: str, namespace: str, enclosing: tuple[str, ...]) -> Schema:
         if word in _PLAIN:
             return Plain(kind=word)
         name = _full_name(word, namespace)
         for known in (name, word):
-            if known in around:
+            if known in enclosing:
                 raise UnsupportedSchema(
-                    f"the record {known} contains itself, and Spark has no type for that"
+                    f"the record {known} is recursive, and Spark has no type for that"
                 )
             if known in self._named:
                 return self._named[known]
-        raise UnsupportedSchema(f"the Avro schema uses {name}, which is not defined")
+        raise UnsupportedSchema(f"the Avro schema uses the undefined type {name}")
 
-    def _union(self, given: list[Any], namespace: str, around: tuple[str, ...]) -> Schema:
-        branches = tuple(self.schema(each, namespace, around) for each in given)
+    def _union(self, given: list[Any], namespace: str, enclosing: tuple[str, ...]) -> Schema:
+        branches = tuple(self.schema(each, namespace, enclosing) for each in given)
         names = [_branch_name(each) for each in branches]
         if len(set(names)) < len(names) or any(isinstance(each, Union) for each in branches):
             raise UnsupportedSchema(
-                f"this is no union of Avro, which has each type once: {_shown(given)}"
+                f"invalid Avro union, which must contain each type once: {_shown(given)}"
             )
         return Union(branches)
 
-    def _mapping(
-        self, kind: str, given: Mapping[str, Any], namespace: str, around: tuple[str, ...]
+    def _complex_type(
+        self, kind: str, given: Mapping[str, Any], namespace: str, enclosing: tuple[str, ...]
     ) -> Schema:
         match kind:
             case "array":
-                return Array(self.schema(given.get("items"), namespace, around))
+                return Array(self.schema(given.get("items"), namespace, enclosing))
             case "map":
-                return Map(self.schema(given.get("values"), namespace, around))
+                return Map(self.schema(given.get("values"), namespace, enclosing))
             case "record" | "error":
-                return self._record(given, namespace, around)
+                return self._record(given, namespace, enclosing)
             case "enum":
                 return self._enumeration(given, namespace)
             case "fixed":
@@ -207,27 +203,29 @@ class _Reader:
             case _ if kind in _PLAIN:
                 return _plain(kind, given)
             case _:
-                return self._word(kind, namespace, around)
+                return self._named_type(kind, namespace, enclosing)
 
-    def _record(self, given: Mapping[str, Any], namespace: str, around: tuple[str, ...]) -> Schema:
+    def _record(
+        self, given: Mapping[str, Any], namespace: str, enclosing: tuple[str, ...]
+    ) -> Schema:
         name, space = _name(given, namespace)
         fields = given.get("fields")
         if not isinstance(fields, list):
             raise UnsupportedSchema(f"the record {name} has no fields")
-        found = tuple(self._field(each, name, space, around) for each in fields)
+        found = tuple(self._field(each, name, space, enclosing) for each in fields)
         names = [each.name for each in found]
         if len(set(names)) < len(names):
             raise UnsupportedSchema(f"the record {name} has a field twice: {', '.join(names)}")
-        return self._kept(Record(name=name, fields=found, aliases=_aliases(given, space)))
+        return self._define(Record(name=name, fields=found, aliases=_aliases(given, space)))
 
-    def _field(self, given: Any, record: str, space: str, around: tuple[str, ...]) -> Field:
+    def _field(self, given: Any, record: str, space: str, enclosing: tuple[str, ...]) -> Field:
         if not isinstance(given, dict) or not isinstance(given.get("name"), str):
             raise UnsupportedSchema(
                 f"the record {record} has a field without a name: {_shown(given)}"
             )
         return Field(
             name=given["name"],
-            schema=self.schema(given.get("type"), space, (*around, record)),
+            schema=self.schema(given.get("type"), space, (*enclosing, record)),
             aliases=tuple(given.get("aliases") or ()),
             has_default="default" in given,
             default=given.get("default"),
@@ -239,7 +237,7 @@ class _Reader:
         if not isinstance(symbols, list) or not all(isinstance(each, str) for each in symbols):
             raise UnsupportedSchema(f"the enum {name} has no symbols")
         default = given.get("default")
-        return self._kept(
+        return self._define(
             Enumeration(
                 name=name,
                 symbols=tuple(symbols),
@@ -256,7 +254,7 @@ class _Reader:
         logical, precision, scale = _decimal(given)
         if given.get("logicalType") == UUID and size == _UUID_BYTES:
             logical = UUID
-        return self._kept(
+        return self._define(
             Fixed(
                 name=name,
                 size_bytes=size,
@@ -267,9 +265,9 @@ class _Reader:
             )
         )
 
-    def _kept(self, schema: Record | Enumeration | Fixed) -> Schema:
-        # Twice is once too often in Avro, which the registry sees to. Here the last one counts, for
-        # a schema that is cut to some columns may be cut differently in two places.
+    def _define(self, schema: Record | Enumeration | Fixed) -> Schema:
+        # Avro forbids defining a name twice, which the registry checks. Here the last definition
+        # counts, because a schema reduced to some columns may define it differently in two places.
         self._named[schema.name] = schema
         return schema
 
@@ -285,17 +283,17 @@ def _plain(kind: str, given: Mapping[str, Any]) -> Schema:
 def _decimal(given: Mapping[str, Any]) -> tuple[str | None, int, int]:
     match {"scale": 0, **given}:
         case {"logicalType": "decimal", "precision": int(precision), "scale": int(scale)}:
-            is_sane = 0 <= scale <= precision and precision > 0
-            return (DECIMAL, precision, scale) if is_sane else (None, 0, 0)
+            is_valid = 0 <= scale <= precision and precision > 0
+            return (DECIMAL, precision, scale) if is_valid else (None, 0, 0)
         case _:
             return None, 0, 0
 
 
 def _name(given: Mapping[str, Any], namespace: str) -> tuple[str, str]:
-    """The full name, and the namespace in which what is inside stands."""
+    """The full name, and the namespace of types inside."""
     name = given.get("name")
     if not isinstance(name, str) or not name:
-        raise UnsupportedSchema(f"a {given.get('type')} of Avro needs a name")
+        raise UnsupportedSchema(f"an Avro {given.get('type')} needs a name")
     own = given.get("namespace")
     full = _full_name(name, own if isinstance(own, str) else namespace)
     return full, full.rpartition(".")[0]

@@ -1,7 +1,7 @@
-"""Avro schemas as a tree of types, read from JSON as strictly as Avro's own parser for Java.
+"""Parse Avro schemas into a tree of types, as strictly as Avro's Java parser.
 
-What a reader would get wrong: schemas may be recursive, so a record is made before its fields are
-known, and types are compared by identity and never by value.
+Note: schemas may be recursive, so a record is created before its fields are known, and types are
+compared by identity, never by value.
 """
 
 import json
@@ -53,7 +53,7 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A full name in its two parts; no namespace is an empty one."""
+    """A full name in two parts; the namespace may be empty."""
 
     simple: str
     namespace: str
@@ -64,7 +64,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Named:
-    """What records, enums and fixed types have in common."""
+    """Common part of records, enums and fixed types."""
 
     name: Name
     aliases: tuple[Name, ...]
@@ -105,15 +105,16 @@ Avro = Primitive | Array | MapOf | Union | Fixed | Enum | Record
 
 
 def parse(text: str, names: dict[str, Named] | None = None) -> "Parsed":
-    """Read a schema. `names` has the types that it may use without defining them, and gets its own.
+    """Parse a schema. `names` has the types that it may use, and gets its own ones.
 
-    One dict grows from schema to schema, as a copy for each of many references would take long.
+    One dict is shared by a schema and its references, since copies for many references would be
+    slow.
     """
     try:
-        given = json.loads(text, parse_constant=_refuse_constant)
+        given = json.loads(text, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
         raise _bad(f"not JSON: {error}") from error
-    reading = _Reading({} if names is None else names)
+    reading = _Parser({} if names is None else names)
     root = reading.read(given, "", 0)
     return Parsed(root, reading.names)
 
@@ -126,12 +127,12 @@ class Parsed:
     names: Mapping[str, Named]
 
 
-def _refuse_constant(text: str) -> None:
-    raise ValueError(f"{text} is no JSON")
+def _reject_constant(text: str) -> None:
+    raise ValueError(f"{text} is not JSON")
 
 
-class _Reading:
-    """One schema while it is read."""
+class _Parser:
+    """The parser of one schema."""
 
     def __init__(self, names: dict[str, Named]) -> None:
         self.names = names
@@ -152,13 +153,13 @@ class _Reading:
             case dict():
                 raise _bad(f"no type: {_shown(given)}")
             case _:
-                raise _bad(f"{_shown(given)} is no type")
+                raise _bad(f"{_shown(given)} is not a type")
 
     def _referred(self, text: str, namespace: str) -> Avro:
         if text in PRIMITIVES:
             return Primitive(text, {})
         found = self.names.get(text if "." in text or not namespace else f"{namespace}.{text}")
-        # A name without a namespace may also be one that has none anywhere.
+        # A simple name may also refer to a type without a namespace.
         found = found or self.names.get(text)
         if found is None:
             raise _bad(f"undefined name: {_shown(text)}")
@@ -170,10 +171,10 @@ class _Reading:
         seen = set()
         for branch in branches:
             if isinstance(branch, Union):
-                raise _bad("a union lies directly in a union")
+                raise _bad("a union directly contains a union")
             what = type_name(branch)
             if what in seen:
-                raise _bad(f"a union has {what} twice")
+                raise _bad(f"a union contains {what} twice")
             seen.add(what)
         return Union(branches)
 
@@ -219,10 +220,10 @@ class _Reading:
         for symbol in symbols:
             _check_name(symbol, "symbol")
         if len(set(symbols)) < len(symbols):
-            raise _bad(f"an enum has a symbol twice: {_shown(given)}")
+            raise _bad(f"an enum contains a symbol twice: {_shown(given)}")
         default = given.get("default")
         if default is not None and default not in symbols:
-            raise _bad(f"the default of an enum is none of its symbols: {_shown(default)}")
+            raise _bad(f"the default of an enum is not one of its symbols: {_shown(default)}")
         name = _name_of(given, namespace)
         return self._defined(
             Enum(
@@ -256,21 +257,21 @@ class _Reading:
                 raise _bad(f"{name} has the field {found.name} twice")
             seen.add(found.name)
             record.fields.append(found)
-        # Only now, because a default may be a value of the record itself.
+        # Checked after all fields, because a default may be a value of the record itself.
         for each_field in record.fields:
             self._check_default(each_field, name)
         return record
 
     def _check_default(self, of: Field, record: Name) -> None:
         if of.has_default and not self._fits(of.default, of.type):
-            what = f"{record}.{of.name} is no {type_name(of.type)}"
+            what = f"{record}.{of.name} is not a {type_name(of.type)}"
             raise _bad(f"the default of {what}: {_shown(of.default)}")
 
     def _fits(self, value: Any, kind: Avro) -> bool:
         self._default_steps += 1
         if self._default_steps > _DEFAULT_STEPS_MAX:
-            # Many small defaults of one large type would take as long as both multiplied.
-            raise _bad("the defaults are too large to be checked")
+            # Many small defaults of one large type cost the product of both sizes.
+            raise _bad("the default values are too large to check")
         match kind:
             case Primitive():
                 return _fits_primitive(value, kind.kind)
@@ -309,7 +310,7 @@ class _Reading:
         name = _check_name(given.get("name"), "field")
         order = str(given.get("order", "ascending")).lower()
         if order not in _ORDERS:
-            raise _bad(f"{_shown(given['order'])} is no order of a field")
+            raise _bad(f"{_shown(given['order'])} is not a field order")
         return Field(
             name=name,
             type=self.read(given["type"], namespace, depth + 1),
@@ -332,7 +333,7 @@ class _Reading:
 
 
 def type_name(kind: Avro) -> str:
-    """What a type is called: the full name of what has one."""
+    """Name of a type: the full name of named types."""
     match kind:
         case Primitive():
             return kind.kind
@@ -368,13 +369,13 @@ def _name_of(given: dict[str, Any], namespace: str) -> Name:
         raise _bad(f"no name: {_shown(given)}")
     own = given.get("namespace", namespace)
     if own is not None and not isinstance(own, str):
-        raise _bad(f"{_shown(own)} is no namespace")
+        raise _bad(f"{_shown(own)} is not a namespace")
     return _qualified(name, own or "")
 
 
 def _qualified(text: Any, namespace: str) -> Name:
     if not isinstance(text, str):
-        raise _bad(f"{_shown(text)} is no name")
+        raise _bad(f"{_shown(text)} is not a name")
     space, dot, simple = text.rpartition(".")
     found = Name(simple, space) if dot else Name(text, namespace)
     for part in (found.simple, *(found.namespace.split(".") if found.namespace else ())):
@@ -395,7 +396,7 @@ def _check_name(text: Any, what: str) -> str:
 def _list(given: dict[str, Any], key: str) -> list[Any]:
     found = given.get(key) or []
     if not isinstance(found, list):
-        raise _bad(f"{key} is no list: {_shown(found)}")
+        raise _bad(f"{key} is not a list: {_shown(found)}")
     return found
 
 

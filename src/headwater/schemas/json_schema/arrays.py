@@ -1,51 +1,50 @@
-"""Arrays: whether every item that was allowed in its place still is.
+"""Compatibility rules for arrays: every item that was allowed must still be allowed.
 
-What a reader would get wrong: the keywords have changed their names between the drafts (`items`
-with a list is `prefixItems` since 2020). A schema here has the first items and all others, whatever
-they were called.
+Note: the keywords changed between drafts (`items` with a list is `prefixItems` since 2020). The
+tree has the schemas of the first items and of all others, whatever the keywords were.
 """
 
 from headwater.schemas.json_schema.scalars import ComparisonReport, check_bound
 from headwater.schemas.json_schema.schema import Anything, Array, Json, Nothing, meant, type_name
 
 
-def check_arrays(comparing: ComparisonReport, old: Array, new: Array, path: str) -> None:
+def check_arrays(report: ComparisonReport, old: Array, new: Array, path: str) -> None:
     for index in range(max(len(old.places), len(new.places))):
         where = f"{path}/items/{index}"
         if index >= len(new.places):
-            _check_removed(comparing, old.places[index], new.rest, where)
+            _check_removed(report, old.places[index], new.rest, where)
         elif index >= len(old.places):
-            _check_added(comparing, old.rest, new.places[index], where)
+            _check_added(report, old.rest, new.places[index], where)
         else:
-            comparing.check(old.places[index], new.places[index], where)
-    _check_rest(comparing, old, new, path)
-    _check_contains(comparing, old, new, path)
-    check_bound(comparing, "maxItems", old.max_items, new.max_items, path)
-    check_bound(comparing, "minItems", old.min_items, new.min_items, path)
+            report.check(old.places[index], new.places[index], where)
+    _check_rest(report, old, new, path)
+    _check_contains(report, old, new, path)
+    check_bound(report, "maxItems", old.max_items, new.max_items, path)
+    check_bound(report, "minItems", old.min_items, new.min_items, path)
     if new.is_unique and not old.is_unique:
-        comparing.say("UNIQUE_ITEMS_ADDED", f"{path}/uniqueItems", "items could be the same")
+        report.add("UNIQUE_ITEMS_ADDED", f"{path}/uniqueItems", "items could be the same")
 
 
-def _check_removed(comparing: ComparisonReport, was: Json, rest: Json, where: str) -> None:
-    if isinstance(meant(was), Nothing) or comparing.fits(was, rest):
+def _check_removed(report: ComparisonReport, was: Json, rest: Json, where: str) -> None:
+    if isinstance(meant(was), Nothing) or report.fits(was, rest):
         return
     if isinstance(meant(rest), Nothing):
-        comparing.say(
+        report.add(
             "ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL", where, "no item is allowed here any more"
         )
     else:
-        comparing.say(
+        report.add(
             "ITEM_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
             where,
             f"it was {_name(was)}; further items must be {_name(rest)}",
         )
 
 
-def _check_added(comparing: ComparisonReport, rest: Json, new: Json, where: str) -> None:
-    if isinstance(meant(rest), Nothing) or comparing.fits(rest, new):
+def _check_added(report: ComparisonReport, rest: Json, new: Json, where: str) -> None:
+    if isinstance(meant(rest), Nothing) or report.fits(rest, new):
         return
     is_open = isinstance(meant(rest), Anything)
-    comparing.say(
+    report.add(
         "ITEM_ADDED_TO_OPEN_CONTENT_MODEL"
         if is_open
         else "ITEM_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
@@ -54,43 +53,43 @@ def _check_added(comparing: ComparisonReport, rest: Json, new: Json, where: str)
     )
 
 
-def _check_rest(comparing: ComparisonReport, old: Array, new: Array, path: str) -> None:
+def _check_rest(report: ComparisonReport, old: Array, new: Array, path: str) -> None:
     where = f"{path}/{new.rest_keyword}"
     if isinstance(meant(old.rest), Nothing) or isinstance(meant(new.rest), Anything):
         return
     if new.rest_keyword == "items" and not new.places:
         if isinstance(meant(old.rest), Anything):
-            comparing.say("SCHEMA_ADDED", where, f"items could be anything, not {_name(new.rest)}")
+            report.add("SCHEMA_ADDED", where, f"items could be anything, not {_name(new.rest)}")
             return
-        comparing.check(old.rest, new.rest, where)
+        report.check(old.rest, new.rest, where)
         return
     kind = "UNEVALUATED" if new.rest_keyword.startswith("unevaluated") else "ADDITIONAL"
     if isinstance(meant(new.rest), Nothing):
-        comparing.say(f"{kind}_ITEMS_REMOVED", where, "further items were allowed")
+        report.add(f"{kind}_ITEMS_REMOVED", where, "further items were allowed")
     elif isinstance(meant(old.rest), Anything):
-        comparing.say(
+        report.add(
             f"{kind}_ITEMS_NARROWED",
             where,
             f"further items could be anything, and must be {_name(new.rest)}",
         )
     else:
-        comparing.check(old.rest, new.rest, where)
+        report.check(old.rest, new.rest, where)
 
 
-def _check_contains(comparing: ComparisonReport, old: Array, new: Array, path: str) -> None:
+def _check_contains(report: ComparisonReport, old: Array, new: Array, path: str) -> None:
     if new.contains is None or (new.min_contains == 0 and new.max_contains is None):
         return
     where = f"{path}/contains"
     if old.contains is None:
-        comparing.say("MIN_CONTAINS_ADDED", where, "there was none")
+        report.add("MIN_CONTAINS_ADDED", where, "there was none")
         return
     if new.min_contains > 0:
-        comparing.check(old.contains, new.contains, where)
-        check_bound(comparing, "minContains", old.min_contains, new.min_contains, path)
+        report.check(old.contains, new.contains, where)
+        check_bound(report, "minContains", old.min_contains, new.min_contains, path)
     if new.max_contains is not None:
-        check_bound(comparing, "maxContains", old.max_contains, new.max_contains, path)
-        if not comparing.fits(new.contains, old.contains):
-            comparing.say("CONTAINS_EXTENDED", where, "more items count than before")
+        check_bound(report, "maxContains", old.max_contains, new.max_contains, path)
+        if not report.fits(new.contains, old.contains):
+            report.add("CONTAINS_EXTENDED", where, "more items count than before")
 
 
 def _name(schema: Json) -> str:

@@ -1,10 +1,9 @@
-"""JSON Schemas as text, since the registry knows a schema by its text.
+"""Write JSON Schemas as text. The registry identifies a schema by its text.
 
-`canonical` is what Confluent's registry writes: without spaces, keys in the order in which they
-came, numbers as they were written. In `normalized` the keys are in order, at every depth.
+`canonical` is what Confluent's registry writes: no whitespace, keys in their original order,
+numbers as they were written. `normalized` also sorts keys at every level.
 
-What a reader would get wrong: `1.0` and `1` are two texts, and so two schemas, although no value
-fits one and not the other.
+Note: `1.0` and `1` are two texts, hence two schemas, although they accept the same values.
 """
 
 import json
@@ -14,7 +13,7 @@ from typing import Any
 
 
 def canonical(value: Any) -> str:
-    """Numbers with a point must be decimals, or more than their value is lost."""
+    """Numbers with a fraction must be parsed as `Decimal`, otherwise their digits are lost."""
     return _written(value, is_sorted=False)
 
 
@@ -23,7 +22,7 @@ def normalized(value: Any) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A text that equal values share, as JSON Schema means equal: 1 and 1.0 are."""
+    """A text that equal values share. In JSON Schema, 1 and 1.0 are equal."""
     return _written(_plain(value), is_sorted=True)
 
 
@@ -42,15 +41,15 @@ def _plain(value: Any) -> Any:
 
 
 def _shortest(value: Decimal) -> Decimal:
-    """Without zeros at its end, and exactly as large."""
+    """Remove trailing zeros without rounding."""
     digits = len(value.as_tuple().digits)
     return value.normalize(Context(prec=digits, Emin=MIN_EMIN, Emax=MAX_EMAX))
 
 
 class Shapes:
-    """Numbers for JSON values: the same for two that say the same, whatever order their keys have.
+    """Number JSON values so that equal values share a number, whatever the order of their keys.
 
-    Values are remembered by identity, and held, or another one could get their place.
+    Values are cached by identity, and kept alive so that their ids are not reused.
     """
 
     def __init__(self) -> None:
@@ -71,7 +70,7 @@ class Shapes:
             case list():
                 return ("[", *(self.of(each) for each in value))
             case _:
-                # True is 1 to Python, and 1.0 is too.
+                # In Python, True == 1 == 1.0.
                 return (type(value).__name__, str(value))
 
 
@@ -91,7 +90,7 @@ def _written(value: Any, *, is_sorted: bool) -> str:
 
 
 def _utf16(key: str) -> bytes:
-    """The order in which Java has texts."""
+    """Sort key for Java's order of strings."""
     return key.encode("utf-16-be", "surrogatepass")
 
 

@@ -1,12 +1,12 @@
-"""Whether every value that one JSON Schema lets pass is let pass by another.
+"""Decide whether every value that is valid under one JSON Schema is valid under another.
 
-By the rules of Confluent's registry, whose names the complaints have; where those do not look at
-all (`patternProperties`, `propertyNames`, `contains`, `if`, a required name that nothing declares),
-a change that would break a reader is refused all the same. docs/guides/schema-registry.md has what
-is let pass although it could.
+Follows the rules of Confluent's registry and uses its names of incompatibilities. Where Confluent's
+does not check (`patternProperties`, `propertyNames`, `contains`, `if`, a required name that is not
+declared), a change that would break a reader is rejected as well. docs/guides/schema-registry.md
+lists the incompatible changes that are accepted.
 
-What a reader would get wrong: a pair of schemas that is met again inside itself is taken for
-compatible. Were it not, that is found where the pair was met first.
+Note: a pair of schemas that recurs inside itself is assumed to be compatible. If it is not, that is
+found where the pair was compared first.
 """
 
 from collections.abc import Sequence
@@ -37,15 +37,15 @@ from headwater.schemas.json_schema.schema import (
     type_name,
 )
 
-COMPLAINTS_MAX: Final = 50
+INCOMPATIBILITIES_MAX: Final = 50
 STEPS_MAX: Final = 1_000_000
-# A pair that is compared for the first time; one that is only met again counts as one step.
+# Steps for the first comparison of a pair; every further one counts as one step.
 _PAIR_STEPS: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incompatibility:
-    """What breaks, and where it is in the new schema."""
+    """An incompatible change, and its path in the new schema."""
 
     kind: str
     path: str
@@ -55,7 +55,7 @@ class Incompatibility:
         return f"{self.kind} at {self.path}: {self.reason}"
 
     def described(self, *, reader: str, writer: str) -> str:
-        """As Confluent's registry words it, and then our reason."""
+        """The message in Confluent's format, with a reason."""
         text = description(self.kind, self.path, reader=reader, writer=writer) or self.reason
         return (
             f"{{errorType:\"{self.kind}\", description:\"{text}', additionalInfo:'{self.reason}'}}"
@@ -63,78 +63,78 @@ class Incompatibility:
 
 
 def narrowed(*, old: Json, new: Json) -> list[Incompatibility]:
-    """What lets some values of the old schema not pass the new one; nothing if all do.
+    """List what makes values of the old schema invalid under the new one; empty if all stay valid.
 
-    Raises `InvalidSchema` if there is more to compare than a registry has time for.
+    Raises `InvalidSchema` if the schemas are too large to compare.
     """
     comparing = Comparing()
     comparing.check(old, new, "#")
-    return comparing.found[:COMPLAINTS_MAX]
+    return comparing.found[:INCOMPATIBILITIES_MAX]
 
 
 @dataclass(slots=True)
-class _Tally:
-    """What trials share with the comparison that they belong to."""
+class _SharedState:
+    """State that trials share with their comparison."""
 
-    taken_for_good: set[tuple[int, int]] = field(default_factory=set)
+    assumed_compatible: set[tuple[int, int]] = field(default_factory=set)
     failed: dict[tuple[int, int], Sequence[Incompatibility]] = field(default_factory=dict)
-    """With what failed first, and its place in the pair."""
+    """Failed pairs with their first incompatibility and its path within the pair."""
     steps: int = 0
 
 
 @dataclass(slots=True)
 class Comparing:
-    """One comparison under way. Schemas are known by identity; who asks holds both of them."""
+    """One comparison. Schemas are compared by identity; the caller keeps both alive."""
 
     found: list[Incompatibility] = field(default_factory=list)
     _is_trial: bool = False
-    _tally: _Tally = field(default_factory=_Tally)
+    _shared: _SharedState = field(default_factory=_SharedState)
     _added: list[tuple[int, int]] = field(default_factory=list)
 
     def check(self, old: Json, new: Json, path: str) -> None:
-        """Note what is narrower in the new one."""
+        """Record what is narrower in the new schema."""
         before, after = meant(old), meant(new)
-        # A trial need not go on once it has failed.
-        told = len(self.found)
-        if told >= (1 if self._is_trial else COMPLAINTS_MAX) or before is after:
+        # A trial stops at its first incompatibility.
+        count_before = len(self.found)
+        if count_before >= (1 if self._is_trial else INCOMPATIBILITIES_MAX) or before is after:
             return
         self.count(1)
         pair = (id(before), id(after))
-        for each in self._tally.failed.get(pair, ()):
-            self.say(each.kind, path + each.path, each.reason)
-        if pair in self._tally.failed or pair in self._tally.taken_for_good:
+        for each in self._shared.failed.get(pair, ()):
+            self.add(each.kind, path + each.path, each.reason)
+        if pair in self._shared.failed or pair in self._shared.assumed_compatible:
             return
         self.count(_PAIR_STEPS)
-        self._tally.taken_for_good.add(pair)
+        self._shared.assumed_compatible.add(pair)
         self._added.append(pair)
         self._compare(before, after, path)
-        if len(self.found) > told:
-            # What fails although others are taken for good fails in any case.
-            first = self.found[told]
+        if len(self.found) > count_before:
+            # A failure under the assumption that other pairs are compatible is final.
+            first = self.found[count_before]
             inside = replace(first, path=first.path.removeprefix(path))
-            self._tally.failed[pair] = (inside,)
+            self._shared.failed[pair] = (inside,)
 
     def fits(self, old: Json, new: Json) -> bool:
-        """Whether nothing is narrower in the new one; says nothing if something is."""
+        """Whether nothing is narrower in the new schema; records nothing."""
         return not self.trial(old, new)
 
     def trial(self, old: Json, new: Json) -> Sequence[Incompatibility]:
-        trial = Comparing(_is_trial=True, _tally=self._tally)
+        trial = Comparing(_is_trial=True, _shared=self._shared)
         trial.check(old, new, "#")
         if trial.found:
-            self._tally.taken_for_good.difference_update(trial._added)
+            self._shared.assumed_compatible.difference_update(trial._added)
         else:
             self._added += trial._added
         return trial.found
 
-    def say(self, kind: str, path: str, reason: str) -> None:
+    def add(self, kind: str, path: str, reason: str) -> None:
         self.found.append(Incompatibility(kind=kind, path=path, reason=reason))
 
     def count(self, steps: int) -> None:
-        self._tally.steps += steps
-        if self._tally.steps > STEPS_MAX:
+        self._shared.steps += steps
+        if self._shared.steps > STEPS_MAX:
             raise invalid_schema_of_type(
-                "JSON", "there are too many pairs of parts to compare with an earlier version"
+                "JSON", "too many pairs of parts to compare with an earlier version"
             )
 
     def _compare(self, old: Target, new: Target, path: str) -> None:
@@ -150,7 +150,7 @@ class Comparing:
                 | (Object(is_typed=False), Object(is_typed=True))
                 | (Array(is_typed=False), Array(is_typed=True))
             ):
-                self.say("TYPE_NARROWED", path, f"it could be of any type, not {type_name(new)}")
+                self.add("TYPE_NARROWED", path, f"it could be of any type, not {type_name(new)}")
             case Text(), Text():
                 check_texts(self, old, new, path)
             case Numeric(), Numeric():
@@ -164,26 +164,26 @@ class Comparing:
                 check_arrays(self, old, new, path)
             case Negated(), Negated():
                 if not self.fits(new.inner, old.inner):
-                    self.say("NOT_TYPE_EXTENDED", f"{path}/not", "it forbids more than before")
+                    self.add("NOT_TYPE_EXTENDED", f"{path}/not", "it forbids more than before")
             case Conditional(), Conditional():
                 self._check_conditions(old, new, path)
             case (Plain(), Plain()) | (Foreign(), Foreign()) if type_name(old) == type_name(new):
                 pass
             case _:
-                self._say_changed(old, new, path)
+                self._report_changed(old, new, path)
 
     def _check_conditions(self, old: Conditional, new: Conditional, path: str) -> None:
         is_same = self.fits(old.condition, new.condition) and self.fits(
             new.condition, old.condition
         )
         if not is_same:
-            self.say("CONDITION_CHANGED", f"{path}/if", "the condition is another one")
+            self.add("CONDITION_CHANGED", f"{path}/if", "the condition has changed")
             return
         self.check(old.then, new.then, f"{path}/then")
         self.check(old.otherwise, new.otherwise, f"{path}/else")
 
     def _check_combined(self, old: Target, new: Target, path: str) -> None:
-        """At least one side is `allOf`, `anyOf` or `oneOf`."""
+        """Compare where at least one side is `allOf`, `anyOf` or `oneOf`."""
         if isinstance(old, Combined) and len(old.parts) == 1:
             self.check(old.parts[0], new, path)
         elif isinstance(new, Combined) and len(new.parts) == 1:
@@ -192,18 +192,18 @@ class Comparing:
             return
         elif not isinstance(old, Combined):
             assert isinstance(new, Combined)
-            self._say_unfit(old, new, path)
+            self._report_unfit(old, new, path)
         elif not isinstance(new, Combined):
-            self._say_changed(old, new, path)
+            self._report_changed(old, new, path)
         else:
             self._match_parts(old, new, path)
 
     def _fits_by_parts(self, old: Target, new: Target) -> bool:
-        """What follows from the parts of one side alone."""
+        """Whether compatibility follows from the parts of one side alone."""
         is_one_of = isinstance(new, Combined) and new.criterion == "oneOf"
         if isinstance(old, Combined):
             if is_one_of and old.criterion != "oneOf":
-                # A value that two parts of the old one let pass would be one too many.
+                # A value that two old parts accept could match two parts of the new oneOf.
                 return False
             which = any if old.criterion == "allOf" else all
             if which(self.fits(each, new) for each in old.parts):
@@ -214,49 +214,49 @@ class Comparing:
         return False
 
     def _match_parts(self, old: Combined, new: Combined, path: str) -> None:
-        """Each part of the side with fewer of them has one of its own on the other side."""
+        """Match each part of the smaller side with a distinct part of the other side."""
         if old.criterion != new.criterion and new.criterion != "anyOf":
-            self.say(
+            self.add(
                 "COMBINED_TYPE_CHANGED", path, f"it was {old.criterion} and is {new.criterion}"
             )
             return
         if len(old.parts) > len(new.parts) and old.criterion != "allOf":
-            self.say("SUM_TYPE_NARROWED", path, f"{old.criterion} has lost a part")
+            self.add("SUM_TYPE_NARROWED", path, f"{old.criterion} has lost a part")
         elif len(old.parts) < len(new.parts) and new.criterion == "allOf":
-            self.say("PRODUCT_TYPE_EXTENDED", path, f"{_of(new)} more than before")
+            self.add("PRODUCT_TYPE_EXTENDED", path, f"{_of(new)} more than before")
         unmatched = self._unmatched(old, new)
         if unmatched is not None:
-            self.say("COMBINED_TYPE_SUBSCHEMAS_CHANGED", path, unmatched)
+            self.add("COMBINED_TYPE_SUBSCHEMAS_CHANGED", path, unmatched)
 
     def _unmatched(self, old: Combined, new: Combined) -> str | None:
-        """Why the parts do not match, if they do not."""
+        """Why the parts do not match; None if they do."""
         self.count(len(old.parts) * len(new.parts))
         edges = [[self.fits(before, after) for after in new.parts] for before in old.parts]
         partners = _matching(edges)
         if len(partners) == min(len(old.parts), len(new.parts)):
             return None
-        taken = set(partners.values())
+        matched = set(partners.values())
         for index, before in enumerate(old.parts):
-            if index in taken:
+            if index in matched:
                 continue
             for after in new.parts:
                 if type(meant(after)) is type(meant(before)):
                     reasons = self.trial(before, after)
                     if reasons:
                         return f"{_part(old, index)} is narrower: {reasons[0]}"
-        return f"no part of the new {new.criterion} has taken the place of an old one"
+        return f"no part of the new {new.criterion} accepts an old part"
 
-    def _say_unfit(self, old: Target, new: Combined, path: str) -> None:
-        """Tell what keeps a schema from one that is now put together from several."""
-        told = len(self.found)
+    def _report_unfit(self, old: Target, new: Combined, path: str) -> None:
+        """Report what makes a schema incompatible with a new combination of schemas."""
+        count_before = len(self.found)
         for each in new.parts:
             if type(meant(each)) is type(old):
                 self.check(old, each, path)
-        if len(self.found) == told:
-            self._say_changed(old, new, path)
+        if len(self.found) == count_before:
+            self._report_changed(old, new, path)
 
-    def _say_changed(self, old: Target, new: Target, path: str) -> None:
-        self.say("TYPE_CHANGED", path, f"it was {type_name(old)} and is {type_name(new)}")
+    def _report_changed(self, old: Target, new: Target, path: str) -> None:
+        self.add("TYPE_CHANGED", path, f"it was {type_name(old)} and is {type_name(new)}")
 
 
 def _of(schema: Combined) -> str:
@@ -270,19 +270,19 @@ def _part(schema: Combined, index: int) -> str:
 
 
 def _matching(edges: list[list[bool]]) -> dict[int, int]:
-    """As many pairs as there can be: for each new part that has one, the old part."""
+    """A maximum matching: the old part of each new part."""
     partners: dict[int, int] = {}
 
-    def is_placed(before: int, tried: set[int]) -> bool:
+    def find_partner(before: int, tried: set[int]) -> bool:
         for after, is_fit in enumerate(edges[before]):
             if not is_fit or after in tried:
                 continue
             tried.add(after)
-            if after not in partners or is_placed(partners[after], tried):
+            if after not in partners or find_partner(partners[after], tried):
                 partners[after] = before
                 return True
         return False
 
     for before in range(len(edges)):
-        is_placed(before, set())
+        find_partner(before, set())
     return partners

@@ -1,4 +1,4 @@
-"""Confluent's sentences for incompatible JSON Schemas, by the kind of the incompatibility."""
+"""Confluent's sentences for incompatible JSON Schemas, by kind of incompatibility."""
 
 from typing import Final
 
@@ -60,8 +60,8 @@ _EXACT: Final = {
     "COMBINED_TYPE_SUBSCHEMAS_CHANGED": _TYPE,
     "ENUM_ARRAY_CHANGED": _TYPE,
 }
-# In this order: the first ending that fits a kind has its sentence.
-_ENDINGS: Final = (
+# The first suffix that matches applies.
+_SUFFIXES: Final = (
     ("_ADDED_TO_OPEN_CONTENT_MODEL", _OPEN),
     ("_ITEMS_REMOVED", _KEYWORD),
     ("_PROPERTIES_REMOVED", _KEYWORD),
@@ -71,7 +71,7 @@ _ENDINGS: Final = (
     ("_EXTENDED", _FURTHER),
     ("_ADDED", _KEYWORD),
 )
-# What only this registry looks at; Confluent's has no words for it.
+# Kinds that only this registry checks, so Confluent's has no sentence for them.
 _OWN: Final = frozenset(["CONTAINS_EXTENDED", "PATTERN_PROPERTY_ADDED", "SCHEMA_ADDED"])
 
 
@@ -79,9 +79,9 @@ def description(kind: str, path: str, *, reader: str, writer: str) -> str:
     """The sentence for a kind; empty if Confluent's has none. `reader` is "new" or "old"."""
     found = _EXACT.get(kind)
     if found is None and kind not in _OWN:
-        found = next((text for ending, text in _ENDINGS if kind.endswith(ending)), None)
+        found = next((text for suffix, text in _SUFFIXES if kind.endswith(suffix)), None)
     if found is None:
         return ""
-    # Paths come from schemas and may have braces, so they are not part of what is formatted.
+    # Paths come from schemas and may contain braces, so they are not passed through `format`.
     before, _, after = found.partition("{path}")
     return f"{before.format(new=reader, old=writer)}{path}{after.format(new=reader, old=writer)}"

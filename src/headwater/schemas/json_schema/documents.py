@@ -1,7 +1,7 @@
-"""The documents of a JSON Schema, and where a `$ref` leads in them.
+"""Resolve `$ref` within a JSON Schema and its references.
 
-What a reader would get wrong: nothing is ever fetched. A `$ref` leads into the schema itself, or to
-a schema of this registry that the request names as a reference; all else is a mistake.
+Note: nothing is ever downloaded. A `$ref` points into the schema itself, or to a schema that the
+request lists as a reference; anything else is an error.
 """
 
 from collections import ChainMap
@@ -12,20 +12,20 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 _DRAFTS: Final = {"draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019, "2020-12": 2020}
 _DEFAULT_DRAFT: Final = 7
-# What lies under these is data, and an `$id` in it names nothing.
+# Values of these keywords are data; an `$id` in them has no meaning.
 _DATA: Final = ("enum", "const", "default", "examples")
 _DEPTH_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An edition of JSON Schema, by its number or its year."""
+    """A version of JSON Schema, by its number or year."""
 
     number: int
 
     @property
     def is_modern(self) -> bool:
-        """Whether what stands beside a `$ref` counts."""
+        """Whether keywords beside a `$ref` are evaluated."""
         return self.number >= 2019
 
     @property
@@ -39,7 +39,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Place:
-    """A schema somewhere in the documents, as JSON; `base` is what its `$ref`s are relative to."""
+    """A schema within the documents, as JSON; its `$ref`s are relative to `base`."""
 
     value: Any
     base: str
@@ -47,23 +47,23 @@ class Place:
 
 
 def draft_of(document: Any, default: int = _DEFAULT_DRAFT) -> Draft:
-    told = document.get("$schema") if isinstance(document, dict) else None
-    if isinstance(told, str):
+    schema_uri = document.get("$schema") if isinstance(document, dict) else None
+    if isinstance(schema_uri, str):
         for name, number in _DRAFTS.items():
-            if name in told:
+            if name in schema_uri:
                 return Draft(number)
     return Draft(default)
 
 
 def is_meta_schema(uri: str) -> bool:
-    """Whether this is one of the schemas of schemas, which everybody has."""
+    """Whether the URI is one of JSON Schema's meta-schemas."""
     host, _, path = uri.partition("://")[2].partition("/")
     return host == "json-schema.org" and path.rstrip("#").endswith("schema")
 
 
 @dataclass(slots=True)
 class Documents:
-    """A schema and those that it names. Raises RecursionError if one is nested too deeply."""
+    """A schema and its references. Raises RecursionError if one is nested too deeply."""
 
     root: Place
     _resources: dict[str, Place] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Documents:
         return documents
 
     def find(self, reference: str, base: str) -> Place | None:
-        """Where a `$ref` leads that stands where `base` is."""
+        """Resolve a `$ref` relative to `base`."""
         written, fragment = urldefrag(reference)
         resource = self._resources.get(urljoin(base, written) if written else base)
         if resource is None:
@@ -118,15 +118,15 @@ def _entered(value: Any, base: str, draft: Draft) -> Place:
 
 
 def entered(place: Place, value: Any) -> Place:
-    """A schema that lies in another one."""
+    """A schema inside another one."""
     return _entered(value, place.base, place.draft)
 
 
 def _subschemas(document: Place) -> Iterator[Place]:
-    """All objects in a document, outer ones first, except those in data."""
-    waiting = [(document, 0)]
-    while waiting:
-        place, depth = waiting.pop()
+    """All objects in a document, outer ones first, except data."""
+    pending = [(document, 0)]
+    while pending:
+        place, depth = pending.pop()
         if depth > _DEPTH_MAX:
             raise RecursionError
         inside: list[Any] = []
@@ -136,7 +136,7 @@ def _subschemas(document: Place) -> Iterator[Place]:
             inside = [inner for key, inner in place.value.items() if key not in _DATA]
         elif isinstance(place.value, list):
             inside = place.value
-        waiting += [(entered(place, inner), depth + 1) for inner in reversed(inside)]
+        pending += [(entered(place, inner), depth + 1) for inner in reversed(inside)]
 
 
 def _anchors_of(place: Place) -> Iterator[str]:
@@ -150,13 +150,13 @@ def _anchors_of(place: Place) -> Iterator[str]:
 
 
 def _pointed(resource: Place, pointer: str) -> Place | None:
-    """What a JSON pointer names; `$defs` may stand for `definitions`, as Confluent has it."""
+    """Resolve a JSON pointer; as in Confluent's, `$defs` also finds `definitions`."""
     place = resource
     for index, raw in enumerate(pointer.split("/")[1:]):
         key = raw.replace("~1", "/").replace("~0", "~")
         inside = place.value
         if index == 0 and key == "$defs" and isinstance(inside, dict):
-            # A view, since there can be as many pointers as definitions.
+            # A view instead of a copy, since there can be as many pointers as definitions.
             inside = {"$defs": ChainMap(_dict(inside, "$defs"), _dict(inside, "definitions"))}
         if isinstance(inside, dict | ChainMap) and key in inside:
             place = entered(place, inside[key])

@@ -1,7 +1,7 @@
-"""The keywords of one JSON Schema, as parts of a tree.
+"""Parse the keywords of one JSON Schema into parts of the tree.
 
-What a reader would get wrong: a keyword of the wrong shape (`"type": "strin"`, `"minLength": "3"`)
-is refused here, although JSON Schema as such lets most of it pass. Nobody means it.
+Note: malformed keywords (`"type": "strin"`, `"minLength": "3"`) are rejected here, although JSON
+Schema ignores most of them, because they are always mistakes.
 """
 
 import json
@@ -44,11 +44,11 @@ _OBJECT_WORDS: Final = (
 )
 
 Reader = Callable[[Place, str, int], Json]
-"""Reads a schema that lies in another one, with its path and how deep it lies."""
+"""Parses a nested schema, given its path and depth."""
 
 
-class Words:
-    """One schema that is an object, while its keywords are read."""
+class KeywordParser:
+    """Parser for the keywords of one schema object."""
 
     def __init__(self, read: Reader, place: Place, path: str, depth: int) -> None:
         self._read_other = read
@@ -59,7 +59,7 @@ class Words:
         self._depth = depth
 
     def parts(self) -> list[Json]:
-        """All that this schema says, in the order in which Confluent's takes it apart."""
+        """All parts of this schema, in the order in which Confluent's registry splits it."""
         found: list[Json] = []
         if "enum" in self.given:
             values = self._list("enum")
@@ -90,14 +90,14 @@ class Words:
         return Combined(criterion=criterion, parts=parts)
 
     def _typed(self) -> list[Json]:
-        """What the types say; and what is said about types that are not required."""
-        told = self.given.get("type", [])
-        types = told if isinstance(told, list) else [told]
+        """Parts for the required types, and for keywords of other types."""
+        given_type = self.given.get("type", [])
+        types = given_type if isinstance(given_type, list) else [given_type]
         for each in types:
             if each not in _TYPES:
-                raise bad(f"{self.path}/type", f"{shown(each)} is no type")
+                raise bad(f"{self.path}/type", f"{shown(each)} is not a type")
         found = [self._of_type(each) for each in types]
-        if isinstance(told, list) and types:
+        if isinstance(given_type, list) and types:
             joined: list[Json] = [Combined(criterion="anyOf", parts=tuple(found))]
         else:
             joined = list(found)
@@ -131,7 +131,7 @@ class Words:
     def _text(self) -> Text:
         pattern = self.given.get("pattern")
         if pattern is not None and not isinstance(pattern, str):
-            raise self._misshapen("pattern", "a text")
+            raise self._malformed("pattern", "a string")
         return Text(
             min_length=self._count("minLength"),
             max_length=self._count("maxLength"),
@@ -141,7 +141,7 @@ class Words:
     def _numeric(self, *, is_integer: bool) -> Numeric:
         multiple = self._number("multipleOf")
         if multiple is not None and multiple <= 0:
-            raise self._misshapen("multipleOf", "a number above zero")
+            raise self._malformed("multipleOf", "a positive number")
         return Numeric(
             is_integer=is_integer,
             minimum=self._number("minimum"),
@@ -152,7 +152,7 @@ class Words:
         )
 
     def _exclusive(self, keyword: str, beside: str) -> Number | None:
-        """In draft 4 this is said of the bound that stands beside it."""
+        """In draft 4, a boolean that applies to the bound beside it."""
         if self.draft.number == 4 and isinstance(self.given.get(keyword), bool):
             return self._number(beside) if self.given[keyword] else None
         return self._number(keyword)
@@ -214,14 +214,14 @@ class Words:
         return "contains" in self.given and self.draft.number > 4
 
     def _items(self) -> tuple[tuple[Json, ...], Json, str]:
-        """The first items, all others, and the keyword that speaks of those."""
+        """Schemas of the first items, of all others, and the keyword of those."""
         first = "prefixItems" if self.draft.has_prefix_items else "items"
         others = "items" if self.draft.has_prefix_items else "additionalItems"
         tuple_like = self.given.get(first)
         if not isinstance(tuple_like, list):
             tuple_like, others = [], "items"
         if isinstance(self.given.get(others), list):
-            raise self._misshapen(others, "a schema")
+            raise self._malformed(others, "a schema")
         if others not in self.given and self._is_served("unevaluatedItems"):
             others = "unevaluatedItems"
         places = tuple(
@@ -249,29 +249,29 @@ class Words:
     def _mapping(self, keyword: str) -> dict[str, Any]:
         found = self.given.get(keyword, {})
         if not isinstance(found, dict):
-            raise self._misshapen(keyword, "an object")
+            raise self._malformed(keyword, "an object")
         return found
 
     def _list(self, keyword: str) -> list[Any]:
         found = self.given[keyword]
         if not isinstance(found, list) or not found:
-            raise self._misshapen(keyword, "a list with something in it")
+            raise self._malformed(keyword, "a non-empty list")
         return found
 
     def _names(self, keyword: str) -> Names:
         found = self.given.get(keyword, [])
-        # In draft 3 a property said of itself that it is required, and many still write it so.
+        # Draft 3 had `required: true` on properties, and many schemas still use it.
         return {} if isinstance(found, bool) else self._texts(found, keyword)
 
     def _texts(self, found: Any, keyword: str) -> Names:
         if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-            raise self._misshapen(keyword, "a list of names")
+            raise self._malformed(keyword, "a list of names")
         return dict.fromkeys(found)
 
     def _count(self, keyword: str) -> int | None:
         found = self._number(keyword)
         if found is not None and (not 0 <= found < 2**63 or found != int(found)):
-            raise self._misshapen(keyword, "a number of things")
+            raise self._malformed(keyword, "a non-negative integer")
         return None if found is None else int(found)
 
     def _number(self, keyword: str) -> Number | None:
@@ -279,16 +279,16 @@ class Words:
         if found is None:
             return None
         if isinstance(found, bool) or not isinstance(found, int | Decimal):
-            raise self._misshapen(keyword, "a number")
+            raise self._malformed(keyword, "a number")
         return found
 
     def _flag(self, keyword: str) -> bool:
         found = self.given.get(keyword, False)
         if not isinstance(found, bool):
-            raise self._misshapen(keyword, "true or false")
+            raise self._malformed(keyword, "true or false")
         return found
 
-    def _misshapen(self, keyword: str, wanted: str) -> InvalidSchema:
+    def _malformed(self, keyword: str, wanted: str) -> InvalidSchema:
         return bad(f"{self.path}/{keyword}", f"{shown(self.given.get(keyword))} is not {wanted}")
 
 

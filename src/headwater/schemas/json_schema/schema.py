@@ -1,11 +1,11 @@
-"""JSON Schemas as a tree, for the comparison of one with another.
+"""The tree of a JSON Schema, built for comparisons.
 
-A schema says several things at once (`enum` beside `type` beside `anyOf`); where it does, it is
-read as an `allOf` of its parts, as Confluent's registry reads it. Words that forbid nothing
-(`title`, `format`, what nobody knows) are not in the tree.
+A schema with several constraints (`enum` beside `type` beside `anyOf`) is represented as an `allOf`
+of its parts, as in Confluent's registry. Keywords without constraints (`title`, `format`, unknown
+ones) are omitted.
 
-What a reader would get wrong: a schema may contain itself, so what a `$ref` leads to is filled in
-after all has been read, and schemas are compared by identity and never by value.
+Note: a schema may contain itself, so the target of a `$ref` is set after everything is parsed, and
+schemas are compared by identity, never by value.
 """
 
 from collections.abc import Mapping
@@ -17,22 +17,22 @@ Number = int | Decimal
 
 
 Names = Mapping[str, None]
-"""Texts in the order in which they were written, each found at once: lists of them are long."""
+"""An ordered set of names, with fast membership tests, since such lists may be long."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Anything:
-    """Forbids nothing: `true`, or a schema without a word that counts."""
+    """`true`, or a schema without constraints."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nothing:
-    """Forbids everything: `false`."""
+    """`false`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plain:
-    """`boolean` or `null`, about which there is no more to say."""
+    """`boolean` or `null`, which have no further constraints."""
 
     kind: str
 
@@ -40,7 +40,7 @@ class Plain:
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Text:
     is_typed: bool = True
-    """Whether it must be one; else this is what it must be if it is one."""
+    """Whether the type is required; otherwise the constraints apply only to values of it."""
     min_length: int | None = None
     max_length: int | None = None
     pattern: str | None = None
@@ -59,14 +59,14 @@ class Numeric:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Values:
-    """`enum` and `const`: values, each in the one text that equal ones share."""
+    """`enum` and `const`: values in the text form that equal values share."""
 
     texts: Names
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Combined:
-    """`allOf`, `anyOf` or `oneOf`. One that nobody has written joins what stands side by side."""
+    """`allOf`, `anyOf` or `oneOf`. `is_written` is False for an implicit `allOf`."""
 
     criterion: str
     parts: tuple["Json", ...]
@@ -98,7 +98,7 @@ class Object:
     required: Names = field(default_factory=dict)
     patterns: Mapping[str, "Json"] = field(default_factory=dict)
     rest: "Json"
-    """What properties must be that are neither named nor match a pattern."""
+    """Schema of properties that are neither declared nor match a pattern."""
     rest_keyword: str = "additionalProperties"
     names: "Json"
     min_properties: int | None = None
@@ -111,9 +111,9 @@ class Object:
 class Array:
     is_typed: bool = True
     places: tuple["Json", ...] = ()
-    """What the first items must be, one by one."""
+    """Schemas of the first items, by position."""
     rest: "Json"
-    """What all others must be."""
+    """Schema of all other items."""
     rest_keyword: str = "items"
     contains: "Json | None" = None
     min_contains: int = 1
@@ -125,14 +125,14 @@ class Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Foreign:
-    """A schema that everybody has and nobody looks into: a schema of schemas."""
+    """A meta-schema, which is not examined."""
 
     uri: str
 
 
 @dataclass(slots=True, eq=False)
 class Referral:
-    """What a `$ref` says; `target` is never another one."""
+    """A `$ref`; its `target` is never another `Referral`."""
 
     target: "Target | None" = None
 
@@ -158,7 +158,7 @@ NOTHING: Final = Nothing()
 
 
 def meant(schema: Json) -> Target:
-    """The schema itself, where another one refers to it."""
+    """The schema itself, with a `$ref` resolved."""
     if isinstance(schema, Referral):
         assert schema.target is not None
         return schema.target
@@ -166,7 +166,7 @@ def meant(schema: Json) -> Target:
 
 
 def type_name(schema: Target) -> str:
-    """What a person would call it."""
+    """Name of a schema for messages."""
     match schema:
         case Anything():
             return "anything"
@@ -195,6 +195,6 @@ def type_name(schema: Target) -> str:
 
 
 def _joined(schema: Combined) -> str:
-    """Of what stands side by side, the words that name a type; a part may be all of it again."""
+    """Names of the parts that have a type; a part may be the whole schema again."""
     parts = [each for each in schema.parts if not isinstance(each, Combined | Referral)]
     return " with ".join(type_name(each) for each in parts) or schema.criterion

@@ -1,10 +1,12 @@
-"""The subject of a certificate as Java spells it, which is what Kafka calls a principal.
+"""Read a certificate's subject as an RFC 2253 name in Java's spelling, as Kafka does.
 
     CN=alice,OU=Tea\\, green,O=Shop,C=DE
 
-That is RFC 2253: the last part first. What a reader would get wrong: only nine kinds of parts have
-names. Java writes any other, an e-mail address for one, as its number and the hexadecimal bytes of
-its value, and access rights that were written for Kafka say it that way.
+RFC 2253 lists the most specific attribute first.
+
+Note: only nine attribute types have keywords. Java writes any other, such as an e-mail address, as
+its object identifier and the hexadecimal DER bytes of its value; ACLs written for Kafka expect
+that.
 """
 
 from collections.abc import Iterator
@@ -24,16 +26,16 @@ _KEYWORDS: Final = {
     "0.9.2342.19200300.100.1.25": "DC",
 }
 
-# The kinds of texts: UTF8, Printable, T61, IA5, General, Universal and BMP. Java takes the bytes of
-# each for UTF-8, even where they are UTF-16.
-_TEXTS: Final = (0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1C, 0x1E)
+# String types: UTF8, Printable, T61, IA5, General, Universal and BMP. Java decodes the bytes of
+# each as UTF-8, even where they are UTF-16.
+_STRING_TAGS: Final = (0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1C, 0x1E)
 
 _VERSION: Final = 0xA0
 _ESCAPED: Final = ',=+<>#;"\\'
 
 
 class _Value(NamedTuple):
-    """One value of DER: what it is, what is in it, and all of it."""
+    """One DER value: its tag, its content, and its whole encoding."""
 
     tag: int
     content: bytes
@@ -41,36 +43,36 @@ class _Value(NamedTuple):
 
 
 def subject_of(certificate: bytes) -> str:
-    """The subject's name, of a certificate as DER. `ProtocolError` if it is none."""
+    """Return the subject of a DER certificate; `ProtocolError` if it is malformed."""
     signed = _first(_first(certificate))
     fields = [each for each in _values(signed) if each.tag != _VERSION]
-    # Serial number, signature, issuer, validity, subject.
+    # In this order: serial identifier, signature, issuer, validity, subject.
     if len(fields) < 5:
-        raise ProtocolError("a certificate without a subject")
-    parts = [_part(each) for each in _values(fields[4].content)]
+        raise ProtocolError("the certificate has no subject")
+    parts = [_relative_name(each) for each in _values(fields[4].content)]
     return ",".join(reversed(parts))
 
 
 def _first(content: bytes) -> bytes:
-    """What is in the first value."""
+    """Content of the first value."""
     for each in _values(content):
         return each.content
-    raise ProtocolError("no certificate")
+    raise ProtocolError("the certificate is empty")
 
 
-def _part(names: _Value) -> str:
-    """Several names may share one part."""
-    return "+".join(_name(each) for each in _values(names.content))
+def _relative_name(names: _Value) -> str:
+    """One relative distinguished name, which may have several attributes."""
+    return "+".join(_attribute(each) for each in _values(names.content))
 
 
-def _name(pair: _Value) -> str:
-    kind, value, *_ = (*_values(pair.content), None, None)
-    if kind is None or value is None:
-        raise ProtocolError("a name in a certificate without a value")
-    number = _number(kind.content)
-    keyword = _KEYWORDS.get(number)
-    if keyword is None or value.tag not in _TEXTS:
-        return f"{keyword or number}=#{value.whole.hex()}"
+def _attribute(pair: _Value) -> str:
+    attribute_type, value, *_ = (*_values(pair.content), None, None)
+    if attribute_type is None or value is None:
+        raise ProtocolError("an attribute of the certificate's subject has no value")
+    identifier = _object_identifier(attribute_type.content)
+    keyword = _KEYWORDS.get(identifier)
+    if keyword is None or value.tag not in _STRING_TAGS:
+        return f"{keyword or identifier}=#{value.whole.hex()}"
     return f"{keyword}={_escaped(value.content.decode('utf-8', 'replace'))}"
 
 
@@ -93,8 +95,8 @@ def _each_escaped(blanks: str) -> str:
     return "".join(f"\\{blank}" for blank in blanks)
 
 
-def _number(content: bytes) -> str:
-    """An object identifier as people write it: seven bits in each byte, the first two together."""
+def _object_identifier(content: bytes) -> str:
+    """Decode an object identifier: seven bits per byte, the first two arcs in one identifier."""
     arcs: list[int] = []
     arc = 0
     for byte in content:
@@ -103,13 +105,13 @@ def _number(content: bytes) -> str:
             arcs.append(arc)
             arc = 0
     if not arcs:
-        raise ProtocolError("a name in a certificate without a kind")
+        raise ProtocolError("an attribute of the certificate's subject has no type")
     first = min(arcs[0] // 40, 2)
     return ".".join(map(str, (first, arcs[0] - 40 * first, *arcs[1:])))
 
 
 def _values(content: bytes) -> Iterator[_Value]:
-    """The values that stand one after the other."""
+    """Consecutive DER values."""
     position = 0
     while position < len(content):
         try:
@@ -120,9 +122,9 @@ def _values(content: bytes) -> Iterator[_Value]:
                 length = int.from_bytes(content[start : start + size], "big")
                 start += size
         except IndexError:
-            raise ProtocolError("a certificate that ends too soon") from None
+            raise ProtocolError("the certificate is truncated") from None
         end = start + length
         if end > len(content):
-            raise ProtocolError("a certificate that ends too soon")
+            raise ProtocolError("the certificate is truncated")
         yield _Value(tag, content[start:end], content[position:end])
         position = end

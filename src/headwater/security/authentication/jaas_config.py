@@ -1,10 +1,10 @@
-"""The text of `sasl.jaas.config`, which Kafka takes from Java: whose login, and with what.
+"""Parse `sasl.jaas.config`.
 
     org.apache.kafka.common.security.plain.PlainLoginModule required
         username="alice" password="alice-secret" user_alice="alice-secret";
 
-What a reader would get wrong: the name of the module is a class of Java's. Only its last part
-counts here, and an error never repeats the text, since there is a password in it.
+Note: the module is a Java class name, of which only the last part matters here. Errors never repeat
+the text, because it contains a password.
 """
 
 import re
@@ -32,7 +32,7 @@ _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "b": "\b"}
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """One entry. Its options are secrets and never shown."""
+    """One login module and its options. The options are secrets, so the repr hides them."""
 
     module: str
     options: Mapping[str, str] = field(repr=False)
@@ -47,7 +47,7 @@ class Login:
 
     @property
     def users(self) -> Mapping[str, str]:
-        """The passwords of `user_<name>`, which a broker compares."""
+        """Users and passwords of the `user_<name>` options, which a broker verifies against."""
         return {
             name.removeprefix(_USER): password
             for name, password in self.options.items()
@@ -56,38 +56,44 @@ class Login:
 
 
 def read_jaas(text: str) -> Login:
-    """The one login that the text describes, or `InvalidSetting`."""
+    """Parse the text's single login module, or raise `InvalidSetting`."""
     tokens = _tokens(text)
     if len(tokens) < 2 or tokens[0][1] or tokens[1][1]:
-        raise InvalidSetting(_expected("it begins with a login module and the word required"))
+        raise InvalidSetting(_expected("it must start with a login module and the word required"))
     if tokens[1][0].lower() not in _FLAGS:
-        raise InvalidSetting(_expected(f"after the module stands one of {', '.join(_FLAGS)}"))
+        raise InvalidSetting(
+            _expected(f"the module must be followed by one of {', '.join(_FLAGS)}")
+        )
     options: dict[str, str] = {}
-    place = 2
-    while place < len(tokens) and tokens[place] != (";", True):
-        if place + 2 >= len(tokens) or tokens[place][1] or tokens[place + 1] != ("=", True):
-            raise InvalidSetting(_expected('options are written as name="value"'))
-        if tokens[place + 2][1]:
-            raise InvalidSetting(_expected(f"{tokens[place][0]} has no value"))
-        options[tokens[place][0]] = tokens[place + 2][0]
-        place += 3
-    if place >= len(tokens):
-        raise InvalidSetting(_expected("it ends with a semicolon"))
-    if place + 1 < len(tokens):
-        raise InvalidSetting(_expected("it has one login module, and not several"))
+    position = 2
+    while position < len(tokens) and tokens[position] != (";", True):
+        if (
+            position + 2 >= len(tokens)
+            or tokens[position][1]
+            or tokens[position + 1] != ("=", True)
+        ):
+            raise InvalidSetting(_expected('options must have the form name="value"'))
+        if tokens[position + 2][1]:
+            raise InvalidSetting(_expected(f"option {tokens[position][0]} has no value"))
+        options[tokens[position][0]] = tokens[position + 2][0]
+        position += 3
+    if position >= len(tokens):
+        raise InvalidSetting(_expected("it must end with a semicolon"))
+    if position + 1 < len(tokens):
+        raise InvalidSetting(_expected("it must have exactly one login module"))
     return Login(tokens[0][0].rpartition(".")[2], options)
 
 
 def _tokens(text: str) -> list[tuple[str, bool]]:
-    """Words, and whether each is a mark rather than a word."""
+    """Tokens, each with whether it is punctuation (`=` or `;`) rather than a word."""
     tokens: list[tuple[str, bool]] = []
-    place = 0
+    position = 0
     rest = text.rstrip()
-    while place < len(rest):
-        found = _TOKEN.match(rest, place)
+    while position < len(rest):
+        found = _TOKEN.match(rest, position)
         if found is None:
-            raise InvalidSetting(_expected("a quote is not closed, or a sign has no meaning"))
-        place = found.end()
+            raise InvalidSetting(_expected("unclosed quote or unexpected character"))
+        position = found.end()
         if found["comment"] is not None:
             continue
         quoted = found["quoted"] if found["quoted"] is not None else found["single"]
@@ -105,4 +111,4 @@ def _unescape(found: re.Match[str]) -> str:
 
 
 def _expected(why: str) -> str:
-    return f"sasl.jaas.config cannot be read: {why}"
+    return f"invalid sasl.jaas.config: {why}"

@@ -1,8 +1,8 @@
-"""The keys that an issuer publishes (JWKS, RFC 7517), and whether one of them signed a token.
+"""Verify signatures of JSON Web Tokens against an issuer's published keys (JWKS, RFC 7517).
 
-What a reader would get wrong: a token names its algorithm itself, and may lie. Each key here knows
-which algorithms it can be meant for, from its own type, and no other is tried with it. Keys that
-both sides must know (HS256 and its like) are not taken: what is published cannot be a secret.
+Note: a token names its own algorithm and may lie. Each key has the algorithms that fit its key
+type, and is used with no other. Symmetric algorithms (HS256 and the like) are not accepted: a
+published key cannot be a secret.
 """
 
 import base64
@@ -24,7 +24,7 @@ _RSA_BITS_MIN: Final = 2_048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonWebKey:
-    """A key with all algorithms that it may be used with."""
+    """A public key with the algorithms that it may be used with."""
 
     key_id: str | None
     algorithms: tuple[str, ...]
@@ -33,7 +33,7 @@ class JsonWebKey:
 
 @dataclass(frozen=True, slots=True)
 class TokenHeader:
-    """What a token says of its signature, which nobody has looked at yet."""
+    """A token's header, before its signature is verified."""
 
     algorithm: str
     key_id: str | None
@@ -41,7 +41,7 @@ class TokenHeader:
 
 @dataclass(frozen=True, slots=True)
 class JsonWebKeySet:
-    """All keys of an issuer that can be used."""
+    """All usable keys of an issuer."""
 
     keys: tuple[JsonWebKey, ...]
 
@@ -49,73 +49,73 @@ class JsonWebKeySet:
         return key_id is None or any(each.key_id == key_id for each in self.keys)
 
     def verified(self, token: str) -> Mapping[str, object]:
-        """The claims of a token that one of the keys has signed, or `SaslRefused`."""
+        """Return the claims of a token that one of the keys signed, or raise `SaslRefused`."""
         from jwt import PyJWS
         from jwt.exceptions import PyJWTError
 
         header = token_header(token)
         key = self._key_for(header)
         try:
-            # The key's algorithm, which is the token's as well, or it would not be this key.
-            found = PyJWS().decode_complete(token, key.key, algorithms=[header.algorithm])
+            # `_key_for` has checked that the key allows the token's algorithm.
+            decoded = PyJWS().decode_complete(token, key.key, algorithms=[header.algorithm])
         except PyJWTError as error:
-            raise SaslRefused(f"a token with a wrong signature ({type(error).__name__})") from None
-        return _json_object(found["payload"], "claims")
+            raise SaslRefused(f"token signature is invalid ({type(error).__name__})") from None
+        return _json_object(decoded["payload"], "claims")
 
     def _key_for(self, header: TokenHeader) -> JsonWebKey:
         if header.algorithm not in ALGORITHMS:
-            raise SaslRefused(f"a token signed with {shown(header.algorithm)}")
+            raise SaslRefused(f"token algorithm {shown(header.algorithm)} is not supported")
         if not self.has(header.key_id):
-            raise SaslRefused(f"a token signed with key {shown(str(header.key_id))}, unknown here")
-        suited = [
+            raise SaslRefused(f"token is signed with unknown key {shown(str(header.key_id))}")
+        candidates = [
             each
             for each in self.keys
             if header.algorithm in each.algorithms and header.key_id in (None, each.key_id)
         ]
-        if not suited:
-            raise SaslRefused(f"a token signed with {header.algorithm}, and no key is for that")
-        if header.key_id is None and len(suited) > 1:
-            raise SaslRefused(f"a token that does not say which of {len(suited)} keys signed it")
-        return suited[0]
+        if not candidates:
+            raise SaslRefused(f"no key for the token's algorithm {header.algorithm}")
+        if header.key_id is None and len(candidates) > 1:
+            raise SaslRefused(f"token has no kid, and {len(candidates)} keys fit its algorithm")
+        return candidates[0]
 
 
 def token_header(token: str) -> TokenHeader:
-    """The first of the three parts of a token, or `SaslRefused`."""
+    """Parse a token's header, or raise `SaslRefused`."""
     parts = token.split(".")
     if len(parts) != 3:
-        raise SaslRefused(f"a token of {len(parts)} parts, and not 3")
+        raise SaslRefused(f"token has {len(parts)} parts, expected 3")
     try:
         raw = base64.b64decode(parts[0] + "=" * (-len(parts[0]) % 4), altchars=b"-_", validate=True)
     except ValueError:
-        raise SaslRefused("a token whose header is not base64") from None
+        raise SaslRefused("token header is not valid Base64") from None
     header = _json_object(raw, "header")
     algorithm, key_id = header.get("alg"), header.get("kid")
     if not isinstance(algorithm, str) or not isinstance(key_id, str | None):
-        raise SaslRefused("a token whose header names no algorithm, or no key that could be one")
+        raise SaslRefused("token header has no alg, or its alg or kid is not a string")
     if "crit" in header:
-        # Somebody wants more to be understood than is understood here.
-        raise SaslRefused("a token whose header has a crit")
+        # Critical extensions must be understood (RFC 7515); none is supported here.
+        raise SaslRefused("token header has critical extensions (crit), which are not supported")
     return TokenHeader(algorithm, key_id)
 
 
 def read_key_set(document: bytes) -> JsonWebKeySet:
-    """The keys of a JWKS that can be used, or `InvalidSetting` if there is none."""
+    """Parse the usable keys of a JWKS, or raise `InvalidSetting` if there is none."""
     try:
-        read = json.loads(document)
+        parsed = json.loads(document)
     except (ValueError, RecursionError):
-        raise InvalidSetting("the keys cannot be read: this is no JSON") from None
-    entries = read.get("keys") if isinstance(read, dict) else None
+        raise InvalidSetting("invalid JWKS: not JSON") from None
+    entries = parsed.get("keys") if isinstance(parsed, dict) else None
     if not isinstance(entries, list):
-        raise InvalidSetting('the keys cannot be read: there is no list "keys"')
-    found = (_published(each) for each in entries if isinstance(each, dict))
-    keys = tuple(each for each in found if each is not None)
+        raise InvalidSetting('invalid JWKS: no list "keys"')
+    usable = (_published(each) for each in entries if isinstance(each, dict))
+    keys = tuple(each for each in usable if each is not None)
     if not keys:
-        raise InvalidSetting("there is no public key of RSA or of an elliptic curve")
+        raise InvalidSetting("the JWKS has no usable public key (RSA or elliptic curve)")
     return JsonWebKeySet(keys)
 
 
 def check_package() -> None:
-    """`InvalidSetting` where tokens cannot be checked."""
+    """Raise `InvalidSetting` if PyJWT is not installed."""
     try:
         import cryptography  # noqa: F401
         import jwt  # noqa: F401
@@ -124,12 +124,12 @@ def check_package() -> None:
 
 
 def _published(entry: dict[str, Any]) -> JsonWebKey | None:
-    """None for what cannot be used: others may use it, so it is no mistake."""
+    """Parse one key; None if it is unusable here, which is not an error."""
     from jwt.algorithms import ECAlgorithm, RSAAlgorithm
     from jwt.exceptions import PyJWTError
 
     key_id = entry.get("kid")
-    # A private key that was published is everybody's, and proves nothing.
+    # A published private key ("d") is known to everyone and proves nothing.
     if entry.get("use", "sig") != "sig" or "d" in entry or not isinstance(key_id, str | None):
         return None
     try:
@@ -152,9 +152,9 @@ def _published(entry: dict[str, Any]) -> JsonWebKey | None:
 
 def _json_object(raw: bytes, what: str) -> Mapping[str, object]:
     try:
-        found = json.loads(raw)
+        decoded = json.loads(raw)
     except (ValueError, RecursionError):
-        raise SaslRefused(f"a token whose {what} is no JSON") from None
-    if not isinstance(found, dict):
-        raise SaslRefused(f"a token whose {what} is no object")
-    return found
+        raise SaslRefused(f"token {what}: not JSON") from None
+    if not isinstance(decoded, dict):
+        raise SaslRefused(f"token {what}: not a JSON object")
+    return decoded

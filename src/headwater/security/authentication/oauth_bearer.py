@@ -1,8 +1,9 @@
-"""OAUTHBEARER (RFC 7628): somebody else says who a client is, in a token that is shown.
+"""SASL OAUTHBEARER (RFC 7628): the client sends a token that an identity provider issued.
 
-What a reader would get wrong: a token that is not good enough is no refusal yet. The client hears
-why, says that it has heard, and only then is refused; Kafka does this. And a token shows itself to
-everybody on the way, so a listener without TLS gives it away.
+Note: the exchange does not fail at an invalid token. As in Kafka, the broker sends an error status,
+the client acknowledges it, and only then authentication fails.
+
+Note: the token is sent unencrypted, so a listener with OAUTHBEARER needs TLS.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ from typing import Final
 from headwater.common.exceptions import SaslRefused
 from headwater.common.ports import Random
 from headwater.security.authentication.oauth_bearer_messages import (
-    HEARD,
+    ERROR_ACKNOWLEDGEMENT,
     INVALID_TOKEN,
     OAuthBearerClientInitialResponse,
     read_client_first,
@@ -30,24 +31,23 @@ _OTHER_ID: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthBearerToken:
-    """Who a token says somebody is."""
+    """A validated token."""
 
     user: str
-    # By wall time.
-    expires_ms: int
+    expires_ms: int  # wall-clock time
     scopes: tuple[str, ...] = ()
 
 
-Judge = Callable[[str], OAuthBearerToken]
-"""Believes a token, or raises `SaslRefused`."""
+ValidateToken = Callable[[str], OAuthBearerToken]
+"""Validate a token, or raise `SaslRefused`."""
 
 
 class OAuthBearerServer:
-    """`ServerExchange` of OAUTHBEARER."""
+    """`SaslServer` of OAUTHBEARER."""
 
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-        self._doubt: SaslRefused | None = None
+    def __init__(self, validate: ValidateToken) -> None:
+        self._validate = validate
+        self._failure: SaslRefused | None = None
         self.user: str | None = None
         self.expires_ms: int | None = None
 
@@ -57,24 +57,26 @@ class OAuthBearerServer:
 
     def respond(self, token: bytes) -> bytes:
         if self.is_complete:
-            raise SaslRefused("a message after the end of OAUTHBEARER")
-        if self._doubt is not None:
-            raise SaslRefused(str(self._doubt), told=INVALID_TOKEN)
+            raise SaslRefused("unexpected message after OAUTHBEARER authentication completed")
+        if self._failure is not None:
+            raise SaslRefused(str(self._failure), told=INVALID_TOKEN)
         first = read_client_first(token)
         try:
-            bearer = self._judge(first.token)
-        except SaslRefused as doubt:
-            self._doubt = doubt
+            bearer = self._validate(first.token)
+        except SaslRefused as failure:
+            self._failure = failure
             return INVALID_TOKEN.encode()
         if first.authorization_id not in ("", bearer.user):
-            raise SaslRefused(f"user {shown(bearer.user)} wants to act for another", told=_OTHER_ID)
+            raise SaslRefused(
+                f"user {shown(bearer.user)} requested a different authorization id", told=_OTHER_ID
+            )
         self.expires_ms = bearer.expires_ms
         self.user = bearer.user
         return b""
 
 
 class OAuthBearerClient:
-    """`ClientExchange` of OAUTHBEARER."""
+    """`SaslClient` of OAUTHBEARER."""
 
     def __init__(self, first: OAuthBearerClientInitialResponse) -> None:
         self._first: OAuthBearerClientInitialResponse | None = first
@@ -87,18 +89,18 @@ class OAuthBearerClient:
             self._first = None
             return message
         if self.is_complete or self._is_refused:
-            raise SaslRefused("the broker goes on after the end of OAUTHBEARER")
+            raise SaslRefused("the broker continued after OAUTHBEARER authentication completed")
         if challenge:
-            # The broker's doubt. It is told as an error as soon as this has been heard.
+            # An error status. The broker answers the acknowledgement with the actual error.
             self._is_refused = True
-            return HEARD
+            return ERROR_ACKNOWLEDGEMENT
         self.is_complete = True
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthBearerCredentials:
-    """One token to log in with. Its repr keeps it."""
+    """One token to authenticate with. The repr hides it."""
 
     token: str = field(repr=False)
     extensions: Mapping[str, str] = field(default_factory=dict)

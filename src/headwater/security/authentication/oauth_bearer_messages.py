@@ -1,10 +1,10 @@
-"""The messages of OAUTHBEARER (RFC 7628), as bytes and as values.
+"""Encode and parse OAUTHBEARER messages (RFC 7628).
 
-    n,[a=<who to act for>],^A auth=Bearer <token> ^A [name=value ^A ...] ^A    client
-    {"status":"invalid_token"}                                                broker, in doubt
-    ^A                                                                        client, has heard
+    n,[a=<authorization id>],^A auth=Bearer <token> ^A [name=value ^A ...] ^A    client
+    {"status":"invalid_token"}                                                  broker, on error
+    ^A                                                                          client, acknowledges
 
-What a reader would get wrong: a token is a secret, so no refusal repeats what was sent.
+Note: a token is a secret, so errors never repeat the message.
 """
 
 import re
@@ -16,13 +16,13 @@ from headwater.common.exceptions import SaslRefused
 from headwater.security.authentication.sasl_text import read_text
 
 SEPARATOR: Final = "\x01"
-HEARD: Final = b"\x01"
-"""What a client says to a refusal, so that the broker can end the login."""
+ERROR_ACKNOWLEDGEMENT: Final = b"\x01"
+"""The client's acknowledgement of an error status, after which the broker ends the exchange."""
 
 INVALID_TOKEN: Final = '{"status":"invalid_token"}'
 
-TOKEN_LETTERS_MAX: Final = 65_536
-"""Many times what issuers give out, and little work."""
+TOKEN_CHARACTERS_MAX: Final = 65_536
+"""Many times the size of issued tokens, and still cheap to parse."""
 
 _AUTH: Final = "auth"
 _FIRST: Final = re.compile(
@@ -37,39 +37,40 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthBearerClientInitialResponse:
-    """What a client says. Its repr keeps the token."""
+    """The client's first message. The repr hides the token."""
 
     token: str = field(repr=False)
-    # For whom it wants to act; empty for whom the token says.
-    authorization_id: str = ""
+    authorization_id: str = ""  # empty: the token's user
     extensions: Mapping[str, str] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         name = self.authorization_id.replace("=", "=3D").replace(",", "=2C")
         acting = f"a={name}" if name else ""
         pairs = [(_AUTH, f"Bearer {self.token}"), *self.extensions.items()]
-        said = "".join(f"{key}={value}{SEPARATOR}" for key, value in pairs)
-        return f"n,{acting},{SEPARATOR}{said}{SEPARATOR}".encode()
+        body = "".join(f"{key}={value}{SEPARATOR}" for key, value in pairs)
+        return f"n,{acting},{SEPARATOR}{body}{SEPARATOR}".encode()
 
 
 def read_client_first(message: bytes) -> OAuthBearerClientInitialResponse:
-    """What a client has said, or `SaslRefused`."""
+    """Parse the client's first message, or raise `SaslRefused`."""
     found = _FIRST.fullmatch(read_text(message))
     if found is None:
-        raise SaslRefused("no first message of OAUTHBEARER")
+        raise SaslRefused("malformed OAUTHBEARER message")
     pairs: dict[str, str] = {}
     for text in found["pairs"].split(SEPARATOR)[:-1]:
         pair = _PAIR.fullmatch(text)
         if pair is None:
-            raise SaslRefused("a pair of OAUTHBEARER that is not name=value")
+            raise SaslRefused("OAUTHBEARER message has an extension that is not name=value")
         if pair["name"] in pairs:
-            raise SaslRefused("a pair of OAUTHBEARER that comes twice")
+            raise SaslRefused("OAUTHBEARER message has a duplicate key")
         pairs[pair["name"]] = pair["value"]
     bearer = _BEARER.fullmatch(pairs.pop(_AUTH, ""))
     if bearer is None:
-        raise SaslRefused("OAUTHBEARER without a bearer token")
-    if len(bearer["token"]) > TOKEN_LETTERS_MAX:
-        raise SaslRefused(f"a token of {len(bearer['token'])} letters")
+        raise SaslRefused("OAUTHBEARER message has no bearer token")
+    if len(bearer["token"]) > TOKEN_CHARACTERS_MAX:
+        raise SaslRefused(
+            f"token has {len(bearer['token'])} characters, the maximum is {TOKEN_CHARACTERS_MAX}"
+        )
     name = (found["name"] or "").replace("=2C", ",").replace("=3D", "=")
     return OAuthBearerClientInitialResponse(
         token=bearer["token"], authorization_id=name, extensions=pairs
@@ -77,10 +78,10 @@ def read_client_first(message: bytes) -> OAuthBearerClientInitialResponse:
 
 
 def is_token(text: str) -> bool:
-    """Whether it can be sent as one."""
+    """Whether the text is a valid bearer token (RFC 6750)."""
     return _TOKEN.fullmatch(text) is not None
 
 
 def is_extension(name: str, value: str) -> bool:
-    """Whether it can be told beside a token."""
+    """Whether name and value are valid as a SASL extension (KIP-342)."""
     return name != _AUTH and bool(_NAME.fullmatch(name) and _VALUE.fullmatch(value))

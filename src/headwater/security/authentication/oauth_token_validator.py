@@ -1,7 +1,8 @@
-"""What the claims of a token must say. Its signature has been found right before.
+"""Validate the claims of an OAuth token whose signature has been verified.
 
-Pure: the time is given. What a reader would get wrong: times in claims are seconds and may have a
-fraction, and a token may be a little too old or too new, since clocks differ.
+Pure: the current time is a parameter.
+
+Note: times in claims are in seconds and may have fractions. `skew_ms` allows for clock differences.
 """
 
 from collections.abc import Mapping
@@ -12,13 +13,13 @@ from headwater.common.exceptions import SaslRefused
 from headwater.security.authentication.oauth_bearer import OAuthBearerToken
 from headwater.security.authentication.sasl_text import shown
 
-# Later than anybody can mean, and small enough for every field it gets into.
+# Far in the future, and in milliseconds still within an int64.
 _LATEST_S: Final = 2**42
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthTokenValidator:
-    """What a listener asks of tokens."""
+    """A listener's requirements for tokens."""
 
     audiences: tuple[str, ...] = ()
     issuer: str | None = None
@@ -27,63 +28,69 @@ class OAuthTokenValidator:
     scope_claim: str = "scope"
 
     def judge(self, claims: Mapping[str, object], now_ms: int) -> OAuthBearerToken:
-        """Who somebody is, or `SaslRefused`. Like Kafka, it wants to know when it was issued."""
+        """Validate the claims or raise `SaslRefused`. Like Kafka, requires an `iat` claim."""
         expires_ms = _time_ms(claims, "exp")
         if now_ms >= expires_ms + self.skew_ms:
-            raise SaslRefused(f"a token that ran out {_seconds(now_ms - expires_ms)} s ago")
+            raise SaslRefused(f"token expired {_seconds(now_ms - expires_ms)} s ago")
         _time_ms(claims, "iat")
         if "nbf" in claims:
-            begins_ms = _time_ms(claims, "nbf")
-            if now_ms < begins_ms - self.skew_ms:
-                raise SaslRefused(f"a token that holds only in {_seconds(begins_ms - now_ms)} s")
+            not_before_ms = _time_ms(claims, "nbf")
+            if now_ms < not_before_ms - self.skew_ms:
+                raise SaslRefused(
+                    f"token is not valid for another {_seconds(not_before_ms - now_ms)} s (nbf)"
+                )
         self._check_issuer(claims)
         self._check_audience(claims)
         return OAuthBearerToken(
             user=self._user(claims),
-            # One that has run out by our clock is good for as long as clocks may differ.
+            # A token that has expired by this clock stays valid for the allowed skew.
             expires_ms=expires_ms if expires_ms > now_ms else expires_ms + self.skew_ms,
-            scopes=_texts(claims, self.scope_claim, parted=True),
+            scopes=_strings(claims, self.scope_claim, is_space_separated=True),
         )
 
     def _check_issuer(self, claims: Mapping[str, object]) -> None:
         issuer = claims.get("iss")
         if self.issuer is not None and issuer != self.issuer:
-            raise SaslRefused(f"a token that {shown(str(issuer))} gave out")
+            raise SaslRefused(f"token issuer is {shown(str(issuer))}, expected {self.issuer}")
 
     def _check_audience(self, claims: Mapping[str, object]) -> None:
         if not self.audiences:
             return
-        found = _texts(claims, "aud", parted=False)
+        found = _strings(claims, "aud", is_space_separated=False)
         if not any(each in self.audiences for each in found):
-            raise SaslRefused(f"a token for {shown(', '.join(found) or 'nobody')}")
+            raise SaslRefused(f"token audience {shown(', '.join(found))} is not expected")
 
     def _user(self, claims: Mapping[str, object]) -> str:
         name = claims.get(self.sub_claim)
         if not isinstance(name, str) or not name.strip():
-            raise SaslRefused(f"a token that does not say who it is about ({self.sub_claim})")
+            raise SaslRefused(f"token has no claim {self.sub_claim}, or it is empty")
         if not name.isprintable():
-            raise SaslRefused(f"a token about {shown(name)}, which is no name")
-        # As it is, unlike Kafka, which trims it: two users of a provider are two principals here.
+            raise SaslRefused(
+                f"token claim {self.sub_claim} has unprintable characters: {shown(name)}"
+            )
+        # Not trimmed, unlike Kafka: two users of a provider stay two principals.
         return name
 
 
 def _time_ms(claims: Mapping[str, object], name: str) -> int:
     value = claims.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise SaslRefused(f"a token without a time {name}")
-    # Also refuses what is no number at all (NaN), which compares with nothing.
+        raise SaslRefused(f"token has no numeric claim {name}")
+    # Also rejects NaN, for which every comparison is false.
     if not 0 <= value <= _LATEST_S:
-        raise SaslRefused(f"a token whose {name} is no time")
+        raise SaslRefused(f"token claim {name} is not a valid time")
     return int(value * 1_000)
 
 
-def _texts(claims: Mapping[str, object], name: str, *, parted: bool) -> tuple[str, ...]:
-    """A claim that is a text or a list of texts; scopes may stand in one text, parted by blanks."""
+def _strings(
+    claims: Mapping[str, object], name: str, *, is_space_separated: bool
+) -> tuple[str, ...]:
+    """A claim that is a string or a list of strings; scopes may be one space-separated string."""
     value = claims.get(name, [])
     if isinstance(value, str):
-        return tuple(value.split()) if parted else (value,)
+        return tuple(value.split()) if is_space_separated else (value,)
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise SaslRefused(f"a token whose {name} is no text")
+        raise SaslRefused(f"token claim {name} is not a string or a list of strings")
     return tuple(value)
 
 

@@ -1,9 +1,8 @@
-"""PLAIN (RFC 4616): the password itself, in one message.
+"""SASL PLAIN (RFC 4616): user and password in one message.
 
     [authorization id] NUL user NUL password
 
-What a reader would get wrong: it hides nothing. On a listener without TLS everybody on the way
-reads the password.
+Note: the password is sent unencrypted, so a listener with PLAIN needs TLS.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,22 +14,22 @@ from headwater.security.authentication.sasl_text import read_text, shown
 
 MECHANISM: Final = "PLAIN"
 
-_WRONG: Final = "Authentication failed: Invalid username or password"
+_INVALID_CREDENTIALS: Final = "Authentication failed: Invalid username or password"
 _OTHER_ID: Final = (
     "Authentication failed: Client requested an authorization id that is different from username"
 )
 
 Verify = Callable[[str, str], bool]
-"""Whether that user has that password."""
+"""Whether the user has this password."""
 
 
 def passwords(known: Mapping[str, str]) -> Verify:
-    """Users with their passwords, from a broker's settings."""
+    """Verify against the users and passwords of a broker's settings."""
     encoded = {user: password.encode("utf-8") for user, password in known.items()}
 
     def verify(user: str, password: str) -> bool:
         expected = encoded.get(user)
-        # Somebody unknown is compared too, so that time does not tell who is known.
+        # Compare for unknown users as well, so that timing does not reveal which users exist.
         is_same = compare_digest(password.encode("utf-8"), expected or b"\0")
         return is_same and expected is not None
 
@@ -38,7 +37,7 @@ def passwords(known: Mapping[str, str]) -> Verify:
 
 
 class PlainServer:
-    """`ServerExchange` of PLAIN."""
+    """`SaslServer` of PLAIN."""
 
     def __init__(self, verify: Verify) -> None:
         self._verify = verify
@@ -51,25 +50,28 @@ class PlainServer:
 
     def respond(self, token: bytes) -> bytes:
         if self.is_complete:
-            raise SaslRefused("a token after the end of PLAIN")
+            raise SaslRefused("unexpected token after PLAIN authentication completed")
         parts = read_text(token).split("\0")
         if len(parts) != 3:
-            raise SaslRefused(f"PLAIN has 3 parts, and not {len(parts)}")
+            raise SaslRefused(f"PLAIN message has {len(parts)} parts, expected 3")
         authorization_id, user, password = parts
         if not user or not password:
-            raise SaslRefused(f"PLAIN without a {'password' if user else 'user'}")
+            raise SaslRefused(f"PLAIN message has no {'password' if user else 'user'}")
         if not self._verify(user, password):
             raise SaslRefused(
-                f"user {shown(user)} is unknown, or has another password", told=_WRONG
+                f"user {shown(user)} does not exist or the password is wrong",
+                told=_INVALID_CREDENTIALS,
             )
         if authorization_id not in ("", user):
-            raise SaslRefused(f"user {shown(user)} wants to act for another", told=_OTHER_ID)
+            raise SaslRefused(
+                f"user {shown(user)} requested a different authorization id", told=_OTHER_ID
+            )
         self.user = user
         return b""
 
 
 class PlainClient:
-    """`ClientExchange` of PLAIN."""
+    """`SaslClient` of PLAIN."""
 
     def __init__(self, user: str, password: str) -> None:
         self._token = f"\0{user}\0{password}".encode()
@@ -81,6 +83,6 @@ class PlainClient:
             self._is_sent = True
             return self._token
         if challenge or self.is_complete:
-            raise SaslRefused("the broker goes on after the end of PLAIN")
+            raise SaslRefused("the broker continued after PLAIN authentication completed")
         self.is_complete = True
         return None

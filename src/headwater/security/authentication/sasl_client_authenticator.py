@@ -1,11 +1,13 @@
-"""A client's login over Kafka's requests: which to send, and what its answer means.
+"""Authenticate a client: SaslHandshake, then SaslAuthenticate until the exchange is complete.
 
     begin()            SaslHandshake
-    heard(response)    SaslAuthenticate, again and again, and None when the login is done
+    heard(response)    the next SaslAuthenticate, or None when authentication is complete
 
-Pure; whoever has the connection sends these. What a reader would get wrong: a broker may end a
-session that is not renewed in time (KIP-368), and says for how long it holds only with the last
-answer. It is renewed a while before its end, not all connections at the same moment.
+Pure: the owner of the connection sends the requests.
+
+Note: a broker may close a session that is not re-authenticated in time (KIP-368); its last response
+has the session lifetime. Re-authentication happens at a random point between 85% and 95% of it, so
+that the connections of a client do not all re-authenticate at once.
 """
 
 from typing import Final
@@ -27,10 +29,10 @@ _STEPS: Final = 1_000
 
 
 class SaslClientAuthenticator:
-    """One login. `LoginRefused` and `MechanismRefused` end it, and its connection."""
+    """One authentication. `LoginRefused` and `MechanismRefused` end it and its connection."""
 
     handshake_version: Final = 1
-    """From this one on, tokens travel within requests."""
+    """From version 1 on, tokens are sent in SaslAuthenticate requests instead of raw frames."""
 
     def __init__(self, mechanism: str, exchange: SaslClient, rng: Random) -> None:
         self._mechanism = mechanism
@@ -42,18 +44,18 @@ class SaslClientAuthenticator:
         return SaslHandshakeRequest(mechanism=self._mechanism)
 
     def heard(self, response: Message) -> SaslAuthenticateRequest | None:
-        """What to say next; None when the login is done."""
+        """Return the next request; None when authentication is complete."""
         if isinstance(response, SaslHandshakeResponse):
             self._check_handshake(response)
             return self._next(b"")
         assert isinstance(response, SaslAuthenticateResponse)
         if response.error_code is not ErrorCode.NONE:
-            raise LoginRefused(response.error_message or "the broker does not believe who this is")
+            raise LoginRefused(response.error_message or "authentication failed")
         self._lifetime_ms = response.session_lifetime_ms
         return self._next(bytes(response.auth_bytes))
 
     def renewal_ms(self) -> int | None:
-        """How long after it is done to renew it; None for one that holds for ever."""
+        """Time from now until re-authentication; None if the session does not expire."""
         if self._lifetime_ms <= 0:
             return None
         share = _EARLIEST + _SPREAD * self._rng.below(_STEPS) / _STEPS
@@ -63,10 +65,10 @@ class SaslClientAuthenticator:
         if response.error_code is ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             enabled = ", ".join(response.mechanisms) or "none"
             raise MechanismRefused(
-                f"the broker does not take sasl.mechanism={self._mechanism}; it takes {enabled}"
+                f"the broker does not enable sasl.mechanism={self._mechanism}; it enables {enabled}"
             )
         if response.error_code is not ErrorCode.NONE:
-            raise LoginRefused(f"{response.error_code.name}: the broker takes no login here now")
+            raise LoginRefused(f"the broker rejected SaslHandshake: {response.error_code.name}")
 
     def _next(self, challenge: bytes) -> SaslAuthenticateRequest | None:
         try:

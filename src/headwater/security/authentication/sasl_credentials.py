@@ -1,4 +1,4 @@
-"""With what somebody logs in: a mechanism, a name, a password."""
+"""A client's SASL credentials, from `sasl.mechanism`, `sasl.jaas.config`, user and password."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,7 +13,7 @@ from headwater.security.authentication.sasl_exchange import SaslClient
 from headwater.security.authentication.scram_client import ScramClient
 
 MECHANISMS: Final = (plain_mechanism.MECHANISM, *scram.BY_NAME, oauth_bearer.MECHANISM)
-"""Those that are served, on both sides."""
+"""SASL mechanisms that clients and brokers support."""
 
 _MODULES: Final = {
     plain_mechanism.MECHANISM: "PlainLoginModule",
@@ -23,7 +23,7 @@ _MODULES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """A login that can be begun any number of times. Its repr keeps the secret."""
+    """Mechanism, user and password. Starts any number of exchanges; the repr hides the password."""
 
     mechanism: str
     user: str
@@ -42,32 +42,37 @@ class Credentials:
 def credentials(
     mechanism: str | None, *, jaas: str | None, user: str | None, password: str | None
 ) -> Credentials:
-    """What settings say, or `InvalidSetting`. A text of JAAS and a name exclude each other."""
+    """Read credentials from a client's settings, or raise `InvalidSetting`.
+
+    `sasl.jaas.config` excludes `sasl.username` and `sasl.password`.
+    """
     checked = known_mechanism(mechanism, "sasl.mechanism")
     if checked == oauth_bearer.MECHANISM:
-        raise InvalidSetting(f"{checked} takes a token, and neither a name nor a password")
+        raise InvalidSetting(
+            f"{checked} uses a token; remove sasl.username, sasl.password and sasl.jaas.config"
+        )
     if jaas is not None:
         if user is not None or password is not None:
-            raise InvalidSetting("give sasl.jaas.config, or sasl.username with sasl.password")
+            raise InvalidSetting(
+                "set sasl.jaas.config or sasl.username and sasl.password, not both"
+            )
         login = read_jaas(jaas)
         if login.module != _MODULES[checked]:
             raise InvalidSetting(
-                f"sasl.jaas.config is for {login.module}, and {checked} needs {_MODULES[checked]}"
+                f"sasl.jaas.config names {login.module}, but {checked} needs {_MODULES[checked]}"
             )
         user, password = login.username, login.password
     if not user or not password:
         raise InvalidSetting(
-            "a login needs sasl.username and sasl.password, or both within sasl.jaas.config"
+            "SASL needs sasl.username and sasl.password, or both within sasl.jaas.config"
         )
     if "\0" in user + password:
-        raise InvalidSetting("neither a name nor a password may have a NUL in it")
+        raise InvalidSetting("sasl.username and sasl.password must not contain NUL characters")
     return Credentials(mechanism=checked, user=user, password=password)
 
 
 def known_mechanism(mechanism: str | None, setting: str) -> str:
-    """One that is served, or `InvalidSetting`."""
+    """Return `mechanism` if it is supported, else raise `InvalidSetting`."""
     if mechanism not in MECHANISMS:
-        raise InvalidSetting(
-            f"{setting} must be one of {', '.join(MECHANISMS)}, and is {mechanism}"
-        )
+        raise InvalidSetting(f"{setting} must be one of {', '.join(MECHANISMS)}, not {mechanism}")
     return mechanism

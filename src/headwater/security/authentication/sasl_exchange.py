@@ -1,39 +1,39 @@
-"""What the two sides of any mechanism have in common.
+"""Interfaces of SASL mechanisms: the server's and the client's side of an exchange.
 
-What a reader would get wrong: a refusal has two texts. What the log hears may name the user and the
-reason; what the peer hears, `SaslRefused.told`, must not help somebody who guesses.
+Note: a failure has two texts. The exception's message goes to the broker's log and may name the
+user and the reason; `SaslRefused.told` goes to the peer and must not help to guess credentials.
 """
 
 from typing import Protocol
 
 
 class SaslServer(Protocol):
-    """The broker's side of one login. Used up when it is complete or has raised."""
+    """Broker's side of one authentication. Not reusable once complete or after it has raised."""
 
     @property
     def user(self) -> str | None:
-        """Who has logged in; None until it is complete."""
+        """Authenticated user; None until the exchange is complete."""
 
     @property
     def is_complete(self) -> bool: ...
 
     @property
     def expires_ms(self) -> int | None:
-        """Until when, by wall time, what was shown is valid; None for what does not expire."""
+        """Wall-clock time at which the credential expires; None if it does not."""
 
     def respond(self, token: bytes) -> bytes:
-        """The answer to the client's next token, or `SaslRefused`."""
+        """Return the answer to the client's next token, or raise `SaslRefused`."""
 
 
 class SaslClient(Protocol):
-    """The client's side of one login."""
+    """Client's side of one authentication."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether the broker's part is done and has been found right."""
+        """Whether the broker has sent its last token and it was valid."""
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """The next token; None if there is none. It begins with an empty challenge.
+        """Return the next token, or None if there is none. The first challenge is empty.
 
-        `SaslRefused` says that the broker did not prove what it must, or said nonsense.
+        Raises `SaslRefused` if the broker's challenge is malformed or does not prove its identity.
         """

@@ -1,19 +1,19 @@
-"""Tokens as text: UTF-8, or a refusal; and names that strangers gave, for a log."""
+"""Decode SASL tokens as text, and shorten names from the network for log lines."""
 
 from typing import Final
 
 from headwater.common.exceptions import SaslRefused
 
-_SHOWN_LETTERS: Final = 64
+_SHOWN_CHARACTERS: Final = 64
 
 
 def shown(name: str) -> str:
-    """A name in quotes, without line breaks, and no longer than a log should bear."""
-    return repr(name if len(name) <= _SHOWN_LETTERS else f"{name[:_SHOWN_LETTERS]}...")
+    """Quote a name from the network for a log line, without line breaks, at most 64 characters."""
+    return repr(name if len(name) <= _SHOWN_CHARACTERS else f"{name[:_SHOWN_CHARACTERS]}...")
 
 
 def read_text(token: bytes) -> str:
     try:
         return token.decode("utf-8")
     except UnicodeDecodeError:
-        raise SaslRefused("a token that is not UTF-8") from None
+        raise SaslRefused("the token is not valid UTF-8") from None

@@ -1,12 +1,12 @@
-"""What a SCRAM password becomes (RFC 5802, RFC 7677), and how a credential is kept.
+"""SCRAM keys and credentials (RFC 5802, RFC 7677).
 
-    salted password   PBKDF2 of the password                      known while somebody types it
-    client key        HMAC(salted password, "Client Key")         the client proves that it has it
-    stored key        hash of the client key                      the broker keeps it
-    server key        HMAC(salted password, "Server Key")         the broker proves that it has it
+    salted password   PBKDF2 of the password                 computed by the client at each login
+    client key        HMAC(salted password, "Client Key")    the client proves that it knows it
+    stored key        hash of the client key                 stored by the broker
+    server key        HMAC(salted password, "Server Key")    the broker proves that it knows it
 
-What a reader would get wrong: passwords are not normalized by SASLprep. Neither Kafka nor
-librdkafka does it, and whoever did would refuse their users.
+Note: passwords are not normalized with SASLprep. Neither Kafka nor librdkafka does, so normalizing
+here would reject some of their users.
 """
 
 import binascii
@@ -22,26 +22,26 @@ from headwater.common.exceptions import InvalidSetting
 
 MIN_ITERATIONS: Final = 4_096
 MAX_ITERATIONS: Final = 16_384
-"""What may be asked for when a credential is made; Kafka's limits for both mechanisms."""
+"""Limits for new credentials; Kafka's, for both mechanisms."""
 
 DEFAULT_ITERATIONS: Final = 4_096
 SALT_BYTES: Final = 20
 
 
 class ScramMechanism(IntEnum):
-    """Under the numbers that Kafka's requests have for them."""
+    """SCRAM mechanisms under the numbers that Kafka's requests use."""
 
     SCRAM_SHA_256 = 1
     SCRAM_SHA_512 = 2
 
     @property
     def mechanism_name(self) -> str:
-        """As SASL calls it."""
+        """SASL name."""
         return _NAMES[self]
 
     @property
     def hash_name(self) -> str:
-        """As `hashlib` calls it."""
+        """Name in `hashlib`."""
         return _HASHES[self]
 
     @property
@@ -67,7 +67,10 @@ _CREDENTIAL: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramCredential:
-    """What a broker keeps of a password. Whoever has it can play the broker, but not the user."""
+    """What a broker stores for one user and mechanism.
+
+    A thief can impersonate the broker to that user, but not the user.
+    """
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -75,7 +78,7 @@ class ScramCredential:
     iterations: int
 
     def __str__(self) -> str:
-        """As Kafka writes it into the configs of a user."""
+        """The form in which Kafka stores it in the user's config."""
         salt, stored, server = (
             b64encode(each).decode("ascii")
             for each in (self.salt, self.stored_key, self.server_key)
@@ -84,10 +87,10 @@ class ScramCredential:
 
 
 def read_credential(text: str) -> ScramCredential:
-    """A credential as it is kept; `InvalidSetting` without a word of what it says."""
+    """Parse a stored credential; `InvalidSetting` does not repeat its contents."""
     found = _CREDENTIAL.fullmatch(text)
     if found is None:
-        raise InvalidSetting("a SCRAM credential that cannot be read")
+        raise InvalidSetting("malformed SCRAM credential")
     try:
         return ScramCredential(
             salt=b64decode(found["salt"], validate=True),
@@ -96,20 +99,20 @@ def read_credential(text: str) -> ScramCredential:
             iterations=int(found["iterations"]),
         )
     except (binascii.Error, ValueError):
-        raise InvalidSetting("a SCRAM credential that cannot be read") from None
+        raise InvalidSetting("malformed SCRAM credential") from None
 
 
 def salted_password(
     mechanism: ScramMechanism, password: str, salt: bytes, iterations: int
 ) -> bytes:
-    """Slow on purpose: some milliseconds."""
+    """Derive the salted password. Slow on purpose: some milliseconds."""
     return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode("utf-8"), salt, iterations)
 
 
 def credential_of(
     mechanism: ScramMechanism, salted: bytes, *, salt: bytes, iterations: int
 ) -> ScramCredential:
-    """What is kept of a salted password."""
+    """Build the credential to store for a salted password."""
     return ScramCredential(
         salt=salt,
         stored_key=stored_key(mechanism, client_key(mechanism, salted)),
@@ -135,5 +138,5 @@ def signature(mechanism: ScramMechanism, key: bytes, auth_message: bytes) -> byt
 
 
 def combined(left: bytes, right: bytes) -> bytes:
-    """Exclusive or, which makes a proof of a key and a signature, and a key of the proof."""
+    """XOR. Combines a key and a signature into a proof, and a proof and a signature into a key."""
     return bytes(a ^ b for a, b in zip(left, right, strict=True))

@@ -1,7 +1,7 @@
-"""The client's side of SCRAM.
+"""Client's side of SCRAM.
 
-What a reader would get wrong: the login is not over when the broker is content. It must show that
-it knows the user too, or it is somebody else who only listens to passwords.
+Note: the exchange is complete only after the broker has proved, with its signature, that it knows
+the user's credential. Otherwise any server could pose as the broker.
 """
 
 from base64 import b64encode
@@ -24,11 +24,11 @@ from headwater.security.authentication.scram import (
 
 _NONCE_BYTES: Final = 24
 _ITERATIONS_BOUND: Final = 1_000_000
-"""About a second of work. Who asks for more wants us to be busy."""
+"""About a second of work. A server that asks for more would only keep the client busy."""
 
 
 class ScramClient:
-    """`ClientExchange` of SCRAM."""
+    """`SaslClient` of SCRAM."""
 
     def __init__(self, mechanism: ScramMechanism, user: str, password: str, rng: Random) -> None:
         self._mechanism = mechanism
@@ -47,17 +47,22 @@ class ScramClient:
         if self._expected is None:
             return self._prove(self._first, messages.read_server_first(challenge))
         if self.is_complete:
-            raise SaslRefused("the broker goes on after the end of SCRAM")
+            raise SaslRefused("the broker continued after SCRAM authentication completed")
         if not compare_digest(messages.read_server_final(challenge), self._expected):
-            raise SaslRefused("the broker could not prove that it knows this user")
+            raise SaslRefused(
+                "the broker's signature is wrong: it does not know this user's credential"
+            )
         self.is_complete = True
         return None
 
     def _prove(self, first: messages.ClientFirst, challenge: messages.ServerFirst) -> bytes:
         if not challenge.nonce.startswith(first.nonce) or challenge.nonce == first.nonce:
-            raise SaslRefused("the broker answers another login")
+            raise SaslRefused("the broker's nonce does not extend the client's")
         if not MIN_ITERATIONS <= challenge.iterations <= _ITERATIONS_BOUND:
-            raise SaslRefused(f"the broker asks for {challenge.iterations} iterations")
+            raise SaslRefused(
+                f"the broker asks for {challenge.iterations} iterations,"
+                f" must be {MIN_ITERATIONS} to {_ITERATIONS_BOUND}"
+            )
         mechanism = self._mechanism
         salted = salted_password(mechanism, self._password, challenge.salt, challenge.iterations)
         unproved = messages.unproved_final(first.header, challenge.nonce)

@@ -1,12 +1,12 @@
-"""The four messages of SCRAM as text.
+"""Encode and parse the four SCRAM messages.
 
     client first   n,,n=alice,r=<nonce>
-    server first   r=<nonce, longer>,s=<salt>,i=<iterations>
+    server first   r=<nonce, extended by the server>,s=<salt>,i=<iterations>
     client final   c=biws,r=<nonce>,p=<proof>
     server final   v=<signature>      or  e=<error>
 
-What a reader would get wrong: what is signed is the text as it came, so a message keeps it and does
-not write it anew. A comma or an equals sign in a name is written as =2C or =3D.
+Note: signatures cover the messages exactly as they were received, so parsed messages keep their
+text instead of re-encoding it. A comma or an equals sign in a name is written as =2C or =3D.
 """
 
 import binascii
@@ -19,7 +19,7 @@ from headwater.common.exceptions import SaslRefused
 from headwater.security.authentication.sasl_text import read_text
 
 LONGEST_BYTES: Final = 16_384
-"""No honest message is as long, and to read half a megabyte would keep all others waiting."""
+"""Far more than any valid message; parsing half a megabyte would block the event loop."""
 
 _NAME: Final = r"(?:[^,=\0]|=2C|=3D)+"
 _NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
@@ -80,7 +80,7 @@ def client_first(user: str, nonce: str) -> ClientFirst:
 
 
 def read_client_first(token: bytes) -> ClientFirst:
-    found = _match(_CLIENT_FIRST, token, "first message of a client")
+    found = _match(_CLIENT_FIRST, token, "client-first message")
     return ClientFirst(
         header=found["header"],
         bare=found["bare"],
@@ -101,7 +101,7 @@ def server_first(nonce: str, salt: bytes, iterations: int) -> ServerFirst:
 
 
 def read_server_first(token: bytes) -> ServerFirst:
-    found = _match(_SERVER_FIRST, token, "first message of a broker")
+    found = _match(_SERVER_FIRST, token, "server-first message")
     return ServerFirst(
         text=found[0],
         nonce=found["nonce"],
@@ -111,7 +111,7 @@ def read_server_first(token: bytes) -> ServerFirst:
 
 
 def unproved_final(header: str, nonce: str) -> str:
-    """The last message of a client without its proof, which is what the proof is of."""
+    """The client-final message without its proof: the part that the proof signs."""
     return f"c={_encoded(header.encode())},r={nonce}"
 
 
@@ -120,7 +120,7 @@ def client_final(unproved: str, proof: bytes) -> bytes:
 
 
 def read_client_final(token: bytes) -> ClientFinal:
-    found = _match(_CLIENT_FINAL, token, "last message of a client")
+    found = _match(_CLIENT_FINAL, token, "client-final message")
     return ClientFinal(
         unproved=found["unproved"],
         binding=_decoded(found["binding"]),
@@ -134,15 +134,15 @@ def server_final(signature: bytes) -> bytes:
 
 
 def read_server_final(token: bytes) -> bytes:
-    """The broker's signature."""
-    found = _match(_SERVER_FINAL, token, "last message of a broker")
+    """Return the broker's signature."""
+    found = _match(_SERVER_FINAL, token, "server-final message")
     if found["error"] is not None:
-        raise SaslRefused(f"the broker refuses the login: {found['error']}")
+        raise SaslRefused(f"the broker rejected the authentication: {found['error']}")
     return _decoded(found["signature"])
 
 
 def auth_message(first: ClientFirst, challenge: ServerFirst, unproved: str) -> bytes:
-    """What both sides sign."""
+    """The text that both sides sign."""
     return f"{first.bare},{challenge.text},{unproved}".encode()
 
 
@@ -156,10 +156,12 @@ def unescaped(name: str) -> str:
 
 def _match(pattern: re.Pattern[str], token: bytes, what: str) -> re.Match[str]:
     if len(token) > LONGEST_BYTES:
-        raise SaslRefused(f"{len(token)} bytes are no {what} of SCRAM")
+        raise SaslRefused(
+            f"SCRAM {what} has {len(token)} bytes, at most {LONGEST_BYTES} are allowed"
+        )
     found = pattern.fullmatch(read_text(token))
     if found is None:
-        raise SaslRefused(f"no {what} of SCRAM")
+        raise SaslRefused(f"malformed SCRAM {what}")
     return found
 
 
@@ -171,4 +173,4 @@ def _decoded(text: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except binascii.Error:
-        raise SaslRefused("a message of SCRAM with broken Base64") from None
+        raise SaslRefused("SCRAM message with invalid Base64") from None

@@ -1,8 +1,7 @@
-"""The broker's side of SCRAM.
+"""Broker's side of SCRAM.
 
-What a reader would get wrong: a user that nobody knows is answered like any other, with a salt that
-stays the same for that name, and refused only after the proof, in the same words. Kafka refuses
-at once, and so tells who is known.
+Note: an unknown user gets a challenge too, with a salt that is stable for that name, and fails only
+after the proof, with the same error. Kafka fails at once and so reveals which users exist.
 """
 
 from base64 import b64encode
@@ -31,16 +30,16 @@ _OTHER_ID: Final = (
 )
 
 Credentials = Callable[[str], ScramCredential | None]
-"""What is kept of a user's password for one mechanism."""
+"""Look up the stored credential of a user for one mechanism."""
 
 
 class ScramServer:
-    """`ServerExchange` of SCRAM."""
+    """`SaslServer` of SCRAM."""
 
     def __init__(
         self, mechanism: ScramMechanism, credentials: Credentials, rng: Random, *, secret: bytes
     ) -> None:
-        """`secret` makes the salts of users that are not known; nobody else may know it."""
+        """`secret` derives the salts of unknown users; it must not be known outside the broker."""
         self._mechanism = mechanism
         self._credentials = credentials
         self._rng = rng
@@ -48,7 +47,7 @@ class ScramServer:
         self._first: messages.ClientFirst | None = None
         self._challenge: messages.ServerFirst | None = None
         self._credential: ScramCredential | None = None
-        self._is_over = False
+        self._has_ended = False
         self.user: str | None = None
         self.expires_ms: int | None = None
 
@@ -57,25 +56,29 @@ class ScramServer:
         return self.user is not None
 
     def respond(self, token: bytes) -> bytes:
-        if self._is_over:
-            raise SaslRefused("a token after the end of SCRAM")
+        if self._has_ended:
+            raise SaslRefused("unexpected token after SCRAM authentication ended")
         if self._first is None:
             return self._begin(messages.read_client_first(token))
-        self._is_over = True
+        self._has_ended = True
         assert self._challenge is not None
         return self._conclude(self._first, self._challenge, messages.read_client_final(token))
 
     def _begin(self, first: messages.ClientFirst) -> bytes:
         if first.authorization_id not in ("", first.user):
-            raise SaslRefused(f"user {shown(first.user)} wants to act for another", told=_OTHER_ID)
+            raise SaslRefused(
+                f"user {shown(first.user)} requested a different authorization id", told=_OTHER_ID
+            )
         if ",tokenauth=true" in first.extensions:
             raise SaslRefused(
-                "a delegation token, which this broker does not know",
-                told="Authentication failed: delegation tokens are not served here",
+                "delegation tokens are not supported",
+                told="Authentication failed: delegation tokens are not supported",
             )
         credential = self._credentials(first.user)
         if credential is not None and credential.iterations < MIN_ITERATIONS:
-            raise SaslRefused(f"user {shown(first.user)} has a credential of too few iterations")
+            raise SaslRefused(
+                f"credential of user {shown(first.user)} has fewer than {MIN_ITERATIONS} iterations"
+            )
         self._credential = credential
         self._first = first
         nonce = first.nonce + b64encode(self._rng.bytes(_NONCE_BYTES)).decode("ascii")
@@ -93,20 +96,20 @@ class ScramServer:
         final: messages.ClientFinal,
     ) -> bytes:
         if final.binding != first.header.encode():
-            raise SaslRefused("channel binding that nobody offered")
+            raise SaslRefused("the client requested channel binding, which is not supported")
         if final.nonce != challenge.nonce:
-            raise SaslRefused("the nonce of another login")
+            raise SaslRefused("the nonce does not match the challenge")
         size_bytes = self._mechanism.hash_bytes
         if len(final.proof) != size_bytes:
-            raise SaslRefused(f"a proof of {len(final.proof)} bytes")
+            raise SaslRefused(f"the proof has {len(final.proof)} bytes, expected {size_bytes}")
         credential = self._credential
-        # Somebody unknown is put to the same work, with keys that nobody has.
+        # Do the same work for unknown users, so that timing does not reveal which users exist.
         expected = bytes(size_bytes) if credential is None else credential.stored_key
         signed = messages.auth_message(first, challenge, final.unproved)
         key = combined(final.proof, signature(self._mechanism, expected, signed))
         is_proved = compare_digest(stored_key(self._mechanism, key), expected)
         if credential is None or not is_proved:
-            raise SaslRefused(f"user {shown(first.user)} is unknown, or has another password")
+            raise SaslRefused(f"user {shown(first.user)} does not exist or the password is wrong")
         self.user = first.user
         return messages.server_final(signature(self._mechanism, credential.server_key, signed))
 

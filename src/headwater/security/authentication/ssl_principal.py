@@ -1,6 +1,7 @@
-"""Who a client is by its certificate: `User:` and its subject, or what rules make of that.
+"""Derive the principal of a TLS client from its certificate.
 
-Whoever shows no certificate is anonymous, as in Kafka.
+The principal is the subject, mapped by `ssl.principal.mapping.rules`. A client without a
+certificate is `User:ANONYMOUS`, as in Kafka.
 """
 
 from collections.abc import Callable
@@ -15,12 +16,12 @@ _KIND = "User"
 
 
 def principal_by(rules: str) -> Callable[[bytes | None], Principal]:
-    """What makes principals of certificates by `ssl.principal.mapping.rules`."""
+    """Build a function from certificates to principals for `ssl.principal.mapping.rules`."""
     return partial(_principal_of, parse_rules(rules))
 
 
 def anonymous(certificate: bytes | None) -> Principal:
-    """Where a login follows, a certificate says nothing of who somebody is."""
+    """Ignore the certificate: on SASL_SSL listeners, SASL determines the principal."""
     del certificate
     return ANONYMOUS
 
@@ -31,5 +32,5 @@ def _principal_of(rules: tuple[Rule, ...], certificate: bytes | None) -> Princip
     try:
         name = subject_of(certificate)
     except ProtocolError as error:
-        raise TlsRefused(f"the certificate has no name: {error}") from error
+        raise TlsRefused(f"cannot read the subject of the client certificate: {error}") from error
     return Principal(_KIND, mapped(rules, name))

@@ -1,11 +1,13 @@
-"""`ssl.principal.mapping.rules`: how the name in a certificate becomes that of a principal.
+"""Parse and apply `ssl.principal.mapping.rules`.
 
     RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L, DEFAULT
 
-The first rule whose pattern is the whole name counts; DEFAULT leaves the name as it is. What a
-reader would get wrong: a comma may stand inside a rule, so rules are read one after the other and
-not split. And every occurrence of a pattern is replaced: one that also fits the empty rest, as
-`(.*)` does, is replaced twice. Kafka does this (4.1).
+The first rule whose pattern matches the whole name applies; DEFAULT keeps the name.
+
+Note: rules may contain commas, so the list is parsed rather than split.
+
+Note: every occurrence of the pattern is replaced, as in Kafka (4.1). A pattern that also matches
+the empty rest, such as `(.*)`, is replaced twice.
 """
 
 import re
@@ -17,12 +19,12 @@ from headwater.common.exceptions import InvalidSetting, TlsRefused
 _NAME: Final = "ssl.principal.mapping.rules"
 _DEFAULT: Final = "DEFAULT"
 _RULE: Final = "RULE:"
-# One end of a pattern or a replacement: a slash that no backslash escapes.
+# A pattern or replacement up to its end, an unescaped slash.
 _SIDE: Final = re.compile(r"((?:\\.|[^\\/])*)/", re.DOTALL)
 _FLAG: Final = re.compile(r"([LU]?)\s*(?:,|$)")
 _PLAIN: Final = re.compile(r"DEFAULT\s*(?:,|$)")
 _BLANK: Final = re.compile(r"[\s,]*")
-# In a replacement: an escaped character, a group, or a dollar that is neither.
+# In a replacement: an escaped character, a group reference, or a lone dollar sign.
 _MARK: Final = re.compile(r"\\(.)|\$(\d+)|\$", re.DOTALL)
 
 
@@ -35,7 +37,7 @@ class Rule:
     flag: str = ""
 
     def apply(self, name: str) -> str | None:
-        """What becomes of a name; None when the rule is not for it."""
+        """Map a name; None if the pattern does not match."""
         if self.pattern is None:
             return name
         if self.pattern.fullmatch(name) is None:
@@ -46,11 +48,11 @@ class Rule:
         return mapped.upper() if self.flag == "U" else mapped
 
     def _replaced(self, match: re.Match[str]) -> str:
-        return _MARK.sub(lambda mark: _meaning(mark, match), self.replacement)
+        return _MARK.sub(lambda mark: _expand(mark, match), self.replacement)
 
 
 def parse_rules(text: str) -> tuple[Rule, ...]:
-    """All rules in their order; `InvalidSetting` for one that is none."""
+    """Parse all rules; `InvalidSetting` for a malformed one."""
     rules: list[Rule] = []
     position = _skip(text, 0)
     while position < len(text):
@@ -66,12 +68,12 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
 
 
 def mapped(rules: tuple[Rule, ...], name: str) -> str:
-    """The name by the first rule that is for it, or `TlsRefused`: Kafka lets nobody in without."""
+    """Map a name by the first matching rule; `TlsRefused` if none matches, as in Kafka."""
     for rule in rules:
         found = rule.apply(name)
         if found is not None:
             return found
-    raise TlsRefused(f"no rule of {_NAME} is for {name}")
+    raise TlsRefused(f"no rule of {_NAME} matches {name}")
 
 
 def _parse_rule(text: str, position: int) -> tuple[Rule, int]:
@@ -83,33 +85,32 @@ def _parse_rule(text: str, position: int) -> tuple[Rule, int]:
     if not (pattern and replacement and flag):
         raise _wrong(text, position)
     try:
-        # As in Java, a word has letters of English only.
+        # As in Java, \w matches ASCII only.
         compiled = re.compile(pattern[1], re.ASCII)
     except re.error as error:
-        raise InvalidSetting(f"{_NAME}: {pattern[1]!r} is no pattern: {error}") from error
+        raise InvalidSetting(f"{_NAME}: invalid pattern {pattern[1]!r}: {error}") from error
     return Rule(pattern=compiled, replacement=replacement[1], flag=flag[1]), flag.end()
 
 
 def _wrong(text: str, position: int) -> InvalidSetting:
     return InvalidSetting(
-        f"{_NAME}: a rule is DEFAULT or RULE:pattern/replacement/ with L or U behind it, "
-        f"and not {text[position:]!r}"
+        f"{_NAME}: expected DEFAULT or RULE:pattern/replacement/[L|U], found {text[position:]!r}"
     )
 
 
 def _skip(text: str, position: int) -> int:
     blank = _BLANK.match(text, position)
-    assert blank is not None, "it may be empty"
+    assert blank is not None, "the pattern matches the empty string"
     return blank.end()
 
 
-def _meaning(mark: re.Match[str], match: re.Match[str]) -> str:
+def _expand(mark: re.Match[str], match: re.Match[str]) -> str:
     if mark[1] is not None:
         return mark[1]
     digits = mark[2]
     if digits is None:
         return "$"
-    # As in Java the number has as many digits as there is a group for; the rest are digits.
+    # As in Java, the longest number that names an existing group; further digits are literal.
     for length in range(len(digits), 0, -1):
         group = int(digits[:length])
         if group <= match.re.groups and (length == 1 or digits[0] != "0"):

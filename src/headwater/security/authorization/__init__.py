@@ -1,5 +1,5 @@
-"""Authorization by ACLs: bindings, patterns, filters, and the authorizer.
+"""Authorization by ACLs: bindings, patterns, filters and the authorizer.
 
-Start with `authorizer` (the interface and its operations); `acl_authorizer` implements it.
-`acl_index` finds the bindings that match a resource.
+Start with `authorizer` (the interface, its operations and resource types). `acl_authorizer`
+implements it with `AclIndex`, which finds the bindings that match a resource.
 """

@@ -1,8 +1,13 @@
-"""The authorizer that goes by ACLs, and its log.
+"""Authorize requests by ACLs, and log denials.
 
-An answer is remembered until the rules change, so that the question costs little on the way of
-every request. `authorize` is for an operation that a client asked for, and a denial is written to
-the log (see `denial_log`); `allows` finds out what could be done, and writes nothing.
+`AclIndex` finds the bindings that match a resource with a few look-ups: the literal pattern with
+its name, the wildcard, and each prefix of the name whose length some pattern has. The cost does not
+depend on the number of bindings, not even on one pattern, since its entries are stored by
+principal.
+
+`AclAuthorizer` caches results until an ACL changes, because every request asks. `authorize` is for
+an operation that a client requested, and logs denials (see `denial_log`); `allows` only asks what
+would be authorized, for lists and bit fields, and logs nothing.
 """
 
 import logging
@@ -45,117 +50,113 @@ _LITERAL: Final = PatternType.LITERAL
 _PREFIXED: Final = PatternType.PREFIXED
 
 _ANY_NAME: Final = "hardcode"
-"""A resource as good as any: Kafka asks about this one (4.1) to find out who may do all."""
+"""Kafka 4.1 asks about this resource to find out whether all resources of a type are allowed."""
 
-Rights = Mapping[str, tuple[AclEntry, ...]]
-"""The entries of one pattern by their principal; hosts are in one spelling."""
+EntriesByPrincipal = Mapping[str, tuple[AclEntry, ...]]
+"""The entries of one pattern; hosts are canonical."""
 
 
-# All rules, found by the resource that somebody asks about. Pure.
-#
-# A question is answered from a few look-ups: the pattern of just this name, the wildcard, and
-# each prefix of the name whose length some pattern has. What a reader would get wrong: the number
-# of rules does not matter, not even the number on one pattern, since these are kept by principal.
 class AuthorizationResult(NamedTuple):
-    """An answer, and the rule that gave it; None where no rule did."""
+    """Whether the operation is allowed, and the binding that decided; None if none matched."""
 
     is_allowed: bool
-    rule: AclBinding | None = None
+    binding: AclBinding | None = None
 
 
 class AclIndex:
-    """See the module. Changed by `replace`, which takes all rules of one pattern at once."""
+    """All ACL bindings, by resource. Pure."""
 
     def __init__(self, *, everyone_if_no_acl: bool = False) -> None:
-        """`everyone_if_no_acl` is the answer where no rule is about the resource."""
+        """`everyone_if_no_acl` is the result for resources without any ACL."""
         self._if_no_acl = AuthorizationResult(everyone_if_no_acl)
-        self._rights: dict[tuple[ResourceKind, str, PatternType], Rights] = {}
-        # How many prefixed patterns of a kind have which length of name.
+        self._entries: dict[tuple[ResourceKind, str, PatternType], EntriesByPrincipal] = {}
+        # Number of prefixed patterns by resource type and length of their name.
         self._lengths: dict[ResourceKind, dict[int, int]] = {}
-        # Where somebody is mentioned.
+        # Patterns with entries for a principal.
         self._mentions: dict[tuple[ResourceKind, str], dict[ResourcePattern, None]] = {}
 
     def replace(self, pattern: ResourcePattern, entries: tuple[AclEntry, ...]) -> None:
-        before = self._rights.pop(pattern, None)
+        """Replace all entries of a pattern."""
+        before = self._entries.pop(pattern, None)
         for principal in before or ():
             self._mentions[pattern.kind, principal].pop(pattern)
         if entries:
-            rights = self._rights[pattern] = _by_principal(entries)
-            for principal in rights:
+            entries_by_principal = self._entries[pattern] = _by_principal(entries)
+            for principal in entries_by_principal:
                 self._mentions.setdefault((pattern.kind, principal), {})[pattern] = None
         if pattern.pattern_type is PatternType.PREFIXED:
             self._count(pattern, bool(entries) - (before is not None))
 
-    def judge(
+    def authorize(
         self, requester: Requester, operation: Operation, resource: Resource
     ) -> AuthorizationResult:
-        """DENY wins over ALLOW, and silence is no ALLOW (AC-1)."""
+        """Authorize one operation. DENY wins over ALLOW; without an ALLOW it is denied (AC-1)."""
         principals = (str(requester.principal), EVERYBODY)
         hosts = (canonical_host(requester.host), WILDCARD)
-        granting = _granting(operation)
-        verdict = self._if_no_acl
-        for pattern, rights in self._applying(resource):
-            if verdict is self._if_no_acl:
-                verdict = _SILENCE
-            for entry in _of(rights, principals):
+        implied_by = _implied_by(operation)
+        result = self._if_no_acl
+        for pattern, entries_by_principal in self._matching(resource):
+            if result is self._if_no_acl:
+                result = _NO_MATCH
+            for entry in _of(entries_by_principal, principals):
                 if entry.host not in hosts:
                     continue
                 if entry.permission is Permission.DENY:
                     if entry.operation in (operation, Operation.ALL):
                         return AuthorizationResult(False, AclBinding(pattern, entry))
-                elif entry.operation in granting:
-                    verdict = AuthorizationResult(True, AclBinding(pattern, entry))
-        return verdict
+                elif entry.operation in implied_by:
+                    result = AuthorizationResult(True, AclBinding(pattern, entry))
+        return result
 
-    def judge_any(
+    def authorize_any(
         self, requester: Requester, operation: Operation, kind: ResourceKind
     ) -> AuthorizationResult:
-        """Whether there is, or could be, some resource of a kind that this is allowed on.
+        """Whether the operation is allowed on any existing or future resource of a type.
 
-        What is implied does not count here: Kafka does this (4.1).
+        Note: implied operations (AC-3) do not count here, as in Kafka 4.1.
         """
-        at_large = self.judge(requester, operation, Resource(kind, _ANY_NAME))
-        if at_large.is_allowed:
-            return at_large
+        any_name = self.authorize(requester, operation, Resource(kind, _ANY_NAME))
+        if any_name.is_allowed:
+            return any_name
         allowed: list[AclBinding] = []
         denied: dict[ResourcePattern, None] = {}
-        for rule in self._about(requester, operation, kind):
-            if rule.entry.permission is Permission.ALLOW:
-                allowed.append(rule)
-            elif _is_wildcard(rule.pattern):
-                return AuthorizationResult(False, rule)
+        for binding in self._bindings_for(requester, operation, kind):
+            if binding.entry.permission is Permission.ALLOW:
+                allowed.append(binding)
+            elif _is_wildcard(binding.pattern):
+                return AuthorizationResult(False, binding)
             else:
-                denied[rule.pattern] = None
+                denied[binding.pattern] = None
         return next(
             (
-                AuthorizationResult(True, rule)
-                for rule in allowed
-                if not _is_dominated(rule.pattern, denied)
+                AuthorizationResult(True, binding)
+                for binding in allowed
+                if not _is_dominated(binding.pattern, denied)
             ),
-            _SILENCE,
+            _NO_MATCH,
         )
 
-    def _applying(self, resource: Resource) -> Iterator[tuple[ResourcePattern, Rights]]:
-        """What is kept here is looked for with plain tuples: to make a named one costs more."""
+    def _matching(self, resource: Resource) -> Iterator[tuple[ResourcePattern, EntriesByPrincipal]]:
+        """Patterns that match the resource. Plain tuples as keys are cheaper to build."""
         kind, name = resource
         for text in (name, WILDCARD) if name != WILDCARD else (name,):
-            found = self._rights.get((kind, text, _LITERAL))
+            found = self._entries.get((kind, text, _LITERAL))
             if found is not None:
                 yield ResourcePattern(kind, text, _LITERAL), found
         for length in self._lengths.get(kind, ()):
             if length <= len(name):
-                found = self._rights.get((kind, name[:length], _PREFIXED))
+                found = self._entries.get((kind, name[:length], _PREFIXED))
                 if found is not None:
                     yield ResourcePattern(kind, name[:length], _PREFIXED), found
 
-    def _about(
+    def _bindings_for(
         self, requester: Requester, operation: Operation, kind: ResourceKind
     ) -> Iterator[AclBinding]:
-        """The rules about somebody, wherever they are, that name this operation."""
+        """All bindings for the principal and the wildcard principal that name this operation."""
         hosts = (canonical_host(requester.host), WILDCARD)
         for principal in dict.fromkeys((str(requester.principal), EVERYBODY)):
             for pattern in self._mentions.get((kind, principal), ()):
-                for entry in self._rights[pattern][principal]:
+                for entry in self._entries[pattern][principal]:
                     if entry.host in hosts and entry.operation in (operation, Operation.ALL):
                         yield AclBinding(pattern, entry)
 
@@ -167,24 +168,26 @@ class AclIndex:
             del lengths[length]
 
 
-_SILENCE: Final = AuthorizationResult(False)
+_NO_MATCH: Final = AuthorizationResult(False)
 
 
-def _by_principal(entries: tuple[AclEntry, ...]) -> Rights:
-    rights: dict[str, list[AclEntry]] = {}
+def _by_principal(entries: tuple[AclEntry, ...]) -> EntriesByPrincipal:
+    entries_by_principal: dict[str, list[AclEntry]] = {}
     for entry in entries:
-        spelled = entry._replace(host=canonical_host(entry.host))
-        rights.setdefault(entry.principal, []).append(spelled)
-    return {principal: tuple(found) for principal, found in rights.items()}
+        canonical = entry._replace(host=canonical_host(entry.host))
+        entries_by_principal.setdefault(entry.principal, []).append(canonical)
+    return {principal: tuple(found) for principal, found in entries_by_principal.items()}
 
 
-def _of(rights: Rights, principals: tuple[str, ...]) -> Iterator[AclEntry]:
+def _of(
+    entries_by_principal: EntriesByPrincipal, principals: tuple[str, ...]
+) -> Iterator[AclEntry]:
     for principal in principals:
-        yield from rights.get(principal, ())
+        yield from entries_by_principal.get(principal, ())
 
 
-def _granting(operation: Operation) -> frozenset[Operation]:
-    """Which operations, when they are allowed, allow this one too (AC-3)."""
+def _implied_by(operation: Operation) -> frozenset[Operation]:
+    """Operations that imply this one when they are allowed (AC-3)."""
     if operation is Operation.DESCRIBE:
         return _DESCRIBE
     if operation is Operation.DESCRIBE_CONFIGS:
@@ -197,7 +200,7 @@ def _is_wildcard(pattern: ResourcePattern) -> bool:
 
 
 def _is_dominated(pattern: ResourcePattern, denied: Mapping[ResourcePattern, None]) -> bool:
-    """Whether a DENY covers all that an ALLOW does."""
+    """Whether a denied pattern covers everything that this allowed pattern does."""
     if _is_wildcard(pattern):
         return False
     if pattern.pattern_type is PatternType.LITERAL and pattern in denied:
@@ -209,14 +212,14 @@ def _is_dominated(pattern: ResourcePattern, denied: Mapping[ResourcePattern, Non
     )
 
 
-# Addresses in one spelling, so that a rule about an address meets whoever comes from there.
-#
-# Java spells IPv6 addresses out (`0:0:0:0:0:0:0:1`), and everybody else shortens them; and a
-# socket that listens for both families calls an IPv4 peer `::ffff:192.0.2.1`. A DENY that is
-# spelled otherwise than the peer's address would be no DENY at all.
 @lru_cache(maxsize=1_024)
 def canonical_host(text: str) -> str:
-    """The address as Python spells it; what is no address, as `*`, stays as it is."""
+    """Spell an address as Python does; return anything else, such as `*`, unchanged.
+
+    Java writes IPv6 addresses in full (`0:0:0:0:0:0:0:1`), and a dual-stack socket reports an IPv4
+    peer as `::ffff:192.0.2.1`. A DENY in a different spelling than the peer's address would have no
+    effect.
+    """
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:
@@ -228,28 +231,28 @@ def canonical_host(text: str) -> str:
 
 _log: Final = logging.getLogger("headwater.authorizer")
 
-REMEMBERED_MOST: Final = 20_000
-"""Answers that are kept at one time; whoever asks for more names than that pays for each."""
+CACHE_ENTRIES_MAX: Final = 20_000
+"""Maximum number of cached results; the cache is cleared when it is full."""
 
-LONGEST_NAME: Final = 255
-"""Of names that are longer no answer is kept, nor all of it logged: they may have megabytes."""
+NAME_CHARACTERS_MAX: Final = 255
+"""Results for longer names are not cached, and logs shorten them: names may have megabytes."""
 
 _SUPER_USER: Final = AuthorizationResult(True)
 
-Question = tuple[Requester, Operation, Resource | ResourceKind]
+CacheKey = tuple[Requester, Operation, Resource | ResourceKind]
 
 
 class AclAuthorizer:
-    """See the module: `headwater.security.authorization.authorizer.Authorizer`."""
+    """`Authorizer` with an `AclIndex`, super users and a cache of results."""
 
     def __init__(
         self, *, super_users: Iterable[str] = (), everyone_if_no_acl: bool = False
     ) -> None:
-        """`super_users` are principals, as `User:admin`, to whom no rule applies."""
-        # A broker that asks itself does so by no connection that rules could be about.
+        """`super_users` are principals, such as `User:admin`, that bypass ACLs."""
+        # A broker's requests to itself use no connection, so ACLs cannot apply to them.
         self._super_users = frozenset((*super_users, str(OURSELVES)))
         self._index = AclIndex(everyone_if_no_acl=everyone_if_no_acl)
-        self._answers: dict[Question, AuthorizationResult] = {}
+        self._cache: dict[CacheKey, AuthorizationResult] = {}
         self._denials = DenialLog()
 
     @property
@@ -257,77 +260,77 @@ class AclAuthorizer:
         return False
 
     def replace(self, pattern: ResourcePattern, entries: tuple[AclEntry, ...]) -> None:
-        """These are all rules of a pattern from now on."""
+        """Replace all entries of a pattern and drop the cached results."""
         self._index.replace(pattern, entries)
-        self._answers.clear()
+        self._cache.clear()
 
     def authorize(self, requester: Requester, operation: Operation, resource: Resource) -> bool:
-        verdict = self._answers.get((requester, operation, resource))
-        if verdict is None:
-            verdict = self._find((requester, operation, resource))
-        if verdict.is_allowed:
+        result = self._cache.get((requester, operation, resource))
+        if result is None:
+            result = self._decide((requester, operation, resource))
+        if result.is_allowed:
             if _log.isEnabledFor(logging.DEBUG):
-                _write_down((requester, operation, resource), verdict)
+                _log_result((requester, operation, resource), result)
             return True
         if self._denials.has_room(requester, operation, resource.kind):
-            _write_down((requester, operation, resource), verdict)
+            _log_result((requester, operation, resource), result)
         return False
 
     def allows(self, requester: Requester, operation: Operation, resource: Resource) -> bool:
-        verdict = self._answers.get((requester, operation, resource))
-        if verdict is None:
-            verdict = self._find((requester, operation, resource))
-        return verdict.is_allowed
+        result = self._cache.get((requester, operation, resource))
+        if result is None:
+            result = self._decide((requester, operation, resource))
+        return result.is_allowed
 
     def authorize_any(self, requester: Requester, operation: Operation, kind: ResourceKind) -> bool:
-        verdict = self._answers.get((requester, operation, kind))
-        if verdict is None:
-            verdict = self._find((requester, operation, kind))
-        if verdict.is_allowed:
+        result = self._cache.get((requester, operation, kind))
+        if result is None:
+            result = self._decide((requester, operation, kind))
+        if result.is_allowed:
             if _log.isEnabledFor(logging.DEBUG):
-                _write_down((requester, operation, kind), verdict)
+                _log_result((requester, operation, kind), result)
             return True
         if self._denials.has_room(requester, operation, kind):
-            _write_down((requester, operation, kind), verdict)
+            _log_result((requester, operation, kind), result)
         return False
 
     def tell_denials(self) -> None:
-        """Write the count of denials that were not written one by one; to be called regularly."""
+        """Log the number of denials that were not logged one by one. Call it regularly."""
         self._denials.tell()
 
-    def _find(self, question: Question) -> AuthorizationResult:
-        requester, operation, target = question
+    def _decide(self, key: CacheKey) -> AuthorizationResult:
+        requester, operation, target = key
         if str(requester.principal) in self._super_users:
-            verdict = _SUPER_USER
+            result = _SUPER_USER
         elif isinstance(target, ResourceKind):
-            verdict = self._index.judge_any(requester, operation, target)
+            result = self._index.authorize_any(requester, operation, target)
         else:
-            verdict = self._index.judge(requester, operation, target)
-        if isinstance(target, Resource) and len(target.name) > LONGEST_NAME:
-            return verdict
-        if len(self._answers) >= REMEMBERED_MOST:
-            self._answers.clear()
-        self._answers[question] = verdict
-        return verdict
+            result = self._index.authorize(requester, operation, target)
+        if isinstance(target, Resource) and len(target.name) > NAME_CHARACTERS_MAX:
+            return result
+        if len(self._cache) >= CACHE_ENTRIES_MAX:
+            self._cache.clear()
+        self._cache[key] = result
+        return result
 
 
-def _write_down(question: Question, verdict: AuthorizationResult) -> None:
-    requester, operation, target = question
+def _log_result(key: CacheKey, result: AuthorizationResult) -> None:
+    requester, operation, target = key
     _log.log(
-        logging.DEBUG if verdict.is_allowed else logging.INFO,
-        "%s from %s is %s %s on %s%s",
+        logging.DEBUG if result.is_allowed else logging.INFO,
+        "Authorization %s: principal=%s host=%s operation=%s resource=%s%s",
+        "allowed" if result.is_allowed else "denied",
         requester.principal,
         requester.host,
-        "allowed" if verdict.is_allowed else "denied",
         operation.name,
-        _named(target),
-        "" if verdict.rule is None else f", by the rule: {verdict.rule}",
+        _describe(target),
+        "" if result.binding is None else f" acl={result.binding}",
     )
 
 
-def _named(target: Resource | ResourceKind) -> str:
+def _describe(target: Resource | ResourceKind) -> str:
     if isinstance(target, ResourceKind):
         return f"any {kafka_name(target)}"
     name = target.name
-    shown = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
+    shown = name if len(name) <= NAME_CHARACTERS_MAX else f"{name[:NAME_CHARACTERS_MAX]}..."
     return f"{kafka_name(target.kind)}:{shown}"

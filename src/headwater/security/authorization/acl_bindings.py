@@ -1,9 +1,10 @@
-"""Rules and what they are about, in Kafka's words and under Kafka's numbers.
+"""ACL bindings: resource patterns and entries, with Kafka's names and numbers.
 
-A rule (an ACL) is an entry on a resource pattern: on all topics whose names begin with `pay-`,
-`User:alice` from any host is allowed to READ. What a reader would get wrong: a LITERAL pattern
-with the name `*` is no name but every resource of its kind, and `User:*` is everybody; both are
-written like ordinary names.
+A binding is an entry on a resource pattern, for example: `User:alice` from any host is allowed to
+READ topics whose names start with `pay-`.
+
+Note: a LITERAL pattern named `*` matches every resource of its type, and `User:*` matches every
+principal; both are stored like ordinary names.
 """
 
 from enum import IntEnum
@@ -18,7 +19,7 @@ EVERYBODY: Final = "User:*"
 
 
 class PatternType(IntEnum):
-    """How a pattern's name is meant. ANY and MATCH occur in filters only."""
+    """How a pattern's name is matched. ANY and MATCH occur in filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -28,7 +29,7 @@ class PatternType(IntEnum):
 
 
 class Permission(IntEnum):
-    """What a rule says. ANY occurs in filters only."""
+    """Permission type of an entry. ANY occurs in filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -37,7 +38,7 @@ class Permission(IntEnum):
 
 
 class ResourcePattern(NamedTuple):
-    """Which resources a rule is about."""
+    """Resources that a binding applies to."""
 
     kind: ResourceKind
     name: str
@@ -48,7 +49,7 @@ class ResourcePattern(NamedTuple):
 
 
 class AclEntry(NamedTuple):
-    """Whom a rule is about, and what it says. The principal is a text, as `User:alice`."""
+    """Principal (such as `User:alice`), host, operation and permission of a binding."""
 
     principal: str
     host: str
@@ -61,7 +62,7 @@ class AclEntry(NamedTuple):
 
 
 class AclBinding(NamedTuple):
-    """One whole rule."""
+    """An ACL: an entry on a resource pattern."""
 
     pattern: ResourcePattern
     entry: AclEntry
@@ -71,10 +72,10 @@ class AclBinding(NamedTuple):
 
 
 class AclSet(NamedTuple):
-    """All rules of one pattern, in order and without repetition.
+    """All entries of one pattern, in order and without duplicates.
 
-    `version` counts their changes from 0 on, until the last rule goes. It is the version of the
-    node that ZooKeeper keeps them in, so that nobody overwrites what they have not seen.
+    `version` is the version of the znode that stores them, for conditional updates. It counts
+    changes from 0 and restarts when the last entry has been removed.
     """
 
     entries: tuple[AclEntry, ...]
@@ -85,21 +86,21 @@ NO_ACLS: Final = AclSet(())
 
 
 def kafka_name(value: IntEnum) -> str:
-    """`TRANSACTIONAL_ID` as `TransactionalId`: how Kafka writes these names down and shows them."""
+    """Write `TRANSACTIONAL_ID` as `TransactionalId`, as Kafka stores and displays such names."""
     return "".join(word.capitalize() for word in value.name.split("_"))
 
 
 def from_kafka_name(kind: type[E], text: str) -> E:
-    """The value with this name, in any of the ways in which Kafka writes it; else ValueError."""
+    """Parse a name in any of Kafka's spellings; ValueError if it is unknown."""
     wanted = text.replace("_", "").upper()
     for value in kind:
         if value.name.replace("_", "") == wanted:
             return value
-    raise ValueError(f"{text!r} is none of {', '.join(kafka_name(each) for each in kind)}")
+    raise ValueError(f"{text!r} is not one of {', '.join(kafka_name(each) for each in kind)}")
 
 
 def from_code(kind: type[E], code: int) -> E:
-    """The value with this number; UNKNOWN, which is 0, for one that only newer clients know."""
+    """Convert a number; UNKNOWN, which is 0, for numbers that this version does not know."""
     try:
         return kind(code)
     except ValueError:

@@ -1,8 +1,7 @@
-"""Which rules somebody means, when they list or remove some.
+"""Select ACL bindings to list or delete.
 
-What a reader would get wrong: pattern type ANY asks for patterns that are *called* so, of either
-type; MATCH asks for all patterns that *apply* to a resource of this name, prefixes and the
-wildcard included.
+Note: pattern type ANY selects patterns of either type with exactly this name. MATCH selects all
+patterns that match a resource of this name, including prefixes and the wildcard.
 """
 
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from headwater.security.authorization.authorizer import Operation, ResourceKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclFilter:
-    """What is None, or ANY, may be anything. The default means every rule."""
+    """Fields that are None or ANY match anything. The default selects every binding."""
 
     kind: ResourceKind = ResourceKind.ANY
     name: str | None = None
@@ -32,7 +31,7 @@ class AclFilter:
 
     @classmethod
     def of(cls, binding: AclBinding) -> "AclFilter":
-        """Just this rule."""
+        """Select exactly this binding."""
         pattern, entry = binding
         return cls(
             kind=pattern.kind,
@@ -70,7 +69,7 @@ class AclFilter:
 
 
 def applies(pattern: ResourcePattern, name: str) -> bool:
-    """Whether a pattern is about the resource of this name, if that is of its kind (AC-2)."""
+    """Whether a pattern matches a resource name of its type (AC-2)."""
     if pattern.pattern_type is PatternType.PREFIXED:
         return name.startswith(pattern.name)
     return pattern.name in (name, WILDCARD)

@@ -1,8 +1,9 @@
-"""Who may do what to what: the question that every handler asks.
+"""The authorizer interface that every request handler calls, with Kafka's operations and resources.
 
-The words are Kafka's. `AllowAll` is the answer of a broker without rights; `acls.authorizer` goes
-by rules. What a reader would get wrong: `authorize` is asked about what somebody wants to do, and a
-no is written down; `allows` is asked about what they could do, for lists and for bit fields.
+`AllowAll` is used without `authorizer.class.name`; `acl_authorizer` authorizes by ACLs.
+
+Note: call `authorize` for an operation that a client requested, since it logs denials, and `allows`
+to find out what would be authorized, for lists and bit fields.
 """
 
 from enum import IntEnum
@@ -12,7 +13,7 @@ from headwater.common.principal import Requester
 
 
 class Operation(IntEnum):
-    """What somebody wants to do, under Kafka's numbers. Nobody wants the first three: rules do."""
+    """ACL operations under Kafka's numbers. The first three occur in ACLs and filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -33,7 +34,7 @@ class Operation(IntEnum):
 
 
 class ResourceKind(IntEnum):
-    """To what, under Kafka's numbers. The first two occur in filters only."""
+    """Resource types under Kafka's numbers. The first two occur in filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -54,24 +55,24 @@ CLUSTER: Final = Resource(ResourceKind.CLUSTER, "kafka-cluster")
 
 
 class Authorizer(Protocol):
-    """Answers without waiting: the question stands in the way of every request."""
+    """Must answer without blocking, since every request waits for it."""
 
     @property
     def allows_everything(self) -> bool:
-        """Whether nobody need ask."""
+        """Whether callers may skip the checks."""
 
     def authorize(self, requester: Requester, operation: Operation, resource: Resource) -> bool:
-        """Whether somebody may do what they want to do now."""
+        """Whether the requester is authorized for an operation that it requested."""
 
     def allows(self, requester: Requester, operation: Operation, resource: Resource) -> bool:
-        """The same answer, for those who only want to know."""
+        """Like `authorize`, without logging."""
 
     def authorize_any(self, requester: Requester, operation: Operation, kind: ResourceKind) -> bool:
-        """Whether somebody may do this to at least one resource of a kind."""
+        """Whether the operation is authorized on at least one resource of this type."""
 
 
 class AllowAll:
-    """The answer is yes."""
+    """Authorize everything."""
 
     __slots__ = ()
 
@@ -124,7 +125,7 @@ _BY_KIND: Final = {
 
 
 def operations_allowed(authorizer: Authorizer, requester: Requester, resource: Resource) -> int:
-    """The bit field that answers carry as "authorized operations"."""
+    """Bit field of the authorized operations, as responses carry it (KIP-430)."""
     bits = 0
     for operation in _BY_KIND[resource.kind]:
         if authorizer.allows(requester, operation, resource):

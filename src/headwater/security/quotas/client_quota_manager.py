@@ -1,7 +1,7 @@
-"""All quotas of users and clients, in four kinds.
+"""Quotas of users and client ids: produce, fetch, request and controller mutation.
 
-Bytes that are produced and fetched are rates; so is the time that requests take, in percent of the
-one thread that serves them. Partitions that are made and deleted are tokens.
+Produced and fetched bytes are rates, and so is request time, in percent of the broker's event loop
+thread. Created and deleted partitions are taken from a token bucket.
 """
 
 from collections.abc import Mapping
@@ -16,13 +16,11 @@ _PERCENT_PER_NS = 100 / 1_000_000_000
 
 
 class ClientQuotaManager:
-    """See the module."""
-
     def __init__(self, *, window: SampleWindow, mutation_window: SampleWindow, most: int) -> None:
-        """`most` entities of a kind are remembered at a time."""
+        """`most` limits the number of entities tracked per quota type."""
         self.produce = RateQuota(window, most=most)
         self.fetch = RateQuota(window, most=most)
-        # A client that took too long is asked to come back soon: Kafka does this (3.9).
+        # As in Kafka (3.9), a request quota throttles for at most one sample window.
         self.request = RateQuota(window, most=most, longest_ms=window.sample_ms)
         self.mutation = ControllerMutationQuota(mutation_window, most=most)
         self._limits: Mapping[QuotaKey, QuotaLimits] = {
@@ -33,18 +31,18 @@ class ClientQuotaManager:
         }
 
     def __bool__(self) -> bool:
-        """Whether anybody has a quota."""
+        """Whether any quota is set."""
         return any(self._limits.values())
 
     def set(self, entity: QuotaEntity, quotas: Mapping[QuotaKey, float]) -> None:
-        """These are all quotas of a user or client from now on."""
+        """Replace all quotas of a user or client."""
         for key, limits in self._limits.items():
             limits.set(entity, quotas.get(key))
 
     def is_limited(self, who: QuotaClient) -> bool:
-        """Whether any quota is about this client."""
+        """Whether any quota applies to this client."""
         return any(limits.of(*who) is not None for limits in self._limits.values())
 
     def worked(self, who: QuotaClient, work_ns: int, now_ms: int) -> int:
-        """A request took so long of the loop's time; for how long its client has to wait."""
+        """Record a request's time on the event loop; return the throttle time."""
         return self.request.charge(who, work_ns * _PERCENT_PER_NS, now_ms)

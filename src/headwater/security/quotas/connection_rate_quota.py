@@ -1,7 +1,7 @@
-"""How often an address may connect (KIP-612).
+"""Limit the rate of new connections per IP address (KIP-612).
 
-What a reader would get wrong: a connection that comes too soon is not counted, or whoever tries
-again and again would never be let in.
+Note: a rejected connection is not counted, otherwise a client that keeps retrying would never be
+accepted.
 """
 
 from ipaddress import ip_address
@@ -12,10 +12,10 @@ from headwater.security.quotas.sampled_rates import SampledRate, SampleWindow
 
 
 class ConnectionRateQuota:
-    """Limits by address, and what each has used."""
+    """Connection creation quotas by address, and the observed rates."""
 
     def __init__(self, window: SampleWindow, *, most: int) -> None:
-        """`most` addresses are remembered at a time."""
+        """`most` limits the number of tracked addresses."""
         self._bounds: dict[str, float] = {}
         self._longest_ms = window.sample_ms
         self._rates: RecentClients[str, SampledRate] = RecentClients(
@@ -23,13 +23,13 @@ class ConnectionRateQuota:
         )
 
     def __bool__(self) -> bool:
-        """Whether any address has a limit."""
+        """Whether any quota is set."""
         return bool(self._bounds)
 
     def set(self, ip: str, bound: float | None) -> None:
-        """An address has this limit from now on, or none; `DEFAULT` is every other address.
+        """Set or remove the quota of an address; `DEFAULT` is every address without its own.
 
-        What is no address has none: Kafka looks names of hosts up, and we do not.
+        Ignores host names, which Kafka would resolve.
         """
         try:
             key = ip if ip == DEFAULT else str(ip_address(ip))
@@ -41,9 +41,9 @@ class ConnectionRateQuota:
             self._bounds[key] = bound
 
     def throttle_ms(self, host: str, now_ms: int) -> int:
-        """0 for a connection that is welcome; else for how long nobody else is let in.
+        """Record a new connection and return 0, or return for how long to reject this address.
 
-        `host` is a plain address.
+        `host` is an IP address.
         """
         bound = self._bounds.get(host, self._bounds.get(DEFAULT))
         if bound is None:

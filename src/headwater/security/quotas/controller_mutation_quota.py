@@ -1,8 +1,9 @@
-"""Partitions that may be made and deleted (QU-4, KIP-599).
+"""Limit created and deleted partitions with a token bucket (QU-4, KIP-599).
 
-A bucket of tokens, and not a rate: one large request must not keep its client waiting until its
-sample is forgotten. What a reader would get wrong: any number is allowed while the bucket is not
-below zero. Whoever comes next waits, or is refused if the version of its request can say so.
+A bucket instead of a rate: one large request must not throttle its client until its sample expires.
+
+Note: a request may take any number of tokens while the bucket is not below zero. The next request
+is throttled, or rejected if its version supports THROTTLING_QUOTA_EXCEEDED (`is_strict`).
 """
 
 from headwater.security.quotas.quota_limits import QuotaLimits, Sharing
@@ -12,17 +13,17 @@ from headwater.security.quotas.sampled_rates import SampleWindow, TokenBucket
 
 
 class ControllerMutationQuota:
-    """All clients' tokens."""
+    """Token buckets of all clients."""
 
     def __init__(self, window: SampleWindow, *, most: int) -> None:
-        """`most` are remembered at a time."""
+        """`most` limits the number of tracked entities."""
         self.limits = QuotaLimits()
         self._buckets: RecentClients[Sharing, TokenBucket] = RecentClients(
             lambda: TokenBucket(window), most=most
         )
 
     def allowance(self, who: QuotaClient, *, is_strict: bool, now_ms: int) -> "Allowance | None":
-        """What one request may take; None where there is no limit."""
+        """Start one request; None if no quota applies."""
         limit = self.limits.of(*who)
         if limit is None:
             return None
@@ -32,7 +33,7 @@ class ControllerMutationQuota:
 
 
 class Allowance:
-    """The tokens of one request, which is decided at one moment."""
+    """Tokens of one request. Its decisions all use the same time."""
 
     __slots__ = ("_bound", "_bucket", "_decided_ms", "_is_strict", "_throttle_ms")
 
@@ -44,7 +45,7 @@ class Allowance:
         self._throttle_ms = 0
 
     def take(self, partitions: int) -> bool:
-        """Whether so many may be made or deleted. Each topic of a request is asked for itself."""
+        """Take tokens for one topic's partitions; False if the quota is exceeded."""
         now_ms = self._decided_ms
         if self._is_strict:
             throttle_ms = self._bucket.throttle_ms(self._bound, now_ms)
@@ -57,5 +58,5 @@ class Allowance:
         return True
 
     def throttle_ms(self, now_ms: int) -> int:
-        """How long the client has to wait; what has passed since the decision counts."""
+        """Remaining throttle time, less the time since the decision."""
         return max(0, self._throttle_ms - (now_ms - self._decided_ms))

@@ -1,19 +1,20 @@
-"""Whose quota it is, and which quotas there are.
+"""Quota entities and quota keys, with Kafka's names.
 
-An entity names a user, a client id, both, or an address. What a reader would get wrong: a part that
-is `DEFAULT` is not a part that is missing. It stands for everybody who has no quota of his own, and
-each of them has all of it for himself.
+An entity names a user, a client id, both, or an IP address.
+
+Note: a part that is `DEFAULT` is not the same as a missing part. It applies to every user, client
+id or address without a quota of its own, and each of them gets the full quota.
 """
 
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 DEFAULT: Final = ""
-"""Nobody is called so: the protocol refuses empty names."""
+"""Cannot clash with a name: the protocol rejects empty names."""
 
 
 class EntityType(StrEnum):
-    """The parts of an entity, in the words of the protocol."""
+    """Entity types of the protocol."""
 
     USER = "user"
     CLIENT_ID = "client-id"
@@ -21,7 +22,7 @@ class EntityType(StrEnum):
 
 
 class QuotaEntity(NamedTuple):
-    """A part is a name, or `DEFAULT`, or None where it is not named at all."""
+    """Each part is a name, `DEFAULT`, or None if the entity does not have it."""
 
     user: str | None = None
     client_id: str | None = None
@@ -29,13 +30,13 @@ class QuotaEntity(NamedTuple):
 
     @property
     def parts(self) -> dict[EntityType, str]:
-        """Those parts that are named."""
+        """Parts that are not None."""
         values = zip(EntityType, self, strict=True)
         return {part: name for part, name in values if name is not None}
 
 
 class QuotaKey(StrEnum):
-    """What is limited, by the name of its config."""
+    """Quota config names."""
 
     PRODUCER_BYTE_RATE = "producer_byte_rate"
     CONSUMER_BYTE_RATE = "consumer_byte_rate"
@@ -50,11 +51,11 @@ CLIENT_KEYS: Final = (
     QuotaKey.REQUEST_PERCENTAGE,
     QuotaKey.CONTROLLER_MUTATION_RATE,
 )
-"""Those that users and clients may have; addresses have the other one."""
+"""Quotas for users and client ids; the remaining one is for addresses."""
 
 LARGEST_WHOLE: Final = {
     QuotaKey.PRODUCER_BYTE_RATE: 2**63 - 1,
     QuotaKey.CONSUMER_BYTE_RATE: 2**63 - 1,
     QuotaKey.CONNECTION_CREATION_RATE: 2**31 - 1,
 }
-"""Quotas that are whole numbers, and how large they may be; the others may be fractions."""
+"""Quotas that must be integers, with their maximum; the others may be fractions."""

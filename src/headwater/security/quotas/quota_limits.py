@@ -1,7 +1,7 @@
-"""Which quota is in force for a client: the most specific one that is there (QU-1).
+"""Find the quota that applies to a client: the most specific one that is set (QU-1).
 
-What a reader would get wrong: a quota of a user is shared by all clients of that user, but one of
-`DEFAULT` clients is had by each client for itself. So a limit also says who shares it.
+Note: a user's quota is shared by all clients of that user, but a `DEFAULT` client-id quota is
+granted to each client id separately. So a limit also says which clients share it.
 """
 
 from typing import NamedTuple
@@ -10,21 +10,21 @@ from headwater.security.quotas.quota_entities import DEFAULT, QuotaEntity
 
 
 class Sharing(NamedTuple):
-    """Who has a limit in common: empty where it does not matter who it is."""
+    """Clients that share a limit; a part is empty if it does not matter."""
 
     user: str
     client_id: str
 
 
 class QuotaLimit(NamedTuple):
-    """So much in a second, together."""
+    """Limit per second for all clients that share it."""
 
     bound: float
     sharing: Sharing
 
 
 class QuotaLimits:
-    """All limits of one kind for users and clients."""
+    """All limits of one quota key."""
 
     __slots__ = ("_bounds",)
 
@@ -35,14 +35,14 @@ class QuotaLimits:
         return bool(self._bounds)
 
     def set(self, entity: QuotaEntity, bound: float | None) -> None:
-        """An entity has this limit from now on, or none."""
+        """Set or remove the limit of an entity."""
         if bound is None:
             self._bounds.pop(entity, None)
         else:
             self._bounds[entity] = bound
 
     def of(self, user: str, client_id: str) -> QuotaLimit | None:
-        """The limit in force, or None for whoever has none."""
+        """The limit that applies to a client, or None."""
         bounds = self._bounds
         if not bounds:
             return None
@@ -54,12 +54,12 @@ class QuotaLimits:
 
 
 def _levels(user: str, client_id: str) -> list[tuple[QuotaEntity, Sharing]]:
-    """Where to look, the most specific first."""
+    """Entities to look up, most specific first."""
     alone, together = Sharing(user, client_id), Sharing(user, "")
     of_user = (QuotaEntity(user=user), together)
     of_any_user = (QuotaEntity(user=DEFAULT), together)
     if not client_id:
-        # Not even a default is for clients that do not say who they are. Kafka does this (3.9).
+        # As in Kafka (3.9), client-id quotas do not apply to an empty client id, not even defaults.
         return [of_user, of_any_user]
     own = Sharing("", client_id)
     return [

@@ -1,7 +1,7 @@
-"""One kind of quota that is a rate: who has used how much of it, and who has to wait (QU-2).
+"""Track rates against one quota and compute throttle times (QU-2).
 
-What a reader would get wrong: whoever charges is told how long the client must be kept waiting,
-and nothing is refused. What was charged is done, so the wait is for what comes next.
+Note: `charge` never rejects. What it records has already happened; the throttle time delays the
+client's next requests.
 """
 
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ from headwater.security.quotas.recent_clients import RecentClients
 from headwater.security.quotas.sampled_rates import SampledRate, SampleWindow
 
 LONGEST_CLIENT_ID: Final = 255
-"""What a client calls itself is remembered for an hour, and so no more than this of it."""
+"""Client ids are tracked for an hour, so only this much of them is stored."""
 
 
 class QuotaClient(NamedTuple):
-    """Who asks, as far as quotas care: the name of a principal, and what a client calls itself."""
+    """User and client id of a request."""
 
     user: str
     client_id: str
@@ -28,17 +28,15 @@ class QuotaClient(NamedTuple):
 
 
 class QuotaUsage(NamedTuple):
-    """How much somebody uses."""
+    """Current rate of the clients that share a limit."""
 
     sharing: Sharing
     per_second: float
 
 
 class RateQuota:
-    """See the module."""
-
     def __init__(self, window: SampleWindow, *, most: int, longest_ms: int | None = None) -> None:
-        """`most` are remembered at a time. `longest_ms` is the longest wait there is, if any."""
+        """`most` limits the number of tracked entities, `longest_ms` the throttle time."""
         self.limits = QuotaLimits()
         self._window = window
         self._longest_ms = longest_ms
@@ -47,7 +45,7 @@ class RateQuota:
         )
 
     def charge(self, who: QuotaClient, amount: float, now_ms: int) -> int:
-        """It was used; for how long the client has to wait now."""
+        """Record usage and return the throttle time."""
         limit = self.limits.of(*who)
         if limit is None:
             return 0
@@ -56,9 +54,10 @@ class RateQuota:
         return self._shortened(rate.throttle_ms(limit.bound, now_ms))
 
     def charge_if_within(self, who: QuotaClient, amount: float, now_ms: int) -> int:
-        """It shall be used. Whoever has to wait gets nothing, and nothing is charged.
+        """Record usage unless it would exceed the quota; return the throttle time.
 
-        What is more than a whole window allows is given when nothing else was: else never.
+        An amount larger than a whole window allows is accepted when nothing else was recorded;
+        otherwise it would never be.
         """
         limit = self.limits.of(*who)
         if limit is None:
@@ -71,14 +70,14 @@ class RateQuota:
         return 0
 
     def most_at_once(self, who: QuotaClient) -> float | None:
-        """More than this is above the limit, even if nothing else was; None for no limit."""
+        """Largest amount that an idle client may use at once; None without a quota."""
         limit = self.limits.of(*who)
         if limit is None:
             return None
         return limit.bound * (self._window.samples - 1) * self._window.sample_ms / 1_000
 
     def uses(self, now_ms: int) -> Iterator[QuotaUsage]:
-        """Of whoever was active lately."""
+        """Rates of recently active clients."""
         self._rates.forget(now_ms)
         for sharing, rate in self._rates:
             yield QuotaUsage(sharing, rate.per_second(now_ms))

@@ -1,7 +1,7 @@
-"""Whoever was active lately, and how much; the others are forgotten.
+"""Keep meters of recently active clients, and drop idle ones.
 
-What a reader would get wrong: client ids cost nothing, so the number of those who are remembered
-has a limit besides the time. Whoever has been quiet for longest makes room.
+Note: client ids are free to invent, so the number of tracked clients is bounded as well as the idle
+time. The least recently active one is dropped first.
 """
 
 from collections import OrderedDict
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 IDLE_MS: Final = 3_600_000
-"""After an hour without a request a client is forgotten: Kafka does this (3.9)."""
+"""Kafka (3.9) removes the sensors of a client after an hour without requests."""
 
 K = TypeVar("K", bound=Hashable)
 M = TypeVar("M")
@@ -23,7 +23,7 @@ class _Entry(Generic[M]):
 
 
 class RecentClients(Generic[K, M]):
-    """One meter for each key that was used lately, the quietest first."""
+    """One meter per recently used key, least recently used first."""
 
     def __init__(self, new_meter: Callable[[], M], *, most: int, idle_ms: int = IDLE_MS) -> None:
         self._new_meter = new_meter
@@ -39,7 +39,7 @@ class RecentClients(Generic[K, M]):
             yield key, entry.meter
 
     def of(self, key: K, now_ms: int) -> M:
-        """The meter of a key, which is used now."""
+        """Return the meter of a key and mark it as used."""
         entry = self._entries.get(key)
         if entry is None:
             self.forget(now_ms)
@@ -52,10 +52,10 @@ class RecentClients(Generic[K, M]):
         return entry.meter
 
     def forget(self, now_ms: int) -> None:
-        """Those who have been quiet for too long."""
+        """Remove meters that have been idle for too long."""
         entries = self._entries
         while entries:
-            quietest = next(iter(entries))
-            if now_ms - entries[quietest].used_ms < self._idle_ms:
+            oldest = next(iter(entries))
+            if now_ms - entries[oldest].used_ms < self._idle_ms:
                 return
-            del entries[quietest]
+            del entries[oldest]

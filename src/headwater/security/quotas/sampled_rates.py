@@ -1,8 +1,8 @@
-"""How much has been used: a rate over the last samples (QU-2), and a bucket of tokens (QU-4).
+"""Sampled rates (QU-2) and token buckets (QU-4).
 
-What a reader would get wrong: a rate is not the amount divided by the time since its first sample.
-Else whoever has just begun would be far above any limit. All but one of the samples are taken for
-full, however young the first of them is. Kafka does both in this way (3.9).
+Note: a rate is not the amount divided by the time since the first sample, which would put a client
+far above any quota with its first request. All but one of the samples count as full, however recent
+the first one is. Both computations follow Kafka (3.9).
 """
 
 from collections import deque
@@ -13,7 +13,7 @@ _MS_PER_S = 1_000
 
 
 class SampleWindow(NamedTuple):
-    """How far back a rate looks: so many samples, each so long."""
+    """`quota.window.num` samples of `quota.window.size.seconds`."""
 
     samples: int
     sample_ms: int
@@ -31,7 +31,7 @@ class _Sample:
 
 
 class SampledRate:
-    """What was recorded lately, per second. Times must not go back."""
+    """Rate over the window. Times must not go backwards."""
 
     __slots__ = ("_samples", "_window")
 
@@ -52,24 +52,24 @@ class SampledRate:
         return self.total(now_ms) * _MS_PER_S / self.span_ms(now_ms)
 
     def total(self, now_ms: int) -> float:
-        """What was recorded within the window."""
+        """Amount recorded within the window."""
         self._forget(now_ms)
         return sum(sample.amount for sample in self._samples)
 
     def span_ms(self, now_ms: int) -> int:
-        """The time that `total` is divided by."""
+        """Time that `total` is divided by."""
         self._forget(now_ms)
         sample_ms = self._window.sample_ms
         elapsed_ms = now_ms - self._samples[0].began_ms if self._samples else 0
-        lacking = self._window.samples - 1 - elapsed_ms // sample_ms
-        if lacking > 0:
-            elapsed_ms += lacking * sample_ms
+        missing = self._window.samples - 1 - elapsed_ms // sample_ms
+        if missing > 0:
+            elapsed_ms += missing * sample_ms
         return max(elapsed_ms, 1)
 
     def throttle_ms(self, bound: float, now_ms: int, *, more: float = 0.0) -> int:
-        """How long nothing may be recorded until the rate is within its bound again.
+        """Time until the rate is within its bound again, if nothing is recorded until then.
 
-        With `more`, as if that had been recorded too.
+        `more` is added to the recorded amount.
         """
         span_ms = self.span_ms(now_ms)
         rate = (self.total(now_ms) + more) * _MS_PER_S / span_ms
@@ -82,9 +82,9 @@ class SampledRate:
 
 
 class TokenBucket:
-    """Fills steadily up to what a whole window allows; whoever empties it below zero waits.
+    """Token bucket that refills at the quota's rate, up to what a whole window allows.
 
-    Any number may be taken while it is not below zero, so one large request is never impossible.
+    Any number of tokens may be taken while it is not below zero, so even a large request can pass.
     """
 
     __slots__ = ("_filled_ms", "_tokens", "_window")
@@ -99,12 +99,12 @@ class TokenBucket:
         self._tokens -= amount
 
     def tokens(self, bound: float, now_ms: int) -> float:
-        """What is left; below zero when more was taken than there was."""
+        """Remaining tokens; negative if more were taken than available."""
         self._fill(bound, now_ms)
         return self._tokens
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """How long it takes until it is back at zero."""
+        """Time until the bucket is back at zero."""
         tokens = self.tokens(bound, now_ms)
         return round(-tokens / bound * _MS_PER_S) if tokens < 0 else 0
 

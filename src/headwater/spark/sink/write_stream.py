@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from headwater.spark.data_source import refuse_unwritable, with_targets
 from headwater.spark.exceptions import InvalidOption
 from headwater.spark.formats.avro.avro_options import known_schemas
+from headwater.spark.locations import why_unreachable
 from headwater.spark.sink.replay_safety import refuse_unstable
 from headwater.spark.sink.sink_options import ASK_SPARK, Delivery, read_sink_options
 
@@ -61,6 +62,10 @@ def write_stream(
         **({} if topic is None else {"topic": topic}),
     }
     is_exact = read_sink_options(given, is_streaming=True).delivery is Delivery.EXACTLY_ONCE
+    if not is_remote(frame) and (
+        reason := why_unreachable(str(checkpoint), frame.sparkSession.sparkContext.master)
+    ):
+        raise InvalidOption(f"checkpoint: {reason}")
     # A query keeps the settings that the session has when it is started.
     with _settings(frame.sparkSession, FIXED_ROUTES if is_exact else {}):
         writer = topic_writer(frame, given, mode).option("checkpointLocation", str(checkpoint))

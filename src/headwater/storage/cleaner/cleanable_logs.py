@@ -1,8 +1,8 @@
-"""Which logs are due for cleaning, and over which offsets (CP-1, CP-2). Pure.
+"""LogCleanerManager: choose which logs to clean, and over which offsets (CP-1, CP-2). Pure.
 
-What a reader would get wrong: the range ends at the base of a segment. A last stable offset or a
-lag that falls inside a segment leaves that whole segment for a later round, because segments are
-replaced whole.
+Note: the range ends at the base offset of a segment. If the last stable offset or the compaction
+lag falls inside a segment, the whole segment waits for a later round, because only whole segments
+are replaced.
 """
 
 from collections.abc import Iterable
@@ -16,9 +16,9 @@ Name = TypeVar("Name")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentAge:
-    """What eligibility must know of a segment.
+    """Timestamps and sizes of a segment that decide whether it can be cleaned.
 
-    `largest_timestamp_ms` is the file's modification time where no record has a timestamp;
+    `largest_timestamp_ms` is the file's modification time if no record has a timestamp;
     `first_timestamp_ms` is the largest timestamp of the first batch, or -1.
     """
 
@@ -30,7 +30,7 @@ class SegmentAge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogAge(Generic[Name]):
-    """One log as it stands. The last of `segments` is the active one."""
+    """State of one log. The last of `segments` is the active one."""
 
     name: Name
     segments: tuple[SegmentAge, ...]
@@ -43,7 +43,7 @@ class LogAge(Generic[Name]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanableRange:
-    """The dirty offsets [first_dirty_offset, end_offset) that a cleaning may work on."""
+    """Dirty offsets [first_dirty_offset, end_offset) that a cleaning may work on."""
 
     first_dirty_offset: int
     end_offset: int
@@ -59,14 +59,14 @@ class CleanableRange:
 
 @dataclass(frozen=True, slots=True)
 class DueLog(Generic[Name]):
-    """A log that should be cleaned now."""
+    """Log to clean now, with its cleanable range."""
 
     name: Name
     cleanable: CleanableRange
 
 
 def due_logs(logs: Iterable[LogAge[Name]], now_ms: int) -> list[DueLog[Name]]:
-    """The logs that should be cleaned now, the dirtiest first (CP-2)."""
+    """Return the logs to clean now, highest dirty ratio first (CP-2)."""
     due = []
     for log in logs:
         if not log.settings.is_compacted:
@@ -79,10 +79,10 @@ def due_logs(logs: Iterable[LogAge[Name]], now_ms: int) -> list[DueLog[Name]]:
 
 
 def cleanable_range(log: LogAge[Name], now_ms: int) -> CleanableRange:
-    """The range of CP-1. It is empty when nothing can be cleaned."""
+    """Return the cleanable range (CP-1); empty if nothing can be cleaned."""
     assert log.segments, "a log always has its active segment"
     checkpoint = log.first_dirty_offset
-    # A checkpoint beyond the log tells of a log that lost its end: nothing is known to be clean.
+    # A checkpoint beyond the log end means that the log lost its end: nothing is known to be clean.
     is_wrong = checkpoint is not None and not (
         log.log_start_offset <= checkpoint <= log.log_end_offset
     )
@@ -93,7 +93,7 @@ def cleanable_range(log: LogAge[Name], now_ms: int) -> CleanableRange:
     for segment, next_base in _with_next_base(log):
         if segment.base_offset >= end:
             break
-        # A segment that the last round did not finish counts as dirty, and only as dirty.
+        # A segment that the last round did not finish counts only as dirty.
         if next_base > first_dirty:
             dirty_bytes += segment.size_bytes
         else:
@@ -108,7 +108,7 @@ def cleanable_range(log: LogAge[Name], now_ms: int) -> CleanableRange:
 
 
 def is_due(log: LogAge[Name], cleanable: CleanableRange, now_ms: int) -> bool:
-    """Dirty enough, or with a dirty segment that is too old to stay uncompacted (CP-2)."""
+    """Return whether min.cleanable.dirty.ratio or max.compaction.lag.ms is exceeded (CP-2)."""
     if cleanable.dirty_bytes == 0:
         return False
     if cleanable.dirty_ratio > log.settings.min_cleanable_dirty_ratio:
@@ -137,7 +137,7 @@ def _dirty_inactive(log: LogAge[Name], first_dirty: int) -> Iterable[SegmentAge]
 
 
 def _with_next_base(log: LogAge[Name]) -> Iterable[tuple[SegmentAge, int]]:
-    """Every inactive segment with the base offset of its follower."""
+    """Yield every inactive segment with the base offset of the next one."""
     segments = log.segments
     return (
         (segments[index], segments[index + 1].base_offset) for index in range(len(segments) - 1)

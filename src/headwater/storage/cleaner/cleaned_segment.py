@@ -1,8 +1,8 @@
-"""A cleaned segment while it is written: the log and its indexes, all under `.cleaned` names.
+"""Write a cleaned segment: the log and its indexes, all under `.cleaned` names.
 
 The indexes get the entries that an append would have given them: one in the offset index and, if
-the largest timestamp has risen, one in the time index, whenever more than index.interval.bytes of
-log lie behind the last entry; at the end one more in the time index, for the largest timestamp.
+the largest timestamp has risen, one in the time index after every index.interval.bytes of log; and
+a last one in the time index for the largest timestamp.
 """
 
 import struct
@@ -37,7 +37,7 @@ _TIME_ENTRY = struct.Struct(">qi")
 
 
 class CleanedSegment:
-    """One new segment. `finish` makes it durable; `discard` takes everything back."""
+    """New segment. `finish` makes it durable; `discard` removes all its files."""
 
     def __init__(self, disk: Disk, job: CleaningJob, base_offset: int, pace: Pace) -> None:
         self._disk = disk
@@ -58,7 +58,7 @@ class CleanedSegment:
         self._transactions = TransactionIndex(disk, self._path(TRANSACTION_INDEX), base_offset)
 
     def append(self, batch: Buffer, header: BatchHeader) -> None:
-        """Add a whole batch. The buffer must stay as it is until `flush`."""
+        """Add a complete batch. The buffer must not change until `flush`."""
         relative = header.last_offset - self._base_offset
         position = self._size_bytes + self._pending_bytes
         if header.base_offset < self._next_offset or relative > INT_MAX:
@@ -80,7 +80,7 @@ class CleanedSegment:
         self._transactions.append(aborted)
 
     def flush(self) -> None:
-        """Write what was appended, and let go of its buffers."""
+        """Write the appended batches and release their buffers."""
         if self._pending:
             self._file.write(self._pending, self._size_bytes)
             self._pace(self._pending_bytes)
@@ -89,7 +89,7 @@ class CleanedSegment:
             self._pending_bytes = 0
 
     def finish(self, replaced: Sequence[SourceSegment]) -> CleanedGroup:
-        """Sync all files, give them the age of the last source, and say what was made."""
+        """Sync all files with the last source's modification time; describe the result."""
         self.flush()
         self._add_time_entry(at_end=True)
         self._file.sync()
@@ -122,7 +122,7 @@ class CleanedSegment:
             self._disk.remove(self._path(kind))
 
     def _add_index_entries(self, relative: int, position: int) -> None:
-        # A full index gets no more entries: it is sparse by nature, and a look-up scans on.
+        # A full index gets no more entries: it is sparse, and a lookup scans on.
         if len(self._offset_entries) + _OFFSET_ENTRY.size <= self._job.segment_index_bytes:
             self._offset_entries += _OFFSET_ENTRY.pack(relative, position)
         self._add_time_entry(at_end=False)
@@ -131,7 +131,7 @@ class CleanedSegment:
     def _add_time_entry(self, *, at_end: bool) -> None:
         if self._max_timestamp <= self._last_time_entry:
             return
-        # One slot is left free for the entry at the end.
+        # One slot stays free for the last entry.
         entries = 1 if at_end else 2
         room = self._job.segment_index_bytes - len(self._time_entries)
         if room >= entries * _TIME_ENTRY.size:

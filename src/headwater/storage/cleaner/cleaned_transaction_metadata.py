@@ -1,9 +1,9 @@
-"""Which transactional data was aborted, and which markers have nothing left to mark (CP-5). Pure.
+"""CleanedTransactionMetadata: find aborted data and markers that can be removed (CP-5). Pure.
 
-What a reader would get wrong: a marker is spent only when this pass has *read* no batch of its
-transaction, whether or not the pass kept it. Data that goes today keeps its marker for another
-round, and the horizon starts after that: a consumer that read the data just before the swap must
-still find the marker, or it would take the producer's next transaction for aborted as well.
+Note: a marker can be removed only if this pass has *read* no batch of its transaction, whether or
+not the pass kept it. Data that is removed now keeps its marker for another round, and the delete
+horizon starts after that: a consumer that read the data just before the swap must still find the
+marker, or it would treat the producer's next transaction as aborted as well.
 """
 
 from collections.abc import Iterable
@@ -15,14 +15,14 @@ from headwater.storage.index.transaction_index import AbortedTransaction
 
 
 class MarkerRetention(NamedTuple):
-    """Whether a control batch may go, and the index entry that must stay along with it."""
+    """Whether a control batch may be removed, and the transaction index entry to keep with it."""
 
-    is_spent: bool
+    is_removable: bool
     entry: AbortedTransaction | None
 
 
 class CleanedTransactionMetadata:
-    """Follows the transactions of a log while its batches are read in order."""
+    """Tracks the transactions of a log while its batches are read in order."""
 
     __slots__ = ("_aborted", "_next", "_open_aborted", "_seen_aborted", "_seen_committed")
 
@@ -34,7 +34,7 @@ class CleanedTransactionMetadata:
         self._seen_committed: set[int] = set()
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Tell the trail of a data batch; True when its transaction was aborted."""
+        """Process a data batch; return True if its transaction was aborted."""
         self._open_up_to(header.last_offset)
         if not header.is_transactional:
             return False
@@ -47,20 +47,20 @@ class CleanedTransactionMetadata:
     def end_transaction(
         self, header: BatchHeader, control: ControlRecord | None
     ) -> MarkerRetention:
-        """Tell the trail of a control batch; `control` is None where only the header is left."""
+        """Process a control batch; `control` is None if compaction left only the header."""
         self._open_up_to(header.last_offset)
         if control is None:
-            return MarkerRetention(is_spent=True, entry=None)
+            return MarkerRetention(is_removable=True, entry=None)
         if not control.ends_transaction:
-            return MarkerRetention(is_spent=False, entry=None)
+            return MarkerRetention(is_removable=False, entry=None)
         seen = self._seen_aborted if control.is_abort else self._seen_committed
-        is_spent = header.producer_id not in seen
+        is_removable = header.producer_id not in seen
         seen.discard(header.producer_id)
         if not control.is_abort:
-            return MarkerRetention(is_spent=is_spent, entry=None)
+            return MarkerRetention(is_removable=is_removable, entry=None)
         aborted = self._aborted_around(header)
         self._open_aborted.pop(header.producer_id, None)
-        return MarkerRetention(is_spent=is_spent, entry=None if is_spent else aborted)
+        return MarkerRetention(is_removable=is_removable, entry=None if is_removable else aborted)
 
     def _open_up_to(self, offset: int) -> None:
         while self._next < len(self._aborted) and self._aborted[self._next].first_offset <= offset:
@@ -69,10 +69,10 @@ class CleanedTransactionMetadata:
             self._next += 1
 
     def _aborted_around(self, header: BatchHeader) -> AbortedTransaction | None:
-        """The producer's aborted transaction at this batch.
+        """Return the producer's aborted transaction that contains this batch.
 
-        A pass that starts in the middle of a log never meets the markers before it, so that a
-        transaction must also end by its own last offset.
+        A pass that starts in the middle of a log does not see earlier markers, so a transaction
+        must also end by its own last offset.
         """
         aborted = self._open_aborted.get(header.producer_id)
         if aborted is None or aborted.last_offset < header.last_offset:

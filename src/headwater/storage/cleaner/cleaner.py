@@ -1,7 +1,7 @@
-"""One cleaning: map the dirty part, then rewrite the log up to where the map ends.
+"""Cleaner: map the dirty part, then rewrite the log up to the end of the map.
 
-Nothing of the log is touched. What comes out lies beside it in `.cleaned` files, durable, names
-included; `swap.swap_in` puts them in place. Whoever fails here leaves no such file behind.
+The log itself is not touched. The result is written to `.cleaned` files, durable including their
+names; `segment_swap.swap_in` puts them in place. A failed cleaning leaves no such file behind.
 """
 
 from pathlib import PurePath
@@ -20,10 +20,10 @@ from headwater.storage.log.segment_files import CLEANED, parse_name
 
 
 def clean(disk: Disk, job: CleaningJob, pace: Pace = unhurried) -> CleaningResult:
-    """Clean a log as the job says.
+    """Clean a log according to the job.
 
-    Raises `CorruptBatch`, with the place, when a source segment is damaged, and `StorageError`
-    when the disk fails; either way the log and its folder are as before.
+    Raises `CorruptBatch`, with the position, if a source segment is corrupt, and `StorageError` if
+    the disk fails. In both cases the log and its directory are unchanged.
     """
     assert job.first_dirty_offset < job.end_offset, "there is nothing to clean"
     remove_outputs(disk, job.folder)
@@ -35,7 +35,7 @@ def clean(disk: Disk, job: CleaningJob, pace: Pace = unhurried) -> CleaningResul
     is_done = False
     try:
         cleaned = tuple(rewriting.rewrite(group) for group in groups)
-        # A rename may survive a power cut only together with the name it renames.
+        # A rename is durable only if the name that it renames is.
         disk.sync_directory(job.folder)
         is_done = True
     finally:
@@ -50,7 +50,7 @@ def clean(disk: Disk, job: CleaningJob, pace: Pace = unhurried) -> CleaningResul
 
 
 def _groups_up_to(job: CleaningJob, first_dirty_offset: int) -> list[Group]:
-    """The segments that the map reaches, the last one perhaps in part."""
+    """Return the segments that the map covers, the last one perhaps partly."""
     reached = [source for source in job.sources if source.base_offset < first_dirty_offset]
     beyond = [source.base_offset for source in job.sources[len(reached) :]]
     return group_segments(
@@ -62,7 +62,7 @@ def _groups_up_to(job: CleaningJob, first_dirty_offset: int) -> list[Group]:
 
 
 def remove_outputs(disk: Disk, folder: PurePath) -> None:
-    """Remove what a cleaning wrote, whether it failed, was killed or is not wanted any more."""
+    """Remove the files of a cleaning that failed, was killed or is no longer needed."""
     for name in disk.names(folder):
         file = parse_name(name)
         if file is not None and file.suffix == CLEANED:

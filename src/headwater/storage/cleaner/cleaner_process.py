@@ -1,8 +1,8 @@
-"""The broker's end of a cleaning: starts the child, waits, and turns every ending into a value.
+"""Run a cleaning in a child process and turn every ending into a value.
 
-What a reader would get wrong: `run` blocks and belongs on a thread, as a job of the Executor; and
-the same thread must wait that started the child, because on Linux the child dies with the thread
-that made it, not with the process. `cancel` may be called from any other thread.
+Note: `run` blocks and belongs in an executor job. The thread that starts the child must also wait
+for it, because on Linux the child is killed when that thread ends, not the process. `cancel` may be
+called from any other thread.
 """
 
 import os
@@ -46,7 +46,7 @@ class CleanerProcess:
         self._is_cancelled = False
 
     def run(self) -> CleaningResult | CleaningFailure:
-        """Clean, and wait for it. Without a result, no file of the child is left."""
+        """Clean and wait for the result. Without a result, no file of the child is left."""
         outcome: CleaningResult | CleaningFailure | None = None
         try:
             outcome = self._run_child()
@@ -56,16 +56,16 @@ class CleanerProcess:
                 remove_outputs(self._disk, self._job.folder)
 
     def cancel(self) -> None:
-        """Kill the child; `run` then returns a failure of kind CANCELLED, if not done already."""
+        """Kill the child; `run` then returns a failure of kind CANCELLED, unless already done."""
         with self._lock:
             self._is_cancelled = True
             if self._child is not None:
-                # Popen knows when the child has been waited for, and then signals nobody.
+                # Popen knows whether the child has been waited for, and then sends no signal.
                 self._child.kill()
 
     @property
     def pid(self) -> int | None:
-        """The child's process id, once it has been started."""
+        """Process id of the child, once it has been started."""
         child = self._child
         return None if child is None else child.pid
 
@@ -75,11 +75,11 @@ class CleanerProcess:
         except OSError as error:
             return CleaningFailure(FailureKind.CRASHED, f"the cleaner did not start: {error}")
         if child is None:
-            return CleaningFailure(FailureKind.CANCELLED, "cancelled before it began")
+            return CleaningFailure(FailureKind.CANCELLED, "cancelled before it started")
         try:
-            outcome = self._talk(child)
+            outcome = self._exchange(child)
         finally:
-            # Also when a callback raised: nobody may clean unwatched.
+            # Also if a callback raised: no child may keep running unsupervised.
             child.kill()
             _close(child.stdout)
             _close(child.stdin)
@@ -88,7 +88,7 @@ class CleanerProcess:
             return outcome
         if self._is_cancelled:
             return CleaningFailure(FailureKind.CANCELLED, "cancelled")
-        return outcome or CleaningFailure(FailureKind.CRASHED, _how_it_ended(child.returncode))
+        return outcome or CleaningFailure(FailureKind.CRASHED, _exit_reason(child.returncode))
 
     def _start(self) -> subprocess.Popen[str] | None:
         with self._lock:
@@ -99,8 +99,8 @@ class CleanerProcess:
             )
             return self._child
 
-    def _talk(self, child: "subprocess.Popen[str]") -> CleaningResult | CleaningFailure | None:
-        """Give the job and listen until the outcome; None when the child fell silent before."""
+    def _exchange(self, child: "subprocess.Popen[str]") -> CleaningResult | CleaningFailure | None:
+        """Send the job and read messages until the result; None if the child ended without one."""
         assert child.stdin is not None
         assert child.stdout is not None
         try:
@@ -126,11 +126,11 @@ def _close(stream: IO[str] | None) -> None:
     try:
         stream.close()
     except BrokenPipeError:
-        # What could not be written was the job of a child that is dead.
+        # The child that should have read the rest is dead.
         return
 
 
-def _how_it_ended(status: int) -> str:
+def _exit_reason(status: int) -> str:
     if status < 0:
         return f"the cleaner was killed by {signal.Signals(-status).name}"
-    return f"the cleaner ended with status {status} and without a result"
+    return f"the cleaner exited with status {status} without a result"

@@ -1,7 +1,7 @@
-"""The values that go into a cleaning and come out of it.
+"""Input and result of a cleaning.
 
-They cross a process boundary as JSON (see `cleaning_job_json`), so they hold plain numbers and
-text. A job is complete in itself: the child asks its parent nothing.
+They cross a process boundary as JSON (see `cleaning_job_json`), so they hold only numbers and text.
+A job is self-contained: the child asks its parent nothing.
 """
 
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from headwater.storage.index.transaction_index import AbortedTransaction
 from headwater.storage.log.segment_files import LOG, file_name
 
 UNPACK_LIMIT_BYTES = 1 << 30
-"""More than any request may carry: what a log holds, its cleaning must be able to open."""
+"""More than any request may carry: a cleaning must be able to decompress every stored batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSegment:
-    """An inactive segment as it was when the job was made."""
+    """Inactive segment at the time the job was created."""
 
     base_offset: int
     size_bytes: int
@@ -29,7 +29,7 @@ class SourceSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveProducer:
-    """A producer that the log still knows: -1 when no data of it has an offset any more."""
+    """Producer that the log still knows; -1 if none of its data has an offset any more."""
 
     producer_id: int
     epoch: int
@@ -40,9 +40,9 @@ class LiveProducer:
 class CleaningJob:
     """What to clean and how.
 
-    `sources` are all segments from the log's first one up to the range's end, in order.
+    `sources` are all segments from the log's first one up to the end of the range, in order.
     `aborted` holds every aborted transaction that has a record below `end_offset`, wherever its
-    marker lies. `generation` is the log's count of truncations; it comes back in the result.
+    marker is. `generation` is the log's count of truncations; it is returned in the result.
     """
 
     folder: PurePath
@@ -85,7 +85,7 @@ class CleaningStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplacedSegment:
-    """A segment that the outcome replaces, by what would tell that it changed meanwhile."""
+    """Replaced segment, with what shows that it changed meanwhile."""
 
     base_offset: int
     size_bytes: int
@@ -93,7 +93,7 @@ class ReplacedSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanedGroup:
-    """One new segment and the old ones whose place it takes."""
+    """New segment and the old ones that it replaces."""
 
     base_offset: int
     next_offset: int
@@ -118,7 +118,7 @@ class CleaningResult:
 
 
 class FailureKind(StrEnum):
-    """Why a cleaning ended without a result. The log is untouched in every case."""
+    """Why a cleaning ended without a result. The log is unchanged in every case."""
 
     DAMAGED = "damaged"
     NO_SPACE = "no-space"
@@ -129,7 +129,7 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CleaningFailure:
-    """The outcome of a cleaning that failed: a value, because the broker goes on without it."""
+    """Result of a failed cleaning: a value, because the broker continues without it."""
 
     kind: FailureKind
     reason: str

@@ -1,7 +1,7 @@
-"""Jobs and outcomes as lines of JSON, between the broker and the process that cleans for it.
+"""JSON lines between the broker and its cleaner process.
 
-One message is one line: `{"job": ...}` goes in; `{"progress": ...}` comes out, any number of
-times, and then one `{"result": ...}` or `{"failure": ...}`.
+One message is one line: `{"job": ...}` goes in; `{"progress": ...}` comes out any number of times,
+followed by one `{"result": ...}` or `{"failure": ...}`.
 """
 
 import json
@@ -51,7 +51,7 @@ def read_job(line: str) -> CleaningJob:
 
 
 def read_message(line: str) -> CleaningResult | CleaningFailure | int:
-    """What the cleaning process said: its outcome, or how many bytes it has worked on."""
+    """Parse a message of the child: its result, or the bytes processed so far."""
     message: dict[str, Any] = json.loads(line)
     if "progress" in message:
         done_bytes: int = message["progress"]

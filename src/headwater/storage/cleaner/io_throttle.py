@@ -1,7 +1,7 @@
-"""The pace of a cleaning: a limit in bytes per second, and a word of progress now and then.
+"""Throttle a cleaning to log.cleaner.io.max.bytes.per.second and report its progress.
 
-Clock and sleep are parameters. The limit is kept over the whole cleaning and not per second, so a
-disk that was slow for a while may be made up for, at most by `_MAX_CREDIT_SECONDS`.
+Clock and sleep are parameters. The limit applies to the whole cleaning, not to each second, so a
+slow phase may be made up for, by at most `_MAX_CREDIT_SECONDS`.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ _MAX_CREDIT_SECONDS = 1.0
 
 
 class IoThrottle:
-    """Waits whenever more bytes were moved than the time since the start allows."""
+    """Sleeps whenever more bytes were moved than the elapsed time allows."""
 
     __slots__ = ("_bytes_per_second", "_done_at", "_now", "_sleep")
 
@@ -28,7 +28,7 @@ class IoThrottle:
 
     def __call__(self, moved_bytes: int) -> None:
         now = self._now()
-        # The time at which the bytes so far are paid for.
+        # Time at which the limit allows the bytes so far.
         start = max(self._done_at, now - _MAX_CREDIT_SECONDS)
         self._done_at = start + moved_bytes / self._bytes_per_second
         if self._done_at > now:
@@ -36,7 +36,7 @@ class IoThrottle:
 
 
 class CleaningProgress:
-    """Reports the bytes moved so far, each time another `every_bytes` are done."""
+    """Reports the bytes moved so far after every `every_bytes`."""
 
     __slots__ = ("_done_bytes", "_every_bytes", "_report", "_reported_bytes")
 

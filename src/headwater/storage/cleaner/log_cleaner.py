@@ -1,12 +1,12 @@
-"""Compaction as the broker sees it: chooses a log, has it cleaned elsewhere, swaps the result in.
+"""LogCleaner: choose a log, have it cleaned in a child process, swap in the result.
 
-The cleaning reads and writes files of its own in a child process. Only here, on the loop's thread,
-are files renamed, and only after looking again: a log that was cut meanwhile, or that lost a source
-segment to retention, keeps what it has and the work is thrown away. New segments go in one by one,
-oldest first, a tick apart, because each swap syncs the folder several times.
+The cleaning reads and writes its own files in a child process. Files are renamed only here, on the
+event loop's thread, and only after checking again: if a log was truncated meanwhile or lost a
+source segment to retention, the result is discarded. New segments are swapped in one per tick,
+oldest first, because each swap syncs the directory several times.
 
-What a reader would get wrong: `stop` waits for nothing. The child is killed, its thread ends soon
-after, and what it leaves behind is removed there, here, or at the latest by the next start.
+Note: `stop` does not wait. The child is killed, its thread ends soon after, and its files are
+removed there, here, or at the latest by the next start.
 """
 
 from collections import deque
@@ -52,13 +52,13 @@ from headwater.storage.log_manager.log_manager import LogManager
 
 
 class Cleaning(Protocol):
-    """One cleaning, which runs once: `compaction.process.CleaningProcess`."""
+    """One cleaning, which runs once: `cleaner_process.CleanerProcess`."""
 
     def run(self) -> CleaningResult | CleaningFailure:
         """Clean, and block until it is done."""
 
     def cancel(self) -> None:
-        """Have `run` return soon, or not begin. Called from another thread."""
+        """Make `run` return soon, or not start. Called from another thread."""
 
 
 BeginCleaning = Callable[[CleaningJob], Cleaning]
@@ -68,7 +68,7 @@ _SEED_BYTES = 16
 
 @dataclass(slots=True)
 class _Swapping:
-    """A finished cleaning, some of whose segments still wait to be put in place."""
+    """Finished cleaning with segments that still wait to be swapped in."""
 
     log: UnifiedLog
     result: CleaningResult
@@ -77,16 +77,16 @@ class _Swapping:
 
 @dataclass(frozen=True, slots=True)
 class Uncleanable:
-    """A damaged log, left alone for as long as it is there: its namesake may be sound."""
+    """Corrupt log, skipped until it is deleted; a re-created topic of the same name is not."""
 
     log: UnifiedLog
     reason: str
 
 
 class LogCleaner:
-    """Cleans one log at a time, made by `begin`.
+    """Cleans one log at a time, with cleanings created by `begin`.
 
-    A cleaning may take hours, so the executor is one of the cleaner's own, with a single thread.
+    A cleaning may take hours, so the cleaner has its own executor with a single thread.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class LogCleaner:
         self._rng = rng
         self._cleaning: Cleaning | None = None
         self._swapping: _Swapping | None = None
-        self._looked_ms: int | None = None
+        self._checked_ms: int | None = None
         self._is_stopped = False
         self.uncleanable: dict[TopicPartition, Uncleanable] = {}
         self.last_result: CleaningResult | None = None
@@ -116,25 +116,25 @@ class LogCleaner:
         return self._cleaning is not None or self._swapping is not None
 
     def configure(self, settings: StorageSettings) -> None:
-        """Take new settings, which the next cleaning obeys."""
+        """Apply new settings to the next cleaning."""
         self._settings = settings
 
     def tick(self, now_ms: int) -> None:
-        """Go on with the work in hand, or look for a log that is due."""
+        """Swap in the next segment, or look for a log to clean."""
         if self._is_stopped:
             return
         if self._swapping is not None:
-            with self._leaving_alone(self._swapping.log):
+            with self._containing_failures(self._swapping.log):
                 self._swap_next(self._swapping, now_ms)
         elif self._cleaning is None and has_passed(
-            self._looked_ms, self._settings.log_cleaner_backoff_ms, now_ms
+            self._checked_ms, self._settings.log_cleaner_backoff_ms, now_ms
         ):
             self._start_next(now_ms)
 
     def stop(self) -> None:
-        """Begin nothing more, kill the child, and drop what waits to be swapped in.
+        """Start no further cleaning, kill the child and drop what waits to be swapped in.
 
-        Segments that are in place already stay: each swap is whole by itself.
+        Segments already swapped in stay: each swap is complete by itself.
         """
         self._is_stopped = True
         if self._cleaning is not None:
@@ -144,14 +144,14 @@ class LogCleaner:
             self._drop(swapping.log)
 
     def _start_next(self, now_ms: int) -> None:
-        # Forgotten when a cleaning succeeds: then the next log may follow at once.
-        self._looked_ms = now_ms
+        # Reset when a cleaning succeeds, so that the next log may follow at once.
+        self._checked_ms = now_ms
         logs = self._cleanable_logs()
         due = due_logs(self._ages(logs), now_ms)
         if not due:
             return
         log = logs[due[0].name]
-        with self._leaving_alone(log):
+        with self._containing_failures(log):
             self._submit(log, self._job(log, due[0].cleanable, now_ms))
 
     def _cleanable_logs(self) -> dict[TopicPartition, UnifiedLog]:
@@ -162,30 +162,31 @@ class LogCleaner:
             for log in self._directories.opened()
             if log.settings.is_compacted
             and log.partition not in self.uncleanable
-            # One that is on its way would be copied half as it was, half as it is then: a record
-            # could lose the tombstone that deletes it. Kafka lets these rest too.
+            # A log that is moving to another directory would be copied half before and half after
+            # compaction: a record could lose the tombstone that deletes it. Kafka pauses cleaning
+            # for these too.
             and log.future is None
         }
 
     def _ages(self, logs: dict[TopicPartition, UnifiedLog]) -> list[LogAge[TopicPartition]]:
         ages = []
         for log in logs.values():
-            with self._leaving_alone(log):
+            with self._containing_failures(log):
                 ages.append(_age(log))
         return ages
 
     @contextmanager
-    def _leaving_alone(self, log: UnifiedLog) -> Iterator[None]:
-        """Damage ends the work on one log, a failed disk that on its directory; the rest goes on.
+    def _containing_failures(self, log: UnifiedLog) -> Iterator[None]:
+        """Contain failures: corruption skips one log, a failed disk its log directory.
 
-        Looking at a log opens indexes and reads headers that nobody may have read since the start.
+        Checking a log opens indexes and reads headers that may not have been read since the start.
         """
         try:
             yield
         except (BatchError, CorruptFile) as error:
             self.uncleanable[log.partition] = Uncleanable(log, str(error))
         except TooManyOpenFiles:
-            # The next look comes after the usual rest.
+            # Retried after log.cleaner.backoff.ms.
             return
         except StorageError as error:
             self._directories.directory_of(log.partition).fence(error)
@@ -203,23 +204,23 @@ class LogCleaner:
         try:
             self._executor.submit(cleaning.run, then=done, otherwise=failed)
         except TooMuchWork:
-            # The next look comes after the usual rest.
+            # Retried after log.cleaner.backoff.ms.
             self._cleaning = None
 
     def _cleaned(
         self, log: UnifiedLog, generation: int, outcome: CleaningResult | CleaningFailure
     ) -> None:
         if isinstance(outcome, CleaningFailure):
-            # A damaged log would fail again and again; other failures may pass. A log that was
-            # cut or deleted under the cleaner's eyes only looks damaged.
-            was_cut = log.body.truncations != generation or log.is_abandoned
-            if outcome.kind is FailureKind.DAMAGED and not was_cut:
+            # A corrupt log would fail again and again; other failures may be temporary. A log that
+            # was truncated or deleted during the cleaning only looks corrupt.
+            was_truncated = log.body.truncations != generation or log.is_abandoned
+            if outcome.kind is FailureKind.DAMAGED and not was_truncated:
                 self.uncleanable[log.partition] = Uncleanable(log, outcome.reason)
             return
         if self._is_stopped:
             self._drop(log)
             return
-        self._looked_ms = None
+        self._checked_ms = None
         self._swapping = _Swapping(log, outcome, deque(outcome.groups))
 
     def _swap_next(self, swapping: _Swapping, now_ms: int) -> None:
@@ -242,9 +243,9 @@ class LogCleaner:
             self._directories.directory_of(log.partition).save_cleaner_offsets()
 
     def _drop(self, log: UnifiedLog) -> None:
-        """Remove what a cleaning wrote and nobody wants; a namesake's folder has nothing of it."""
+        """Remove the files of a discarded cleaning, unless the log was deleted."""
         if log.failure is None and not log.is_abandoned:
-            with self._leaving_alone(log):
+            with self._containing_failures(log):
                 remove_outputs(log.body.home.disk, log.folder)
 
     def _job(self, log: UnifiedLog, cleanable: CleanableRange, now_ms: int) -> CleaningJob:
@@ -284,8 +285,9 @@ def _age(log: UnifiedLog) -> LogAge[TopicPartition]:
         segments=tuple(_segment_age(segment) for segment in log.body.segments),
         first_dirty_offset=log.first_dirty_offset,
         log_start_offset=log.log_start_offset,
-        # A value goes for the sake of a newer one only when a power cut cannot take that one:
-        # segments are swapped one by one, and the newer may still lie in an old, unflushed one.
+        # A record may be removed in favour of a newer one only if a power cut cannot take the newer
+        # one: segments are swapped one by one, and the newer record may still be in an old,
+        # unflushed one.
         last_stable_offset=min(log.last_stable_offset, log.recovery_point),
         log_end_offset=log.end_offset,
         settings=log.settings,
@@ -322,7 +324,7 @@ def _aborted(log: UnifiedLog, end_offset: int) -> list[AbortedTransaction]:
 
 
 def _inactive_since(log: UnifiedLog, rest: CleaningResult) -> list[ReplacedSegment]:
-    """The inactive segments from the first that is still to be replaced on."""
+    """Return the inactive segments from the first that is still to be replaced on."""
     first = rest.groups[0].replaced[0].base_offset
     return [
         ReplacedSegment(base_offset=segment.base_offset, size_bytes=segment.size)

@@ -1,8 +1,8 @@
-"""The first pass: the newest offset of each key in the dirty part of a log.
+"""First pass: map each key in the dirty part of a log to its newest offset.
 
-Only committed data is mapped. A map that is full ends the pass early, perhaps inside a batch: the
-map's `latest_offset` is then the last offset this cleaning may judge, and the next round goes on
-behind it.
+Only committed data is mapped. A full map ends the pass early, perhaps inside a batch: the map's
+`latest_offset` is then the last offset that this cleaning may compact, and the next round continues
+after it.
 """
 
 from pathlib import PurePath
@@ -17,15 +17,15 @@ from headwater.storage.io.disk import Disk
 
 
 def map_dirty_part(disk: Disk, job: CleaningJob, stats: CleaningStats, pace: Pace) -> OffsetMap:
-    """Map [first_dirty_offset, end_offset), or as much of it as the map holds."""
+    """Map [first_dirty_offset, end_offset), or as much of it as the map can hold."""
     mapping = _Mapping(job, stats)
     for source in dirty_sources(job):
         path = job.log_path(source)
         for chunk in read_chunks(disk, path, source.size_bytes, job.io_buffer_bytes, pace):
             stats.mapped_bytes += len(chunk.buffer)
-            if not mapping.take(path, chunk):
+            if not mapping.add_chunk(path, chunk):
                 return mapping.offset_map
-    # Offsets may be missing before the next segment begins; nothing of the range is left there.
+    # There may be a gap before the next segment; nothing of the range is left there.
     mapping.offset_map.latest_offset = job.end_offset - 1
     return mapping.offset_map
 
@@ -40,33 +40,37 @@ def dirty_sources(job: CleaningJob) -> list[SourceSegment]:
 
 
 class _Mapping:
-    """The map while it is being filled."""
+    """Offset map being filled."""
 
-    __slots__ = ("_has_data", "_job", "_stats", "_trail", "offset_map")
+    __slots__ = ("_has_data", "_job", "_stats", "_transactions", "offset_map")
 
     def __init__(self, job: CleaningJob, stats: CleaningStats) -> None:
         self._job = job
         self._stats = stats
-        self._trail = CleanedTransactionMetadata(job.aborted)
+        self._transactions = CleanedTransactionMetadata(job.aborted)
         self._has_data = False
         self.offset_map = new_offset_map(job)
         self.offset_map.latest_offset = job.first_dirty_offset - 1
 
-    def take(self, path: PurePath, chunk: Chunk) -> bool:
-        """Map the batches of a chunk; False once the map is full."""
+    def add_chunk(self, path: PurePath, chunk: Chunk) -> bool:
+        """Map the batches of a chunk; return False once the map is full."""
         position = 0
         for header in chunk.headers:
             if header.last_offset >= self._job.first_dirty_offset:
                 with damage_at(path, chunk.position + position):
-                    if not self._take_batch(chunk.buffer, header, position):
+                    if not self._add_batch(chunk.buffer, header, position):
                         return False
             position += header.size_bytes
         return True
 
-    def _take_batch(self, buffer: bytes, header: BatchHeader, position: int) -> bool:
-        if not header.is_control and not self._trail.is_aborted(header) and header.record_count:
+    def _add_batch(self, buffer: bytes, header: BatchHeader, position: int) -> bool:
+        if (
+            not header.is_control
+            and not self._transactions.is_aborted(header)
+            and header.record_count
+        ):
             if not self._has_data:
-                self._make_room_for(header.record_count)
+                self._grow_for(header.record_count)
                 self._has_data = True
             payload = record_section(buffer, header, position, self._job.unpack_limit_bytes)
             taken = map_records(self.offset_map, payload, header.record_count, header.base_offset)
@@ -76,8 +80,8 @@ class _Mapping:
         self.offset_map.latest_offset = header.last_offset
         return True
 
-    def _make_room_for(self, record_count: int) -> None:
-        """The first batch must fit whole, however small the setting, or no round would advance."""
+    def _grow_for(self, record_count: int) -> None:
+        """Grow the map so that the first batch fits, or no round would make progress."""
         memory_bytes = self._job.map_memory_bytes
         while self.offset_map.capacity < record_count:
             memory_bytes *= 2

@@ -1,7 +1,7 @@
-"""Which segments merge into one (CP-7). Pure.
+"""Choose which segments to merge into one (CP-7). Pure.
 
-Cleaned segments are smaller than they were, so without merging a log would end up as many tiny
-files. Sizes are those before cleaning: a merged segment can only turn out smaller than planned.
+Cleaned segments are smaller, so without merging a log would end up as many tiny files. Sizes are
+those before cleaning: a merged segment can only turn out smaller than planned.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ def group_segments(
     segment_index_bytes: int,
     end_offset: int,
 ) -> list[Group]:
-    """Split neighbours into runs that each fit one segment; one alone may exceed the limits.
+    """Split adjacent segments into groups that each fit one segment; a single one may be larger.
 
-    `end_offset` bounds the offsets of the last segment, as the next base bounds the others.
+    `end_offset` bounds the offsets of the last segment, as the next base offset bounds the others.
     """
     groups: list[Group] = []
     run: list[SourceSegment] = []
@@ -49,7 +49,7 @@ def _fits(
         sum(member.size_bytes for member in members) <= segment_bytes
         and sum(member.offset_index_bytes for member in members) <= segment_index_bytes
         and sum(member.time_index_bytes for member in members) <= segment_index_bytes
-        # Indexes store offsets as int32 relative to the base. An empty segment stores none, and
-        # refusing it would leave an empty file behind every 2^31 offsets.
+        # Indexes store offsets as int32 relative to the base offset. An empty segment stores none,
+        # and leaving it out would leave an empty file behind every 2^31 offsets.
         and (segment.size_bytes == 0 or next_base - 1 - run[0].base_offset <= INT_MAX)
     )

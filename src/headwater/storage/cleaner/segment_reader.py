@@ -1,7 +1,7 @@
-"""A segment read from front to back, in chunks of whole batches and bounded memory.
+"""Read a segment sequentially in chunks of whole batches and bounded memory.
 
-The buffer grows past its setting only for a single batch that is larger. Damage of any kind comes
-out as `CorruptBatch` with the place in it, and so does a file that is shorter than it should be.
+The buffer grows past its setting only for a single larger batch. Any corruption is raised as
+`CorruptBatch` with its position, and so is a file that is shorter than expected.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,11 +16,11 @@ from headwater.storage.io.disk import Disk, File
 from headwater.storage.log.batch_walk import header_at
 
 Pace = Callable[[int], None]
-"""Called with every number of bytes read or written; it may wait, to throttle."""
+"""Called with the number of bytes of each read or write; may sleep, to throttle."""
 
 
 class Chunk(NamedTuple):
-    """Whole batches, back to back from the start of `buffer`."""
+    """Contiguous whole batches from the start of `buffer`."""
 
     buffer: bytes
     headers: list[BatchHeader]
@@ -28,13 +28,13 @@ class Chunk(NamedTuple):
 
 
 def unhurried(_: int) -> None:
-    """A pace without a limit."""
+    """Do not throttle."""
 
 
 def read_chunks(
     disk: Disk, path: PurePath, size_bytes: int, io_buffer_bytes: int, pace: Pace = unhurried
 ) -> Iterator[Chunk]:
-    """All batches in the first `size_bytes` of a log file, in order."""
+    """Yield all batches in the first `size_bytes` of a log file."""
     file = disk.open(path)
     try:
         position = 0
@@ -51,7 +51,7 @@ def read_chunks(
 
 @contextmanager
 def damage_at(path: PurePath, position: int) -> Iterator[None]:
-    """Say of any refused batch where in the log it lies."""
+    """Add the position in the log to a `BatchError`."""
     try:
         yield
     except BatchError as error:

@@ -1,9 +1,8 @@
-"""The second pass: each batch is copied, thinned out, emptied or dropped (CP-3 to CP-6).
+"""Second pass: copy, filter, empty or drop each batch (CP-3 to CP-6).
 
-What a reader would get wrong: the last batch of every output stays, if only as an empty header.
-Kafka keeps the one that ends the cleaned range; we keep one per output, because its last offset
-tells a recovery how far the output reaches, and so which old segments it replaces (see
-`segment_swap`).
+Note: the last batch of every output is kept, if only as an empty header. Kafka keeps the one that
+ends the cleaned range; Headwater keeps one per output, because its last offset tells recovery how
+far the output reaches, and so which old segments it replaces (see `segment_swap`).
 """
 
 from pathlib import PurePath
@@ -28,7 +27,7 @@ from headwater.storage.io.disk import Disk
 
 
 class SegmentRewriter:
-    """Rewrites the groups of one log, in order: transactions span segments and groups."""
+    """Rewrites the groups of one log in order, because transactions span segments and groups."""
 
     def __init__(
         self, disk: Disk, job: CleaningJob, offset_map: OffsetMap, stats: CleaningStats, pace: Pace
@@ -38,7 +37,7 @@ class SegmentRewriter:
         self._offset_map = offset_map
         self._stats = stats
         self._pace = pace
-        self._trail = CleanedTransactionMetadata(job.aborted)
+        self._transactions = CleanedTransactionMetadata(job.aborted)
         self._live = {producer.producer_id: producer for producer in job.live_producers}
         self._horizon_ms = job.now_ms + job.delete_retention_ms
 
@@ -79,7 +78,7 @@ class SegmentRewriter:
             must_stay = self._is_last_of_producer(header) or (has_last and end == len(chunk.buffer))
             with damage_at(path, chunk.position + position):
                 check_crc(chunk.buffer, header, position)
-                kept = self._kept(chunk.buffer, header, position, output)
+                kept = self._filter(chunk.buffer, header, position, output)
                 if kept is None and must_stay:
                     kept = empty_batch(header)
                     stats.emptied_batches += 1
@@ -99,7 +98,7 @@ class SegmentRewriter:
         position: int,
     ) -> None:
         if kept is source:
-            # Untouched: the bytes go out as they are.
+            # Unchanged: the bytes are copied as they are.
             kept = memoryview(source)[position : position + header.size_bytes]
         else:
             header = read_header(kept)
@@ -108,7 +107,7 @@ class SegmentRewriter:
         self._stats.written_records += header.record_count
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Whether a rebuilt producer state would need this batch (IDP-12, CP-6)."""
+        """Return whether rebuilding the producer state needs this batch (IDP-12, CP-6)."""
         producer = self._live.get(header.producer_id) if header.has_producer else None
         if producer is None:
             return False
@@ -116,37 +115,37 @@ class SegmentRewriter:
             return header.last_offset == producer.last_data_offset
         return header.is_control and header.producer_epoch == producer.epoch
 
-    def _kept(
+    def _filter(
         self, buffer: bytes, header: BatchHeader, position: int, output: CleanedSegment
     ) -> Buffer | None:
-        """What stays of a batch: `buffer` itself for all of it, None for nothing."""
+        """Return what to keep of a batch: `buffer` itself for all of it, None for nothing."""
         if header.is_control:
-            return self._kept_marker(buffer, header, position, output)
-        if self._trail.is_aborted(header):
+            return self._filter_marker(buffer, header, position, output)
+        if self._transactions.is_aborted(header):
             self._stats.aborted_records += header.record_count
             return None
         if header.record_count == 0:
             return None
         if header.base_offset > self._offset_map.latest_offset:
             return buffer
-        return self._kept_data(buffer, header, position)
+        return self._filter_data(buffer, header, position)
 
-    def _kept_marker(
+    def _filter_marker(
         self, buffer: bytes, header: BatchHeader, position: int, output: CleanedSegment
     ) -> Buffer | None:
         control = read_control(buffer, header, position, self._job.unpack_limit_bytes)
-        verdict = self._trail.end_transaction(header, control)
-        if verdict.entry is not None:
-            output.add_aborted(verdict.entry)
+        retention = self._transactions.end_transaction(header, control)
+        if retention.entry is not None:
+            output.add_aborted(retention.entry)
         if control is None:
             return None
-        if not verdict.is_spent:
+        if not retention.is_removable:
             return buffer
         if header.delete_horizon_ms is None:
             return self._filtered(buffer, header, position, b"\1" * header.record_count, True)
         return buffer if self._job.now_ms < header.delete_horizon_ms else None
 
-    def _kept_data(self, buffer: bytes, header: BatchHeader, position: int) -> Buffer | None:
+    def _filter_data(self, buffer: bytes, header: BatchHeader, position: int) -> Buffer | None:
         horizon_ms = header.delete_horizon_ms
         payload = record_section(buffer, header, position, self._job.unpack_limit_bytes)
         keep, kept_count, tombstones = keep_mask(

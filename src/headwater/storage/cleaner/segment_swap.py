@@ -1,14 +1,13 @@
-"""Putting cleaned segments in the place of old ones, so that a crash leaves either the one or the
-other (CP-7), and finishing at start what a crash interrupted (RC-2).
+"""Replace segments with cleaned ones atomically (CP-7), and complete an interrupted swap (RC-2).
 
-For each new segment, oldest first, with the folder synced after every step:
+For each new segment, oldest first, with the directory synced after every step:
 
     1. all its files        .cleaned -> .swap
     2. all old files        in place -> .deleted
     3. its log              .swap    -> in place
     4. its indexes          .swap    -> in place
 
-What a start finds tells the step at which it all stopped:
+The files found at start show at which step a crash interrupted the swap:
 
     .cleaned beside .swap   step 1: nothing old was touched. Drop both, the .swap files first:
                             alone, they would look like step 2 or 4.
@@ -16,12 +15,12 @@ What a start finds tells the step at which it all stopped:
                             new log is old. Remove those, then do steps 3 and 4.
     other .swap, no log     step 4: the log in place is the new one. Rename the rest.
 
-This is why the log goes before its indexes in step 3, and why the last batch of a new log is
-always kept: its offsets reach into the last segment that it replaces. Kafka's own recovery reads
-the same signs.
+This is why the log precedes its indexes in step 3, and why the last batch of a new log is always
+kept: its offsets reach into the last segment that it replaces. Kafka's own recovery interprets
+these files in the same way.
 
-What a reader would get wrong: tombstones may be gone from a later segment only because the values
-they deleted are gone from an earlier one. So the segments go in order, each made durable first.
+Invariant: segments are swapped in order, each durable before the next. A tombstone may be missing
+from a later segment only because the values it deleted are gone from an earlier one.
 """
 
 from collections.abc import Iterable, Sequence
@@ -50,10 +49,11 @@ _SCAN_BYTES = 1 << 20
 def still_valid(
     result: CleaningResult, inactive: Sequence[ReplacedSegment], generation: int
 ) -> bool:
-    """Whether the log's inactive segments are still those that were cleaned.
+    """Return whether the log's inactive segments are still the ones that were cleaned.
 
-    All or nothing: had retention removed some of the sources, values could come back whose
-    tombstones are gone. A truncation changes the generation, for it may leave sizes as they were.
+    All or nothing: if retention had removed some of the sources, values could come back whose
+    tombstones are gone. A truncation changes the generation, because it may leave the sizes as they
+    were.
     """
     if result.generation != generation:
         return False
@@ -62,10 +62,10 @@ def still_valid(
 
 
 def apply(disk: Disk, folder: PurePath, result: CleaningResult) -> list[PurePath]:
-    """Swap in all new segments; the files to unlink after file.delete.delay.ms.
+    """Swap in all new segments; return the files to delete after file.delete.delay.ms.
 
-    The caller has asked `still_valid` just before. If the disk fails in the middle, the folder
-    is as after a crash: `finish_interrupted` makes it whole.
+    The caller has checked `still_valid` just before. If the disk fails in the middle, the directory
+    is as after a crash: `finish_interrupted` repairs it.
     """
     deleted: list[PurePath] = []
     for group in result.groups:
@@ -74,7 +74,7 @@ def apply(disk: Disk, folder: PurePath, result: CleaningResult) -> list[PurePath
 
 
 def finish_interrupted(disk: Disk, folder: PurePath) -> None:
-    """Make a partition folder whole before its segments are opened. Safe to repeat."""
+    """Complete interrupted swaps before a log's segments are opened. Idempotent."""
     names = disk.names(folder)
     if any(name.endswith(SUFFIXES) for name in names):
         _drop_unfinished(disk, folder)
@@ -85,9 +85,9 @@ def finish_interrupted(disk: Disk, folder: PurePath) -> None:
 
 
 def swap_in(disk: Disk, folder: PurePath, group: CleanedGroup) -> list[PurePath]:
-    """Swap in one new segment, before any later one; the files to unlink afterwards."""
+    """Swap in one new segment, before any later one; return the files to delete afterwards."""
     base = group.base_offset
-    # The log last: a real Kafka takes what it finds under .swap names for complete.
+    # The log last: Kafka treats what it finds under .swap names as complete.
     for kind in (*INDEX_KINDS, LOG):
         _rename_if_there(disk, folder, file_name(base, kind, CLEANED), file_name(base, kind, SWAP))
     disk.sync_directory(folder)
@@ -103,7 +103,7 @@ def swap_in(disk: Disk, folder: PurePath, group: CleanedGroup) -> list[PurePath]
 
 
 def _put_in_place(disk: Disk, folder: PurePath, base_offset: int) -> None:
-    """Steps 3 and 4, which are the same live and at start."""
+    """Do steps 3 and 4, live and at start."""
     for kinds in ((LOG,), INDEX_KINDS):
         for kind in kinds:
             name = file_name(base_offset, kind)
@@ -114,8 +114,8 @@ def _put_in_place(disk: Disk, folder: PurePath, base_offset: int) -> None:
 def _drop_unfinished(disk: Disk, folder: PurePath) -> None:
     """Remove all .cleaned files, and before them the .swap files that belong to them.
 
-    Kafka splits one segment into several, renaming from the highest offset down; so one that is
-    still .cleaned condemns every .swap at its offset or above.
+    Kafka splits one segment into several, renaming from the highest offset down; so a remaining
+    .cleaned file invalidates every .swap file at its offset or above.
     """
     files = _segment_files(disk, folder)
     cleaned = [name for name, file in files if file.suffix == CLEANED]
@@ -145,7 +145,7 @@ def _complete_swaps(disk: Disk, folder: PurePath) -> None:
 
 
 def _remove_orphans(disk: Disk, folder: PurePath, names: Sequence[str]) -> None:
-    """Indexes without a log: their log went to .deleted just before a crash."""
+    """Remove indexes without a log, whose log was renamed to .deleted just before a crash."""
     files = [(name, file) for name, file in _parsed(names) if not file.suffix]
     logs = {file.base_offset for _, file in files if file.kind == LOG}
     orphans = (name for name, file in files if file.base_offset not in logs)
@@ -153,7 +153,7 @@ def _remove_orphans(disk: Disk, folder: PurePath, names: Sequence[str]) -> None:
 
 
 def _end_of_swap(disk: Disk, folder: PurePath, base_offset: int) -> int:
-    """The offset after the last batch of a new log that is not yet in place."""
+    """Return the offset after the last batch of a new log that is not yet in place."""
     path = folder / file_name(base_offset, LOG, SWAP)
     status = disk.status(path)
     assert status is not None, "the caller has seen the file"
@@ -162,8 +162,8 @@ def _end_of_swap(disk: Disk, folder: PurePath, base_offset: int) -> int:
         for chunk in read_chunks(disk, path, status.size, _SCAN_BYTES):
             next_offset = chunk.headers[-1].next_offset
     except BatchError as error:
-        # It was synced before it got this name, and what it replaces may be gone already.
-        raise StorageError(f"a cleaned segment is damaged: {error}") from error
+        # It was synced before it got this name, and what it replaces may already be gone.
+        raise StorageError(f"a cleaned segment is corrupt: {error}") from error
     return next_offset
 
 
@@ -184,7 +184,7 @@ def _rename_if_there(disk: Disk, folder: PurePath, source: str, target: str) -> 
 
 
 def _remove(disk: Disk, folder: PurePath, names: Iterable[str]) -> None:
-    """Remove files for good; what follows may rely on their absence after a crash."""
+    """Remove files durably; later steps may rely on their absence after a crash."""
     removed = False
     for name in names:
         disk.remove(folder / name)

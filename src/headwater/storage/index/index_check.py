@@ -1,9 +1,11 @@
-"""Whether a segment's indexes agree with its log.
+"""Check that a segment's indexes agree with its log.
 
-Both checks follow the walk of `log_check` batch by batch, so an index of any size is compared
-in one pass. What a reader would get wrong: an entry may name the last offset of a *later* batch
-than the one it points at. Brokers before 4.0 wrote one entry per append, with the append's first
-position and last offset; a search that starts there still finds everything.
+Both checks follow the walk of `log_check` batch by batch, so an index of any size is compared in
+one pass.
+
+Note: an entry may hold the last offset of a *later* batch than the one it points at. Brokers before
+4.0 wrote one entry per append, with the append's first position and last offset; a lookup that
+starts there still finds everything.
 """
 
 import struct
@@ -21,7 +23,7 @@ _ENTRIES_PER_READ = 4096
 
 
 class IndexCheck(Protocol):
-    """Told of each batch in turn, then of the end."""
+    """Receives each batch in turn, then the end of the log."""
 
     def after(self, batch: CheckedBatch) -> Iterator[Finding]: ...
 
@@ -29,9 +31,9 @@ class IndexCheck(Protocol):
 
 
 def entries_of(index: Readable, entry: struct.Struct) -> Iterator[tuple[int, int, int]]:
-    """The entries in order: position in the index and the two fields, without the zero tail.
+    """Yield position in the index and both fields of each entry, without the zero tail.
 
-    An active index is preallocated, so zeros follow the last entry; no true entry is all zero,
+    An active index is preallocated, so zeros follow the last entry. No real entry is all zero,
     because the first batch of a segment is never indexed.
     """
     window = ReadWindow(index)
@@ -46,10 +48,10 @@ def entries_of(index: Readable, entry: struct.Struct) -> Iterator[tuple[int, int
 
 
 def misshapen(index: Readable, entry: struct.Struct, name: str) -> Iterator[Finding]:
-    """What is wrong with an index file as a whole: its size, or bytes after the zero tail."""
+    """Yield problems of an index file as a whole: its size, or bytes after the zero tail."""
     window = ReadWindow(index)
     if window.size % entry.size:
-        reason = f"the size {window.size} is no multiple of {entry.size}, an entry was cut"
+        reason = f"size {window.size} is not a multiple of {entry.size}, incomplete entry"
         yield Finding(file=name, position=window.size, reason=reason)
         return
     count = sum(1 for _ in entries_of(index, entry))
@@ -59,7 +61,7 @@ def misshapen(index: Readable, entry: struct.Struct, name: str) -> Iterator[Find
 
 
 class AbortedEntry(NamedTuple):
-    """One line of a transaction index; `last_offset` is its ABORT marker's."""
+    """Entry of a transaction index; `last_offset` is the offset of its ABORT marker."""
 
     version: int
     producer_id: int
@@ -69,7 +71,7 @@ class AbortedEntry(NamedTuple):
 
 
 def check_aborted(index: Readable, name: str) -> Iterator[AbortedEntry | Finding]:
-    """The entries of a transaction index, each followed by what is wrong with it."""
+    """Yield the entries of a transaction index, each followed by its problems."""
     size = ABORTED_ENTRY.size
     window = ReadWindow(index)
     last_marker, last_stable = -1, -1
@@ -80,19 +82,19 @@ def check_aborted(index: Readable, name: str) -> Iterator[AbortedEntry | Finding
             reason = f"entry version {entry.version} instead of 0"
             yield Finding(file=name, position=position, reason=reason)
         elif entry.last_offset <= last_marker or entry.last_stable_offset < last_stable:
-            reason = f"the marker's offset {entry.last_offset} or the stable one does not rise"
+            reason = f"marker offset {entry.last_offset} or last stable offset does not increase"
             yield Finding(file=name, position=position, reason=reason)
         elif not 0 <= entry.first_offset < entry.last_offset:
             reason = f"a transaction from {entry.first_offset} cannot end at {entry.last_offset}"
             yield Finding(file=name, position=position, reason=reason)
         last_marker, last_stable = entry.last_offset, entry.last_stable_offset
     if window.size % size:
-        reason = f"the size {window.size} is no multiple of {size}, an entry was cut"
+        reason = f"size {window.size} is not a multiple of {size}, incomplete entry"
         yield Finding(file=name, position=window.size - window.size % size, reason=reason)
 
 
 class OffsetIndexCheck:
-    """Entries rise, point at batches, and name the last offset of one."""
+    """Checks that offset index entries rise, point at batches and hold a batch's last offset."""
 
     def __init__(self, index: Readable, name: str, base_offset: int) -> None:
         self._name = name
@@ -100,32 +102,32 @@ class OffsetIndexCheck:
         self._entries = entries_of(index, OFFSET_ENTRY)
         self._next = next(self._entries, None)
         self._last = (-1, -1)
-        # Offsets that no batch has ended with yet, and where in the index they stand.
+        # Offsets that no batch has ended with yet, with their position in the index.
         self._awaited: deque[tuple[int, int]] = deque()
 
     def after(self, batch: CheckedBatch) -> Iterator[Finding]:
         while self._next is not None and self._next[2] <= batch.position:
-            yield from self._judge(*self._next, batch)
+            yield from self._check(*self._next, batch)
             self._next = next(self._entries, None)
         while self._awaited and self._awaited[0][0] <= batch.header.last_offset:
             offset, at = self._awaited.popleft()
             if offset < batch.header.last_offset:
-                yield self._finding(at, f"names offset {offset}, which ends no batch")
+                yield self._finding(at, f"offset {offset} is not the last offset of a batch")
 
     def at_end(self) -> Iterator[Finding]:
         for offset, at in self._awaited:
-            yield self._finding(at, f"names offset {offset}, which ends no batch")
+            yield self._finding(at, f"offset {offset} is not the last offset of a batch")
         while self._next is not None:
             at, _, position = self._next
             yield self._finding(at, f"points at position {position}, past the last batch")
             self._next = next(self._entries, None)
 
-    def _judge(
+    def _check(
         self, at: int, relative_offset: int, position: int, batch: CheckedBatch
     ) -> Iterator[Finding]:
         offset = self._base_offset + relative_offset
         if offset <= self._last[0] or position <= self._last[1]:
-            yield self._finding(at, f"offset {offset}, position {position} do not rise")
+            yield self._finding(at, f"offset {offset}, position {position} do not increase")
             return
         self._last = (offset, position)
         if position < batch.position:
@@ -133,7 +135,7 @@ class OffsetIndexCheck:
         elif offset < batch.header.last_offset:
             yield self._finding(
                 at,
-                f"names offset {offset} for position {position}, "
+                f"offset {offset} for position {position}, "
                 f"whose batch ends with {batch.header.last_offset}",
             )
         elif offset > batch.header.last_offset:
@@ -144,7 +146,7 @@ class OffsetIndexCheck:
 
 
 class TimeIndexCheck:
-    """Entries rise, and each timestamp was the largest so far in the batch of its offset."""
+    """Checks that time index entries rise and hold the largest timestamp up to their offset."""
 
     def __init__(self, index: Readable, name: str, base_offset: int) -> None:
         self._name = name
@@ -156,7 +158,7 @@ class TimeIndexCheck:
         self._trusted = True
 
     def after(self, batch: CheckedBatch) -> Iterator[Finding]:
-        # The timestamps of a damaged batch may be lies, and so would be every verdict after it.
+        # The timestamps of a corrupt batch may be wrong, and so would be every check after it.
         self._trusted = self._trusted and batch.crc_matches
         self._largest_ms = max(self._largest_ms, batch.header.max_timestamp)
         while self._next is not None:
@@ -164,26 +166,26 @@ class TimeIndexCheck:
             offset = self._base_offset + relative_offset
             if offset > batch.header.last_offset:
                 return
-            yield from self._judge(at, timestamp_ms, offset)
+            yield from self._check(at, timestamp_ms, offset)
             self._next = next(self._entries, None)
 
     def at_end(self) -> Iterator[Finding]:
         while self._next is not None:
             at, _, relative_offset = self._next
             offset = self._base_offset + relative_offset
-            yield self._finding(at, f"names offset {offset}, past the last batch")
+            yield self._finding(at, f"offset {offset} is past the last batch")
             self._next = next(self._entries, None)
 
-    def _judge(self, at: int, timestamp_ms: int, offset: int) -> Iterator[Finding]:
+    def _check(self, at: int, timestamp_ms: int, offset: int) -> Iterator[Finding]:
         if timestamp_ms <= self._last[0] or offset <= self._last[1]:
-            yield self._finding(at, f"timestamp {timestamp_ms}, offset {offset} do not rise")
+            yield self._finding(at, f"timestamp {timestamp_ms}, offset {offset} do not increase")
             return
         self._last = (timestamp_ms, offset)
         if self._trusted and timestamp_ms != self._largest_ms:
             yield self._finding(
                 at,
-                f"says {timestamp_ms} is the largest timestamp up to offset {offset}, "
-                f"but that is {self._largest_ms}",
+                f"timestamp {timestamp_ms} is not the largest up to offset {offset}, "
+                f"which is {self._largest_ms}",
             )
 
     def _finding(self, position: int, reason: str) -> Finding:

@@ -1,12 +1,12 @@
-"""A file of fixed-size, rising entries: what both sparse indexes are made of.
+"""File of fixed-size, rising entries: Kafka's AbstractIndex.
 
-Entries are appended through a short tail in memory and written with `pwrite`; they are looked
-up in a read-only map of the file. Nothing is ever stored through the map: on a full disk a store
-into a mapped hole kills the process.
+Entries are appended to a short tail in memory, written with `pwrite`, and looked up in a read-only
+map of the file. Nothing is ever stored through the map: on a full disk, a store into a mapped hole
+kills the process.
 
-What a reader would get wrong: the file may lag behind the tail, so an index on disk is complete
-only after `write_out`, and a new one has no file before. That is harmless, because after a crash
-the indexes of every segment that was not flushed are built anew.
+Note: the file may lag behind the tail. An index on disk is complete only after `write_out`, and a
+new one has no file before that. This is safe, because after a crash the indexes of every unflushed
+segment are rebuilt.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import ClassVar
 
 from headwater.storage.io.open_files import CachedFile, OpenFiles
 
-# Few enough that many thousand idle partitions cost little memory, many enough that a busy one
-# writes its index once in a while and not with every append.
+# Few enough that thousands of idle partitions use little memory, many enough that a busy one does
+# not write its index with every append.
 _TAIL_ENTRIES = 64
 
 Entry = tuple[int, int]
 
 
 class IndexFile:
-    """Pairs of integers in a file, addressed by slot. Each kind of index has its layout."""
+    """Pairs of integers in a file, addressed by slot. Subclasses define the layout."""
 
     layout: ClassVar[struct.Struct]
 
@@ -55,9 +55,9 @@ class IndexFile:
         return self._written_count() + len(self._tail)
 
     def begin(self) -> None:
-        """Be an empty index. The file is made, or emptied, when there is something to write.
+        """Start an empty index; the file is created or truncated at the first write.
 
-        Most of ten thousand new partitions stay empty for long, and files are what they cost.
+        Most of ten thousand new partitions stay empty for long, and their cost is mostly files.
         """
         self._cached.drop_view()
         self._tail.clear()
@@ -82,7 +82,7 @@ class IndexFile:
         return self.entry(count - 1) if count else None
 
     def slot_before(self, is_beyond: Callable[[Entry], bool]) -> int:
-        """The last slot whose entry is not beyond, or -1. `is_beyond` must be monotonic."""
+        """Return the last slot whose entry is not beyond, or -1. `is_beyond` must be monotonic."""
         written = self._written_count()
         if self._tail and not is_beyond(self._tail[0]):
             return written + _count_until(self._tail.__getitem__, len(self._tail), is_beyond) - 1
@@ -103,7 +103,7 @@ class IndexFile:
         self._written = count
 
     def write_out(self) -> None:
-        """Put the tail into the file, which is there from now on."""
+        """Write the tail to the file, creating the file if needed."""
         if not self._is_made:
             self._make()
         if not self._tail:
@@ -143,7 +143,7 @@ class IndexFile:
         return self._written
 
     def _count_real_entries(self) -> int:
-        """Entries before the zeros: Kafka preallocates an index and may die before it is cut."""
+        """Count the entries before the zero tail that Kafka leaves if it dies."""
         view = self._cached.view()
         slots = len(view) // self.layout.size
         return _count_until(
@@ -152,7 +152,7 @@ class IndexFile:
 
 
 def _count_until(entry: Callable[[int], Entry], count: int, stop: Callable[[Entry], bool]) -> int:
-    """How many of the first `count` entries come before the first that stops."""
+    """Return how many of the first `count` entries precede the first that stops."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2

@@ -1,9 +1,9 @@
-"""The `.index` file of a segment: where to start looking for an offset.
+"""OffsetIndex: the `.index` file of a segment, from offset to file position.
 
     entry of 8 bytes: relative offset int32 | position int32
 
-An entry names the *last* offset of a batch and the position where that same batch *starts*. So
-the entry at or below an offset is a place from which to scan forward, never the batch itself.
+An entry holds the *last* offset of a batch and the position where that same batch *starts*. So the
+entry at or below an offset is a position from which to scan forward, not the batch itself.
 """
 
 import struct
@@ -21,35 +21,35 @@ class OffsetIndex(IndexFile):
 
     @property
     def room(self) -> int:
-        """How many more entries fit."""
+        """Number of entries that still fit."""
         return self._max_entries - len(self)
 
     def add(self, last_offset: int, position: int) -> None:
         self.append(last_offset - self._base_offset, position)
 
     def position_before(self, offset: int) -> int:
-        """The position of a batch at or before the one that holds the offset."""
+        """Return the position of a batch at or before the one that holds the offset."""
         relative = offset - self._base_offset
         slot = self.slot_before(lambda entry: entry[0] > relative)
         return self.entry(slot)[1] if slot >= 0 else 0
 
     def offset_at_or_after(self, position: int) -> int | None:
-        """The last offset of the first indexed batch that starts at the position or later."""
+        """Return the last offset of the first indexed batch at or after the position."""
         slot = self.slot_before(lambda entry: entry[1] >= position) + 1
         return self._base_offset + self.entry(slot)[0] if slot < len(self) else None
 
     def last_position(self) -> int:
-        """The position of the last batch that the index knows."""
+        """Return the position of the last indexed batch."""
         last = self.last()
         return last[1] if last else 0
 
     def truncate_from(self, offset: int) -> None:
-        """Forget batches that hold the offset or come after it."""
+        """Drop the entries of batches that contain the offset or come after it."""
         relative = offset - self._base_offset
         self.truncate(self.slot_before(lambda entry: entry[0] >= relative) + 1)
 
     def is_sane(self, log_size: int) -> bool:
-        """Whether the last entry could belong to a log of this size."""
+        """Return whether the last entry is plausible for a log of this size."""
         if not self.has_whole_entries:
             return False
         last = self.last()

@@ -1,8 +1,10 @@
-"""The two sparse indexes of one segment, which are filled together, every few kilobytes of log.
+"""Maintain the offset index and time index of one segment.
 
-An index that was found on disk is looked at when it is first used, and if it cannot be right, both
-are built anew from the log. What a reader would get wrong: the largest timestamp is known here and
-not in the time index, which gets it only with the next entry.
+Both get an entry about every `index.interval.bytes` of log. An index found on disk is checked when
+it is first used; if it cannot be right, both are rebuilt from the log.
+
+Note: the segment's largest timestamp is tracked here. The time index gets it only with its next
+entry.
 """
 
 from __future__ import annotations
@@ -24,20 +26,20 @@ AppendedBatch = tuple[int, int, int]
 
 
 class Indexed(Protocol):
-    """The segment that the indexes are of."""
+    """Segment that the indexes belong to."""
 
     base_offset: int
     size: int
 
     def agrees_with(self, index: TimeIndex) -> bool:
-        """Whether a time index that was found on disk can be of this segment."""
+        """Return whether a time index found on disk is plausible for this segment."""
 
     def rebuild_indexes(self) -> None:
-        """Fill the indexes anew from the content."""
+        """Rebuild both indexes from the log."""
 
 
 class SparseIndexes:
-    """See the module."""
+    """Offset index and time index of one segment."""
 
     __slots__ = (
         "_bytes_since_entry",
@@ -58,11 +60,11 @@ class SparseIndexes:
         self._segment = segment
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
-        # Those that were made here are sound; those found on disk are looked at when first used.
+        # Indexes created here are sound; indexes found on disk are checked at the first use.
         self.is_fresh = False
         self.is_full = False
         self._bytes_since_entry = segment.size
-        # None until somebody asks `largest`.
+        # None until `largest` is called.
         self.largest_timestamp: int | None = None
         self._largest_offset = segment.base_offset
         self._indexed_timestamp = NO_TIMESTAMP
@@ -102,14 +104,14 @@ class SparseIndexes:
 
     @property
     def progress(self) -> IndexProgress:
-        """What the next batch is indexed by."""
+        """State that decides how the next batch is indexed."""
         largest_timestamp, largest_offset = self.largest()
         return IndexProgress(largest_timestamp, largest_offset, self._bytes_since_entry)
 
     def largest(self) -> tuple[int, int]:
-        """The largest timestamp, and the last offset of the batch in which it was first met.
+        """Return the largest timestamp and the last offset of the batch where it first occurred.
 
-        A sealed segment's last time index entry says it.
+        For a sealed segment this is the last entry of the time index.
         """
         if self.largest_timestamp is None:
             known = self.times.largest()
@@ -118,12 +120,12 @@ class SparseIndexes:
         return self.largest_timestamp, self._largest_offset
 
     def begin(self) -> None:
-        """Be those of a segment that has nothing yet, in a folder that has no indexes."""
+        """Start the indexes of an empty segment in a directory without index files."""
         self.is_fresh = True
         self.largest_timestamp = NO_TIMESTAMP
 
     def empty(self) -> None:
-        """Forget all entries. Without one a search begins at the first batch."""
+        """Remove all entries. A lookup without entries starts at the first batch."""
         self.is_fresh = True
         for index in (self.offsets, self.times):
             index.begin()
@@ -135,10 +137,11 @@ class SparseIndexes:
         self._indexed_timestamp = NO_TIMESTAMP
         self._count_slots()
 
-    def note(self, position: int, batch: AppendedBatch) -> None:
-        """A batch begins at a position; it gets an entry if the last one is far enough.
+    def on_append(self, position: int, batch: AppendedBatch) -> None:
+        """Index an appended batch if the last entry is at least `index.interval.bytes` back.
 
-        It is written already, so `largest` was asked before: that may have to read.
+        Called after the write. `largest` must have been called before, because that may have to
+        read.
         """
         size_bytes, last_offset, max_timestamp = batch
         assert self.largest_timestamp is not None
@@ -149,18 +152,18 @@ class SparseIndexes:
             self._add_entries(last_offset, position, self.largest_timestamp)
         self._bytes_since_entry += size_bytes
 
-    def note_run(self, entries: Sequence[IndexEntry], progress: IndexProgress) -> None:
-        """The same of many batches, whose entries the kernel has chosen."""
+    def on_append_run(self, entries: Sequence[IndexEntry], progress: IndexProgress) -> None:
+        """Index many appended batches, whose entries the kernel has chosen."""
         for last_offset, position, timestamp, self._largest_offset in entries:
             self._add_entries(last_offset, position, timestamp)
         self.largest_timestamp, self._largest_offset, self._bytes_since_entry = progress
 
     def close(self) -> None:
-        """Nothing more comes: the largest timestamp gets its entry."""
+        """Add the time index entry for the largest timestamp; the segment is sealed."""
         self.times.add(*self.largest())
 
     def truncate_from(self, offset: int) -> None:
-        """The batch that holds the offset is gone, and all behind it."""
+        """Remove the entries of the batch that contains the offset and of all later ones."""
         self.offsets.truncate_from(offset)
         self.times.truncate_from(offset)
         self.largest_timestamp = None
@@ -169,7 +172,7 @@ class SparseIndexes:
         self._bytes_since_entry = self._segment.size - self.offsets.last_position()
 
     def raise_largest(self, timestamp: int, offset: int) -> None:
-        """A batch behind the last entry has a larger timestamp than any that is known."""
+        """Record a larger timestamp found in a batch after the last entry."""
         self.largest_timestamp, self._largest_offset = timestamp, offset
 
     def write_out(self) -> None:
@@ -191,7 +194,7 @@ class SparseIndexes:
                 self.times.add(largest_timestamp, self._largest_offset)
                 self._indexed_timestamp = largest_timestamp
         except TooManyOpenFiles:
-            # The batch is written already, and can do without: the next one gets an entry.
+            # The batch is already written and can do without an entry; the next one gets it.
             self._slots_left = 0
             return
         self._bytes_since_entry = 0
@@ -200,6 +203,6 @@ class SparseIndexes:
             self._count_slots()
 
     def _count_slots(self) -> None:
-        """How many entries fit either index; counted down from here, as counting costs."""
+        """Count the entries that still fit; afterwards they are counted down."""
         self._slots_left = min(self.offsets.room, self.times.room)
         self.is_full = self._slots_left <= 0

@@ -1,10 +1,10 @@
-"""The `.timeindex` file of a segment: from which offset on a timestamp can be met.
+"""TimeIndex: the `.timeindex` file of a segment, from timestamp to offset.
 
     entry of 12 bytes: timestamp int64 | relative offset int32
 
-When an entry was written its timestamp was the largest of the segment so far, first reached in the
-batch that ends at the offset. So every later timestamp lies behind that offset; the entry says
-nothing of the records before it.
+When an entry is written, its timestamp is the largest of the segment so far, first reached in the
+batch that ends at the offset. So every larger timestamp is found after that offset; the entry says
+nothing about the records before it.
 """
 
 import struct
@@ -15,18 +15,18 @@ _LAYOUT = struct.Struct(">qi")
 
 
 class TimeIndex(IndexFile):
-    """Rising in both columns. One slot stays free for the entry that closes the segment."""
+    """Rising in both columns. One slot stays free for the entry that seals the segment."""
 
     __slots__ = ()
     layout = _LAYOUT
 
     @property
     def room(self) -> int:
-        """How many more entries fit."""
+        """Number of entries that still fit."""
         return self._max_entries - len(self) - 1
 
     def add(self, timestamp: int, offset: int) -> None:
-        """Note a new largest timestamp; one that is not larger than the last is skipped."""
+        """Add a new largest timestamp; skipped if not larger than the last."""
         last = self.last()
         relative = offset - self._base_offset
         if timestamp < 0 or (last and (timestamp <= last[0] or relative <= last[1])):
@@ -34,12 +34,12 @@ class TimeIndex(IndexFile):
         self.append(timestamp, relative)
 
     def largest(self) -> tuple[int, int] | None:
-        """The last timestamp and its offset."""
+        """Return the last timestamp and its offset."""
         last = self.last()
         return (last[0], self._base_offset + last[1]) if last else None
 
     def offset_before(self, timestamp: int) -> int:
-        """An offset such that no record before it has a timestamp of at least this much."""
+        """Return an offset such that no earlier record has a timestamp >= `timestamp`."""
         slot = self.slot_before(lambda entry: entry[0] >= timestamp)
         return self._base_offset + (self.entry(slot)[1] if slot >= 0 else 0)
 

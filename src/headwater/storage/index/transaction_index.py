@@ -1,4 +1,4 @@
-"""The aborted transactions of one segment: its `.txnindex` file.
+"""TransactionIndex: the `.txnindex` file of a segment, with its aborted transactions.
 
     byte 0  version             int16   0
          2  producer id         int64
@@ -6,13 +6,13 @@
         18  last offset         int64   the ABORT marker's; rises from entry to entry
         26  last stable offset  int64   when the marker was written; never falls
 
-An entry lies in the segment that holds the marker, so a transaction that began segments earlier is
-found by reading on from the fetched one. Nothing but the number of entries is kept in memory: the
-entries have one size and are sorted, so a look-up is a binary search in the file. Most segments
-have no aborted transaction, hence no file, and cost nothing.
+An entry is in the segment that holds the marker, so a transaction that began segments earlier is
+found by reading on from the fetched segment. Only the number of entries is kept in memory: entries
+have one size and are sorted, so a lookup is a binary search in the file. Most segments have no
+aborted transaction and hence no file.
 
-Entries are cheap to lose track of and dear to lose: without one, an aborted transaction reads as
-committed. So file and name must be durable before the recovery point passes the segment.
+Invariant: the file and its name are durable before the recovery point passes the segment. Without
+its entry, an aborted transaction would be read as committed.
 """
 
 import struct
@@ -37,7 +37,7 @@ _ENTRIES_PER_READ = 1024
 
 
 class AbortedTransaction(NamedTuple):
-    """One aborted transaction; `last_offset` is its marker's."""
+    """Aborted transaction; `last_offset` is the offset of its marker."""
 
     producer_id: int
     first_offset: int
@@ -46,12 +46,12 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """One segment's index. `path` may be set anew when the segment's files are renamed."""
+    """Transaction index of one segment. Update `path` when the segment's files are renamed."""
 
     __slots__ = ("_base_offset", "_count", "_disk", "path")
 
     def __init__(self, disk: Disk, path: PurePath, base_offset: int) -> None:
-        """Open what is there; a size that is no whole number of entries is `CorruptFile`."""
+        """Open the file if it exists; an incomplete entry raises `CorruptFile`."""
         self._disk = disk
         self.path = path
         self._base_offset = base_offset
@@ -82,7 +82,7 @@ class TransactionIndex:
             file.close()
 
     def check(self, end_offset: int) -> None:
-        """Raise `CorruptFile` unless all entries fit a segment that ends at an offset (RC-1)."""
+        """Raise `CorruptFile` unless all entries fit a segment that ends at `end_offset` (RC-1)."""
         previous = self._base_offset - 1
         for aborted in self.entries():
             if not previous < aborted.last_offset < end_offset:
@@ -97,7 +97,7 @@ class TransactionIndex:
     def collect(
         self, fetch_offset: int, upper_offset: int
     ) -> tuple[list[AbortedTransaction], bool]:
-        """What a read of [fetch, upper) must skip, and whether later segments can add nothing."""
+        """Return aborted transactions in [fetch, upper), and whether that is all."""
         found: list[AbortedTransaction] = []
         if not self._count:
             return found, False
@@ -113,7 +113,7 @@ class TransactionIndex:
             file.close()
 
     def truncate_to(self, offset: int) -> None:
-        """Forget transactions whose marker is at or after an offset."""
+        """Remove transactions whose marker is at or after an offset."""
         if not self._count:
             return
         file = self._disk.open(self.path)
@@ -126,11 +126,11 @@ class TransactionIndex:
             self._disk.remove(self.path)
 
     def open_for_sync(self) -> File | None:
-        """The file, for a job that makes it durable; the caller closes it. None without entries."""
+        """Open the file for a job that syncs it; the caller closes it. None without entries."""
         return self._disk.open(self.path) if self._count else None
 
     def sync(self) -> None:
-        """Make the entries durable here and now. The file's name needs a sync of its folder."""
+        """Sync the entries. The file's name needs a sync of its directory."""
         file = self.open_for_sync()
         if file is not None:
             try:
@@ -165,10 +165,10 @@ class TransactionIndex:
 def collect_aborted(
     indexes: Iterable[TransactionIndex], *, fetch_offset: int, upper_offset: int
 ) -> list[AbortedTransaction]:
-    """The aborted transactions that touch [fetch, upper), for a read_committed fetch (LSO-2).
+    """Return the aborted transactions in [fetch, upper), for a read_committed fetch (LSO-2).
 
-    Give the indexes from the segment of the fetch offset on, oldest first. The walk ends at the
-    first entry that was written when everything below the upper offset was decided.
+    Pass the indexes from the segment of the fetch offset on, oldest first. The walk ends at the
+    first entry that was written when every transaction below the upper offset had ended.
     """
     found: list[AbortedTransaction] = []
     for index in indexes:

@@ -1,22 +1,22 @@
-"""Reading what is not in the page cache, and leaving it so.
+"""Read from disk without leaving the data in the page cache.
 
-A consumer that lags reads gigabytes once. Read in the usual way they would push out the pages
-that tailing consumers are about to need. Three ways avoid it, tried in this order on every read,
-since a refusal costs a microsecond and depends on the file system:
+A lagging consumer reads gigabytes once. Ordinary reads would evict the pages that tailing consumers
+are about to need. Three methods avoid that. They are tried in this order on every read, because a
+refusal costs a microsecond and depends on the file system:
 
-1. RWF_DONTCACHE (Linux 6.14 and later): the system drops the pages that this read brought in, and
+1. RWF_DONTCACHE (Linux 6.14 and later): the kernel drops the pages that this read brought in, and
    only those.
-2. O_DIRECT: past the page cache, in aligned blocks.
-3. A plain read, then POSIX_FADV_DONTNEED, for stretches of which nothing was resident before:
-   advice does not ask who brought a page in, and would drop the hot tail as well.
+2. O_DIRECT: bypasses the page cache, in aligned blocks.
+3. An ordinary read, then POSIX_FADV_DONTNEED for the stretches of which nothing was resident
+   before. The advice drops pages whatever brought them in, so it would drop the hot tail as well.
 
-What a reader would get wrong: readahead is not covered by RWF_DONTCACHE. Pages that were read
-ahead and never asked for stay; a read of 64 KiB was seen to leave 48 pages behind it. So a cold
-read has a descriptor of its own, advised RANDOM, which turns readahead off for it alone, and asks
-for large chunks instead. That descriptor is opened through /proc, so that it is the same file
-even if it was renamed or removed since.
+Note: RWF_DONTCACHE does not cover readahead. Pages that were read ahead and never requested stay; a
+read of 64 KiB was observed to leave 48 pages behind. A cold read therefore uses its own descriptor,
+advised RANDOM, which disables readahead for that descriptor alone, and reads large chunks. The
+descriptor is opened through /proc, so that it refers to the same file even if the file has been
+renamed or removed since.
 
-Everything here blocks and belongs into an executor's job.
+All functions here block; call them from an executor job.
 """
 
 import errno
@@ -38,40 +38,40 @@ BLOCK_BYTES = 4096
 # Small stretches, so that one hot page keeps little else in memory.
 STRETCH_BYTES = 128 * 1024
 RWF_DONTCACHE = 0x80
-# Too old a kernel, a file system that cannot, no /proc, or no descriptor left to open it again.
+# Old kernel, unsupported file system, no /proc, or no descriptor left to reopen the file.
 UNSUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOENT, errno.EMFILE, errno.ENFILE)
 
-Way = Callable[[int, int, memoryview], int]
-"""Fills the buffer from a position of the descriptor; how many bytes there were."""
+ReadMethod = Callable[[int, int, memoryview], int]
+"""Fills the buffer from a position of the descriptor and returns the number of bytes read."""
 
 
 class ColdRead(Protocol):
-    """Reads a range without leaving it in the page cache."""
+    """Read a range without leaving it in the page cache."""
 
     def __call__(self, file: File, length: int, position: int) -> Buffer: ...
 
 
 def read_plainly(file: File, length: int, position: int) -> Buffer:
-    """For disks without a page cache, such as one in memory."""
+    """Read a range of a disk without a page cache, such as one in memory."""
     return file.read(length, position)
 
 
 class OsColdRead:
-    """Cold reads of the operating system, by the first way that works; plainly if none does."""
+    """Cold reads by the first method that works; falls back to an ordinary read."""
 
     def __init__(
-        self, ways: Sequence[Way] | None = None, memory: ReadBufferPool | None = None
+        self, methods: Sequence[ReadMethod] | None = None, memory: ReadBufferPool | None = None
     ) -> None:
-        if ways is None:
-            ways = [read_uncached, read_direct, read_and_drop] if sys.platform == "linux" else []
-        self._ways = ways
+        if methods is None:
+            methods = [read_uncached, read_direct, read_and_drop] if sys.platform == "linux" else []
+        self._methods = methods
         self._memory = ReadBufferPool() if memory is None else memory
 
     def __call__(self, file: File, length: int, position: int) -> Buffer:
         content = self._memory.take(length)
-        for way in self._ways:
+        for method in self._methods:
             try:
-                read = way(file.fileno(), position, content)
+                read = method(file.fileno(), position, content)
             except OSError as error:
                 if error.errno not in UNSUPPORTED:
                     raise _failure(file, error) from error
@@ -81,7 +81,7 @@ class OsColdRead:
 
 
 def read_uncached(descriptor: int, position: int, buffer: memoryview) -> int:
-    """With RWF_DONTCACHE."""
+    """Read with RWF_DONTCACHE."""
     own = _reopen(descriptor, 0)
     try:
         os.posix_fadvise(own, 0, 0, os.POSIX_FADV_RANDOM)
@@ -91,7 +91,7 @@ def read_uncached(descriptor: int, position: int, buffer: memoryview) -> int:
 
 
 def read_direct(descriptor: int, position: int, buffer: memoryview) -> int:
-    """With O_DIRECT: whole blocks into aligned memory, from where the wanted part is copied."""
+    """Read whole blocks with O_DIRECT into aligned memory and copy the requested part."""
     own = _reopen(descriptor, os.O_DIRECT)
     try:
         with mmap.mmap(-1, CHUNK_BYTES) as aligned, memoryview(aligned) as window:
@@ -113,7 +113,7 @@ def read_direct(descriptor: int, position: int, buffer: memoryview) -> int:
 
 
 def read_and_drop(descriptor: int, position: int, buffer: memoryview) -> int:
-    """Plainly, and then ask the system to drop what was not resident before."""
+    """Read normally, then advise the kernel to drop pages that were not resident before."""
     residency = CachestatResidency()
     own = _reopen(descriptor, 0)
     try:
@@ -122,7 +122,7 @@ def read_and_drop(descriptor: int, position: int, buffer: memoryview) -> int:
         while read < len(buffer):
             stretch = min(len(buffer) - read, STRETCH_BYTES - (position + read) % STRETCH_BYTES)
             start = position + read
-            # Whole pages, because advice about a part of a page is not taken.
+            # Whole pages, because the kernel ignores advice about part of a page.
             first, last = start // BLOCK_BYTES, -(-(start + stretch) // BLOCK_BYTES)
             pages = (first * BLOCK_BYTES, (last - first) * BLOCK_BYTES)
             was_resident = residency.cached_pages(own, *pages) > 0
@@ -153,6 +153,6 @@ def _fill(descriptor: int, position: int, buffer: memoryview, flags: int) -> int
 
 
 def _failure(file: File, error: OSError) -> StorageError:
-    # The file may have been renamed since it was opened; the system knows its present name.
+    # The file may have been renamed since it was opened; /proc has its current name.
     path = os.readlink(f"/proc/self/fd/{file.fileno()}")  # noqa: PTH115, a link without a Path
     return StorageError(f"cannot read {path}: {error.strerror}")

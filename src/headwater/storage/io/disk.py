@@ -1,11 +1,11 @@
-"""The disk as a port: the few file operations that a log needs.
+"""Port for the file operations that a log needs.
 
-What a reader would get wrong: nothing here is durable by itself. Bytes survive a power cut after
-`File.sync`; a new name, a rename or a removal survives after `Disk.sync_directory` of its folder.
-Every operation raises `StorageError` when the system fails, and never `OSError`.
+Note: nothing here is durable by itself. Bytes survive a power cut after `File.sync`; a new name, a
+rename or a removal survives after `Disk.sync_directory` of its directory. Every operation raises
+`StorageError` when the operating system fails, and never `OSError`.
 
-A process that has no descriptor left is no failed disk: short work finds a spare one, and whoever
-wants to keep a file open gets `TooManyOpenFiles`, and can close another.
+Running out of file descriptors is not a disk failure: short operations use a reserved descriptor,
+and callers that keep a file open get `TooManyOpenFiles`, so that they can close another one.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from typing import Protocol
 from headwater.records.batch_header import Buffer
 
 TEMPORARY = ".tmp"
-"""What a small file is called while it is written anew."""
+"""Suffix of a small file while its replacement is written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStatus:
-    """What a directory knows of a file."""
+    """Size and modification time of a file."""
 
     size: int
     modified_ms: int
@@ -29,87 +29,88 @@ class FileStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
-    """A file system: its size, and what of it a process without privileges may still use."""
+    """Size of a file system, and the space that an unprivileged process can still use."""
 
     total_bytes: int
     usable_bytes: int
 
 
 class File(Protocol):
-    """An open file. Positions are explicit, there is no cursor."""
+    """Open file; positions are explicit, there is no cursor."""
 
     def write(self, buffers: Sequence[Buffer], position: int) -> None:
-        """Write all the bytes of all buffers there, in order, or raise."""
+        """Write all bytes of all buffers in order, or raise."""
 
     def read(self, length: int, position: int) -> bytes:
-        """Up to `length` bytes; fewer only where the file ends."""
+        """Return up to `length` bytes; fewer only at the end of the file."""
 
     def size(self) -> int: ...
 
     def truncate(self, size: int) -> None: ...
 
     def preallocate(self, size: int) -> None:
-        """Reserve room up to a size; contents and size of the file stay as they are.
+        """Reserve disk space up to a size; contents and size of the file do not change.
 
-        Advice only: where it cannot be followed, nothing happens. `truncate` gives back the rest.
+        Advice only: a file system that cannot do it ignores it. `truncate` releases the unused
+        space.
         """
 
     def sync(self) -> None:
-        """Return when the contents would survive a power cut. Safe to call off the loop."""
+        """Return when the contents would survive a power cut. Safe to call off the event loop."""
 
     def view(self) -> memoryview:
-        """The present contents, mapped read-only; bytes written later need a new view.
+        """Map the current contents read-only; bytes written later need a new view.
 
-        Truncating a file under a live view is the caller's mistake: release it first. A view is
-        kept, so this may raise `TooManyOpenFiles`.
+        Release the view before truncating the file. A view is kept open, so this may raise
+        `TooManyOpenFiles`.
         """
 
     def fileno(self) -> int:
-        """The descriptor, for sendfile and residency probes; a fake disk has none and raises."""
+        """Return the descriptor, for sendfile and residency probes; a fake disk raises."""
 
     def close(self) -> None: ...
 
 
 class Disk(Protocol):
-    """One machine's file system, by path."""
+    """File system of one machine, addressed by path."""
 
     def open(self, path: PurePath, *, create: bool = False, is_kept: bool = False) -> File:
-        """Open for reading and writing. A missing file is made only when `create` is set.
+        """Open for reading and writing; create a missing file only if `create` is set.
 
-        A file that is to be kept open may raise `TooManyOpenFiles`; the others are closed soon.
+        With `is_kept` the file stays open for long and the call may raise `TooManyOpenFiles`.
         """
 
     def status(self, path: PurePath) -> FileStatus | None:
-        """Size and age of a file, or None where there is no such file; a directory is none."""
+        """Return size and modification time, or None if there is no regular file."""
 
     def names(self, directory: PurePath) -> list[str]:
-        """The names in a directory, sorted; an absent directory has none."""
+        """Return the sorted names in a directory; empty if the directory does not exist."""
 
     def make_directory(self, path: PurePath) -> None:
-        """Make a directory and its parents; fine when it exists."""
+        """Create a directory and its parents; no error if it exists."""
 
     def rename(self, source: PurePath, target: PurePath) -> None:
-        """Atomic, replaces the target; durable after `sync_directory` of both parents."""
+        """Rename atomically; durable after `sync_directory` of both parents."""
 
     def remove(self, path: PurePath) -> None:
-        """Remove a file; fine when it is gone already."""
+        """Remove a file; no error if it does not exist."""
 
     def remove_tree(self, path: PurePath) -> None:
-        """Remove a directory and all in it; fine when it is gone already."""
+        """Remove a directory tree; no error if it does not exist."""
 
     def sync_directory(self, path: PurePath) -> None: ...
 
     def set_modified(self, path: PurePath, modified_ms: int) -> None: ...
 
     def volume(self, path: PurePath) -> Volume:
-        """The file system that a directory lies on."""
+        """Return the file system that holds a directory."""
 
 
 def make_directory_durably(disk: Disk, path: PurePath) -> None:
-    """Make a directory that survives a power cut, with the parents that had to be made for it.
+    """Create a directory, and missing parents, so that they survive a power cut.
 
-    One that is not empty was made durable before anything was put into it, so an old one costs
-    nothing.
+    A directory that is not empty was made durable before anything was put into it, so existing
+    directories cost nothing.
     """
     fresh = [path, *path.parents]
     old = next((index for index, each in enumerate(fresh) if disk.names(each)), len(fresh))
@@ -125,7 +126,7 @@ def write_atomically(disk: Disk, path: PurePath, content: bytes) -> None:
 
 
 def write_aside(disk: Disk, path: PurePath, content: bytes) -> PurePath:
-    """Write what is to replace a small file; where it is, synced, to be renamed by the caller."""
+    """Write and sync a temporary file; return its path for the caller to rename."""
     temporary = path.with_name(path.name + TEMPORARY)
     disk.remove(temporary)
     file = disk.open(temporary, create=True)
@@ -138,7 +139,7 @@ def write_aside(disk: Disk, path: PurePath, content: bytes) -> PurePath:
 
 
 def read_whole(disk: Disk, path: PurePath) -> bytes | None:
-    """The content of a small file, or None where there is none."""
+    """Return the content of a small file, or None if it does not exist."""
     if disk.status(path) is None:
         return None
     file = disk.open(path)

@@ -1,7 +1,7 @@
-"""Where blocking work goes: a port, so that the simulator can interleave it.
+"""Port for blocking work, so that the simulator can control how it interleaves.
 
-A job runs off the loop and may touch files only, never a log's state. Its outcome comes back on
-the loop through one of two callbacks, so state is only ever changed by one thread.
+A job runs off the event loop and may touch files only, never a log's state. Its result comes back
+on the loop through one of two callbacks, so only one thread ever changes state.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Executor(Protocol):
-    """Runs a job elsewhere, then calls back on the loop."""
+    """Runs a job in the background, then calls back on the event loop."""
 
     def submit(
         self,
@@ -22,11 +22,11 @@ class Executor(Protocol):
         then: Callable[[T], None],
         otherwise: Callable[[StorageError], None],
     ) -> None:
-        """Never runs a callback before the job has ended; raises `TooMuchWork` when it is full."""
+        """Run a job, then call back. Raises `TooMuchWork` if the queue is full."""
 
 
 class InlineExecutor:
-    """Runs every job at once, where it stands: for tools, start-up and simple tests."""
+    """Runs every job synchronously in `submit`: for tools, start-up and simple tests."""
 
     def submit(
         self,

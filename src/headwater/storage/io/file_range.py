@@ -1,7 +1,7 @@
-"""A run of bytes in a segment file: what a read of the log answers with.
+"""Range of bytes in a segment file: the result of a log read, like Kafka's FileRecords.
 
-Nothing has been read yet. Whoever keeps a range beyond the moment must hold its file, because the
-cache of open files may close it and retention may drop it.
+Nothing has been read yet. To keep a range beyond the current call, hold its file: the open-file
+cache may close it and retention may delete it.
 """
 
 from typing import NamedTuple
@@ -17,13 +17,13 @@ class FileRange(NamedTuple):
     length: int
 
     def fileno(self) -> int:
-        """The descriptor to send from; good for as long as the range is held."""
+        """Return the descriptor for sendfile; valid while the range is held."""
         return self.file.file().fileno()
 
     def release(self) -> None:
-        """End the hold that came with a delivery."""
+        """Release the hold that came with the delivered range."""
         self.file.release()
 
     def read(self) -> bytes:
-        """The bytes, for tools and tests; the broker sends the range without reading it."""
+        """Return the bytes, for tools and tests; the broker sends the range without reading it."""
         return self.file.file().read(self.length, self.position)

@@ -1,15 +1,14 @@
-"""Hot and cold reads behind one call.
+"""Read file ranges: hot ones with sendfile, cold ones in the executor.
 
-A range that is in the page cache all of it is delivered as it is, for sendfile on the loop, or if
-it is small as bytes: for the few records that somebody reads who follows the end of a log, a copy
-is cheaper than the system calls around a sendfile. Any other is read by a job of the executor, past
-the cache, and delivered as bytes. A range that is resident in part counts as cold: one missing page
-would block the loop as surely as a hundred. Its resident pages stay where they are.
+A range that is completely in the page cache is delivered as it is, for sendfile on the event loop;
+a small one is delivered as bytes, because for the few records that a tailing consumer reads, a copy
+is cheaper than the system calls around a sendfile. Any other range is read by an executor job past
+the page cache and delivered as bytes. A partly resident range counts as cold: one missing page
+blocks the loop as surely as a hundred. Its resident pages stay where they are.
 
-What a reader would get wrong: a delivered `FileRange` is *held*. Whoever gets it must call
-`release` when the last byte is sent or the connection is gone. Bytes need no release. And either
-may hold less than was asked for, when the file was truncated or removed meanwhile: sendfile then
-returns zero, and the bytes are fewer.
+Note: a delivered `FileRange` is *held*. The receiver must call `release` after the last byte is
+sent or the connection has closed. Bytes need no release. Both may be shorter than requested if the
+file was truncated or removed meanwhile: sendfile then returns zero, and the bytes are fewer.
 """
 
 from collections import deque
@@ -30,12 +29,12 @@ from headwater.storage.io.file_range import FileRange
 from headwater.storage.io.page_cache_residency import Glance, Residency, pages_in
 
 SMALL_BYTES: Final = 16_384
-_ANSWERS_AT_ONCE: Final = 16
+_CONCURRENT_RESPONSES: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """A cold read, waiting or under way."""
+    """Cold read, queued or in progress."""
 
     range: FileRange
     deliver: Callable[[FileRange | Buffer], None]
@@ -43,11 +42,11 @@ class _Read:
 
 
 class FileRangeReader:
-    """Reads ranges; for the loop's thread only.
+    """Reads ranges; used only by the event loop's thread.
 
-    At most `cold_limit_reads` cold reads are under way, of `cold_limit_bytes` together, except
-    that one which is larger than that goes alone. Further ones wait their turn in order. They
-    hold no descriptor while they wait, so many of them cannot exhaust the process.
+    At most `cold_limit_reads` cold reads of `cold_limit_bytes` in total are in progress, except
+    that a larger one runs alone. Further reads queue in order. Queued reads hold no descriptor, so
+    many of them cannot exhaust the process's limit.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class FileRangeReader:
         self._cold_read = cold_read
         self._cold_limit_bytes = cold_limit_bytes
         self._cold_limit_reads = cold_limit_reads
-        self._waiting: deque[_Read] = deque()
+        self._queued: deque[_Read] = deque()
         self.cold_reads_under_way = 0
         self.cold_bytes_under_way = 0
         self.hot_count = 0
@@ -74,15 +73,15 @@ class FileRangeReader:
 
     @property
     def waiting_count(self) -> int:
-        return len(self._waiting)
+        return len(self._queued)
 
     @property
     def answer_limit_bytes(self) -> int:
-        """What one answer should have of cold bytes, which stay in memory until they are sent."""
-        return self._cold_limit_bytes // _ANSWERS_AT_ONCE
+        """Limit of cold bytes per response; they stay in memory until they are sent."""
+        return self._cold_limit_bytes // _CONCURRENT_RESPONSES
 
-    def is_hot(self, range: FileRange) -> bool:  # noqa: A002, the word of the room
-        """Whether all of it is in the page cache now. A file that fails is not."""
+    def is_hot(self, range: FileRange) -> bool:  # noqa: A002, Kafka's word
+        """Return whether the whole range is in the page cache. A file that fails is not hot."""
         try:
             file = range.file.file()
             resident = self._residency.resident_pages(file, range.position, range.length)
@@ -92,15 +91,15 @@ class FileRangeReader:
 
     def read(
         self,
-        range: FileRange,  # noqa: A002, the word of the room
+        range: FileRange,  # noqa: A002, Kafka's word
         deliver: Callable[[FileRange | Buffer], None],
         fail: Callable[[HeadwaterError], None],
     ) -> bool:
-        """Deliver the range or fail, one of the two and once; at once when it is hot.
+        """Call `deliver` or `fail` exactly once; immediately when the range is hot.
 
-        The answer is whether it was.
+        Returns whether the range was hot.
         """
-        if range.length <= SMALL_BYTES and (content := self._glance_at(range)) is not None:
+        if range.length <= SMALL_BYTES and (content := self._read_if_resident(range)) is not None:
             self.hot_count += 1
             deliver(content)
             return True
@@ -110,11 +109,11 @@ class FileRangeReader:
             deliver(range)
             return True
         self.cold_count += 1
-        self._waiting.append(_Read(range=range, deliver=deliver, fail=fail))
-        self._start_what_fits()
+        self._queued.append(_Read(range=range, deliver=deliver, fail=fail))
+        self._start_queued()
         return False
 
-    def _glance_at(self, range: FileRange) -> Buffer | None:  # noqa: A002, the word of the room
+    def _read_if_resident(self, range: FileRange) -> Buffer | None:  # noqa: A002, Kafka's word
         if self._glance is None:
             return None
         try:
@@ -122,9 +121,9 @@ class FileRangeReader:
         except (StorageError, TooManyOpenFiles):
             return None
 
-    def _start_what_fits(self) -> None:
-        while self._waiting and self._fits(self._waiting[0].range.length):
-            self._start(self._waiting.popleft())
+    def _start_queued(self) -> None:
+        while self._queued and self._fits(self._queued[0].range.length):
+            self._start(self._queued.popleft())
 
     def _fits(self, length: int) -> bool:
         if self.cold_reads_under_way == 0:
@@ -137,9 +136,9 @@ class FileRangeReader:
     def _start(self, read: _Read) -> None:
         position, length = read.range.position, read.range.length
         if read.range.file.is_forgotten:
-            # Retention or a truncation took it, or compaction put another in its place. Only a
-            # new look at the log can tell, so the consumer gets nothing and asks again; told that
-            # its offset is gone, it would jump to an end of the log and skip what is there.
+            # Retention or truncation deleted the file, or compaction replaced it. The consumer gets
+            # an empty response and fetches again, which looks at the current log.
+            # OFFSET_OUT_OF_RANGE would make it reset its position and skip records.
             read.deliver(b"")
             return
         try:
@@ -153,14 +152,14 @@ class FileRangeReader:
             try:
                 read.deliver(content)
             finally:
-                self._start_what_fits()
+                self._start_queued()
 
         def otherwise(error: StorageError) -> None:
             self._end(read)
             try:
                 read.fail(error)
             finally:
-                self._start_what_fits()
+                self._start_queued()
 
         self.cold_reads_under_way += 1
         self.cold_bytes_under_way += length

@@ -1,21 +1,22 @@
-"""A bounded number of open files and mapped views for an unbounded number of segments.
+"""Cache of open files and mapped views for an unbounded number of segments.
 
-A segment owns a `CachedFile`, which is a path and, while the cache can afford it, an open file.
-Whoever needs the file asks for it again each time: `file()` is good until the next call into the
-cache, and only `hold()` keeps the descriptor open for longer, across a sendfile or a job of the
-executor. That is what a reader would get wrong: a `File` kept in a variable over other calls may
-have been closed, and its descriptor number given to another file.
+A segment owns a `CachedFile`: a path and, while the cache can afford it, an open file.
 
-Which file is closed is decided by second chance (CLOCK), so that a use only sets a flag. Only the
-loop's thread may call anything here. A job off the loop works on a held `File`, and the loop
-releases the hold when the job's outcome comes back.
+Note: ask for the file each time it is needed. `file()` is valid until the next call into the cache;
+only `hold()` keeps the descriptor open for longer, across a sendfile or an executor job. A `File`
+kept in a variable across other calls may have been closed, and its descriptor number reused for
+another file.
 
-When the process has no descriptor left, the cache gives up some of its own and tries again; only
-when it has none to give does `TooManyOpenFiles` reach whoever wanted the file.
+Eviction uses second chance (CLOCK), so that a use only sets a flag. Only the event loop's thread
+may call this module. An executor job works on a held `File`, and the loop releases the hold when
+the job's result comes back.
+
+When the process has no descriptor left, the cache closes some of its own files and retries;
+`TooManyOpenFiles` reaches the caller only when there is nothing left to close.
 
 Closing a written, unsynced file loses nothing: the page cache belongs to the inode, and Linux
-reports a failed writeback that nobody has heard of to the first sync through a new descriptor, as
-long as the inode has stayed in memory.
+reports a writeback failure that has not been reported yet to the first sync through a new
+descriptor, as long as the inode has stayed in memory.
 """
 
 import itertools
@@ -30,12 +31,13 @@ from headwater.storage.io.disk import Disk, File
 
 T = TypeVar("T")
 
-# What is given up at once when descriptors run out: one alone would be gone with the next socket.
-_GIVEN_UP_AT_ONCE = 32
+# Number of files closed at once when descriptors run out: a single one would be used up by the next
+# socket.
+_CLOSED_AT_ONCE = 32
 
 
 class CachedFile:
-    """One file by path, open or not. `OpenFiles.open` makes it, its owner ends it with `forget`."""
+    """File by path, open or not. Created by `OpenFiles.open`, ended by its owner with `forget`."""
 
     __slots__ = ("_cache", "_file", "_forgotten", "_holds", "_path", "_used", "_view", "_view_used")
 
@@ -62,19 +64,19 @@ class CachedFile:
         return self._forgotten
 
     def file(self) -> File:
-        """The open file, for use at once: the next call into the cache may close it."""
+        """Return the open file for immediate use: the next call into the cache may close it."""
         self._used = True
         file = self._file
         return self._cache._reopen(self) if file is None else file
 
     def hold(self) -> File:
-        """The open file, kept open until `release`. Holds count."""
+        """Return the open file and keep it open until `release`. Holds are counted."""
         file = self.file()
         self._holds += 1
         return file
 
     def release(self) -> None:
-        """End one hold. On the loop's thread, like everything else here."""
+        """Release one hold, on the event loop's thread."""
         assert self._holds > 0, f"{self._path} is released more often than held"
         self._holds -= 1
         if self._holds == 0 and self._forgotten:
@@ -82,7 +84,7 @@ class CachedFile:
 
     @contextmanager
     def held(self) -> Iterator[File]:
-        """`hold` and `release` around a block."""
+        """Hold the file for the duration of a `with` block."""
         file = self.hold()
         try:
             yield file
@@ -90,9 +92,9 @@ class CachedFile:
             self.release()
 
     def view(self, at_least_bytes: int = 0) -> memoryview:
-        """The contents, mapped; made anew when the mapped part is shorter than asked for.
+        """Return the mapped contents; map again if the view is shorter than `at_least_bytes`.
 
-        Without `at_least_bytes` the view may lack what was written since it was made.
+        Without `at_least_bytes` the view may lack what was written since it was mapped.
         """
         self._view_used = True
         view = self._view
@@ -101,18 +103,18 @@ class CachedFile:
         return view
 
     def drop_view(self) -> None:
-        """Before truncating: whoever still uses the view gets an error and not a dead process."""
+        """Release the view before truncating; using it later raises."""
         view = self._view
         if view is not None:
             self._cache._unmap(self)
             view.release()
 
     def moved_to(self, path: PurePath) -> None:
-        """The file has been renamed; an open descriptor follows it by itself."""
+        """Record that the file has been renamed; an open descriptor stays valid."""
         self._path = path
 
     def forget(self) -> None:
-        """Close the file for good, or as soon as the last hold on it ends."""
+        """Close the file for good, or when the last hold on it is released."""
         if self._view is not None:
             self._cache._unmap(self)
         self._forgotten = True
@@ -122,16 +124,16 @@ class CachedFile:
     def _close(self) -> None:
         file, self._file = self._file, None
         if file is not None:
-            self._cache._closed(self)
+            self._cache._on_closed(self)
             file.close()
 
 
 class OpenFiles:
-    """The cache: at most `limit` open files and `view_limit` mapped views (the same by default).
+    """At most `limit` open files and `view_limit` mapped views (by default the same number).
 
-    A mapped view costs a descriptor too, so a process needs the sum of both.
+    A mapped view uses a descriptor too, so a process needs the sum of both.
 
-    Held files cannot be closed. When they alone exceed the limit the cache grows past it, counts
+    Held files cannot be closed. If they alone exceed the limit, the cache grows past it, counts
     that in `over_limit_count`, and shrinks again as files are opened later.
     """
 
@@ -141,8 +143,8 @@ class OpenFiles:
         self._limit = limit
         self._view_limit = limit if view_limit is None else view_limit
         assert self._view_limit > 0
-        # The clock's hand stands at the first entry, and an entry with a second chance goes to
-        # the end. A plain dict would look for its first entry past all those deleted before it.
+        # The clock hand is at the first entry; an entry with a second chance moves to the end. A
+        # plain dict would scan all deleted entries to find its first one.
         self._open: OrderedDict[CachedFile, None] = OrderedDict()
         self._mapped: OrderedDict[CachedFile, None] = OrderedDict()
         self.over_limit_count = 0
@@ -157,14 +159,14 @@ class OpenFiles:
         return len(self._mapped)
 
     def open(self, path: PurePath, *, create: bool = False) -> CachedFile:
-        """A file of the cache. It is opened at the first use, or at once when it is to be made.
+        """Return a cached file, opened at the first use, or immediately if it is created.
 
-        Later reopening never makes a file: one that vanished is a `StorageError`.
+        Later reopening never creates a file: a missing one is a `StorageError`.
         """
         cached = CachedFile(self, path)
         if create:
             self._make_room()
-            file = self._insist(lambda: self._disk.open(path, create=True, is_kept=True))
+            file = self._with_descriptor(lambda: self._disk.open(path, create=True, is_kept=True))
             self._add(cached, file)
         return cached
 
@@ -176,40 +178,40 @@ class OpenFiles:
     def _reopen(self, cached: CachedFile) -> File:
         assert not cached._forgotten, f"{cached.path} is used after it was forgotten"
         self._make_room()
-        file = self._insist(lambda: self._disk.open(cached.path, is_kept=True))
+        file = self._with_descriptor(lambda: self._disk.open(cached.path, is_kept=True))
         self._add(cached, file)
         return file
 
     def _add(self, cached: CachedFile, file: File) -> None:
         cached._file = file
-        # The use that opened it does not count, so that a walk over all files, each used once,
-        # drives out none of those that are used again and again.
+        # The use that opened the file does not count, so that a walk over all files evicts none of
+        # the frequently used ones.
         cached._used = False
         self._open[cached] = None
         if len(self._open) > self._limit:
             self.over_limit_count += 1
 
-    def _closed(self, cached: CachedFile) -> None:
+    def _on_closed(self, cached: CachedFile) -> None:
         del self._open[cached]
 
     def _make_room(self) -> None:
         self._close_until(self._limit - 1)
 
-    def _insist(self, action: Callable[[], T]) -> T:
-        """Do what takes a descriptor, at the cost of others if need be."""
+    def _with_descriptor(self, action: Callable[[], T]) -> T:
+        """Run an action that needs a descriptor, closing other files if there is none left."""
         while True:
             try:
                 return action()
             except TooManyOpenFiles:
                 before = len(self._open) + len(self._mapped)
-                self._close_until(max(0, len(self._open) - _GIVEN_UP_AT_ONCE))
-                for cached in list(itertools.islice(self._mapped, _GIVEN_UP_AT_ONCE)):
+                self._close_until(max(0, len(self._open) - _CLOSED_AT_ONCE))
+                for cached in list(itertools.islice(self._mapped, _CLOSED_AT_ONCE)):
                     self._unmap(cached)
                 if len(self._open) + len(self._mapped) == before:
                     raise
 
     def _close_until(self, count: int) -> None:
-        # Two rounds: the first takes away second chances, so the second finds any free file.
+        # Two rounds: the first clears the second-chance flags, so the second finds any free file.
         for _ in range(2 * len(self._open)):
             if len(self._open) <= count:
                 return
@@ -232,8 +234,8 @@ class OpenFiles:
             else:
                 # Not released: its user may still read it, and the mapping ends with the last use.
                 self._unmap(oldest)
-        # The file is asked for each time: making room may have closed it.
-        view = cached._view = self._insist(lambda: cached.file().view())
+        # Call `file()` on each attempt: making room may have closed it.
+        view = cached._view = self._with_descriptor(lambda: cached.file().view())
         cached._view_used = False
         self._mapped[cached] = None
         return view

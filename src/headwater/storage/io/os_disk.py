@@ -1,15 +1,15 @@
-"""The disk port on the real file system.
+"""Disk port on the operating system's file system.
 
-What a reader would get wrong: `OsFile.sync` is `fdatasync`, and that is enough. It flushes the
-data and whatever metadata is needed to read it back, a grown size included; it leaves out only
-times. The name of a new file is not metadata of the file: that is `sync_directory`'s work.
+Note: `OsFile.sync` is `fdatasync`, and that is enough. It flushes the data and the metadata needed
+to read it back, including a grown size; it leaves out only timestamps. The name of a new file is
+not metadata of the file; `sync_directory` makes it durable.
 
-A few descriptors are kept in reserve (`_SpareDescriptors`). Short work, such as writing a
-checkpoint or syncing a folder, then goes on when the process has used up all others; were it to
-fail, a healthy log directory would be fenced.
+A few descriptors are kept in reserve (`_SpareDescriptors`), so that short operations, such as
+writing a checkpoint or syncing a directory, succeed when the process has used up all others.
+Otherwise a healthy log directory would be taken offline.
 
-`OsFile.write` with one buffer is the hottest call of the broker, so it goes straight to `pwrite`
-and everything unusual (several buffers, short writes) is dealt with elsewhere.
+`OsFile.write` with one buffer is the broker's hottest call, so it goes straight to `pwrite`;
+several buffers and short writes take the slow path.
 """
 
 import ctypes
@@ -34,11 +34,11 @@ T = TypeVar("T")
 
 MAX_BUFFERS_PER_WRITE = os.sysconf("SC_IOV_MAX")
 
-# The limit of the process, and that of the machine.
+# The limit of the process and the limit of the machine.
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _SPARE_DESCRIPTORS = 8
 
-# Records are not for everybody on the machine, and less so what is kept of passwords.
+# Not world-readable: log directories hold records and SCRAM credentials.
 _MODE = 0o640
 
 _libc = ctypes.CDLL(None)
@@ -49,7 +49,7 @@ _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
 class OsFile:
-    """An open file of the operating system. `OsDisk.open` makes it."""
+    """Open file of the operating system. `OsDisk.open` creates it."""
 
     __slots__ = ("_descriptor", "_path")
 
@@ -63,7 +63,7 @@ class OsFile:
                 buffer = buffers[0]
                 if pwrite(self._descriptor, buffer, position) == len(buffer):
                     return
-            # A short write is not remembered: writing the same bytes again is harmless.
+            # After a short write, everything is written again, which is harmless.
             _write_all(self._descriptor, buffers, position)
         except OSError as error:
             raise _failure("write", self._path, error) from error
@@ -81,7 +81,7 @@ class OsFile:
         try:
             return fstat(self._descriptor).st_size
         except OSError as error:
-            raise _failure("ask the size of", self._path, error) from error
+            raise _failure("get the size of", self._path, error) from error
 
     def truncate(self, size: int) -> None:
         try:
@@ -99,10 +99,10 @@ class OsFile:
             raise _failure("sync", self._path, error) from error
 
     def view(self) -> memoryview:
-        """The mapping lives as long as the view or any slice of it.
+        """Map the file; the mapping lives as long as the view or any slice of it.
 
-        Python's mapping keeps a descriptor of its own, so views count against the process's limit
-        just as open files do.
+        Python's mapping keeps its own descriptor, so views count against the process's limit as
+        open files do.
         """
         try:
             size = fstat(self._descriptor).st_size
@@ -116,7 +116,7 @@ class OsFile:
         return self._descriptor
 
     def close(self) -> None:
-        """Closing twice is fine; the number may by then belong to another file."""
+        """Close the file; closing twice does not close a reused descriptor."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor < 0:
             return
@@ -127,7 +127,7 @@ class OsFile:
 
 
 class _SpareDescriptors:
-    """Descriptors that stand idle until there are no others. Any thread may ask."""
+    """Descriptors reserved for when the process has no others. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -136,7 +136,7 @@ class _SpareDescriptors:
         self._refill()
 
     def run(self, action: Callable[[], T]) -> T:
-        """Do something; where it finds no descriptor, do it again with the spare ones."""
+        """Run an action; if it finds no descriptor, run it again with the reserved ones freed."""
         try:
             result = action()
         except OSError as error:
@@ -159,7 +159,7 @@ class _SpareDescriptors:
             while len(self._spares) < _SPARE_DESCRIPTORS:
                 self._spares.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         except OSError:
-            # As many as there are; the next call tries again.
+            # Keep as many as there are; the next call tries again.
             return
 
 
@@ -169,7 +169,7 @@ def _close_all(descriptors: list[int]) -> None:
 
 
 class OsDisk:
-    """The file system of this machine."""
+    """File system of this machine."""
 
     def __init__(self) -> None:
         self._spares = _SpareDescriptors()
@@ -190,7 +190,7 @@ class OsDisk:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise _failure("look at", path, error) from error
+            raise _failure("stat", path, error) from error
         if not stat.S_ISREG(found.st_mode):
             return None
         return FileStatus(size=found.st_size, modified_ms=found.st_mtime_ns // 1_000_000)
@@ -258,7 +258,7 @@ class OsDisk:
         try:
             system = os.statvfs(path)
         except OSError as error:
-            raise _failure("ask the free space of", path, error) from error
+            raise _failure("get the free space of", path, error) from error
         return Volume(
             total_bytes=system.f_blocks * system.f_frsize,
             usable_bytes=system.f_bavail * system.f_frsize,
@@ -266,13 +266,13 @@ class OsDisk:
 
 
 def _write_all(descriptor: int, buffers: Sequence[Buffer], position: int) -> None:
-    """Write many buffers, or one that did not go out at once."""
+    """Write several buffers, or the rest after a short write."""
     rest = [memoryview(buffer) for buffer in buffers if len(buffer) > 0]
     start = 0
     while start < len(rest):
         written = pwritev(descriptor, rest[start : start + MAX_BUFFERS_PER_WRITE], position)
         if written == 0:
-            raise OSError("the system took no bytes")
+            raise OSError("the operating system wrote no bytes")
         position += written
         while start < len(rest) and written >= len(rest[start]):
             written -= len(rest[start])
@@ -282,7 +282,7 @@ def _write_all(descriptor: int, buffers: Sequence[Buffer], position: int) -> Non
 
 
 def _read_on(descriptor: int, chunk: bytes, length: int, position: int) -> bytes:
-    """Read on after a short read, until the file ends."""
+    """Continue after a short read until the end of the file."""
     chunks = [chunk]
     have = len(chunk)
     while chunk and have < length:
@@ -293,10 +293,10 @@ def _read_on(descriptor: int, chunk: bytes, length: int, position: int) -> bytes
 
 
 def _reserve(descriptor: int, size: int) -> None:
-    """`fallocate`, which Python has not: its `posix_fallocate` would make the file longer.
+    """Reserve space with `fallocate`; Python's `posix_fallocate` would make the file longer.
 
-    The outcome is not looked at. A file system that cannot, or has not so much room, still takes
-    what is written.
+    The result is ignored. A file system that cannot do it, or lacks the space, still accepts
+    writes.
     """
     with suppress(AttributeError):
         _libc.fallocate(descriptor, _KEEP_SIZE, ctypes.c_long(0), ctypes.c_long(size))

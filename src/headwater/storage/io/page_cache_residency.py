@@ -1,16 +1,16 @@
-"""How much of a file range is in the page cache, asked without reading it.
+"""Report how much of a file range is in the page cache, without reading it.
 
-Three ways, the first that works is chosen once at start by `probe_residency`:
+There are three methods; `probe_residency` chooses the first that works, once at start:
 
-1. `cachestat`, Linux 6.5 and later: counts exactly and touches nothing. Called through ctypes,
-   since neither Python nor older C libraries know it.
-2. `preadv` with RWF_NOWAIT: reads a byte here and there and is refused where the disk would be
+1. `cachestat`, Linux 6.5 and later: exact and without side effects. Called through ctypes, because
+   neither Python nor older C libraries have it.
+2. `preadv` with RWF_NOWAIT: reads a sample byte here and there, refused where the disk would be
    needed. Less exact, and a refused byte starts readahead.
-3. Assume that everything is resident, which is what Kafka does.
+3. Assume that everything is resident, as Kafka does.
 
-What a reader would get wrong: an answer is a guess about the next microseconds. A page can be
-evicted right after, or be counted while it is still being read in; then a sendfile blocks the
-loop for one disk read, which is a delay and no error.
+Note: the result is a guess about the next microseconds. A page can be evicted right after, or be
+counted while it is still being read in; then a sendfile blocks the event loop for one disk read,
+which is a delay, not an error.
 """
 
 import ctypes
@@ -30,28 +30,28 @@ _Counts = ctypes.c_uint64 * 5  # cached, dirty, in writeback, evicted, recently 
 
 
 class Glance(Protocol):
-    """Reads what is in the page cache, and never waits for a disk."""
+    """Reads from the page cache and never waits for a disk."""
 
     def __call__(self, file: File, length: int, position: int) -> bytearray | None:
-        """The bytes; None where one of them is not in memory, or nobody can tell."""
+        """Return the bytes, or None if a byte is not resident or residency cannot be determined."""
 
 
 class Residency(Protocol):
-    """Tells what is in the page cache. For one thread each."""
+    """Reports which pages are in the page cache. Not thread-safe."""
 
     def resident_pages(self, file: File, position: int, length: int) -> int:
-        """How many of the range's pages are in memory."""
+        """Return how many of the range's pages are resident."""
 
 
 def pages_in(position: int, length: int) -> int:
-    """How many pages a range of bytes touches."""
+    """Return how many pages a range of bytes touches."""
     if length <= 0:
         return 0
     return (position + length - 1) // PAGESIZE - position // PAGESIZE + 1
 
 
 class CachestatResidency:
-    """Asks the `cachestat` system call. The structs are reused, hence one instance per thread."""
+    """Uses the `cachestat` system call. The structs are reused, hence one instance per thread."""
 
     def __init__(self) -> None:
         self._call = ctypes.CDLL(None, use_errno=True).syscall
@@ -63,11 +63,11 @@ class CachestatResidency:
         self._counts_address = ctypes.addressof(self._counts)
 
     def resident_pages(self, file: File, position: int, length: int) -> int:
-        # For the system, a length of zero means up to the end of the file.
+        # For cachestat, a length of zero means up to the end of the file.
         return self.cached_pages(file.fileno(), position, length) if length > 0 else 0
 
     def cached_pages(self, descriptor: int, position: int, length: int) -> int:
-        """The same for a bare descriptor; -1 where the system does not answer."""
+        """Return the cached pages of a descriptor's range; -1 if cachestat fails."""
         self._range[0] = position
         self._range[1] = length
         if self._call(CACHESTAT, descriptor, self._range_address, self._counts_address, 0) != 0:
@@ -76,7 +76,7 @@ class CachestatResidency:
 
 
 class NowaitResidency:
-    """Reads one byte of every sixteenth page; each answer stands for the pages up to the next."""
+    """Reads one byte of every sixteenth page; each result stands for the pages up to the next."""
 
     def __init__(self) -> None:
         self._byte = [bytearray(1)]
@@ -95,20 +95,20 @@ class NowaitResidency:
         try:
             os.preadv(descriptor, self._byte, position, os.RWF_NOWAIT)
         except OSError:
-            # Refused, or unable to tell: then it is not safe to read on the loop.
+            # Refused or unsupported: then it is not safe to read on the event loop.
             return False
         return True
 
 
 class AssumedResidency:
-    """Takes everything for resident."""
+    """Assumes that everything is resident."""
 
     def resident_pages(self, file: File, position: int, length: int) -> int:  # noqa: ARG002
         return pages_in(position, length)
 
 
 def probe_residency(file: File) -> Residency:
-    """The best way that works on this system, tried on a file of the log directory."""
+    """Return the best method that works, tried on a file of the log directory."""
     descriptor = file.fileno()
     if sys.platform == "linux":  # elsewhere the number means another call
         exact = CachestatResidency()
@@ -120,7 +120,7 @@ def probe_residency(file: File) -> Residency:
 
 
 def can_read_nowait(descriptor: int) -> bool:
-    """Whether system and file system know RWF_NOWAIT. A refusal to wait is a yes."""
+    """Return whether kernel and file system support RWF_NOWAIT. EAGAIN counts as supported."""
     if not hasattr(os, "RWF_NOWAIT"):
         return False
     try:
@@ -131,7 +131,7 @@ def can_read_nowait(descriptor: int) -> bool:
 
 
 def read_nowait(file: File, length: int, position: int) -> bytearray | None:
-    """`Glance` where `can_read_nowait`."""
+    """`Glance` for systems where `can_read_nowait` holds."""
     content = bytearray(length)
     try:
         read = os.preadv(file.fileno(), (content,), position, os.RWF_NOWAIT)
@@ -141,5 +141,5 @@ def read_nowait(file: File, length: int, position: int) -> bytearray | None:
 
 
 def probe_glance(file: File) -> Glance | None:
-    """How to read small ranges at once, tried on a file of the log directory; None: not at all."""
+    """Return a function that reads small resident ranges, or None if unsupported."""
     return read_nowait if can_read_nowait(file.fileno()) else None

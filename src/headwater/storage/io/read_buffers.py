@@ -1,12 +1,12 @@
-"""Memory for cold reads that is used again instead of given back.
+"""Pool of buffers for cold reads.
 
 A cold read of a megabyte into fresh memory costs as much for the memory as for the bytes: the
-system fills in page after page, and takes them away again when the answer has been sent, on the
-loop's thread and with the interpreter's lock.
+kernel maps page after page, and unmaps them again when the response has been sent, on the event
+loop's thread and with the GIL held.
 
-What a reader would get wrong: nobody gives a block back. A block is spare when nothing refers to it
-but this list, which is when the last view of it is gone, wherever that was. So there is no moment
-at which a forgotten call could have one block sent to two consumers.
+Note: blocks are not returned explicitly. A block is free when only this pool refers to it, which is
+when the last view of it has been garbage-collected. So a missing or premature release cannot send
+one block to two consumers.
 """
 
 import mmap
@@ -15,14 +15,11 @@ import threading
 from typing import Final
 
 BLOCK_BYTES: Final = 1 << 20
-"""What a consumer asks of one partition by default."""
+"""Default `max.partition.fetch.bytes`."""
 
 
 class ReadBufferPool:
-    """At most `limit` blocks are kept; whatever is larger, or more at a time, is fresh memory.
-
-    Safe from several threads.
-    """
+    """Keeps at most `limit` blocks; larger or further requests get fresh memory. Thread-safe."""
 
     def __init__(self, limit: int = 4) -> None:
         self._limit = limit
@@ -30,7 +27,7 @@ class ReadBufferPool:
         self._lock = threading.Lock()
 
     def take(self, length: int) -> memoryview:
-        """Memory of that length, whose content is undefined; free when no view of it is left."""
+        """Return memory of that length with undefined content; freed with the last view of it."""
         if length > BLOCK_BYTES:
             return memoryview(_fresh(length))
         with self._lock:
@@ -39,7 +36,7 @@ class ReadBufferPool:
 
     def _spare_block(self) -> mmap.mmap:
         for index in range(len(self._blocks)):
-            # One for the list; the other is the argument of the question.
+            # One reference is the list's, the other is the argument of `getrefcount`.
             if sys.getrefcount(self._blocks[index]) <= 2:
                 return self._blocks[index]
         block = _fresh(BLOCK_BYTES)
@@ -49,9 +46,9 @@ class ReadBufferPool:
 
 
 def _fresh(length: int) -> mmap.mmap:
-    """Memory of the system's, which fills its pages while it reads.
+    """Allocate anonymous memory whose pages are filled during the read.
 
-    A bytearray would be zeroed first, within the interpreter's lock, where the loop waits for it.
-    Not shared with other processes, as it would be by default and at twice the price.
+    A bytearray would be zeroed first, under the GIL, while the event loop waits for it.
+    MAP_PRIVATE, because the default MAP_SHARED takes twice the time.
     """
     return mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

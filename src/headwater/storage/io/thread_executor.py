@@ -1,14 +1,13 @@
-"""The executor of a running broker: a few threads for calls that block and free the GIL.
+"""Executor of a running broker: threads for calls that block and release the GIL.
 
-What a reader would get wrong: callbacks never run on a worker's thread. They are handed to `post`,
-which is the loop's `call_soon_threadsafe`. A job's mistake (any exception but `StorageError`) is
-raised there as well, so that it ends up with the loop's other exceptions and not in silence.
+Note: callbacks never run on a worker thread. They are passed to `post`, which is the event loop's
+`call_soon_threadsafe`. An exception other than `StorageError` is a bug in the job and is raised
+there as well, so that it reaches the loop's exception handler instead of being lost.
 
-Close the executor before the loop: the outcomes of the last jobs still go through `post`.
+Close the executor before the loop: the results of the last jobs still go through `post`.
 
-Not the standard library's pool: its futures and their locks make thread and loop hand the
-interpreter to each other a dozen times per job, which the loop feels when a consumer reads cold
-data by thousands of jobs.
+This is not `ThreadPoolExecutor`: its futures and their locks pass the GIL between worker and loop a
+dozen times per job, which is noticeable when a consumer reads cold data in thousands of jobs.
 """
 
 import threading
@@ -25,10 +24,10 @@ Post = Callable[[Callable[[], None]], object]
 
 
 class ThreadExecutor:
-    """Runs at most `threads` jobs at a time and lets at most `queue_limit` more wait.
+    """Runs at most `threads` jobs at a time and queues at most `queue_limit` more.
 
-    `submit` and `take_no_more` are for the loop's thread only; `close` is for another one if the
-    first has been told so before.
+    `submit` and `take_no_more` are for the event loop's thread only; `close` may run on another
+    thread after `take_no_more`.
     """
 
     def __init__(
@@ -44,14 +43,14 @@ class ThreadExecutor:
         self._limit = threads + queue_limit
         self._name = name
         self._threads: list[threading.Thread] = []
-        # A None tells one thread to end.
+        # A None ends one thread.
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._unfinished = 0
         self._is_closed = False
 
     @property
     def unfinished_count(self) -> int:
-        """Jobs whose outcome has not reached the loop."""
+        """Number of jobs whose result has not reached the event loop."""
         return self._unfinished
 
     def submit(
@@ -61,22 +60,22 @@ class ThreadExecutor:
         then: Callable[[T], None],
         otherwise: Callable[[StorageError], None],
     ) -> None:
-        """See `Executor`. Raises `TooMuchWork` when the queue is full, and before the end."""
+        """Submit a job; raises `TooMuchWork` when the queue is full or the executor is closing."""
         if self._is_closed:
-            raise TooMuchWork("the executor takes no more work")
+            raise TooMuchWork("the executor is shutting down")
         if self._unfinished >= self._limit:
-            raise TooMuchWork(f"{self._unfinished} jobs wait for the disk")
+            raise TooMuchWork(f"{self._unfinished} disk jobs are queued")
         self._unfinished += 1
         self._work.put(partial(self._run, job, then, otherwise))
         if len(self._threads) < min(self._unfinished, self._thread_limit):
             self._start_thread()
 
     def take_no_more(self) -> None:
-        """The end is near. To be said on the loop, before `close` waits elsewhere for it."""
+        """Refuse further jobs. Call it on the event loop before `close` waits on another thread."""
         self._is_closed = True
 
     def close(self) -> None:
-        """Run what was submitted to its end, and wait for it."""
+        """Wait until all submitted jobs have run."""
         self._is_closed = True
         for _ in self._threads:
             self._work.put(None)
@@ -85,12 +84,12 @@ class ThreadExecutor:
 
     def _start_thread(self) -> None:
         name = f"{self._name}-{len(self._threads)}"
-        # A daemon: a process that ends without `close` ends as if killed, instead of never.
-        thread = threading.Thread(target=_work_off, args=(self._work,), name=name, daemon=True)
+        # A daemon thread, so that a process that exits without `close` does not hang.
+        thread = threading.Thread(target=_run_jobs, args=(self._work,), name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
 
-    # On a worker's thread.
+    # On a worker thread.
 
     def _run(
         self,
@@ -102,24 +101,24 @@ class ThreadExecutor:
             result = job()
         except StorageError as error:
             self._post(partial(self._finish, otherwise, error))
-        except BaseException as mistake:  # noqa: BLE001, it is raised again on the loop
-            self._post(partial(self._finish, _raise, mistake))
+        except BaseException as error:  # noqa: BLE001, it is raised again on the loop
+            self._post(partial(self._finish, _raise, error))
         else:
             self._post(partial(self._finish, then, result))
 
-    # On the loop.
+    # On the event loop.
 
-    def _finish(self, tell: Callable[[T], None], outcome: T) -> None:
+    def _finish(self, callback: Callable[[T], None], outcome: T) -> None:
         self._unfinished -= 1
-        tell(outcome)
+        callback(outcome)
 
 
-def _work_off(work: "SimpleQueue[Callable[[], None] | None]") -> None:
+def _run_jobs(work: "SimpleQueue[Callable[[], None] | None]") -> None:
     while (run := work.get()) is not None:
         run()
-        # What it holds, the memory of a read among it, is not kept until the next one comes.
+        # Drop the job's references, such as the memory of a read, before waiting for the next one.
         del run
 
 
-def _raise(mistake: BaseException) -> None:
-    raise mistake
+def _raise(error: BaseException) -> None:
+    raise error

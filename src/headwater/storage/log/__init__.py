@@ -1,4 +1,4 @@
-"""One partition's log: append, read, roll, retention, truncation, recovery.
+"""Log of one partition: append, read, roll, retention, truncation, recovery.
 
 Start with `unified_log`, then `local_log` (its segments) and `segment` (one file with indexes).
 `log_loader` opens a log after a clean or an unclean shutdown.

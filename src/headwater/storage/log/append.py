@@ -1,8 +1,7 @@
-"""Appending to a log: what is checked, what is stamped, and what is noted afterwards.
+"""Append to a log: validate the batches, stamp them, write them, update the state.
 
-The order is what keeps it right. Everything that can refuse a batch comes first, then the bytes are
-written, and only then does the state move. A batch that was refused, or a write that failed, leaves
-the log as it was.
+Everything that can reject a batch comes first, then the bytes are written, and only then does the
+state change. A rejected batch or a failed write leaves the log as it was.
 """
 
 from collections.abc import Callable
@@ -55,14 +54,14 @@ from headwater.storage.producer_state.producer_state_manager import (
 )
 
 _APPEND_TIME = "LogAppendTime"
-# So far that the sum with any time of day is still an int64.
+# So large that any timestamp passes, and the sum with the current time is still an int64.
 _FAR_AHEAD_MS = 1 << 62
 _CLIENT = AppendOrigin.CLIENT
-# No batch of this size is too large for the loop, whatever its codec.
+# Batches up to this size are validated on the event loop, whatever their codec.
 _QUICK_BYTES = min(LOOP_BATCH_BYTES)
-# How many batches are taken for expansive before one is tried again.
-_TRUST = 100
-# What a producer repeats was under way a moment ago, and so lies near the end.
+# Number of batches treated as expansive before one is tried again.
+_EXPANSIVE_BATCHES = 100
+# A retried batch was in flight a moment ago, so its original is near the log end.
 _LOOK_BACK_BYTES = 1 << 20
 
 
@@ -70,7 +69,7 @@ _new_tuple = tuple.__new__
 
 
 class LogAppendInfo(NamedTuple):
-    """What an append did. A duplicate names the batch that was written the first time."""
+    """Result of an append. For a duplicate, that of the original batch."""
 
     base_offset: int
     last_offset: int
@@ -79,7 +78,7 @@ class LogAppendInfo(NamedTuple):
 
 
 class LogAppender:
-    """The append side of one log. `roll` starts a new segment at an offset."""
+    """Appends to one log. `roll` starts a new segment at an offset."""
 
     def __init__(
         self,
@@ -94,9 +93,10 @@ class LogAppender:
         self._producers = producers
         self._epochs = epochs
         self._roll = roll
-        # From which size on compressed batches are taken for expansive, and how often still.
+        # Compressed batches from this size on count as expansive, for the next `_expansive_left`
+        # batches.
         self._expansive_bytes = INT32_MAX
-        self._trust_left = 0
+        self._expansive_left = 0
         self.configure(settings)
 
     def configure(self, settings: TopicSettings) -> None:
@@ -106,7 +106,7 @@ class LogAppender:
         )
         self._validates = settings.validates_records
         self._stamps_append_time = settings.message_timestamp_type == _APPEND_TIME
-        # The keys of a compacted topic's records are looked at, so none of its batches is ordinary.
+        # Records of a compacted topic must have keys, so each of its batches needs full validation.
         self._ordinary_bytes = (
             0 if settings.is_compacted else min(settings.max_message_bytes, settings.segment_bytes)
         )
@@ -123,13 +123,13 @@ class LogAppender:
         origin: AppendOrigin,
         may_defer: bool,
     ) -> LogAppendInfo:
-        """Append one batch, which is stamped in place with its offset and epoch."""
+        """Append one batch after stamping offset and leader epoch into it."""
         if origin is _CLIENT:
             batch, header = self._validated(batch, now_ms, may_defer)
         else:
             header = read_header(batch)
             check_crc(batch, header)
-            assert header.size_bytes == len(batch), "a coordinator appends one batch at a time"
+            assert header.size_bytes == len(batch), "coordinators append one batch at a time"
         if header.producer_id >= 0:
             duplicate = self._admit_producer(batch, header, origin)
             if duplicate is not None:
@@ -139,7 +139,7 @@ class LogAppender:
     def _validated(
         self, batch: bytearray | memoryview, now_ms: int, may_defer: bool
     ) -> tuple[bytearray | memoryview, BatchHeader]:
-        """A client's batch as it is to be appended, with its header, or the reason against it."""
+        """Validate a client's batch; return it as it will be appended, with its header."""
         settings = self._settings
         limit_bytes = DEFAULT_LIMIT_BYTES
         if may_defer and self._validates:
@@ -159,11 +159,11 @@ class LogAppender:
         try:
             if header is None:
                 header = read_header(batch)
-                verdict = check_client_batch(
+                result = check_client_batch(
                     batch, header, settings=settings, now_ms=now_ms, limit_bytes=limit_bytes
                 )
             elif self._validates and header.attributes & CODEC_MASK:
-                verdict = check_batch_records(
+                result = check_batch_records(
                     batch, header, settings=settings, now_ms=now_ms, limit_bytes=limit_bytes
                 )
             else:
@@ -171,25 +171,25 @@ class LogAppender:
         except DecompressionBomb as bomb:
             if limit_bytes == DEFAULT_LIMIT_BYTES:
                 raise
-            self._expansive_bytes, self._trust_left = len(batch) * 3 // 4, _TRUST
+            self._expansive_bytes, self._expansive_left = len(batch) * 3 // 4, _EXPANSIVE_BATCHES
             raise ValidationDeferred(str(bomb)) from bomb
-        return corrected(batch, header, verdict, settings)
+        return corrected(batch, header, result, settings)
 
     def _is_expansive(self, batch: Buffer) -> bool:
-        """Whether a compressed batch is taken for one that decompresses far, like one before.
+        """Return whether a compressed batch probably decompresses to a large one.
 
-        The batches of a producer are alike. To find out each time, on the loop, would be in vain;
-        never to try again, too.
+        A producer's batches are alike, so trying each on the event loop would be wasted work; but
+        the guess, taken from earlier batches, is checked again from time to time.
         """
         if len(batch) < HEADER_BYTES or not batch[FLAGS_POSITION] & CODEC_MASK:
             return False
-        self._trust_left -= 1
-        if self._trust_left <= 0:
+        self._expansive_left -= 1
+        if self._expansive_left <= 0:
             self._expansive_bytes = INT32_MAX
         return True
 
     def as_prepared(self, prepared: PreparedBatch, leader_epoch: int, now_ms: int) -> LogAppendInfo:
-        """Append a client's batch whose records were opened, where needed, before."""
+        """Append a client's batch that `prepare_batch` has validated."""
         check_prepared(prepared, self._settings, now_ms=now_ms)
         batch, header = prepared.content, prepared.header
         if header.producer_id >= 0:
@@ -199,10 +199,10 @@ class LogAppender:
         return self._write_stamped(batch, header, leader_epoch, now_ms)
 
     def as_follower(self, content: Buffer, leader_epoch: int, now_ms: int) -> int:
-        """Append the whole batches of a fetched run as they are; how many bytes were taken.
+        """Append the complete batches of fetched content as they are; return the bytes appended.
 
-        A batch of a newer epoch than ours ends the run (EP-8): its sender may be a leader that
-        we do not follow yet. A cut batch at the end of a fetch is left for the next one.
+        A batch with a newer epoch than ours ends the run (EP-8): it may come from a leader that
+        this replica does not follow yet. An incomplete batch at the end is left for the next fetch.
         """
         view = memoryview(content)
         return self._write_followed(view, self._followable(view, leader_epoch), now_ms)
@@ -210,11 +210,13 @@ class LogAppender:
     def _admit_producer(
         self, batch: Buffer, header: BatchHeader, origin: AppendOrigin
     ) -> BatchEntry | None:
-        """Refuse what does not follow the producer's last batch; a repeated one is returned."""
+        """Reject a batch out of sequence; return the original of a duplicate (IDP-2)."""
         if header.is_control:
             control = read_control(batch, header)
             if control is None or control.coordinator_epoch is None:
-                raise InvalidRecord("a control batch of a producer must commit or abort")
+                raise InvalidRecord(
+                    "a control batch with a producer id must be a COMMIT or ABORT marker"
+                )
             self._producers.check_marker(
                 producer_id=header.producer_id,
                 epoch=header.producer_epoch,
@@ -235,10 +237,10 @@ class LogAppender:
         return None
 
     def _written_before(self, header: BatchHeader) -> BatchEntry | None:
-        """The batch that is repeated, if it is not remembered but lies in the log (IDP-2).
+        """Find the original of a duplicate in the log if the state lacks it (IDP-2).
 
-        Kafka refuses it after a restart, and librdkafka gives up then: whatever it had under way
-        may be there or not, and its user cannot know.
+        Kafka rejects it after a restart, and librdkafka then fails with an error that leaves its
+        user not knowing whether the records in flight were written.
         """
         if not self._producers.may_have_forgotten(header):
             return None
@@ -253,7 +255,7 @@ class LogAppender:
                         found.max_timestamp,
                     )
         except BatchError:
-            # Damage is nothing that this producer has to hear of.
+            # A corrupt batch elsewhere in the log is not this producer's error.
             return None
         return None
 
@@ -263,7 +265,7 @@ class LogAppender:
         append_time_ms, timestamp = NO_TIMESTAMP, header.max_timestamp
         if not header.attributes & CONTROL_FLAG:
             if self._settings.compression_type != "producer":
-                # A broker has done this off its loop beforehand; then nothing is left to do here.
+                # The broker has already done this off the event loop; this is for other callers.
                 batch, header = under_topic_codec(batch, header, self._settings)
             if self._stamps_append_time:
                 stamp_append_time(batch, header, 0, now_ms)
@@ -285,11 +287,11 @@ class LogAppender:
         self._epochs.assign(leader_epoch, base_offset)
         if header.producer_id >= 0:
             self._record_producer(header, batch, base_offset, timestamp)
-        # Not by the class's own way, which costs twice as much, for every batch.
+        # The NamedTuple's own constructor costs twice as much, for every batch.
         return _new_tuple(LogAppendInfo, (base_offset, last_offset, append_time_ms, False))
 
     def _followable(self, view: memoryview, leader_epoch: int) -> list[BatchHeader]:
-        """The batches of a run that may be appended, all checked before the first is written."""
+        """Return the batches to append; all are checked before the first is written."""
         headers, _ = kernel.scan(view, 0, len(view))
         position, expected = 0, self._body.end_offset
         for index, header in enumerate(headers):
@@ -299,10 +301,10 @@ class LogAppender:
             if header.base_offset < expected:
                 raise CorruptBatch(
                     f"the log ends at offset {expected}, "
-                    f"a batch at {header.base_offset} cannot follow"
+                    f"a batch with base offset {header.base_offset} cannot follow"
                 )
             if header.is_control and header.producer_id >= 0:
-                # Read again once it is written, and no marker may turn out unreadable then.
+                # It is read again after the write, and must not turn out unreadable then.
                 read_control(view, header, position)
             expected = header.next_offset
             position += header.size_bytes
@@ -322,17 +324,17 @@ class LogAppender:
             ):
                 self._write_run(view[start:end], run)
                 run, start = [], end
-                self._roll(now_ms, self._base_for(header))
+                self._roll(now_ms, self._new_segment_base(header))
             run.append(header)
             end += header.size_bytes
         self._write_run(view[start:end], run)
         return end
 
-    def _base_for(self, header: BatchHeader) -> int:
-        """Where a follower's new segment begins: at the log's end, also when the batch is far off.
+    def _new_segment_base(self, header: BatchHeader) -> int:
+        """Return the base offset of a follower's new segment: the log end, even if there is a gap.
 
-        After a crash a hole between two segments then means that something was lost. Only a gap
-        that relative offsets cannot span is left out.
+        After a crash a gap between two segments then means lost records. Only a gap too large for
+        relative offsets is left out.
         """
         end_offset = self._body.end_offset
         return end_offset if header.last_offset - end_offset <= INT32_MAX else header.base_offset

@@ -1,7 +1,7 @@
-"""Walking over the batches of a segment file, in bounded memory.
+"""Iterate over the batches of a segment file in bounded memory.
 
-Both walks trust nothing: a length that lies, a foreign format or a batch that the file does not
-hold whole raises the failure that names it, and whoever walks knows where the last good one ended.
+Nothing in the file is trusted: a wrong length, a foreign format or an incomplete batch raises a
+specific error, and the caller knows where the last good batch ended.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _BATCH_CHUNK_BYTES = 1 << 20
 
 
 class PlacedHeader(NamedTuple):
-    """A batch's header and the place of the batch in its file."""
+    """Header of a batch with its position in the file."""
 
     position: int
     header: BatchHeader
@@ -35,7 +35,7 @@ class PlacedHeader(NamedTuple):
 
 
 class PlacedBatch(NamedTuple):
-    """A whole batch and its place. The content is only good until the walk goes on."""
+    """Complete batch with its position. The content is valid until the next iteration."""
 
     position: int
     header: BatchHeader
@@ -43,7 +43,7 @@ class PlacedBatch(NamedTuple):
 
 
 def walk_headers(file: File, start: int, end: int) -> Iterator[PlacedHeader]:
-    """The headers from one batch boundary to the end, hopping over the records."""
+    """Yield the headers from a batch boundary to the end, skipping the records."""
     chunk, chunk_start, position = b"", start, start
     while position < end:
         at = position - chunk_start
@@ -56,7 +56,7 @@ def walk_headers(file: File, start: int, end: int) -> Iterator[PlacedHeader]:
 
 
 def walk_producers(file: File, start: int, end: int) -> Iterator[PlacedHeader]:
-    """The headers of batches with a producer, without those that `producer_headers` leaves out."""
+    """Yield the headers of producers' batches, as far as `producer_headers` returns them."""
     position = start
     while position < end:
         chunk = file.read(min(_PRODUCER_CHUNK_BYTES, end - position), position)
@@ -64,18 +64,18 @@ def walk_producers(file: File, start: int, end: int) -> Iterator[PlacedHeader]:
         for at, header in found:
             yield PlacedHeader(position + at, header)
         if not reached:
-            # Raises what is wrong with the header here: the walk would have gone past a sound one.
+            # Raises the header's error; the scan would have passed a valid one.
             header_at(chunk, 0, end - position)
         position += reached
     if position > end:
-        raise TruncatedBatch(f"a batch ends {position - end} bytes behind the file's end")
+        raise TruncatedBatch(f"a batch ends {position - end} bytes after the end of the file")
 
 
 def walk_batches(file: File, start: int, end: int) -> Iterator[PlacedBatch]:
-    """The whole batches from one batch boundary to the end, in order.
+    """Yield the complete batches from a batch boundary to the end.
 
-    Each is looked at by itself and not by the scan of a chunk, which would raise at damage before
-    the good batches in front of it are given out.
+    Each is checked individually, not by a scan of the chunk, which would raise for a corrupt batch
+    before the good ones before it are yielded.
     """
     chunk, chunk_start, position = memoryview(b""), start, start
     while position < end:
@@ -96,7 +96,7 @@ def _chunk(file: File, position: int, end: int, at_least_bytes: int) -> memoryvi
 
 
 def header_at(chunk: bytes | memoryview, at: int, available: int) -> BatchHeader:
-    """A header; of its batch the file has `available` bytes, and the chunk perhaps fewer."""
+    """Return a header; the file has `available` bytes of its batch, the chunk perhaps fewer."""
     if len(chunk) - at < HEADER_BYTES:
         check_magic_if_present(chunk, at)
         raise TruncatedBatch(f"the file ends {len(chunk) - at} bytes into a batch header")

@@ -1,17 +1,17 @@
-"""Which leader epoch began at which offset, in one partition's log.
+"""LeaderEpochFileCache: the start offset of each leader epoch in one partition's log.
 
     offset   0        100            250
     epoch    |-- 0 --|----- 3 ------|-- 4 --> log end
 
-Both columns rise strictly. With this, two replicas find where their logs part ways: the end of an
-epoch is where the next known one begins (KIP-101).
+Stored in `leader-epoch-checkpoint`. Both columns rise strictly. Two replicas use it to find where
+their logs diverge: an epoch ends where the next known one starts (KIP-101).
 
-What a reader would get wrong is when the file must follow. A new epoch and a cut at the end have to
-be on disk before the next batch is appended: a lost new epoch would be answered wrongly for ever,
-and a forgotten cut would leave an epoch that starts amid records of another one. Kafka 3.9 writes
-the cut in the background and accepts that window; cuts are rare, so here the log saves at once
-(`assign` and `truncate_from_end` say when). A cut at the start may wait, because loading
-trims to the log start anyway (RC-3).
+Note: a new epoch and a truncation at the end must be on disk before the next batch is appended. A
+lost new epoch would give wrong OffsetForLeaderEpoch responses forever, and a lost truncation would
+leave an epoch that starts among the records of another one. Kafka 3.9 writes the truncation in the
+background and accepts that window; truncations are rare, so here the log saves immediately
+(`assign` and `truncate_from_end` return when to). A truncation at the start may wait, because
+loading trims to the log start anyway (RC-3).
 """
 
 from bisect import bisect_left, bisect_right
@@ -35,14 +35,14 @@ NO_END_OFFSET = -1
 
 
 class EpochEntry(NamedTuple):
-    """An epoch and the offset of the first record written in it."""
+    """Epoch and the offset of the first record written in it."""
 
     epoch: int
     start_offset: int
 
 
 class EpochEnd(NamedTuple):
-    """The answer to OffsetForLeaderEpoch: an epoch and the offset after its last record."""
+    """Result of OffsetForLeaderEpoch: an epoch and the offset after its last record."""
 
     epoch: int
     end_offset: int
@@ -52,7 +52,7 @@ UNKNOWN_END = EpochEnd(NO_EPOCH, NO_END_OFFSET)
 
 
 class LeaderEpochFileCache:
-    """The epochs of one log, oldest first. `unsaved` says that the file is behind."""
+    """Leader epochs of one log, oldest first. `unsaved` is true while the file is behind."""
 
     __slots__ = ("_epochs", "_start_offsets", "unsaved")
 
@@ -65,18 +65,18 @@ class LeaderEpochFileCache:
 
     @property
     def latest(self) -> int:
-        """The newest epoch, or -1 when none is known."""
+        """Newest epoch, or -1 if none is known."""
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def entries(self) -> list[EpochEntry]:
         return [EpochEntry(*pair) for pair in zip(self._epochs, self._start_offsets, strict=True)]
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that an epoch begins at an offset; True when the file must be saved (EP-2).
+        """Record the start of an epoch; return True if the file must be saved (EP-2).
 
-        Called for every batch, and nearly always for the epoch that is already the latest. An
-        entry that contradicts the new one was never agreed on by the cluster, so it goes. A batch
-        from before there were epochs carries -1 and says nothing.
+        Called for every batch, and nearly always for the latest epoch. Entries that contradict the
+        new one were never committed and are removed. A batch without a leader epoch (-1) is
+        ignored.
         """
         assert start_offset >= 0, f"leader epoch {epoch} cannot begin at offset {start_offset}"
         if epoch < 0:
@@ -84,40 +84,40 @@ class LeaderEpochFileCache:
         if self._epochs and self._epochs[-1] == epoch and self._start_offsets[-1] <= start_offset:
             return False
         keep = min(bisect_left(self._epochs, epoch), bisect_left(self._start_offsets, start_offset))
-        self._cut(keep)
+        self._keep_first(keep)
         self._epochs.append(epoch)
         self._start_offsets.append(start_offset)
         self.unsaved = True
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """The largest known epoch up to the asked one, and where that one ends (EP-3)."""
+        """Return the largest known epoch up to the requested one, and its end offset (EP-3)."""
         if epoch == NO_EPOCH or epoch > self.latest or not self._epochs:
             return UNKNOWN_END
         if epoch == self.latest:
             return EpochEnd(epoch, log_end_offset)
         above = bisect_right(self._epochs, epoch)
-        # Below the first known epoch the records are deleted: the follower then starts from what
-        # is left, which the echo of its own epoch tells it.
+        # Records below the first known epoch are deleted. Returning the requested epoch itself
+        # makes the follower start from the log start.
         known = self._epochs[above - 1] if above else epoch
         return EpochEnd(known, self._start_offsets[above])
 
     def epoch_for_offset(self, offset: int) -> int:
-        """The epoch in which the record at an offset was written, or -1 below the first one."""
+        """Return the epoch of the record at an offset, or -1 below the first one."""
         index = bisect_right(self._start_offsets, offset)
         return self._epochs[index - 1] if index else NO_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Forget epochs that begin at or after an offset; True when the file must be saved."""
+        """Remove epochs that start at or after an offset; return True if the file must be saved."""
         keep = bisect_left(self._start_offsets, end_offset)
         if keep == len(self._epochs):
             return False
-        self._cut(keep)
+        self._keep_first(keep)
         self.unsaved = True
         return True
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget epochs that ended before an offset; the one that spans it now begins there."""
+        """Remove epochs that ended before an offset; the one that spans it now starts there."""
         spanning = bisect_right(self._start_offsets, start_offset) - 1
         if spanning < 0 or (spanning == 0 and self._start_offsets[0] == start_offset):
             return
@@ -127,43 +127,43 @@ class LeaderEpochFileCache:
         self.unsaved = True
 
     def replace(self, entries: Iterable[EpochEntry]) -> None:
-        """Know just these, as another copy of the log does."""
-        self._cut(0)
+        """Replace all entries, with those of another copy of the log."""
+        self._keep_first(0)
         for entry in entries:
             self.assign(entry.epoch, entry.start_offset)
         self.unsaved = True
 
     def clear(self) -> None:
         self.unsaved = self.unsaved or bool(self._epochs)
-        self._cut(0)
+        self._keep_first(0)
 
     def encode(self) -> bytes:
-        """The content of the checkpoint file."""
+        """Return the content of the checkpoint file."""
         return encode_lines(f"{epoch} {start}" for epoch, start in self.entries())
 
-    def _cut(self, keep: int) -> None:
+    def _keep_first(self, keep: int) -> None:
         del self._epochs[keep:]
         del self._start_offsets[keep:]
 
 
 def decode(content: bytes) -> LeaderEpochFileCache:
-    """Epochs from the content of the checkpoint file, or `CorruptFile`."""
+    """Parse the content of the checkpoint file, or raise `CorruptFile`."""
     return LeaderEpochFileCache(map(_parse_line, decode_lines(content)))
 
 
 def load(disk: Disk, folder: PurePath) -> LeaderEpochFileCache:
-    """Read a partition's epochs; a log without the file has none. May raise `CorruptFile`.
+    """Read a partition's epochs; empty if there is no file. May raise `CorruptFile`.
 
-    The file may know more than the log: trim to the log start and the log end before use (RC-3).
+    The file may be ahead of the log: trim it to the log start and log end before use (RC-3).
     """
     return decode(read_whole(disk, folder / FILE_NAME) or b"")
 
 
 def save(disk: Disk, folder: PurePath, epochs: LeaderEpochFileCache) -> None:
-    """Write the file and return when it would survive a power cut.
+    """Write the file and sync it.
 
-    To sync off the loop, hand `encode()` to `write_atomically` in a job instead, one job at a time:
-    an older content must not land on top of a newer one.
+    To sync off the event loop, pass `encode()` to `write_atomically` in a job instead, one job at a
+    time: older content must not overwrite newer.
     """
     write_atomically(disk, folder / FILE_NAME, epochs.encode())
     epochs.unsaved = False

@@ -1,8 +1,8 @@
-"""The bytes of one log: segments that are appended to, read, rolled, cut and dropped.
+"""LocalLog: the segments of one log, appended to, read, rolled, truncated and deleted.
 
-It knows offsets and positions but neither producers nor epochs nor watermarks; those rules live in
-`unified_log`. It is used from one thread. Only the jobs that it hands out run elsewhere, and
-they touch nothing but files that are held open for them.
+It knows offsets and positions, but not producers, epochs or watermarks; those are in `unified_log`.
+Used from one thread. Only the jobs that it returns run on other threads, and they touch only files
+that are held open for them.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from headwater.storage.log.segment_files import DELETED, SEGMENT_KINDS, path_of
 from headwater.storage.log.segments import LogSegments
 from headwater.storage.log_manager.pending_deletes import PendingDeletes
 
-# A sync holds some files of each. Mostly there are one or two, but in a directory that has lost its
-# checkpoints nothing counts as flushed.
+# Each segment of a sync holds some open files. Usually there are one or two segments, but in a
+# directory that has lost its checkpoints nothing counts as flushed.
 _SEGMENTS_PER_SYNC = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollRule:
-    """When an append goes into a new segment; each segment takes its jitter off `segment_ms`."""
+    """Limits for rolling a segment; each segment subtracts its jitter from `segment_ms`."""
 
     segment_bytes: int
     segment_ms: int
 
 
 class SyncJob(NamedTuple):
-    """What makes content durable up to an offset, and what lets go of the files afterwards."""
+    """Function that syncs content up to an offset, and one that releases its files afterwards."""
 
     sync: Callable[[], None]
     release: Callable[[], None]
@@ -53,7 +53,7 @@ class SyncJob(NamedTuple):
 
 
 class LocalLog:
-    """Segments and the offset that the next batch gets."""
+    """Segments and the log end offset."""
 
     __slots__ = (
         "_bound",
@@ -78,9 +78,9 @@ class LocalLog:
         self.home = home
         self.segments = segments
         self.end_offset = end_offset
-        # A new folder is not: a power cut may take it until the first flush has synced its name.
+        # A new directory is not durable until the first flush has synced its name.
         self.is_folder_durable = is_folder_durable
-        # Goes up with every cut at the end, so that work done meanwhile can be told stale.
+        # Incremented by every truncation, so that concurrent work can detect that it is stale.
         self.truncations = 0
         self._removals = removals
         self._names_synced = False
@@ -96,7 +96,7 @@ class LocalLog:
         now_ms: int,
         pending_bytes: int = 0,
     ) -> bool:
-        """RL-1. Time alone never rolls: it takes an append to make a segment old.
+        """Return whether an append needs a new segment (RL-1); only an append rolls by age.
 
         `pending_bytes` are those of earlier batches of the same run, not written yet.
         """
@@ -112,19 +112,19 @@ class LocalLog:
         return max_timestamp - first_timestamp > limit_ms
 
     def roll(self, now_ms: int, *, base_offset: int | None = None) -> LogSegment:
-        """Start a new active segment (RL-2), at the end of the log unless a follower leaves a gap.
+        """Start a new active segment at the log end (RL-2), or later if a follower leaves a gap.
 
-        An empty active segment at the same base is made anew (RL-3).
+        An empty active segment at the same base offset is re-created (RL-3).
         """
         base_offset = self.end_offset if base_offset is None else base_offset
         assert base_offset >= self.end_offset, "segments do not overlap"
         active = self.segments.active
         active.seal()
         active.trim()
-        # Made before the old one goes: if there is no descriptor for it, nothing has happened.
+        # Created before the old one is dropped: if descriptors have run out, nothing has happened.
         segment = LogSegment.create(self.home, base_offset, created_ms=now_ms)
         if active.base_offset == base_offset:
-            assert not active.size, "a segment with data ends behind its base"
+            assert not active.size, "a segment with data ends after its base offset"
             self.segments.remove([active])
             active.forget()
         self.segments.add(segment)
@@ -138,10 +138,10 @@ class LocalLog:
     def read(
         self, offset: int, *, max_bytes: int, bound_offset: int, at_least_one: bool
     ) -> FileRange | None:
-        """The bytes from the batch that holds the offset, up to a bound; None when there are none.
+        """Return the range from the batch that holds the offset up to a bound, or None if empty.
 
-        The range stays within one segment and may end amid a batch, never amid the first one.
-        With `at_least_one` the first batch comes whole even when it exceeds the limit (FT-2).
+        The range stays within one segment and may end inside a batch, but never inside the first
+        one. With `at_least_one` the first batch is complete even if it exceeds the limit (FT-2).
         """
         segments = self.segments
         for index in range(segments.index_of(offset), len(segments)):
@@ -160,11 +160,11 @@ class LocalLog:
         return None
 
     def note_read(self, found: FileRange, content: Buffer, *, truncations: int) -> None:
-        """What a range held, which was not in the page cache: its reader will come back for more.
+        """Remember where a cold range ends, because its reader will come back for more.
 
-        The last batch of it is the next one that is asked for, unless it was whole. `truncations`
-        is how often the log had been cut when the range was found: after a cut something else may
-        lie there.
+        If the last batch of the range was incomplete, it is the next one to be fetched.
+        `truncations` is the log's count when the range was found: after a truncation other records
+        may be there.
         """
         last = last_header(content)
         if last is None or not last[0] or truncations != self.truncations:
@@ -175,22 +175,22 @@ class LocalLog:
             segment.expect(found.position + at, header)
 
     def aborted_within(self, offset: int, found: FileRange) -> list[AbortedTransaction]:
-        """The aborted transactions that a reader of the range must know of (LSO-2)."""
+        """Return the aborted transactions for a read_committed fetch (LSO-2)."""
         segments = self.segments
         index = segments.index_of(offset)
         while segments[index].log is not found.file:
             index += 1
         later = [segments[each].transactions for each in range(index, len(segments))]
         if not any(map(len, later)):
-            # As in most logs; and librdkafka wants committed records where nobody says otherwise.
+            # The common case; librdkafka reads with read_committed by default.
             return []
         upper_offset = self._offset_after(index, found.position + found.length)
         return collect_aborted(later, fetch_offset=offset, upper_offset=upper_offset)
 
     def recent_producer_batches(self, size_bytes: int) -> Iterator[PlacedHeader]:
-        """Batches with a producer in about the last so many bytes, but no more than two segments.
+        """Yield producers' batches in about the last `size_bytes`, from at most two segments.
 
-        Of each producer only the last few of a stretch, as `producer_batches_since` has them.
+        Only the last few per producer and stretch, see `producer_batches_since`.
         """
         for segment in reversed(list(self.segments)[-2:]):
             start = segment.base_offset
@@ -203,34 +203,36 @@ class LocalLog:
                 return
 
     def bytes_since(self, offset: int) -> int:
-        """How much lies from the batch on that holds an offset, or that follows it."""
+        """Return the bytes from the batch that holds or follows an offset to the log end."""
         first, *later = self.segments.since(offset)
         placed = first.place(offset)
         here = 0 if placed is None else first.size - placed[0]
         return here + sum(segment.size for segment in later)
 
     def batch_at(self, offset: int) -> BatchHeader | None:
-        """The batch that holds an offset, or that follows it in its segment."""
+        """Return the batch that holds an offset or follows it in its segment."""
         placed = self.segments[self.segments.index_of(offset)].locate(offset)
         return None if placed is None else placed.header
 
     def end_before(self, offset: int) -> tuple[int, int]:
-        """Where the log would end if it were cut at an offset, and the base of that segment."""
+        """Return the log end after truncating to an offset, and the base of that segment."""
         segment = self.segments[self.segments.index_of(offset)]
         return segment.end_before(offset), segment.base_offset
 
     def truncate_to(self, offset: int) -> None:
-        """Cut everything from the offset on, which is one that `end_before` gave."""
+        """Remove everything from the offset on, which must come from `end_before`."""
         self.truncations += 1
         self._bound = None
-        doomed = [segment for segment in self.segments if segment.base_offset > offset]
-        assert len(doomed) < len(self.segments), "a cut below the first segment starts over"
-        self.drop_tail(doomed)
+        removed = [segment for segment in self.segments if segment.base_offset > offset]
+        assert len(removed) < len(self.segments), (
+            "truncation below the first segment must use start_over"
+        )
+        self.drop_tail(removed)
         self.segments.active.truncate_to(offset)
         self.end_offset = offset
 
     def start_over(self, offset: int, *, now_ms: int) -> None:
-        """Drop all content and go on, empty, at an offset."""
+        """Drop all content and continue, empty, at an offset."""
         self.truncations += 1
         self._bound = None
         self.drop_tail(list(self.segments))
@@ -239,7 +241,7 @@ class LocalLog:
         self._names_synced = False
 
     def drop(self, segments: Sequence[LogSegment], *, now_ms: int, delay_ms: int) -> None:
-        """Take whole segments out of the log; their files go later (RT-5)."""
+        """Remove whole segments from the log; their files are deleted later (RT-5)."""
         self._bound = None
         for segment in segments:
             self.segments.remove([segment])
@@ -247,7 +249,7 @@ class LocalLog:
             self._removals.add(renamed, now_ms=now_ms, delay_ms=delay_ms)
 
     def swap_in(self, group: CleanedGroup, *, now_ms: int, delay_ms: int) -> None:
-        """Put one compacted segment in the place of its sources, whose files go later."""
+        """Replace source segments with one compacted segment; their files are deleted later."""
         self._bound = None
         replaced = dict.fromkeys(source.base_offset for source in group.replaced)
         old = [segment for segment in self.segments if segment.base_offset in replaced]
@@ -261,9 +263,9 @@ class LocalLog:
         self._removals.add(renamed, now_ms=now_ms, delay_ms=delay_ms)
 
     def sync_job(self, from_offset: int) -> SyncJob:
-        """A job that makes content since an offset durable: all of it, or of so many segments.
+        """Return a job that syncs some segments from an offset on.
 
-        Where a descriptor is missing, nothing is held and nothing counts as synced.
+        If descriptors run out, no file is held and nothing counts as synced.
         """
         disk, folder = self.home.disk, self.home.folder
         sync_names, sync_folder = not self._names_synced, not self.is_folder_durable
@@ -292,11 +294,11 @@ class LocalLog:
         return SyncJob(sync, release, up_to_offset, is_all=not rest)
 
     def names_changed(self) -> None:
-        """Something else was made in the folder: the next sync covers its name as well."""
+        """Make the next sync cover the directory as well, because a file was created in it."""
         self._names_synced = False
 
     def renamed(self, folder: PurePath) -> LocalLog:
-        """The same log, closed and durable, after its folder got another name."""
+        """Return this log, closed and durable, after its directory was renamed."""
         home = replace(self.home, folder=folder)
         segments = [
             LogSegment(home, each.base_offset, size=each.size, created_ms=each.created_ms)
@@ -311,7 +313,7 @@ class LocalLog:
             segment.forget()
 
     def _end_within(self, segment: LogSegment, index: int, bound_offset: int) -> int:
-        """The position in a segment at which a bound cuts it off."""
+        """Return the position in a segment where a bound offset ends it."""
         if bound_offset >= self._following(index):
             return segment.size
         if self._bound and self._bound[0] == bound_offset and self._bound[1] is segment:
@@ -322,12 +324,12 @@ class LocalLog:
         return position
 
     def _offset_after(self, index: int, position: int) -> int:
-        """An offset that no record before the position reaches; near it, not exactly at it."""
+        """Return an offset above all records before the position; close to it, not exact."""
         indexed = self.segments[index].offset_index.offset_at_or_after(position)
         return self._following(index) if indexed is None else indexed
 
     def _following(self, index: int) -> int:
-        """Where the offsets of a segment end at the latest."""
+        """Return the upper bound of a segment's offsets."""
         if index + 1 < len(self.segments):
             return self.segments[index + 1].base_offset
         return self.end_offset
@@ -344,10 +346,10 @@ class LocalLog:
         return renamed
 
     def drop_tail(self, segments: Sequence[LogSegment]) -> None:
-        """Remove segments at the end of the log, for good.
+        """Delete segments at the end of the log immediately.
 
-        The last goes first and the folder is synced, or a power cut could bring one back behind
-        a hole, and offsets that were given anew would name two records.
+        The last one first, with the directory synced. Otherwise a power cut could bring one back
+        after a gap, and reused offsets would identify two records.
         """
         for segment in reversed(segments):
             self.segments.remove([segment])
@@ -359,7 +361,7 @@ class LocalLog:
 
 
 def _opened(held: ExitStack, file: File | None) -> list[File]:
-    """The file, if there is one, to be closed with what else is held."""
+    """Return the file, if any, and close it together with the other held files."""
     if file is None:
         return []
     held.callback(file.close)

@@ -1,9 +1,10 @@
-"""Whether a segment's log is sound, in one pass and in bounded memory.
+"""Check a segment's log for corruption in one pass and in bounded memory.
 
-The walk never trusts a length: a batch that claims more than the rest of the file is the torn tail
-of a crash (or a lie), and no claim decides how much is read at once. What a reader would get
-wrong: after a batch with a wrong CRC the walk goes on, because its length still led to the next
-batch; after an unreadable header it must stop, because nothing says where the next one is.
+Lengths are not trusted: a batch that claims more than the rest of the file is the torn tail of a
+crash or corrupt, and a claimed length never determines how much is read at once.
+
+Note: after a batch with a wrong CRC the check continues, because its length still led to the next
+batch. After an unreadable header it stops, because the next batch cannot be located.
 """
 
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ CHUNK_BYTES = 1 << 20
 
 
 class Readable(Protocol):
-    """The reading half of `disk.File`: a check has no means to write."""
+    """Read-only part of `disk.File`."""
 
     def read(self, length: int, position: int) -> bytes: ...
 
@@ -36,7 +37,7 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong, and the byte of the file that shows it."""
+    """A problem, and the position in the file where it shows."""
 
     file: str
     position: int
@@ -45,7 +46,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class CheckedBatch:
-    """A batch whose extent is known. Its CRC may still be wrong."""
+    """Batch whose extent is known. Its CRC may still be wrong."""
 
     position: int
     header: BatchHeader
@@ -54,7 +55,7 @@ class CheckedBatch:
 
 @dataclass(frozen=True, slots=True)
 class ZeroTail:
-    """Nothing but zeros up to the end: preallocated and not yet written, which is no damage."""
+    """Only zeros up to the end: preallocated and not yet written, which is not corruption."""
 
     position: int
     size_bytes: int
@@ -64,9 +65,10 @@ Item = CheckedBatch | ZeroTail | Finding
 
 
 def check_log(log: Readable, name: str, base_offset: int | None = None) -> Iterator[Item]:
-    """Each batch in order, each followed by what is wrong with it.
+    """Yield each batch, followed by its problems.
 
-    Raises a `BatchError` when the file does not even begin like a segment: it is not ours to judge.
+    Raises a `BatchError` if the file does not begin like a segment, since it is probably another
+    file.
     """
     window = ReadWindow(log)
     position = 0
@@ -91,7 +93,7 @@ def check_log(log: Readable, name: str, base_offset: int | None = None) -> Itera
 
 
 class ReadWindow:
-    """A file seen through one chunk of bounded size. The end of the file is fixed at the start."""
+    """Reads a file in chunks of bounded size. The end of the file is fixed at the start."""
 
     def __init__(self, file: Readable) -> None:
         self.size = file.size()
@@ -100,7 +102,7 @@ class ReadWindow:
         self._start = 0
 
     def read(self, position: int, length: int) -> memoryview:
-        """That many bytes, at most a chunk's worth; fewer where the file ends."""
+        """Return that many bytes, at most a chunk; fewer at the end of the file."""
         assert length <= CHUNK_BYTES
         length = min(length, self.size - position)
         end = position + length
@@ -142,27 +144,27 @@ def _header_at(window: ReadWindow, position: int) -> BatchHeader:
 
 
 def _unreadable(window: ReadWindow, name: str, position: int, error: BatchError) -> Item:
-    """What it means that no batch begins here, by what stands there instead."""
+    """Classify a position where no batch begins, by the bytes there."""
     left = window.size - position
     # A base offset begins with zeros, so a few of them prove nothing.
     if left >= HEADER_BYTES and window.is_zero_from(position):
         return ZeroTail(position, left)
     if position == 0 and isinstance(error, UnsupportedMagic | TruncatedBatch):
-        # Only the first bytes can tell a foreign file from a damaged one.
+        # Only the first bytes distinguish a foreign file from a corrupt one.
         raise error
     if isinstance(error, TruncatedBatch):
         return Finding(file=name, position=position, reason=f"torn tail: {error}")
-    reason = f"unreadable from here, {left} bytes are left: {error}"
+    reason = f"unreadable from here to the end ({left} bytes): {error}"
     return Finding(file=name, position=position, reason=reason)
 
 
 def _reasons(header: BatchHeader, crc: int, next_offset: int) -> Iterator[str]:
-    """What is wrong with a batch that can be delimited; a wrong CRC explains all the rest."""
+    """Yield the problems of a batch of known extent; a wrong CRC explains all others."""
     if crc != header.crc:
         yield f"wrong CRC: the batch says {header.crc:08x}, its bytes give {crc:08x}"
         return
     if header.base_offset < next_offset:
-        yield f"base offset {header.base_offset}, where {next_offset} or more was due"
+        yield f"base offset {header.base_offset}, expected at least {next_offset}"
     if header.record_count > header.last_offset_delta + 1:
         yield (
             f"{header.record_count} records do not fit "

@@ -1,9 +1,9 @@
-"""Opening a log: what a clean stop left is trusted, what a crash left is checked.
+"""LogLoader: open a log, with recovery after an unclean shutdown.
 
-After a clean stop nothing is scanned. After a crash every segment from the one that holds the
-recovery point on is read, checked batch by batch and indexed anew; the log ends where the first
-batch fails (RC-1). Everything derived from the content, that is indexes, leader epochs and
-producers' state, is believed only as far as it speaks of offsets below the recovery point.
+After a clean shutdown nothing is scanned. After a crash, every segment from the one that holds the
+recovery point on is read, checked batch by batch and indexed again; the log ends at the first batch
+that fails (RC-1). Indexes, leader epochs and producer state are trusted only for offsets below the
+recovery point.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ from headwater.storage.producer_state.producer_state_manager import ProducerStat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPlace:
-    """Where a log lives and what it shares with the others of its directory."""
+    """Directory of a log and what it shares with the other logs of its log directory."""
 
     disk: Disk
     files: OpenFiles
@@ -48,14 +48,14 @@ class LogPlace:
 
 @dataclass(frozen=True, slots=True)
 class LoadedLog:
-    """The parts of a log, ready to serve, and what it took."""
+    """Loaded log and a report of the repairs."""
 
     parts: LogParts
     report: LoadReport
 
 
 def new_log(place: LogPlace, settings: TopicSettings, *, now_ms: int) -> LogParts:
-    """Start a log in a folder that was just made. Its first flush makes all of it durable."""
+    """Create a log in a new directory. Its first flush makes all of it durable."""
     home = _home(place, settings)
     body = LocalLog(
         home,
@@ -78,31 +78,31 @@ def new_log(place: LogPlace, settings: TopicSettings, *, now_ms: int) -> LogPart
 def load_log(
     place: LogPlace, settings: TopicSettings, remembered: CheckpointedState, *, now_ms: int
 ) -> LoadedLog:
-    """Open the log in a folder, or start an empty one where there is none."""
+    """Open the log in a directory, or create an empty one."""
     report = LoadReport()
     place.disk.make_directory(place.folder)
     finish_interrupted(place.disk, place.folder)
-    names = _without_unfinished(place)
+    names = _remove_temporary_files(place)
     log = LocalLog(
         _home(place, settings),
         LogSegments(()),
         end_offset=remembered.log_start_offset,
         removals=place.removals,
-        # A recovery point above 0 tells of a flush.
+        # A recovery point above 0 implies an earlier flush.
         is_folder_durable=remembered.recovery_point > 0,
     )
     _find_segments(log, names)
     if not len(log.segments):
         return _empty_log(place, settings, log, remembered, now_ms, report)
-    _provide_indexes(log, names, remembered, report)
+    _rebuild_missing_indexes(log, names, remembered, report)
     epochs = _load_epochs(place, log, report)
     first_doubtful = _first_torn_transaction_index(log, names, report)
     if not remembered.was_clean:
         first_doubtful = min(first_doubtful, log.segments.index_of(remembered.recovery_point))
         if len(log.segments) > 1 or log.segments.active.size:
-            # After the crash of a process, renames and removals may be in memory only; what they
-            # took away must not come back under what is appended next. Before a log is left with
-            # nothing but an empty segment, all of that is synced.
+            # After a process crash, renames and removals may be in memory only, and removed files
+            # must not come back under what is appended next. So they are synced before a log is
+            # left with nothing but an empty segment.
             place.disk.sync_directory(place.folder)
         recover(log, epochs, first_doubtful, remembered, report)
     log.end_offset = log.segments.active.next_offset()
@@ -141,8 +141,8 @@ def _bounded(offset: int | None, end_offset: int) -> int | None:
     return None if offset is None else min(offset, end_offset)
 
 
-def _without_unfinished(place: LogPlace) -> list[str]:
-    """What is in the folder, less the small files that were being replaced when a crash came."""
+def _remove_temporary_files(place: LogPlace) -> list[str]:
+    """Return the names in the directory, after removing temporary files left by a crash."""
     names = place.disk.names(place.folder)
     for name in names:
         if name.endswith(TEMPORARY):
@@ -165,11 +165,11 @@ def _empty_log(
     report: LoadReport,
 ) -> LoadedLog:
     start = remembered.log_start_offset
-    # Or a snapshot of records that are gone would be believed once the log has grown past it.
+    # Otherwise a snapshot of deleted records would be trusted once the log has grown past it.
     producer_snapshot.remove_all(place.disk, place.folder)
     log.start_over(start, now_ms=now_ms)
     if not remembered.was_clean:
-        # A crash may have come amid the removal of the old segments: not one may come back.
+        # The crash may have interrupted the removal of the old segments: none may come back.
         place.disk.sync_directory(place.folder)
     epochs = LeaderEpochFileCache()
     epochs.unsaved = True
@@ -186,7 +186,7 @@ def _empty_log(
 
 
 def _find_segments(log: LocalLog, names: list[str]) -> None:
-    """Every `.log` is a segment."""
+    """Add a segment for each `.log` file."""
     disk, folder = log.home.disk, log.home.folder
     for name in names:
         base_offset = segment_files.offset_in(name, segment_files.LOG)
@@ -199,20 +199,20 @@ def _find_segments(log: LocalLog, names: list[str]) -> None:
         )
 
 
-def _provide_indexes(
+def _rebuild_missing_indexes(
     log: LocalLog, names: list[str], remembered: CheckpointedState, report: LoadReport
 ) -> None:
-    """Build the indexes that are missing, but not where a recovery builds all of them anyway.
+    """Rebuild missing indexes, except in segments that recovery will index anyway.
 
-    After a kill the active segment often has none yet, and reading it twice would take twice as
-    long.
+    After a kill the active segment often has no indexes yet, and reading it twice would take twice
+    as long.
     """
     present = dict.fromkeys(names)
     for segment in log.segments:
         if _has_indexes(segment, present):
             continue
         if remembered.was_clean or segment.base_offset < remembered.recovery_point:
-            # One that was never written to need not have any yet.
+            # A segment that was never written to need not have any yet.
             report.rebuilt_indexes += 1 if segment.size else 0
             segment.rebuild_indexes()
         else:
@@ -227,7 +227,7 @@ def _has_indexes(segment: LogSegment, present: dict[str, None]) -> bool:
 
 
 def _first_torn_transaction_index(log: LocalLog, names: list[str], report: LoadReport) -> int:
-    """The place of the first segment whose `.txnindex` must be built anew, or past the last."""
+    """Return the index of the first segment whose `.txnindex` must be rebuilt, or the count."""
     for name in names:
         base_offset = segment_files.offset_in(name, segment_files.TRANSACTION_INDEX)
         if base_offset is None:

@@ -1,6 +1,6 @@
-"""What a partition's log is made of, what it tells its directory, and what a read of it gives.
+"""Values of a partition's log: its parts, its events and the result of a read.
 
-Values only; the rules are in `unified_log`.
+The rules are in `unified_log`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headwater.storage.producer_state.producer_state_manager import ProducerStat
 
 
 class ReadBound(Enum):
-    """How far a reader may see (HW-6)."""
+    """Upper bound of a read (HW-6). Kafka: FetchIsolation."""
 
     LOG_END = "log end"
     HIGH_WATERMARK = "high watermark"
@@ -29,7 +29,7 @@ class ReadBound(Enum):
 
 
 class LogRead(NamedTuple):
-    """Bytes to send, and for readers of committed data the aborted transactions among them."""
+    """FetchDataInfo: bytes to send, and aborted transactions for read_committed."""
 
     range: FileRange | None
     aborted: list[AbortedTransaction] | None
@@ -37,25 +37,25 @@ class LogRead(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEvents:
-    """What a log tells its directory."""
+    """Callbacks from a log to its log directory."""
 
     failed: Callable[[StorageError], None]
-    # Called before content is cut: a recovery point on disk above the cut would let the next
-    # start trust bytes that were never flushed.
+    # Called before a truncation: with a checkpointed recovery point above it, the next start would
+    # trust bytes that were never flushed.
     recovery_point_lowered: Callable[[], None]
-    # The recovery point has left a segment behind, which the next start need not check any more.
+    # The recovery point has passed a segment, which the next start need not check any more.
     segments_flushed: Callable[[], None]
-    # Called before the cut log is used again: a start on disk above what is appended next would
-    # let the next start take that for deleted.
+    # Called before a truncated log is used again: with a checkpointed log start above it, the next
+    # start would treat new records as deleted.
     log_start_lowered: Callable[[], None]
-    # Called before content is cut: below the first dirty offset on disk the next start takes
-    # a hole between segments for compaction's work.
+    # Called before a truncation: below the checkpointed first dirty offset, the next start
+    # attributes a gap between segments to compaction.
     first_dirty_lowered: Callable[[], None]
 
 
 @dataclass(slots=True, kw_only=True)
 class LogParts:
-    """What loading found, from which the log is made."""
+    """Result of loading, from which a `UnifiedLog` is created."""
 
     partition: TopicPartition
     settings: TopicSettings
@@ -65,5 +65,5 @@ class LogParts:
     log_start_offset: int
     recovery_point: int
     first_dirty_offset: int | None = None
-    # Everything is as a clean stop left it, and nothing of it had to be built anew.
+    # Unchanged since a clean shutdown, with nothing rebuilt.
     is_at_rest: bool = False

@@ -1,21 +1,22 @@
-"""Where the last few batches of a log lie, for readers that follow its end.
+"""Positions of a log's last few batches, for consumers that follow its end.
 
 The index has an entry every few kilobytes, and between two entries the headers are read one by one.
-Of small batches there are dozens, and a consumer at the end of the log would pay for them with
-every record. What a reader would get wrong: this knows only what was appended since the log was
-opened or last cut, and nothing of what it has forgotten, so None does not mean that there is no
-such batch.
+Small batches come in dozens per entry, and a consumer at the end of the log would pay for that with
+every fetch.
+
+Note: only batches appended since the log was opened or last truncated are known, and old ones are
+dropped, so None does not mean that there is no such batch.
 """
 
 from bisect import bisect_left
 from typing import Final
 
-# Forgotten by halves, since to forget one by one would mean to move all others each time.
+# Half of them are dropped at once, because dropping one by one would shift all others each time.
 _KEPT: Final = 32
 
 
 class RecentBatches:
-    """The last offset and the position of each, in order."""
+    """Last offset and position of each batch, in order."""
 
     __slots__ = ("_last_offsets", "_positions")
 
@@ -31,14 +32,14 @@ class RecentBatches:
         positions.append(position)
 
     def find(self, offset: int, size_bytes: int) -> tuple[int, int] | None:
-        """Where the first batch that ends at or after the offset begins and ends, if it is known.
+        """Return start and end of the first batch that ends at or after the offset, if known.
 
-        `size_bytes` is that of the segment, which is where the last batch ends.
+        `size_bytes` is the size of the segment, which is where the last batch ends.
         """
         offsets, positions = self._last_offsets, self._positions
         index = bisect_left(offsets, offset)
         count = len(offsets)
-        # Below the first one there may be others, unless it is the first of the segment.
+        # There may be batches before the first known one, unless it is the first of the segment.
         if index == count or (not index and positions[0]):
             return None
         end = positions[index + 1] if index + 1 < count else size_bytes

@@ -1,7 +1,6 @@
-"""Which segments have outlived their topic's limits. Pure.
+"""Decide which segments exceed retention.ms, retention.bytes or the log start. Pure.
 
-Whole segments only, oldest first, and nothing that consumers could not have seen: a segment goes
-only when all of it lies below the high watermark (RT-1).
+Whole segments only, oldest first, and only segments completely below the high watermark (RT-1).
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +19,7 @@ def expired_count(
     end_offset: int,
     now_ms: int,
 ) -> int:
-    """How many segments at the front may go; all of them only when the active one is old too."""
+    """Return how many leading segments to delete; all only if the active one has expired too."""
     removable = _below_watermark(segments, high_watermark, end_offset)
     by_start = _below_start(segments[:removable], segments, log_start_offset)
     if not settings.is_deleted:
@@ -33,7 +32,7 @@ def expired_count(
 
 
 def _below_watermark(segments: Sequence[LogSegment], high_watermark: int, end_offset: int) -> int:
-    """An empty last segment stays, or every pass would replace it by another (RT-4)."""
+    """An empty last segment stays, or every run would replace it with another (RT-4)."""
     ends = [segment.base_offset for segment in segments[1:]]
     if segments[-1].size:
         ends.append(end_offset)
@@ -56,7 +55,7 @@ def _by_time(removable: Sequence[LogSegment], retention_ms: int, now_ms: int) ->
 def _by_size(
     removable: Sequence[LogSegment], segments: Sequence[LogSegment], retention_bytes: int
 ) -> int:
-    """RT-3."""
+    """Count segments over retention.bytes (RT-3)."""
     if retention_bytes < 0:
         return 0
     excess = sum(segment.size for segment in segments) - retention_bytes
@@ -70,7 +69,7 @@ def _by_size(
 
 
 def _age_basis_ms(segment: LogSegment) -> int:
-    """RT-2: the largest timestamp, or the file's age where records carry none."""
+    """Return the largest timestamp, or the file's modification time without one (RT-2)."""
     timestamp = segment.largest_timestamp
     return segment.created_ms if timestamp == NO_TIMESTAMP else timestamp
 

@@ -1,8 +1,8 @@
-"""One segment of a log: a run of batches in a file, with its sparse indexes.
+"""LogSegment: a file of batches with its offset, time and transaction index.
 
-A segment is cheap to hold and opens nothing by itself: its files open on first use and may be
-closed again behind its back by the bounded cache. What it knows of its content (largest timestamp,
-first timestamp) it learns from its indexes when first asked.
+A segment is cheap: its files open on first use and the open-file cache may close them again at any
+time. Facts about its content, such as the largest timestamp, are read from its indexes when first
+needed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol
 from headwater.common.exceptions import BatchError, CorruptBatch
 from headwater.common.ids import NO_TIMESTAMP
 from headwater.records.batch_header import BatchHeader, Buffer
-from headwater.records.kernel import sound_run
+from headwater.records.kernel import valid_run
 from headwater.storage.index.offset_index import OffsetIndex
 from headwater.storage.index.sparse_indexes import AppendedBatch, SparseIndexes
 from headwater.storage.index.time_index import TimeIndex
@@ -30,26 +30,26 @@ from headwater.storage.log.sequential_read_hints import SequentialReadHints
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
-# What is read at once when a whole segment is checked.
+# Read size when a whole segment is checked.
 _CHUNK_BYTES = 4 << 20
 
 
 class BatchChecker(Protocol):
-    """Says which batches of a doubtful segment stay."""
+    """Decides which batches of an unflushed segment are kept."""
 
     next_offset: int
-    """The lowest offset at which the next batch may begin."""
+    """Lowest base offset allowed for the next batch."""
 
     @property
     def leader_epoch(self) -> int:
-        """A batch of another epoch needs a closer look."""
+        """Leader epoch of the last batch; a batch with another epoch goes to `accept`."""
 
     def accept(self, header: BatchHeader, content: memoryview) -> None:
-        """Look at a batch closely; raise a `BatchError` to refuse it."""
+        """Check a batch; raise a `BatchError` to reject it."""
 
 
 class LogSegment:
-    """The batches from `base_offset` up to the next segment's base."""
+    """Batches from `base_offset` up to the next segment's base offset."""
 
     __slots__ = (
         "_expected",
@@ -73,7 +73,8 @@ class LogSegment:
         self.base_offset = base_offset
         self.size = size
         self.created_ms = created_ms
-        # How much earlier than `segment.ms` it is old, so that logs made together part ways (RL-1).
+        # Rolls earlier than `segment.ms` by this, so that logs created together do not roll
+        # together (RL-1).
         self.roll_jitter_ms = home.rng.below(home.jitter_limit_ms) if home.jitter_limit_ms else 0
         self._is_preallocated = False
         self.log: CachedFile = home.files.open(path_of(home.folder, base_offset, LOG))
@@ -87,9 +88,9 @@ class LogSegment:
     def create(
         cls, home: SegmentFactory, base_offset: int, *, created_ms: int, is_first: bool = False
     ) -> LogSegment:
-        """A new, empty segment; what stood under its names is emptied.
+        """Create an empty segment, truncating existing files of the same names.
 
-        The first one in a new folder finds nothing there, and costs no more than its log file.
+        The first one in a new directory finds no such files, and costs only its log file.
         """
         segment = cls(home, base_offset, size=0, created_ms=created_ms)
         segment.log = home.files.open(segment.log.path, create=True)
@@ -113,12 +114,12 @@ class LogSegment:
 
     @property
     def has_new_indexes(self) -> bool:
-        """Whether the indexes were made here, and so may not be on disk yet."""
+        """Whether the indexes were created here, and so may not be on disk yet."""
         return self._indexes.is_fresh
 
     @property
     def transactions(self) -> TransactionIndex:
-        """The aborted transactions whose marker lies in this segment."""
+        """Transaction index: aborted transactions whose marker is in this segment."""
         if self._transactions is None:
             home = self._home
             path = path_of(home.folder, self.base_offset, TRANSACTION_INDEX)
@@ -126,7 +127,7 @@ class LogSegment:
         return self._transactions
 
     def forget_transactions(self) -> None:
-        """Drop the transaction index, to build it anew from the markers."""
+        """Delete the transaction index, to rebuild it from the markers."""
         self._home.disk.remove(path_of(self._home.folder, self.base_offset, TRANSACTION_INDEX))
         self._transactions = None
 
@@ -136,7 +137,7 @@ class LogSegment:
 
     @property
     def offset_of_largest_timestamp(self) -> int:
-        """The last offset of the batch in which the largest timestamp was first met."""
+        """Last offset of the batch where the largest timestamp first occurred."""
         return self._indexes.largest()[1]
 
     @property
@@ -150,7 +151,7 @@ class LogSegment:
         return self._first_timestamp
 
     def append(self, content: Buffer, batches: Sequence[AppendedBatch]) -> None:
-        """Write batches that lie back to back in `content`, and index them."""
+        """Write the contiguous batches in `content` and index them."""
         position = self.size
         indexes = self._indexes
         if indexes.largest_timestamp is None:
@@ -159,16 +160,15 @@ class LogSegment:
         if not position:
             self._first_timestamp = batches[0][2]
         for batch in batches:
-            indexes.note(position, batch)
+            indexes.on_append(position, batch)
             self._recent.add(batch[1], position)
             position += batch[0]
         self.size = position
 
     def place(self, offset: int) -> tuple[int, int] | None:
-        """Where the first batch that ends at or after the offset begins and ends, if there is one.
+        """Return start and end position of the first batch that ends at or after the offset.
 
-        Costs next to nothing at the end of a log that is appended to, and for a batch of which
-        `expect` has told.
+        Cheap at the end of an active log and for a batch passed to `expect`.
         """
         known = self._recent.find(offset, self.size) or self._expected.find(offset)
         if known is not None:
@@ -177,24 +177,24 @@ class LogSegment:
         return None if placed is None else (placed.position, placed.end)
 
     def expect(self, position: int, header: BatchHeader) -> None:
-        """A reader has met that batch, and will ask for it next."""
+        """Remember a batch that a reader will fetch next."""
         if position + header.size_bytes <= self.size:
             self._expected.add(position, header)
 
     def locate(self, offset: int) -> PlacedHeader | None:
-        """The first batch that ends at or after the offset, or None past the end."""
+        """Return the first batch that ends at or after the offset, or None past the end."""
         return next(self.headers_since(offset), None)
 
     def headers_since(self, offset: int) -> Iterator[PlacedHeader]:
-        """The batches that end at or after the offset, by their headers."""
+        """Yield the headers of batches that end at or after the offset."""
         for placed in self._headers_before(offset):
             if placed.header.last_offset >= offset:
                 yield placed
 
     def producer_batches_since(self, offset: int) -> Iterator[PlacedHeader]:
-        """The batches with a producer that end at or after the offset, but for some of its oldest.
+        """Yield producers' batches that end at or after the offset, without some of the oldest.
 
-        See `producer_headers`: what is left out is what the later ones would make forgotten.
+        `producer_headers` leaves out batches that later ones push out of the producer state.
         """
         first = self.locate(offset)
         if first is None:
@@ -202,17 +202,18 @@ class LogSegment:
         return walk_producers(self.log.file(), first.position, self.size)
 
     def next_offset(self) -> int:
-        """The offset after the last batch, found from the last index entry on."""
+        """Return the offset after the last batch, scanning from the last index entry on."""
         following = self.base_offset
         last = self.offset_index.last_position
         for placed in self._headers_by_index(last, INT64_MAX):
-            # No CRC covers a base offset, and a log that seemed to end below its start is emptied.
+            # The CRC does not cover the base offset, and a log that seems to end below its start is
+            # emptied.
             self._check_offsets(placed.header, following)
             following = placed.header.next_offset
         return following
 
     def end_before(self, offset: int) -> int:
-        """Where the batches end that lie below the offset all of them."""
+        """Return the position after the last batch that is completely below the offset."""
         following = self.base_offset
         for placed in self._headers_before(offset - 1):
             if placed.header.last_offset >= offset:
@@ -221,16 +222,16 @@ class LogSegment:
         return following
 
     def _headers_before(self, offset: int) -> Iterator[PlacedHeader]:
-        """All batches from one on that does not end behind the offset."""
+        """Yield the batches from one on that does not end after the offset."""
         return self._headers_by_index(lambda: self.offset_index.position_before(offset), offset)
 
     def _headers_by_index(
         self, find: Callable[[], int], highest_offset: int
     ) -> Iterator[PlacedHeader]:
-        """All batches from where the index says; the first may end at an offset at the latest.
+        """Yield the batches from the indexed position; the first must not end after an offset.
 
-        An index found on disk is taken at its word only if such a batch begins there. Else it
-        would have records skipped in silence, so it is built anew, once.
+        An index found on disk is trusted only if such a batch begins there. Otherwise records would
+        be skipped silently, so the index is rebuilt once.
         """
         start = find()
         headers = walk_headers(self.log.file(), start, self.size)
@@ -256,40 +257,40 @@ class LogSegment:
         return first if is_possible and first.header.last_offset <= highest_offset else None
 
     def truncate_to(self, offset: int) -> None:
-        """Cut off the batch that holds the offset and all behind it."""
+        """Remove the batch that holds the offset and all later ones."""
         self._recent.clear()
         self._expected.clear()
         placed = self.locate(offset)
         if placed is not None:
             file = self.log.file()
             file.truncate(placed.position)
-            # Or the old tail could come back after a power cut, while what was appended in its
-            # stead had gone to the next segment and stayed.
+            # Otherwise a power cut could bring the old tail back, while the records appended in its
+            # place went to the next segment and stayed.
             file.sync()
             self.size = placed.position
         self._indexes.truncate_from(offset)
         self.transactions.truncate_to(offset)
         self._first_timestamp = None
-        self._look_for_larger_timestamp()
+        self._scan_for_larger_timestamp()
 
     def has_room_for(
         self, size_bytes: int, last_offset: int, limit_bytes: int, pending_bytes: int
     ) -> bool:
-        """Whether an append fits. An empty segment takes any size, or the append could never be."""
+        """Return whether an append fits; an empty segment takes any size."""
         if self._indexes.is_full or last_offset - self.base_offset > INT32_MAX:
             return False
         used_bytes = self.size + pending_bytes
         return not used_bytes or used_bytes + size_bytes <= limit_bytes
 
     def seal(self) -> None:
-        """Close the indexes: the largest timestamp gets its entry and all entries their file."""
+        """Finish the indexes: add the largest timestamp's entry and write all entries."""
         self._recent.clear()
         if self.size:
             self._indexes.close()
         self.write_out()
 
     def trim(self) -> None:
-        """Give back the room that was reserved and not used; nothing more is written here."""
+        """Release reserved disk space; nothing more is written to this segment."""
         if self._is_preallocated:
             self.log.file().truncate(self.size)
             self._is_preallocated = False
@@ -298,27 +299,27 @@ class LogSegment:
         self._indexes.write_out()
 
     def cached_files(self) -> tuple[CachedFile, ...]:
-        """The files that a flush has to sync, but for the transaction index."""
+        """Files that a flush syncs, except the transaction index."""
         return (self.log, *self._indexes.cached_files())
 
     def forget(self) -> None:
-        """Close the files; the segment is not used any more."""
+        """Close the files; the segment is no longer used."""
         self.log.forget()
         self._indexes.forget()
 
-    def rebuild(self, judge: BatchChecker) -> BatchError | None:
-        """Read the whole segment, index it anew, and stop at the first batch that is refused.
+    def rebuild(self, checker: BatchChecker) -> BatchError | None:
+        """Read the whole segment, rebuild its indexes and stop at the first rejected batch.
 
-        That refusal is returned, and the size is then where the last accepted batch ends. The file
-        itself is not cut here: whether it should be is for the caller to say.
+        The rejection is returned, and the size is then where the last accepted batch ends. The file
+        is not truncated here; that is the caller's decision.
         """
-        size, file = self._begin_anew(), self.log.file()
+        size, file = self._reset_content(), self.log.file()
         refusal: BatchError | None = None
         try:
             while self.size < size:
                 chunk = memoryview(file.read(min(_CHUNK_BYTES, size - self.size), self.size))
-                if not self._take_run(chunk, judge):
-                    self._take_batch(chunk, size - self.size, judge)
+                if not self._index_run(chunk, checker):
+                    self._index_batch(chunk, size - self.size, checker)
         except BatchError as failure:
             refusal = failure
         if size:
@@ -326,59 +327,59 @@ class LogSegment:
         return refusal
 
     def rebuild_indexes(self) -> None:
-        """Index the content anew without judging it; what cannot be walked stays unindexed."""
-        size = self._begin_anew()
+        """Rebuild the indexes without checking the batches; unreadable content stays unindexed."""
+        size = self._reset_content()
         with suppress(BatchError):
             for placed in walk_headers(self.log.file(), 0, size):
                 self._check_offsets(placed.header, self.base_offset)
-                self._take(placed.header)
+                self._index_header(placed.header)
         if size:
             self.seal()
         self.size = size
 
-    def _begin_anew(self) -> int:
-        """Forget what is known of the content; how many bytes there are to look at."""
+    def _reset_content(self) -> int:
+        """Reset what is known about the content; return the bytes to read."""
         size, self.size = self.size, 0
         self._recent.clear()
         self.empty_indexes()
         return size
 
-    def _take_run(self, chunk: memoryview, judge: BatchChecker) -> bool:
-        """Take all batches at the start of a chunk that need no closer look; False if none."""
+    def _index_run(self, chunk: memoryview, checker: BatchChecker) -> bool:
+        """Index all leading batches of a chunk that need no `accept` call; False if none."""
         if self.base_offset > INT64_MAX - 2 * INT32_MAX:
             return False
-        run = sound_run(
+        run = valid_run(
             chunk,
             self.size,
-            lowest_offset=max(judge.next_offset, self.base_offset),
+            lowest_offset=max(checker.next_offset, self.base_offset),
             highest_offset=self.base_offset + INT32_MAX,
-            leader_epoch=judge.leader_epoch,
+            leader_epoch=checker.leader_epoch,
             index_interval_bytes=self._home.index_interval_bytes,
             progress=self._indexes.progress,
         )
         if not run.size_bytes:
             return False
-        self._indexes.note_run(run.entries, run.progress)
+        self._indexes.on_append_run(run.entries, run.progress)
         self.size += run.size_bytes
-        judge.next_offset = run.next_offset
+        checker.next_offset = run.next_offset
         return True
 
-    def _take_batch(self, chunk: memoryview, available: int, judge: BatchChecker) -> None:
-        """Take one batch, or raise what is wrong with it."""
+    def _index_batch(self, chunk: memoryview, available: int, checker: BatchChecker) -> None:
+        """Index one batch, or raise its `BatchError`."""
         header = header_at(chunk, 0, available)
         self._check_offsets(header, self.base_offset)
         if header.size_bytes > len(chunk):
             chunk = memoryview(self.log.file().read(header.size_bytes, self.size))
-        judge.accept(header, chunk[: header.size_bytes])
-        self._take(header)
+        checker.accept(header, chunk[: header.size_bytes])
+        self._index_header(header)
 
-    def _take(self, header: BatchHeader) -> None:
+    def _index_header(self, header: BatchHeader) -> None:
         size_bytes = header.size_bytes
-        self._indexes.note(self.size, (size_bytes, header.last_offset, header.max_timestamp))
+        self._indexes.on_append(self.size, (size_bytes, header.last_offset, header.max_timestamp))
         self.size += size_bytes
 
     def _check_offsets(self, header: BatchHeader, lowest: int) -> None:
-        """Refuse a batch whose offsets cannot lie here: indexes hold them relative, as int32."""
+        """Reject a batch whose offsets do not fit: indexes hold them relative, as int32."""
         if header.base_offset < lowest or header.last_offset - self.base_offset > INT32_MAX:
             raise CorruptBatch(
                 f"offsets {header.base_offset} to {header.last_offset} cannot follow {lowest} "
@@ -386,7 +387,7 @@ class LogSegment:
             )
 
     def agrees_with(self, index: TimeIndex) -> bool:
-        """Whether the last entry of a time index names a batch of this segment."""
+        """Return whether the last entry of a time index refers to a batch of this segment."""
         if not index.has_whole_entries:
             return False
         largest = index.largest()
@@ -395,12 +396,12 @@ class LogSegment:
         return largest[1] >= self.base_offset and self.locate(largest[1]) is not None
 
     def empty_indexes(self) -> None:
-        """Forget what the indexes say. Without an entry a search begins at the first batch."""
+        """Remove all index entries. A lookup without entries starts at the first batch."""
         self._indexes.empty()
         self._first_timestamp = None
 
-    def _look_for_larger_timestamp(self) -> None:
-        """Truncation cuts the closing entry, so the batches behind the last entry are asked."""
+    def _scan_for_larger_timestamp(self) -> None:
+        """Scan the batches after the last index entry: truncation removed the final entry."""
         largest, offset = self._indexes.largest()
         start = self.offset_index.position_before(offset)
         for placed in walk_headers(self.log.file(), start, self.size):

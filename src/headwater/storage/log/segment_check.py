@@ -1,8 +1,10 @@
-"""A whole segment under one roof: its log, its indexes, and the records inside its batches.
+"""Check one segment: its log, its indexes and the records in its batches.
 
-Everything streams: what was found is handed out where it is found, so the memory needed does not
-grow with the segment. What a reader would get wrong: a check that is broken off early has not
-heard of the end, and cannot say that an index entry points past it.
+Everything streams: problems are yielded where they are found, so memory does not grow with the
+segment.
+
+Note: a check that is stopped early has not reached the end and cannot report index entries that
+point past it.
 """
 
 from collections.abc import Iterator
@@ -25,7 +27,7 @@ from headwater.storage.log.log_check import CheckedBatch, Finding, Item, Readabl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFiles:
-    """The readable files of one segment; an index that is not there is not checked."""
+    """Readable files of one segment; a missing index is not checked."""
 
     name: str
     base_offset: int | None
@@ -35,7 +37,7 @@ class SegmentFiles:
 
 
 def check_segment(files: SegmentFiles) -> Iterator[Item]:
-    """Every batch, each followed by what is wrong with it and with the index entries up to it."""
+    """Yield every batch, followed by its problems and those of the index entries up to it."""
     for suffix, index, entry in (
         (".index", files.index, OFFSET_ENTRY),
         (".timeindex", files.time_index, TIME_ENTRY),
@@ -53,9 +55,9 @@ def check_segment(files: SegmentFiles) -> Iterator[Item]:
 
 
 def open_batch(files: SegmentFiles, batch: CheckedBatch) -> Iterator[Record | Finding]:
-    """The records of a batch; at the first one that cannot be read, a finding and the end.
+    """Yield the records of a batch; stop with a finding at the first unreadable one.
 
-    A batch with a wrong CRC has no records to speak of.
+    A batch with a wrong CRC yields no records.
     """
     if not batch.crc_matches:
         return

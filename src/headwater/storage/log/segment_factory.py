@@ -1,7 +1,7 @@
-"""Where the segments of one log live, and how they are made there.
+"""What the segments of one log share, and the settings they are created with.
 
-What a reader would get wrong: settings of this kind take effect with the next segment. One that is
-there keeps the limits of its indexes, its jitter and its reserve.
+Note: these settings take effect with the next segment. An existing segment keeps its index size,
+jitter and preallocation.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from headwater.storage.io.open_files import OpenFiles
 
 @dataclass(slots=True, kw_only=True)
 class SegmentFactory:
-    """What all segments of one log share. `configure` says how they are made from then on."""
+    """Directory, files and creation settings of one log's segments."""
 
     disk: Disk
     files: OpenFiles
@@ -27,9 +27,9 @@ class SegmentFactory:
     jitter_limit_ms: int = 0
 
     def configure(self, settings: TopicSettings) -> None:
-        """Take new settings; a segment keeps the limits and the jitter it was made with."""
+        """Apply new settings to segments created from now on."""
         self.index_interval_bytes = settings.index_interval_bytes
         self.index_max_bytes = settings.segment_index_bytes
         self.preallocated_bytes = settings.segment_bytes if settings.preallocate else 0
-        # Below the age itself, or a segment could be too old before it has begun.
+        # At most the age itself, or a segment could be too old before it has started.
         self.jitter_limit_ms = min(settings.segment_jitter_ms, settings.max_segment_ms)

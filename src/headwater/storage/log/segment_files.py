@@ -1,9 +1,9 @@
-"""The names of the files in a partition's folder.
+"""File names in a partition directory.
 
     00000000000000000042.log   .index   .timeindex   .txnindex   .snapshot
 
-The number is a base offset in twenty digits; for a snapshot it is the offset up to which, that one
-excluded, the producers' state is covered. `.deleted`, `.cleaned` and `.swap` come on top of a name.
+The number is a base offset in twenty digits. For a snapshot it is the offset up to which
+(exclusive) it covers the producer state. `.deleted`, `.cleaned` and `.swap` are appended to a name.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _DIGITS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFile:
-    """A file name taken apart: `suffix` is empty for a file in its place."""
+    """Parsed file name; `suffix` is empty for a live file."""
 
     base_offset: int
     kind: str
@@ -44,7 +44,7 @@ def path_of(folder: PurePath, offset: int, kind: str) -> PurePath:
 
 
 def offset_in(name: str, kind: str) -> int | None:
-    """The offset that a file name carries, or None when it is not a file of that kind."""
+    """Return the offset in a file name, or None if it is not a file of that kind."""
     digits = name.removesuffix(kind)
     if digits == name or len(digits) != _DIGITS or not (digits.isascii() and digits.isdigit()):
         return None
@@ -52,7 +52,7 @@ def offset_in(name: str, kind: str) -> int | None:
 
 
 def parse_name(name: str) -> SegmentFile | None:
-    """The parts of a segment file's name, or None for any other file."""
+    """Parse a segment file's name; None for any other file."""
     digits, rest = name[:_DIGITS], name[_DIGITS:]
     if len(digits) != _DIGITS or not (digits.isascii() and digits.isdigit()):
         return None

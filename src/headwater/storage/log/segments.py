@@ -1,7 +1,6 @@
-"""The segments of one log in the order of their offsets; the last one is active.
+"""LogSegments: the segments of one log ordered by base offset; the last one is active.
 
-Finding the segment of an offset is a binary search over the base offsets, so it costs the same in
-a short log and in a long one.
+A segment is found by binary search over the base offsets.
 """
 
 from bisect import bisect_left, bisect_right
@@ -41,11 +40,11 @@ class LogSegments:
         return sum(segment.size for segment in self._segments)
 
     def index_of(self, offset: int) -> int:
-        """The place of the segment whose range holds the offset; the first for a lower one."""
+        """Return the index of the segment that holds the offset; 0 for a lower one."""
         return max(bisect_right(self._bases, offset) - 1, 0)
 
     def since(self, offset: int) -> list[LogSegment]:
-        """The segment that holds the offset and all after it."""
+        """Return the segment that holds the offset and all later ones."""
         return self._segments[self.index_of(offset) :]
 
     def add(self, segment: LogSegment) -> None:
@@ -61,7 +60,7 @@ class LogSegments:
             del self._bases[place]
 
     def replace(self, old: Sequence[LogSegment], new: Sequence[LogSegment]) -> None:
-        """Put the outcome of a compaction in the place of what was compacted."""
+        """Replace the compacted segments with the result of a compaction."""
         self.remove(old)
         for segment in new:
             place = bisect_left(self._bases, segment.base_offset)

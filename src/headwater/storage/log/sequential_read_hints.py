@@ -1,22 +1,22 @@
-"""Where the next batch lies for those who read cold data from one end to the other.
+"""Positions of the next batch for consumers that read cold data sequentially.
 
-An answer mostly ends amid a batch, and begins again with it when the consumer comes back. Its
-header was in the last answer, so where it lies and how long it is need not be read again: by now
-that page has left the cache, and the loop would wait for the disk. What a reader would get wrong:
-this knows single batches and nothing between them, so an offset is only found if it is just the
-one that a batch begins with.
+A response usually ends inside a batch, and the next fetch starts with that batch. Its header was in
+the last response, so its position and size need not be read again: by now that page has left the
+page cache, and the event loop would wait for the disk.
+
+Note: only single batches are known, so an offset is found only if it is the base offset of one.
 """
 
 from typing import Final
 
 from headwater.records.batch_header import BatchHeader
 
-# So many consumers may read one segment at a time before they forget each other's places.
+# Number of consumers that can read one segment concurrently without evicting each other's hints.
 _KEPT: Final = 8
 
 
 class SequentialReadHints:
-    """A few batches by their first offset."""
+    """A few batches by base offset."""
 
     __slots__ = ("_places",)
 
@@ -25,14 +25,14 @@ class SequentialReadHints:
 
     def add(self, position: int, header: BatchHeader) -> None:
         places = self._places
-        # The oldest goes first; one that is added again is young again.
+        # The oldest is evicted first; adding an entry again makes it the newest.
         places.pop(header.base_offset, None)
         if len(places) >= _KEPT:
             del places[next(iter(places))]
         places[header.base_offset] = (position, position + header.size_bytes)
 
     def find(self, offset: int) -> tuple[int, int] | None:
-        """Where the batch that begins with the offset begins and ends, if it is known."""
+        """Return start and end of the batch with this base offset, if known."""
         return self._places.get(offset)
 
     def clear(self) -> None:

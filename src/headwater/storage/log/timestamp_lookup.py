@@ -1,7 +1,7 @@
-"""Finding records by time: what ListOffsets asks of a log.
+"""Find records by timestamp, for ListOffsets.
 
-Timestamps need not rise with offsets, so a look-up is for the *first* record, by offset, that is
-at least so late. The time index only says where the search may begin (LO-3).
+Timestamps need not rise with offsets, so a lookup finds the *first* record by offset whose
+timestamp is large enough. The time index only says where the search may start (LO-3).
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from headwater.storage.log.segments import LogSegments
 
 
 class TimedOffset(NamedTuple):
-    """A record's offset and time, and the leader epoch that wrote it."""
+    """Offset and timestamp of a record, and the leader epoch that wrote it."""
 
     offset: int
     timestamp: int
@@ -23,7 +23,7 @@ class TimedOffset(NamedTuple):
 
 
 def first_since(segments: LogSegments, timestamp: int, log_start_offset: int) -> TimedOffset | None:
-    """The first record at or after the log's start whose timestamp is at least this (LO-2)."""
+    """Return the first record from the log start on whose timestamp is at least this (LO-2)."""
     for segment in segments.since(log_start_offset):
         if segment.largest_timestamp < timestamp:
             continue
@@ -38,7 +38,7 @@ def first_since(segments: LogSegments, timestamp: int, log_start_offset: int) ->
 
 
 def with_largest_timestamp(segments: LogSegments, log_start_offset: int) -> TimedOffset | None:
-    """The first record that carries the log's largest timestamp (LO-1, -3); None when empty."""
+    """Return the first record with the largest timestamp, or None (LO-1: timestamp -3)."""
     latest: TimedOffset | None = None
     for segment in segments.since(log_start_offset):
         if latest is None or segment.largest_timestamp > latest.timestamp:
@@ -49,8 +49,9 @@ def with_largest_timestamp(segments: LogSegments, log_start_offset: int) -> Time
 
 
 def _latest_in(segment: LogSegment, log_start_offset: int) -> TimedOffset | None:
-    """Nearly always one batch tells. But the record with the segment's largest timestamp may be
-    deleted by now, or compacted away and its batch kept without it.
+    """Return the record with the segment's largest timestamp, usually from one batch.
+
+    That record may have been deleted, or compacted away while its batch was kept.
     """
     placed = segment.locate(segment.offset_of_largest_timestamp)
     if placed is not None:
@@ -72,7 +73,7 @@ def _latest_of(
     readable = [record for record in records if _offset(record) >= log_start_offset]
     if not readable:
         return None
-    # Of several with the same timestamp `max` gives the first.
+    # `max` returns the first of several with the same timestamp.
     return _timed(max(readable, key=lambda record: record.timestamp), placed)
 
 

@@ -1,4 +1,4 @@
-"""One partition's log with all its rules: what may be appended, who may read how far.
+"""UnifiedLog: the log of one partition with leader epochs, producer state and watermarks.
 
 Offsets, from low to high: log start <= last stable offset <= high watermark <= log end.
 """
@@ -42,13 +42,13 @@ from headwater.storage.log.timestamp_lookup import TimedOffset, first_since, wit
 from headwater.storage.producer_state import producer_replay, producer_snapshot
 from headwater.storage.producer_state.producer_state_manager import AppendOrigin
 
-# Names, because a member of an enumeration is looked up at every mention.
+# Module constants, because each access to an enum member is a lookup.
 _HIGH_WATERMARK: Final = ReadBound.HIGH_WATERMARK
 _LAST_STABLE: Final = ReadBound.LAST_STABLE
 
 
 class UnifiedLog:
-    """Append, read, cut and trim one partition. All calls come from the loop's thread."""
+    """Append to, read, truncate and trim one partition. Used only by the event loop's thread."""
 
     def __init__(self, parts: LogParts, *, executor: Executor, events: LogEvents) -> None:
         self.partition = parts.partition
@@ -58,16 +58,16 @@ class UnifiedLog:
         self.first_dirty_offset = parts.first_dirty_offset
         self.high_watermark = parts.log_start_offset
         self.failure: StorageError | None = None
-        # The copy in another directory that is to take its place (see `log_dir_moves`).
+        # The future log: the copy in another log directory that will replace this one.
         self.future: UnifiedLog | None = None
         self.settings = parts.settings
         self._executor = executor
-        self._settle_in(parts.body, recovery_point=parts.recovery_point, events=events)
+        self._use_local_log(parts.body, recovery_point=parts.recovery_point, events=events)
         self._resting_end = parts.body.end_offset if parts.is_at_rest else None
         self.is_abandoned = False
         self._dirty_since_ms: int | None = None
 
-    def _settle_in(self, body: LocalLog, *, recovery_point: int, events: LogEvents) -> None:
+    def _use_local_log(self, body: LocalLog, *, recovery_point: int, events: LogEvents) -> None:
         self.body = body
         self._events = events
         self._flushing = LogFlusher(
@@ -84,7 +84,7 @@ class UnifiedLog:
         self.configure(self.settings)
 
     def configure(self, settings: TopicSettings) -> None:
-        """Take new settings at once, as far as they do not concern how a segment is made."""
+        """Apply new settings immediately; some take effect with the next segment."""
         self.settings = settings
         self._may_need_preparation = may_need_preparation(settings)
         self._takes_its_time = settings.flush_messages < LONG_MAX or always_needs_preparation(
@@ -103,7 +103,7 @@ class UnifiedLog:
 
     @property
     def recovery_point(self) -> int:
-        """Everything below this offset would survive a power cut."""
+        """Offset below which everything would survive a power cut."""
         return self._flushing.recovery_point
 
     @property
@@ -125,9 +125,9 @@ class UnifiedLog:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         may_defer: bool = False,
     ) -> LogAppendInfo:
-        """Append one batch, which is stamped in place with its offset and epoch.
+        """Append one batch after stamping offset and leader epoch into it.
 
-        With `may_defer`, `ValidationDeferred` if the batch is rather to be prepared on a thread.
+        With `may_defer`, raise `ValidationDeferred` if the batch should be prepared on a thread.
         """
         if self.failure is not None:
             raise self.failure
@@ -138,8 +138,9 @@ class UnifiedLog:
             raise
 
     def needs_preparation(self, batch: Buffer, *, is_waiting: bool = False) -> bool:
-        """Whether a client's batch is to be prepared on a thread, by `prepare_batch`, before it is
-        appended. One that waits for its turn anyway is, whenever it has to be decompressed.
+        """Return whether to prepare a client's batch on a thread with `prepare_batch` first.
+
+        A batch that waits for its turn anyway is prepared whenever it has to be decompressed.
         """
         return self._may_need_preparation and needs_preparation(
             batch, self.settings, is_waiting=is_waiting
@@ -148,21 +149,21 @@ class UnifiedLog:
     def append_prepared(
         self, prepared: PreparedBatch, *, leader_epoch: int, now_ms: int
     ) -> LogAppendInfo:
-        """Append a client's batch that `prepare_batch` has checked, under settings then or now."""
+        """Append a client's batch that `prepare_batch` has validated."""
         with self._fencing():
             return self._appending.as_prepared(prepared, leader_epoch, now_ms)
 
     def append_as_follower(self, content: Buffer, *, leader_epoch: int, now_ms: int) -> int:
-        """Append the whole batches of a fetched run as they are; how many bytes were taken."""
+        """Append the complete batches of fetched content as they are; return the bytes appended."""
         with self._fencing():
             return self._appending.as_follower(content, leader_epoch, now_ms)
 
     def read(
         self, offset: int, *, max_bytes: int, bound: ReadBound, at_least_one: bool = True
     ) -> LogRead:
-        """The bytes from an offset on, as a range of a file; nothing is read here.
+        """Return the bytes from an offset on as a file range, without reading them.
 
-        An offset between the bound and the log's end is no error and gives nothing (HW-7).
+        An offset between the bound and the log end is not an error and yields nothing (HW-7).
         """
         if not self.log_start_offset <= offset <= self.end_offset:
             self.check_offset(offset)
@@ -172,7 +173,7 @@ class UnifiedLog:
             return LogRead(None, [] if committed_only else None)
         if self.failure is not None:
             raise self.failure
-        # Not `_fencing`, which is made anew for each read and costs as much as all the rest.
+        # Not `_fencing`: creating a context manager per read costs as much as all the rest.
         try:
             found = self.body.read(
                 offset, max_bytes=max_bytes, bound_offset=bound_offset, at_least_one=at_least_one
@@ -185,7 +186,7 @@ class UnifiedLog:
             raise
 
     def check_offset(self, offset: int) -> None:
-        """`OffsetOutOfRange` for what nobody can read from here (HW-7)."""
+        """Raise `OffsetOutOfRange` unless the offset is within the log (HW-7)."""
         if not self.log_start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(
                 f"offset {offset} of {self.partition} is not within "
@@ -193,17 +194,17 @@ class UnifiedLog:
             )
 
     def first_since(self, timestamp: int) -> TimedOffset | None:
-        """The first record whose timestamp is at least this, or None (LO-2)."""
+        """Return the first record whose timestamp is at least this, or None (LO-2)."""
         with self._fencing():
             return first_since(self.body.segments, timestamp, self.log_start_offset)
 
     def with_largest_timestamp(self) -> TimedOffset | None:
-        """The first record with the largest timestamp of all, or None in an empty log (LO-1)."""
+        """Return the first record with the log's largest timestamp, or None if empty (LO-1)."""
         with self._fencing():
             return with_largest_timestamp(self.body.segments, self.log_start_offset)
 
     def raise_high_watermark(self, offset: int) -> int:
-        """Let readers see up to an offset; bounded by the log, and never going back (HW-1)."""
+        """Raise the high watermark to an offset, at most the log end; it never goes back (HW-1)."""
         bounded = min(offset, self.end_offset)
         if bounded > self.high_watermark:
             self.high_watermark = bounded
@@ -211,11 +212,11 @@ class UnifiedLog:
         return self.high_watermark
 
     def begin_epoch(self, epoch: int) -> None:
-        """Note that we lead from here on, even before the first batch of the epoch (EP-1)."""
+        """Assign a new leader epoch at the log end, before its first batch is written (EP-1)."""
         self.epochs.assign(epoch, self.end_offset)
 
     def delete_records_below(self, offset: int) -> None:
-        """Move the log's start; the segments below it go with the next retention pass (DR-1)."""
+        """Raise the log start offset; retention deletes the segments later (DR-1)."""
         if not 0 <= offset <= self.high_watermark:
             raise OffsetOutOfRange(
                 f"records of {self.partition} can be deleted up to the high watermark "
@@ -224,14 +225,14 @@ class UnifiedLog:
         self.raise_log_start(offset)
 
     def raise_log_start(self, offset: int) -> None:
-        """LSO-3: the start only moves up."""
+        """Raise the log start offset; it never moves back (LSO-3)."""
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.high_watermark = max(self.high_watermark, offset)
             self.epochs.truncate_from_start(offset)
 
     def apply_retention(self, now_ms: int) -> int:
-        """Drop the segments that have outlived the topic's limits; how many (RT-1 to RT-5)."""
+        """Delete expired segments; return how many (RT-1 to RT-5)."""
         with self._fencing():
             segments = list(self.body.segments)
             count = expired_count(
@@ -253,17 +254,17 @@ class UnifiedLog:
             return count
 
     def swap_in(self, group: CleanedGroup, *, now_ms: int) -> None:
-        """Take over one segment of a finished compaction."""
+        """Replace segments with the compacted segment of a finished cleaning."""
         with self._changing():
             self.body.swap_in(group, now_ms=now_ms, delay_ms=self.settings.file_delete_delay_ms)
             self._remove_stray_snapshots()
 
     def flush_if_old(self, now_ms: int) -> None:
-        """Flush a log whose oldest unflushed record has waited for `flush.ms`."""
+        """Flush if the oldest unflushed record is older than `flush.ms`."""
         if self.end_offset == self.recovery_point:
             self._dirty_since_ms = None
         elif self._dirty_since_ms is None or self._dirty_since_ms > now_ms:
-            # The clock may have been set back, and nobody waits for it to catch up.
+            # The clock may have been set back; do not wait for it to catch up.
             self._dirty_since_ms = now_ms
         if (
             self._dirty_since_ms is not None
@@ -274,38 +275,38 @@ class UnifiedLog:
 
     @property
     def needs_flush(self) -> bool:
-        """Whether `flush.messages` records wait to be flushed; their answer then waits too."""
+        """Whether `flush.messages` requires a flush, for which responses wait."""
         return self.end_offset - self.recovery_point >= self.settings.flush_messages
 
     @property
     def takes_its_time(self) -> bool:
-        """Whether most appends have to wait: for a flush, or for a thread that opens the batch."""
+        """Whether most appends wait, for a flush or for a thread that opens the batch."""
         return self._takes_its_time
 
     def roll(self, now_ms: int) -> None:
-        """Start a new segment; what came before it is made durable in the background."""
+        """Roll a new segment and flush the previous ones in the background."""
         with self._fencing():
             self._roll_at(now_ms, self.end_offset)
 
     def flush(self, then: Waiter | None = None) -> None:
-        """Make everything that is in the log now durable, off the loop; then call back."""
+        """Flush everything appended so far, off the event loop; then call back."""
         if self.failure is not None:
             if then is not None:
                 then(self.failure)
         else:
-            # Index entries are written here and now, before the job syncs them.
+            # Index entries are written now, before the job syncs them.
             with self._fencing():
                 self._flushing.start(then)
 
     def truncate_to(self, offset: int, *, now_ms: int) -> bool:
-        """Cut the log at an offset, because its leader has something else there (EP-6).
+        """Truncate the log to an offset, where it diverges from the leader's (EP-6).
 
-        A batch goes as a whole: where the offset lies amid one, or amid offsets that nobody has,
-        the log then ends where the batch before ends, and all of what is missing is fetched again.
+        Batches are removed as a whole: if the offset is inside a batch or a gap, the log then ends
+        where the previous batch ends, and the missing part is fetched again.
         """
         if offset >= self.end_offset:
-            # An epoch that this broker began as a leader and never wrote in must go all the same,
-            # or it would be compared with the leader's for ever.
+            # Also drop an epoch that this broker began as leader and never wrote in, or it would be
+            # compared with the leader's epochs forever.
             self.epochs.truncate_from_end(offset)
             return False
         if offset < self.body.segments.first.base_offset:
@@ -316,8 +317,9 @@ class UnifiedLog:
                 future.truncate_to(offset, now_ms=now_ms)
         with self._changing():
             offset, base_offset = self.body.end_before(offset)
-            # Not to the offset: if that becomes the base of a new segment, the start after a crash
-            # would not look into this one, where old bytes may lie behind a cut that got lost.
+            # Lower to the segment's base, not to the offset: if the offset becomes the base of a
+            # new segment, recovery would skip this one, where old bytes may follow if the
+            # truncation was lost.
             self._lower_recovery_point(base_offset)
             self._lower_first_dirty(offset)
             self.body.truncate_to(offset)
@@ -333,12 +335,12 @@ class UnifiedLog:
         return True
 
     def start_over(self, offset: int, *, now_ms: int) -> None:
-        """Drop everything and go on, empty, at an offset (EP-7)."""
+        """truncateFullyAndStartAt: continue, empty, at an offset (EP-7)."""
         with self._cutting_future() as future:
             if future is not None:
                 future.start_over(offset, now_ms=now_ms)
         with self._changing():
-            # Whatever the next start finds, it has to look at all of it.
+            # The next start must check all it finds.
             self._lower_recovery_point(0)
             self._lower_first_dirty(None)
             producer_snapshot.remove_all(self.body.home.disk, self.folder)
@@ -353,17 +355,17 @@ class UnifiedLog:
         return self._flushing.is_running
 
     def skip_to(self, offset: int, *, now_ms: int) -> None:
-        """As a copy: end where the original ends, which has nothing more up to there."""
+        """For a future log: advance the log end over an offset gap."""
         with self._changing():
             self._roll_at(now_ms, offset)
             self.body.end_offset = offset
 
     def close_as_copy_of(self, original: UnifiedLog, *, now_ms: int) -> None:
-        """Know all that the original knows, make it durable, and let go of the files.
+        """For a future log: take over the current log's state, flush it and close the files.
 
-        Producers that have left nothing in the log are known to the original only. They stand in
-        the snapshot with which a new segment begins, where a crash does not make it doubtful. No
-        flush may be under way.
+        Producers without a batch in the log are known to the original only. They are written to the
+        snapshot at the start of a new segment, which stays valid after a crash. No flush may be
+        running.
         """
         with self._fencing():
             self.producers.load(original.producers.entries())
@@ -371,27 +373,27 @@ class UnifiedLog:
             self.log_start_offset = original.log_start_offset
             self.high_watermark = original.high_watermark
             self.first_dirty_offset = original.first_dirty_offset
-            self._begin_segment(now_ms, self.end_offset)
+            self._start_segment(now_ms, self.end_offset)
             self.body.segments.active.trim()
             self._flushing.run_here()
             self.body.close()
 
     def move_to(self, body: LocalLog, events: LogEvents) -> None:
-        """Go on in another directory, where all of it lies durable already.
+        """Continue in another directory, where the whole log is already durable.
 
-        It stays the same log to whoever has it in hand: nothing of what it knows is read again.
+        The log object and its state in memory stay the same; nothing is read again.
         """
         former, flushing = self.body, self._flushing
-        # Whoever worked on the former files must not take his work for up to date.
+        # Invalidates work in progress on the former files, such as a cleaning.
         body.truncations = former.truncations + 1
         self.future = None
         self._resting_end = None
-        self._settle_in(body, recovery_point=body.end_offset, events=events)
+        self._use_local_log(body, recovery_point=body.end_offset, events=events)
         former.close()
         flushing.retire()
 
     def close(self) -> None:
-        """Make everything durable and let go of the files. No flush may be under way."""
+        """Flush and close the files. No flush may be running."""
         with self._fencing():
             if not self._is_untouched():
                 self.body.segments.active.seal()
@@ -401,9 +403,10 @@ class UnifiedLog:
             self.body.close()
 
     def _is_untouched(self) -> bool:
-        """Nothing to lose since the last clean stop, or since the log was made.
+        """Return whether nothing changed since the last clean shutdown or creation.
 
-        Most of ten thousand partitions are idle, and a stop that synced each would take minutes.
+        Most of ten thousand partitions are idle, and a shutdown that synced each would take
+        minutes.
         """
         if self.body.truncations:
             return False
@@ -416,15 +419,15 @@ class UnifiedLog:
         )
 
     def fence(self, error: StorageError) -> None:
-        """The disk has failed: refuse everything from now on, and touch nothing."""
+        """Take the log offline after a disk failure: refuse all calls and touch no files."""
         self.failure = self.failure or error
         self._flushing.stop(error)
 
     def abandon(self) -> None:
-        """Let go of the files without a flush, because the partition is to be deleted.
+        """Close the files without a flush, because the partition is being deleted.
 
-        Whoever still has the log in hand is refused, and for no fault of the disk: its files have
-        gone from their folder, and what lies there under the same names is a namesake's.
+        Later calls on this log fail, but not as a failure of the disk: its files have left their
+        directory, and files there with the same names belong to a re-created topic.
         """
         self.is_abandoned = True
         self.fence(StorageError(f"{self.partition} was deleted"))
@@ -432,7 +435,7 @@ class UnifiedLog:
 
     @contextmanager
     def _fencing(self) -> Iterator[None]:
-        """Nothing is done in a failed directory, and a failure here is told to it."""
+        """Refuse work in an offline log directory, and report failures to it."""
         if self.failure is not None:
             raise self.failure
         try:
@@ -443,18 +446,21 @@ class UnifiedLog:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """For what cannot be left half done: even the lack of a descriptor ends the log then."""
+        """For changes that must not stop halfway: even running out of descriptors fails the log."""
         with self._fencing():
             try:
                 yield
             except TooManyOpenFiles as error:
-                raise StorageError(f"{self.partition} is half changed: {error}") from error
+                raise StorageError(
+                    f"{self.partition} could not complete a change: {error}"
+                ) from error
 
     @contextmanager
     def _cutting_future(self) -> Iterator[UnifiedLog | None]:
-        """What is cut off here must be gone there before something else comes in its place.
+        """Truncate the future log before other records take the place of the truncated ones.
 
-        A disk that fails over it is fenced, and the copy is looked at before it is used again.
+        If its disk fails, that log directory goes offline, and the copy is checked before further
+        use.
         """
         with suppress(StorageError):
             yield self.future
@@ -468,7 +474,7 @@ class UnifiedLog:
         try:
             return self.body.aborted_within(offset, found)
         except CorruptFile as error:
-            # No failure of the disk: readers of committed data have to do without this log alone.
+            # Not a disk failure: only read_committed fetches of this log fail.
             raise UnreadableLog(f"{self.partition}: {error}") from error
 
     def _lower_recovery_point(self, offset: int) -> None:
@@ -492,22 +498,23 @@ class UnifiedLog:
             self._events.failed(error)
 
     def _roll_at(self, now_ms: int, base_offset: int) -> None:
-        self._begin_segment(now_ms, base_offset)
-        # Without a descriptor for it, the next flush comes for this segment as well.
+        self._start_segment(now_ms, base_offset)
+        # If descriptors have run out, the next flush covers this segment as well.
         with suppress(TooManyOpenFiles):
             self.flush()
 
-    def _begin_segment(self, now_ms: int, base_offset: int) -> None:
+    def _start_segment(self, now_ms: int, base_offset: int) -> None:
         active = self.body.segments.active
         if active.size and self.recovery_point >= self.end_offset:
-            # All was flushed, but now the segment gets its last index entry; and as soon as the
-            # recovery point is the base of the next one, a start would take it as it is.
+            # All was flushed, but sealing adds the segment's last index entry; and once the
+            # recovery point is the base of the next segment, recovery would trust this one
+            # unchecked.
             self._lower_recovery_point(active.base_offset)
         self.body.roll(now_ms, base_offset=base_offset)
         self._save_producers(base_offset)
 
     def _remove_stray_snapshots(self) -> None:
-        """Snapshots go with the segments that began where they stand, or they would pile up."""
+        """Delete the producer snapshots of deleted segments, or they would pile up."""
         producer_snapshot.remove_strays(
             self.body.home.disk,
             self.folder,
@@ -515,7 +522,7 @@ class UnifiedLog:
         )
 
     def _save_producers(self, offset: int) -> None:
-        """Snapshot the producers; synced with the next flush, and replayed if that never comes."""
+        """Write a producer snapshot; the next flush syncs it."""
         entries = self.producers.entries()
         self._flushing.include(
             producer_snapshot.write(self.body.home.disk, self.folder, offset, entries)

@@ -1,4 +1,4 @@
-"""All logs of a broker: log directories, checkpoints, deletion, moves between directories.
+"""Logs of a broker: log directories, checkpoints, deletion, moves between directories.
 
 Start with `log_manager`, then `log_directory` (one directory with its lock and checkpoints).
 `log_dir_moves` implements AlterReplicaLogDirs (KIP-113).

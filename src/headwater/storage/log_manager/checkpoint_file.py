@@ -1,13 +1,13 @@
-"""One checkpoint of a log directory: an offset for each partition, in memory and in a file.
+"""OffsetCheckpointFile: one checkpoint of a log directory, in memory and on disk.
 
-There are two ways to write it. `save` is for what must be on disk before something else happens,
-and returns when it is. `save_later` is for what merely spares the next start some work: a job
-writes and syncs a file beside it, and the loop then puts that in its place.
+It holds one offset per partition and can be written in two ways. `save` is for offsets that must be
+on disk before something else happens, and returns when they are. `save_later` is for offsets that
+only save the next start some work: a job writes and syncs a temporary file, which the event loop
+then renames.
 
-What a reader would get wrong: what a job has written is thrown away when there was a `save`
-meanwhile. That one may have lowered an offset, and the job's content, which is older, would raise
-it again. An older file that comes back after a power cut is no such danger: whoever lowers an
-offset waits until the folder is synced too.
+Note: the file of a job is discarded if `save` ran meanwhile. `save` may have lowered an offset,
+which the job's older content would raise again. An older file that comes back after a power cut is
+not a danger: code that lowers an offset waits until the directory is synced too.
 """
 
 from collections.abc import Callable
@@ -19,14 +19,14 @@ from headwater.storage.io.disk import Disk, write_aside
 from headwater.storage.io.executor import Executor
 from headwater.storage.log_manager import checkpoints
 
-# Not the name that `save` writes under: both may be at work at the same time.
+# Not the temporary name that `save` uses: both may be written at the same time.
 _LATER = ".later"
 
 Offsets = dict[TopicPartition, int]
 
 
 class CheckpointFile:
-    """What is known is in `offsets`; whoever changes it also says when to save it."""
+    """Offsets of one checkpoint; code that changes `offsets` also decides when to save them."""
 
     def __init__(
         self,
@@ -46,15 +46,15 @@ class CheckpointFile:
 
     @property
     def is_saving(self) -> bool:
-        """Whether a job is under way."""
+        """Whether a background save is running."""
         return self._is_saving
 
     def load(self) -> None:
-        """Read the file; one that is missing has no offsets. May raise `CorruptFile`."""
+        """Read the file; empty if it does not exist. May raise `CorruptFile`."""
         self.offsets = checkpoints.load_offsets(self._disk, self.path)
 
     def forget(self, partitions: list[TopicPartition]) -> bool:
-        """Drop what is known of some partitions, here and not in the file; whether it was any."""
+        """Remove some partitions, in memory only; return whether any was present."""
         known = [partition for partition in partitions if partition in self.offsets]
         for partition in known:
             del self.offsets[partition]
@@ -66,7 +66,7 @@ class CheckpointFile:
         checkpoints.save_offsets(self._disk, self.path, self.offsets)
 
     def save_later(self) -> bool:
-        """Replace the file in the background; False when that has to wait for another job."""
+        """Replace the file in the background; return False if another job is still running."""
         if self._is_saving:
             return False
         content, saves = checkpoints.encode_offsets(self.offsets), self._saves

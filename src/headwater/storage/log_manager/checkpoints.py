@@ -1,13 +1,13 @@
-"""Kafka's checkpoint files: small texts that say how far each partition has come.
+"""Format of Kafka's checkpoint files.
 
     0                 version
-    2                 how many entries follow
+    2                 number of entries
     orders 0 1041     topic, partition, offset
     orders 1 998
 
-An empty file is a checkpoint without entries, because Kafka makes the file before it has anything
-to write. Everything else must be complete to the last newline: these files are replaced as a
-whole, so a short one is damage and not a beginning.
+An empty file is a checkpoint without entries, because Kafka creates the file before it has anything
+to write. Otherwise the file must be complete to the last newline: these files are replaced
+atomically, so a short one is corrupt.
 """
 
 import re
@@ -28,18 +28,18 @@ VERSION = 0
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
-# `int` would also take signs, underscores, blanks and the digits of other scripts.
+# `int` would also accept signs, underscores, blanks and the digits of other scripts.
 _NUMBER = re.compile(r"[0-9]{1,19}")
 
 
 def encode_lines(lines: Iterable[str]) -> bytes:
-    """A version 0 checkpoint with these entries."""
+    """Encode entries as a version 0 checkpoint."""
     entries = list(lines)
     return "".join(f"{line}\n" for line in (VERSION, len(entries), *entries)).encode("utf-8")
 
 
 def decode_lines(content: bytes) -> list[str]:
-    """The entries of a version 0 checkpoint, or `CorruptFile`."""
+    """Decode the entries of a version 0 checkpoint, or raise `CorruptFile`."""
     if not content:
         return []
     try:
@@ -47,20 +47,20 @@ def decode_lines(content: bytes) -> list[str]:
     except UnicodeDecodeError as error:
         raise CorruptFile("the checkpoint is not text") from error
     if not text.endswith("\n"):
-        raise CorruptFile("the checkpoint ends amid a line")
+        raise CorruptFile("the checkpoint ends inside a line")
     version, *rest = text[:-1].split("\n")
     if version != str(VERSION):
         raise CorruptFile(f"checkpoint version {version[:20]!r} instead of {VERSION}")
     if not rest:
-        raise CorruptFile("the checkpoint does not say how many entries it has")
+        raise CorruptFile("the checkpoint has no entry count")
     count, *entries = rest
     if parse_number(count, INT32_MAX) != len(entries):
-        raise CorruptFile(f"the checkpoint promises {count} entries and has {len(entries)}")
+        raise CorruptFile(f"the checkpoint declares {count} entries but has {len(entries)}")
     return entries
 
 
 def parse_number(text: str, limit: int) -> int:
-    """A plain decimal number from 0 to the limit, or `CorruptFile`."""
+    """Parse a plain decimal number from 0 to the limit, or raise `CorruptFile`."""
     if not _NUMBER.fullmatch(text) or int(text) > limit:
         raise CorruptFile(f"{text[:40]!r} is not a number from 0 to {limit}")
     return int(text)
@@ -77,7 +77,7 @@ def decode_offsets(content: bytes) -> dict[TopicPartition, int]:
 
 
 def load_offsets(disk: Disk, path: PurePath) -> dict[TopicPartition, int]:
-    """One offset per partition; a missing file has none. May raise `CorruptFile`."""
+    """Read one offset per partition; empty without a file. May raise `CorruptFile`."""
     return decode_offsets(read_whole(disk, path) or b"")
 
 

@@ -1,10 +1,10 @@
-"""`.kafka_cleanshutdown`: the file whose presence says that the last stop was clean (RC-1).
+"""CleanShutdownFileHandler: `.kafka_cleanshutdown`, which marks a clean shutdown (RC-1).
 
-Its presence alone counts. The content, the broker's epoch as JSON, tells a controller that the
-broker lost nothing (KIP-966), and old brokers left the file empty.
+Only its presence counts. The content, the broker epoch as JSON, tells a controller that the broker
+lost nothing (KIP-966); old brokers left the file empty.
 
-What a reader would get wrong: removing it must be durable before the first append, or a power cut
-during the next run would be taken for a clean stop and skip recovery.
+Note: its removal must be durable before the first append. Otherwise a power cut during the next run
+would look like a clean shutdown and skip recovery.
 """
 
 import json
@@ -19,7 +19,7 @@ VERSION = 0
 
 @dataclass(frozen=True, slots=True)
 class CleanShutdown:
-    """A clean stop, and the broker's epoch then, where it is known."""
+    """Clean shutdown with the broker epoch, if known."""
 
     broker_epoch: int | None
 
@@ -30,7 +30,7 @@ def encode(broker_epoch: int) -> bytes:
 
 
 def decode(content: bytes) -> CleanShutdown:
-    """Never fails: a file that cannot be read still says that the stop was clean."""
+    """Decode the content; never fails, because even an unreadable file marks a clean shutdown."""
     try:
         fields = json.loads(content)
     except (ValueError, RecursionError):
@@ -40,17 +40,17 @@ def decode(content: bytes) -> CleanShutdown:
 
 
 def load(disk: Disk, directory: PurePath) -> CleanShutdown | None:
-    """None when the last run did not stop cleanly."""
+    """Return None if the last shutdown was unclean."""
     content = read_whole(disk, directory / FILE_NAME)
     return None if content is None else decode(content)
 
 
 def save(disk: Disk, directory: PurePath, broker_epoch: int) -> None:
-    """The last act of a clean stop, after all logs are synced and closed."""
+    """Write the file as the last step of a clean shutdown, after all logs are synced and closed."""
     write_atomically(disk, directory / FILE_NAME, encode(broker_epoch))
 
 
 def remove(disk: Disk, directory: PurePath) -> None:
-    """Durable on return, before anything is appended."""
+    """Remove the file before anything is appended; durable on return."""
     disk.remove(directory / FILE_NAME)
     disk.sync_directory(directory)

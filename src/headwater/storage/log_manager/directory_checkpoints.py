@@ -1,11 +1,10 @@
-"""What one log directory remembers of its logs: four checkpoints, in memory and on disk.
+"""The four checkpoints of a log directory, in memory and on disk.
 
-Recovery points, log starts, high watermarks and the ends of the compacted parts. What they say of
-a log that nobody has opened since the start is carried over whenever they are written anew.
+They hold recovery points, log start offsets, high watermarks and cleaner offsets. Entries of logs
+that have not been opened since the start are kept when a file is written.
 
-What a reader would get wrong: a partition that goes must be forgotten on disk before its name is
-free. A namesake would inherit a recovery point, and the start after a crash would trust bytes that
-were never flushed.
+Note: a deleted partition must be removed from the files before its name can be reused. A re-created
+topic would inherit a recovery point, and recovery would trust bytes that were never flushed.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from headwater.storage.log_manager.checkpoint_file import CheckpointFile
 
 
 class DirectoryCheckpoints:
-    """The checkpoints of one directory. `note_...` brings one up to date; it is saved apart."""
+    """Checkpoints of one directory. `update_...` updates one in memory; saving is separate."""
 
     def __init__(
         self,
@@ -40,48 +39,48 @@ class DirectoryCheckpoints:
         self.log_starts = checkpoint(checkpoints.LOG_START_OFFSETS)
         self.high_watermarks = checkpoint(checkpoints.HIGH_WATERMARKS)
         self.cleaner_offsets = checkpoint(checkpoints.CLEANER_OFFSETS)
-        # Nobody knows what was flushed: the file is not there, or it is damaged.
+        # What was flushed is unknown: the file is missing or corrupt.
         self.lacks_recovery_points = False
         self.damages: list[str] = []
         self._disk = disk
 
     @property
     def is_saving(self) -> bool:
-        """Whether a job of any of them is under way."""
+        """Whether a background save is running."""
         return any(each.is_saving for each in self._all())
 
     def load(self) -> None:
-        """A damaged checkpoint counts as absent, which costs a longer recovery (as in Kafka)."""
+        """Load all files; as in Kafka, a corrupt one counts as missing."""
         self.lacks_recovery_points = self._disk.status(self.recovery_points.path) is None
         for each in self._all():
             try:
                 each.load()
             except CorruptFile as error:
-                self.damages.append(f"{each.path} is ignored: {error}")
+                self.damages.append(f"Ignoring corrupt checkpoint: file={each.path} error={error}")
                 if each is self.recovery_points:
                     self.lacks_recovery_points = True
 
     def partitions(self) -> list[TopicPartition]:
-        """All that are spoken of, each once."""
+        """Return all partitions that have an entry, each once."""
         return list({partition: None for each in self._all() for partition in each.offsets})
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Drop what is known of some partitions; a file that told of none of them stays.
+        """Remove partitions; files without an entry of any of them are not rewritten.
 
-        High watermarks too: a namesake that inherits one would show its readers, after a crash,
-        all that it has, and other replicas may not have it.
+        High watermarks too: a re-created topic that inherits one would, after a crash, expose
+        records that other replicas may not have.
         """
         gone = list(partitions)
         for each in self._all():
             if each.forget(gone):
                 each.save()
 
-    def note_recovery_points(self, logs: Iterable[UnifiedLog]) -> CheckpointFile:
+    def update_recovery_points(self, logs: Iterable[UnifiedLog]) -> CheckpointFile:
         self.recovery_points.offsets.update((log.partition, log.recovery_point) for log in logs)
         return self.recovery_points
 
-    def note_log_starts(self, logs: Iterable[UnifiedLog]) -> CheckpointFile:
-        """Only starts above the first segment's base: the others are told by the files."""
+    def update_log_starts(self, logs: Iterable[UnifiedLog]) -> CheckpointFile:
+        """Update log start offsets above the first segment's base; file names tell the others."""
         starts = self.log_starts.offsets
         for log in logs:
             if log.log_start_offset > log.body.segments.first.base_offset:
@@ -90,12 +89,12 @@ class DirectoryCheckpoints:
                 starts.pop(log.partition, None)
         return self.log_starts
 
-    def note_high_watermarks(self, logs: Iterable[UnifiedLog]) -> CheckpointFile:
+    def update_high_watermarks(self, logs: Iterable[UnifiedLog]) -> CheckpointFile:
         self.high_watermarks.offsets.update((log.partition, log.high_watermark) for log in logs)
         return self.high_watermarks
 
-    def note_cleaner_offsets(self, logs: Iterable[UnifiedLog]) -> CheckpointFile:
-        """Where the clean part of each compacted log ends."""
+    def update_cleaner_offsets(self, logs: Iterable[UnifiedLog]) -> CheckpointFile:
+        """Update the first dirty offset of each compacted log."""
         ends = self.cleaner_offsets.offsets
         for log in logs:
             if log.first_dirty_offset is None:

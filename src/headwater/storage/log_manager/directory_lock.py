@@ -1,12 +1,12 @@
-"""The `.lock` file of a log directory: one process at a time.
+"""The `.lock` file of a log directory, which allows one process at a time.
 
-What a reader would get wrong: there are two locks. `flock` is the one that every system has and
-that also refuses a second opening in the same process. Kafka on the Java machine takes a record
-lock, which `flock` does not see; where Linux offers record locks that belong to the open file, we
-take one of those too, so that Kafka and Headwater keep each other out. The plain kind of record
-lock would not do: any close of the file in this process would lose it.
+Note: there are two locks. `flock` exists on every system and also refuses a second open in the same
+process. Kafka on the JVM takes a record lock (POSIX), which `flock` does not see; where Linux has
+record locks that belong to the open file, the lock takes one of those too, so that Kafka and
+Headwater exclude each other. A plain record lock would not do: closing any descriptor of the file
+in this process would release it.
 
-The system frees both when the process ends, however it ends. The file stays, as Kafka's does.
+The kernel releases both when the process ends. The file stays, as Kafka's does.
 """
 
 import errno
@@ -26,7 +26,7 @@ _RECORD_LOCK = struct.Struct("@hhqqi0q")
 
 
 class DirectoryLock:
-    """Holds the directory from its making until `release`."""
+    """Holds the directory lock from construction until `release`."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / LOCK_FILE_NAME
@@ -45,7 +45,7 @@ class DirectoryLock:
             raise StorageError(f"cannot lock {self._path}: {error.strerror}") from error
 
     def release(self) -> None:
-        """Let others in; fine when it was done before."""
+        """Release the lock; no error if already released."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)

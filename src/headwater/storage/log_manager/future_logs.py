@@ -1,10 +1,11 @@
-"""The futures in one log directory: copies of logs that are about to move here (KIP-113).
+"""Future logs of one log directory: copies of logs that are moving here (KIP-113).
 
     orders-3.<32 hex digits>-future      becomes orders-3 when it has caught up
 
-A future is a log like others, but nobody reads it and only its move writes to it. What a reader
-would get wrong: in the checkpoints of the directory it stands under its partition's own name. That
-is free, because the partition itself lies in another directory; Kafka does it so too.
+A future log is an ordinary log that only its move writes to and that is not read.
+
+Note: in the directory's checkpoints a future log uses its partition's own name. That name is free,
+because the current log is in another directory; Kafka does the same.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ RemoveLater = Callable[[PurePath, TopicPartition, int], None]
 
 
 class FutureLogs:
-    """Those of one directory, by partition. Failures are told by whoever calls."""
+    """Future logs of one directory, by partition. The caller handles failures."""
 
     def __init__(
         self,
@@ -71,48 +72,48 @@ class FutureLogs:
         return self._folders[partition]
 
     def find(self, partition: TopicPartition, folder: PurePath, now_ms: int) -> None:
-        """A start has found one. A second of the same partition is left from a crash, and goes."""
+        """Register a directory found at start; remove a second one of the partition."""
         if partition in self._folders:
-            self._doom(partition, folder, now_ms)
+            self._rename_deleted(partition, folder, now_ms)
         else:
             self._folders[partition] = folder
 
     def topic_id(self, partition: TopicPartition) -> TopicId | None:
-        """None where a power cut took it: then nothing in the log was ever flushed."""
+        """Return the topic id, or None if a power cut took it: then the log was never flushed."""
         try:
             return partition_metadata_file.load(self._disk, self._folders[partition])
         except CorruptFile:
             return None
 
     def create(self, partition: TopicPartition, topic_id: TopicId, *, now_ms: int) -> UnifiedLog:
-        assert partition not in self._folders, f"{partition} is on its way already"
+        assert partition not in self._folders, f"{partition} has a future log already"
         folder = self._path / future_name(partition, self._rng.bytes(UNIQUE_BYTES))
         log = self._make(partition, folder, topic_id, now_ms)
         self._folders[partition], self._logs[partition] = folder, log
         return log
 
     def open(self, partition: TopicPartition, *, now_ms: int) -> UnifiedLog:
-        """Open one that was found. `UnreadableLog` where that cannot be done."""
+        """Open a future log that was found at start, or raise `UnreadableLog`."""
         folder = self._folders[partition]
         try:
             log = self._logs[partition] = self._load(partition, folder, now_ms)
         except (BatchError, CorruptFile) as error:
-            raise UnreadableLog(f"{folder} is not opened: {error}") from error
+            raise UnreadableLog(f"cannot open {folder}: {error}") from error
         return log
 
     def drop(self, partition: TopicPartition, *, now_ms: int) -> None:
-        """Be without it; its folder goes later."""
+        """Remove a future log; its directory is deleted later."""
         folder = self._folders.pop(partition)
         log = self._logs.pop(partition, None)
         if log is not None:
             log.abandon()
-        # On disk first: the next log of this name must not inherit from it.
+        # On disk first: the next log of this name must not inherit its offsets.
         self._forget(partition)
-        self._doom(partition, folder, now_ms)
+        self._rename_deleted(partition, folder, now_ms)
         self._disk.sync_directory(self._path)
 
     def promote(self, partition: TopicPartition) -> PurePath:
-        """Give the folder the name of a living one, durably; where it is then."""
+        """Rename the directory to the live name, durably; return the new path."""
         live = self._path / live_name(partition)
         self._disk.rename(self._folders[partition], live)
         self._disk.sync_directory(self._path)
@@ -128,7 +129,7 @@ class FutureLogs:
         for log in self._logs.values():
             log.close()
 
-    def _doom(self, partition: TopicPartition, folder: PurePath, now_ms: int) -> None:
+    def _rename_deleted(self, partition: TopicPartition, folder: PurePath, now_ms: int) -> None:
         target = self._path / deleted_name(partition, self._rng.bytes(UNIQUE_BYTES))
         self._disk.rename(folder, target)
         self._remove_later(target, partition, now_ms)

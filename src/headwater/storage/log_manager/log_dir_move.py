@@ -1,11 +1,11 @@
-"""One log on its way to another directory of its broker, which serves it all the while (KIP-113).
+"""Copy one log to another log directory while the current one keeps serving (KIP-113).
 
-A copy grows in the other directory, step by step: the bytes are read off the loop and appended on
-it, as a follower appends what its leader sends. When little is left, the rest is copied at one go,
-and the copy takes the original's place.
+Kafka: ReplicaAlterLogDirsThread. The future log grows step by step: bytes are read off the event
+loop and appended on it, like a follower appends fetched records. When little is left, the rest is
+copied at once and the future log replaces the current log.
 
-What a reader would get wrong: between a read and its append anything may have happened. What was
-read is thrown away if the original was cut meanwhile, and the step is taken again.
+Note: anything may happen between a read and its append. If the current log was truncated meanwhile,
+the bytes read are discarded and the step is repeated.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from headwater.storage.log_manager.log_directory import LogDirectory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveTools:
-    """What all moves of a broker share."""
+    """Dependencies shared by all moves of a broker."""
 
     executor: Executor
     sizes: MoveSizes
     throttle: Callable[[], ByteRateLimit]
     now_ms: Callable[[], int]
-    # Puts the copy in the place of the original, of which it has everything.
+    # Replaces the current log with the complete copy.
     swap: Callable[[LogDirMove], None]
-    # The original holds something that cannot be copied.
+    # Called if the current log contains something that cannot be copied.
     give_up: Callable[[LogDirMove, BatchError], None]
 
 
 class LogDirMove:
-    """See the module. It goes on by itself as long as `go_on` finds something that it can do."""
+    """One move; runs by itself as long as `go_on` finds something to do."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class LogDirMove:
         self.source = source
         self.target = target
         self._tools = tools
-        # Of a copy that was found, nobody knows how much is on disk.
+        # It is unknown how much of a copy found at start is on disk.
         self._unflushed_bytes = tools.sizes.unflushed_bytes
         self._is_waiting = False
         self._is_going = False
@@ -78,23 +78,24 @@ class LogDirMove:
 
     @property
     def is_over(self) -> bool:
-        """Whether it was finished or given up, or one of its disks has failed."""
+        """Whether the move is finished or cancelled, or one of its disks has failed."""
         original, copy = self.original, self.copy
         return (
             original.future is not copy or original.failure is not None or copy.failure is not None
         )
 
     def go_on(self) -> None:
-        """Do what can be done now; the outcomes of jobs take it from there."""
+        """Do what can be done now; completed jobs continue from there."""
         if self._is_going:
-            # A job has ended while it was handed over: the loop below goes on.
+            # A job has ended during its submission: the loop below continues.
             return
         self._is_going = True
         try:
             while not self._is_waiting and not self.is_over and self._step():
                 pass
         except (StorageError, TooManyOpenFiles, TooMuchWork, OffsetOutOfRange):
-            # A log has told its directory already; the rest may pass, and another call comes soon.
+            # The log has already reported disk failures; others may pass, and another call comes
+            # soon.
             return
         except BatchError as error:
             self._tools.give_up(self, error)
@@ -102,7 +103,7 @@ class LogDirMove:
             self._is_going = False
 
     def _step(self) -> bool:
-        """One step; False where it is better to rest for a moment."""
+        """Do one step; return False if the move should pause."""
         original, copy = self.original, self.copy
         step = next_step(
             self._tools.sizes,
@@ -148,7 +149,7 @@ class LogDirMove:
             is_stale = (
                 truncations != self.original.body.truncations or offset != self.copy.end_offset
             )
-            if self.is_over or is_stale or self._take(content):
+            if self.is_over or is_stale or self._try_append(content):
                 self.go_on()
 
         def failed(error: StorageError) -> None:
@@ -169,16 +170,18 @@ class LogDirMove:
         return True
 
     def _next_range(self, max_bytes: int) -> FileRange | None:
-        """What follows in the original; None if there is nothing but offsets that nobody has."""
+        """Return the next range of the current log; None if only a gap follows."""
         original, copy = self.original, self.copy
         found = original.read(copy.end_offset, max_bytes=max_bytes, bound=ReadBound.LOG_END).range
         if found is None and copy.end_offset < original.end_offset:
-            assert not original.body.bytes_since(copy.end_offset), "a read tells of damage"
+            assert not original.body.bytes_since(copy.end_offset), (
+                "a read raises for corrupt batches"
+            )
             copy.skip_to(original.end_offset, now_ms=self._tools.now_ms())
         return found
 
-    def _take(self, content: bytes) -> bool:
-        """Append what was read; False where that cannot be done, or not now."""
+    def _try_append(self, content: bytes) -> bool:
+        """Append what was read; return False if that is not possible now."""
         try:
             self._append(content)
         except (StorageError, TooManyOpenFiles):
@@ -191,26 +194,26 @@ class LogDirMove:
     def _append(self, content: bytes) -> None:
         original, copy, now_ms = self.original, self.copy, self._tools.now_ms()
         if copy.end_offset == copy.log_start_offset and len(content) >= HEADER_BYTES:
-            # Records were deleted up to an offset amid a batch: the copy begins with that batch.
+            # DeleteRecords moved the log start into a batch: the copy begins with that batch.
             base_offset = read_header(content).base_offset
             if base_offset < copy.end_offset:
                 copy.start_over(base_offset, now_ms=now_ms)
         taken = copy.append_as_follower(content, leader_epoch=INT32_MAX, now_ms=now_ms)
-        assert taken, "a read gives a whole batch"
+        assert taken, "a read returns at least one whole batch"
         copy.raise_log_start(min(original.log_start_offset, copy.end_offset))
         copy.raise_high_watermark(original.high_watermark)
         self._unflushed_bytes += taken
         self._tools.throttle().note(taken, now_ms)
 
     def _finish(self) -> None:
-        """The last lap, here and now."""
+        """Copy the rest synchronously and swap."""
         original, copy = self.original, self.copy
         while copy.end_offset < original.end_offset:
             found = self._next_range(self._tools.sizes.last_lap_bytes)
             if found is not None:
                 self._append(found.read())
         if copy.is_flushing:
-            # A segment was full; its job has to end before the copy is closed.
+            # A segment was rolled; its flush has to end before the copy is closed.
             self._flush()
         else:
             self._tools.swap(self)

@@ -1,14 +1,14 @@
-"""How often a partition's log has moved from one log directory to another: `move-count`.
+"""`move-count`: how often a partition's log has moved between log directories.
 
     version: 0
     moves: 3
 
-Two directories are two disks, and no rename spans both. So for a moment two folders bear the
-partition's name, and a crash, or a disk that is away for a while, may leave both. The one that was
-moved to has the higher count, and is the log; the other one is what it has left behind.
+Two directories are two disks, and no rename spans both. So for a moment two directories have the
+partition's name, and a crash, or a disk that is offline for a while, may leave both. The one with
+the higher count is the log; the other one is obsolete.
 
-What a reader would get wrong: the count of a folder that is still a `-future` says nothing. Kafka
-does not know this file, and leaves it alone.
+Note: the count of a `-future` directory means nothing. Kafka does not know this file and ignores
+it.
 """
 
 import re
@@ -23,11 +23,11 @@ _CONTENT = re.compile(rb"version: 0\nmoves: ([0-9]{1,18})\n")
 
 
 def load(disk: Disk, folder: PurePath) -> int:
-    """The count of a folder. It is written as a whole, so one that cannot be read is nobody's."""
+    """Return the count of a directory; 0 if the file is missing or unreadable."""
     match = _CONTENT.fullmatch(read_whole(disk, folder / FILE_NAME) or b"")
     return NEVER_MOVED if match is None else int(match[1])
 
 
 def save(disk: Disk, folder: PurePath, count: int) -> None:
-    """Durable on return."""
+    """Write the count; durable on return."""
     write_atomically(disk, folder / FILE_NAME, f"version: 0\nmoves: {count}\n".encode("ascii"))

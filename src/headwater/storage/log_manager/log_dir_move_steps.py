@@ -1,12 +1,12 @@
-"""What the move of a log does next, and how much of a copy that was found can be kept. Pure.
+"""Decide the next step of a log's move, and how much of an existing copy to keep. Pure.
 
     original   start |------------------------------------| end
     copy             |--------- copied ---------|  left   |
 
-What a reader would get wrong: a copy is not compared with its original byte by byte. While both
-are open it is a beginning of it by construction: it grows by what the original holds, and is cut
-when that is cut. Only a start looks whether this still holds, because one of two disks may have
-been away for a while, or have lost its end in a power cut.
+Note: a copy is not compared with its original byte by byte. While both are open it is a prefix of
+the original by construction: it grows by what the original holds, and is truncated when that is.
+Only a start checks whether this still holds, because one of the two disks may have been offline for
+a while, or have lost its end in a power cut.
 """
 
 from dataclasses import dataclass
@@ -18,23 +18,24 @@ from headwater.storage.log.leader_epoch_checkpoint import LeaderEpochFileCache
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveSizes:
-    """How much is done at once."""
+    """Sizes of the steps of a move."""
 
-    # Read off the loop and appended on it: about a millisecond of everybody's time.
+    # Read off the event loop and appended on it: blocks the loop for about a millisecond.
     step_bytes: int = 1 << 20
-    # What may wait in memory for the other disk. With more the loop could wait for it in a write.
+    # Limit of unflushed bytes. With more, a write could block the event loop until the disk catches
+    # up.
     unflushed_bytes: int = 16 << 20
-    # What may be copied, and flushed, while everybody waits for the swap.
+    # Copied and flushed at once during the swap, while requests wait.
     last_lap_bytes: int = 1 << 18
 
 
 class MoveStep(Enum):
-    """What is next."""
+    """Next step of a move."""
 
-    START_OVER = "drop the copy's content, and begin where the original begins now"
-    COPY = "copy some more"
-    FLUSH = "make the copy durable, off the loop"
-    FINISH = "copy the rest here and now, and put the copy in the place of the original"
+    START_OVER = "truncate the copy fully and restart at the original's log start"
+    COPY = "copy the next bytes"
+    FLUSH = "flush the copy off the event loop"
+    FINISH = "copy the rest synchronously and replace the original"
 
 
 def next_step(
@@ -45,7 +46,7 @@ def next_step(
     left_bytes: int,
     unflushed_bytes: int,
 ) -> MoveStep:
-    """Little must be left to do on the loop before a move is finished there."""
+    """Return the next step. A move finishes on the event loop only when little is left."""
     if copy_end < original_start:
         return MoveStep.START_OVER
     if left_bytes > sizes.last_lap_bytes:
@@ -55,9 +56,10 @@ def next_step(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogExtent:
-    """How far a log goes, and under which leaders it came about.
+    """Extent of a log and its leader epochs.
 
-    A copy starts where its content does; what the original has below its start is of no use.
+    A copy starts where its content does; what the original has below the copy's start is
+    irrelevant.
     """
 
     start: int
@@ -67,11 +69,11 @@ class LogExtent:
 
 
 def kept_end(original: LogExtent, copy: LogExtent) -> int | None:
-    """Up to where a copy from an earlier life may still be one; None if it has to begin anew.
+    """Return up to which offset a copy from before a restart can be kept; None to start over.
 
-    That of a compacted log always has to. The original may have been compacted without it, and
-    then a tombstone is gone there whose record is here. So does one that begins too late: a crash
-    may have taken back that records of the original were deleted.
+    The copy of a compacted log always starts over: the original may have been compacted without it,
+    and may have lost a tombstone whose record is in the copy. So does a copy that starts too late:
+    a crash may have undone a DeleteRecords of the original.
     """
     if original.is_compacted or copy.is_compacted or copy.start > original.start:
         return None
@@ -80,7 +82,7 @@ def kept_end(original: LogExtent, copy: LogExtent) -> int | None:
 
 
 def _agreed_end(original: LogExtent, copy: LogExtent) -> int:
-    """Where the histories part, as the leader epochs tell (KIP-101)."""
+    """Return where the logs diverge according to their leader epochs (KIP-101)."""
     end = copy.end
     for entry in reversed(copy.epochs.entries()):
         if entry.start_offset >= end:

@@ -1,18 +1,18 @@
-"""All logs of a broker that are on their way from one log directory to another (KIP-113).
+"""Moves of logs between the log directories of a broker (KIP-113).
 
-A few move at a time, the others wait for their turn. Moves outlive the process: their `-future`
-folders are found by the next start, which goes on with them.
+A few logs move at a time, the others wait. Moves survive a restart: the next start finds their
+`-future` directories and continues.
 
-What a reader would get wrong is the moment of the swap, because two directories are two disks.
+Note: two directories are two disks, so the swap cannot be one rename. Its steps are:
 
-1. The copy is whole, durable, and says how often its log has moved: once more than the original.
-2. It gets the partition's name. From here on the log is there, because of the higher count.
-3. The original's folder becomes a `-delete`.
+1. The copy is complete, durable, and has a move count one above the original's.
+2. It is renamed to the partition's name. From here on it is the log, because of the higher count.
+3. The original's directory becomes a `-delete`.
 
-A crash between 2 and 3 leaves two folders with the partition's name, and the count tells which is
-the log (`LogDirectories.open`). If step 2 fails, nobody knows whether it will have happened after
-the next start. So the original, which goes on, gets a count above that of the copy, and where not
-even this can be written, it does not go on either.
+A crash between 2 and 3 leaves two directories with the partition's name, and the count tells which
+is the log (`LogManager.open`). If step 2 fails, it is unknown whether the rename will have happened
+after the next start. So the original, which stays in use, gets a count above that of the copy; if
+even this cannot be written, the original goes offline too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from headwater.storage.log_manager.log_directory import LogDirectory
 
 
 class LogLocations(Protocol):
-    """Where logs live: `headwater.storage.log_manager.log_manager`."""
+    """Directory of each log; implemented by `LogManager`."""
 
     directories: list[LogDirectory]
 
@@ -43,11 +43,11 @@ class LogLocations(Protocol):
     def log(self, partition: TopicPartition, *, now_ms: int) -> UnifiedLog | None: ...
 
     def moved(self, partition: TopicPartition, directory: LogDirectory) -> None:
-        """A log has another home."""
+        """Record that a log is in another directory now."""
 
 
 class LogDirMoves:
-    """Begins, cancels, goes on with and ends moves."""
+    """Starts, cancels, advances and ends moves."""
 
     def __init__(
         self, homes: LogLocations, executor: Executor, settings: StorageSettings, sizes: MoveSizes
@@ -57,7 +57,7 @@ class LogDirMoves:
         self._throttle = ByteRateLimit()
         self._now_ms = 0
         self._is_stopped = False
-        # What happened, for the log of the broker; whoever writes that empties it.
+        # Messages for the broker's log; the reader clears the list.
         self.news: list[str] = []
         self._tools = MoveTools(
             executor=executor,
@@ -65,7 +65,7 @@ class LogDirMoves:
             throttle=lambda: self._throttle,
             now_ms=lambda: self._now_ms,
             swap=self._swap,
-            give_up=self._give_up,
+            give_up=self._cancel_failed,
         )
         self.configure(settings)
 
@@ -89,9 +89,9 @@ class LogDirMoves:
         *,
         now_ms: int,
     ) -> None:
-        """Move a log. Where it is on its way elsewhere, that ends; where it lies, it stays.
+        """Start moving a log. Replaces a move to another directory; no effect if already there.
 
-        Raises `StorageError` when either directory has failed, `UnreadableLog` for a damaged log.
+        Raises `StorageError` if either directory is offline, `UnreadableLog` if the log is corrupt.
         """
         move = self._moves.get(partition)
         if move is not None and move.target is target:
@@ -101,7 +101,7 @@ class LogDirMoves:
         if source is target:
             return
         original = self._homes.log(partition, now_ms=now_ms)
-        assert original is not None, "it has a directory"
+        assert original is not None, "a partition with a directory has a log"
         try:
             if partition in target.futures:
                 target.drop_future(partition, now_ms=now_ms)
@@ -112,7 +112,7 @@ class LogDirMoves:
         self._add(original, copy, source, target)
 
     def cancel(self, partition: TopicPartition, *, now_ms: int) -> None:
-        """Stay where it is, and drop what was copied; fine if it was not moving."""
+        """Cancel a move and delete the copy; no error if the log is not moving."""
         move = self._moves.pop(partition, None)
         if move is None:
             return
@@ -124,31 +124,31 @@ class LogDirMoves:
                 move.target.fence(error)
 
     def resume(self, now_ms: int) -> None:
-        """Before anything is appended: go on with the moves of an earlier life."""
+        """Continue the moves of the previous run. Call this before anything is appended."""
         self._now_ms = now_ms
         for target in self._homes.directories:
             for partition in target.futures.partitions() if target.failure is None else ():
                 if partition in self._homes:
                     with suppress(StorageError, UnreadableLog, TooManyOpenFiles):
                         original = self._homes.log(partition, now_ms=now_ms)
-                        assert original is not None, "it has a directory"
+                        assert original is not None, "a partition with a directory has a log"
                         self._resume(original, target, now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Let some go on."""
+        """Advance some moves."""
         if now_ms < self._now_ms:
-            # The clock was set back, and nobody waits for it to catch up.
+            # The clock was set back; do not wait for it to catch up.
             self._throttle = ByteRateLimit(self._throttle.limit)
         self._now_ms = now_ms
         for move in [each for each in self._moves.values() if each.is_over]:
             self._end(move)
-        # As many as there are disks, as in Kafka.
+        # One per log directory, as in Kafka.
         for move in list(self._moves.values())[: len(self._homes.directories)]:
             if not self._is_stopped:
                 move.go_on()
 
     def stop(self) -> None:
-        """Begin no further step: the logs are about to be closed."""
+        """Start no further step: the logs are about to be closed."""
         self._is_stopped = True
         for move in self._moves.values():
             move.original.future = None
@@ -173,10 +173,10 @@ class LogDirMoves:
         wanted: TopicId | None,
         now_ms: int,
     ) -> UnifiedLog | None:
-        """A copy from an earlier life, as far as it is one; None if it has to go."""
+        """Open a copy from before the restart; None if it must be deleted."""
         partition = original.partition
         is_second = source is target or partition in self._moves
-        # Without an id it is of a log that has nothing durable yet, and no loss.
+        # Without a topic id the log has nothing durable yet, so nothing is lost.
         if is_second or wanted is None or target.futures.topic_id(partition) != wanted:
             target.drop_future(partition, now_ms=now_ms)
             return None
@@ -185,7 +185,7 @@ class LogDirMoves:
         except UnreadableLog:
             target.drop_future(partition, now_ms=now_ms)
             return target.create_future(partition, wanted, now_ms=now_ms)
-        _make_a_beginning(original, copy, now_ms)
+        _truncate_to_common_prefix(original, copy, now_ms)
         return copy
 
     def _add(
@@ -199,18 +199,21 @@ class LogDirMoves:
         self._moves[partition] = LogDirMove(
             original, copy, source=source, target=target, tools=self._tools
         )
-        self.news.append(f"{partition} moves from {source.path} to {target.path}")
+        self.news.append(f"Moving log: partition={partition} from={source.path} to={target.path}")
 
     def _end(self, move: LogDirMove) -> None:
         del self._moves[move.partition]
         move.original.future = None
 
-    def _give_up(self, move: LogDirMove, error: BatchError) -> None:
+    def _cancel_failed(self, move: LogDirMove, error: BatchError) -> None:
         self.cancel(move.partition, now_ms=self._now_ms)
-        self.news.append(f"{move.partition} stays in {move.source.path}: {error}")
+        self.news.append(
+            f"Move cancelled, log stays: partition={move.partition} "
+            f"directory={move.source.path} error={error}"
+        )
 
     def _swap(self, move: LogDirMove) -> None:
-        """See the module."""
+        """Replace the original with the copy in the steps described above."""
         partition, source, target = move.partition, move.source, move.target
         try:
             count = source.move_count(partition) + 1
@@ -218,16 +221,16 @@ class LogDirMoves:
             source.fence(error)
             raise
         try:
-            target.take_in(move.original, count=count, now_ms=self._now_ms)
+            target.replace_with_future(move.original, count=count, now_ms=self._now_ms)
         except StorageError as error:
             target.fence(error)
             self._outrank(source, partition, count + 1)
             raise
         del self._moves[partition]
         self._homes.moved(partition, target)
-        self.news.append(f"{partition} has moved from {source.path} to {target.path}")
+        self.news.append(f"Moved log: partition={partition} from={source.path} to={target.path}")
         try:
-            source.leave_behind(partition, now_ms=self._now_ms)
+            source.remove_moved(partition, now_ms=self._now_ms)
         except StorageError as error:
             source.fence(error)
 
@@ -238,15 +241,15 @@ class LogDirMoves:
             source.fence(error)
 
 
-def _make_a_beginning(original: UnifiedLog, copy: UnifiedLog, now_ms: int) -> None:
-    """Cut a copy that was found down to what it still shares with its original."""
+def _truncate_to_common_prefix(original: UnifiedLog, copy: UnifiedLog, now_ms: int) -> None:
+    """Truncate a copy found at start to what it still shares with its original."""
     end = kept_end(
         _extent(original, start=original.log_start_offset),
         _extent(copy, start=copy.body.segments.first.base_offset),
     )
     if end is not None:
         copy.truncate_to(end, now_ms=now_ms)
-    if end is None or not _ends_alike(original, copy):
+    if end is None or not _has_same_last_batch(original, copy):
         copy.start_over(original.log_start_offset, now_ms=now_ms)
 
 
@@ -259,11 +262,11 @@ def _extent(log: UnifiedLog, *, start: int) -> LogExtent:
     )
 
 
-def _ends_alike(original: UnifiedLog, copy: UnifiedLog) -> bool:
-    """Whether the last batch of a copy is one of the original.
+def _has_same_last_batch(original: UnifiedLog, copy: UnifiedLog) -> bool:
+    """Return whether the last batch of a copy is also in the original.
 
-    Epochs tell most differences, but a broker that is alone may lose its last records in a power
-    cut and write others, in the same epoch, while the disk with the copy is away.
+    Leader epochs reveal most differences, but a single broker may lose its last records in a power
+    cut and write others in the same epoch while the disk with the copy is offline.
     """
     last_offset = copy.end_offset - 1
     if copy.end_offset == copy.body.segments.first.base_offset:

@@ -1,14 +1,14 @@
-"""One log directory: its lock, its identity, its checkpoints and the logs in it.
+"""One log directory: lock, meta.properties, checkpoints and logs.
 
-After a clean stop a log is opened when it is first asked for, so a broker with ten thousand
-partitions is ready at once; after a crash all of them are recovered first.
+After a clean shutdown a log is opened when it is first used, so a broker with ten thousand
+partitions is ready at once; after a crash all logs are recovered first.
 
-What a reader would get wrong: a new partition is not durable before its log's first flush. That a
-topic exists is a fact of the cluster, and whoever keeps those facts makes a folder again that a
-power cut took, and adopts one whose `partition.metadata` is gone.
+Note: a new partition is not durable before its log's first flush. The cluster metadata is the
+source of truth: if a power cut took the directory of a partition, it is created again, and a
+directory without `partition.metadata` is adopted.
 
-A directory whose disk failed is fenced: its logs answer with the failure and nothing is written
-there any more, while the other directories go on (RC-5).
+A directory whose disk failed goes offline: its logs answer with the failure and nothing is written
+there any more, while the other directories continue (RC-5).
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ from headwater.storage.log_manager.pending_deletes import PendingDirectoryDelete
 
 SettingsFor = Callable[[str], TopicSettings]
 
-# Each holds a few descriptors until it is done, and a crash may leave thousands of logs unflushed.
-_FLUSHED_AT_ONCE = 16
-# Even a broker with ten thousand busy partitions spends less than a hundredth of its time on this.
-_BETWEEN_EARLY_SAVES_MS = 1_000
+# Each flush holds a few descriptors, and a crash may leave thousands of logs unflushed.
+_CONCURRENT_FLUSHES = 16
+# A broker with ten thousand busy partitions spends less than 1% of its time on this.
+_EARLY_SAVE_INTERVAL_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryTools:
-    """What all directories of a broker share."""
+    """Dependencies shared by all log directories of a broker."""
 
     node_id: int
     cluster_id: str
@@ -79,7 +79,7 @@ class DirectoryTools:
 
 
 class LogDirectory:
-    """The partitions in one folder. Opened by `open`, ended by `close` or by a failure."""
+    """Partitions of one log directory. Opened by `open`, ended by `close` or by a failure."""
 
     def __init__(self, path: PurePath, tools: DirectoryTools) -> None:
         self.path = path
@@ -105,7 +105,7 @@ class LogDirectory:
             remove_later=self._remove_later,
         )
         self._was_clean = True
-        # What a crash left unflushed, and how many of them are being flushed.
+        # Logs that a crash left unflushed, and the number of flushes in progress.
         self._unflushed: deque[UnifiedLog] = deque()
         self._flushes = 0
         self._has_flushed_segments = False
@@ -113,7 +113,7 @@ class LogDirectory:
         self._events = LogEvents(
             failed=self.fence,
             recovery_point_lowered=self.save_recovery_points,
-            segments_flushed=self._note_flushed_segments,
+            segments_flushed=self._mark_segments_flushed,
             log_start_lowered=self.save_log_starts,
             first_dirty_lowered=self.save_cleaner_offsets,
         )
@@ -126,14 +126,14 @@ class LogDirectory:
 
     @property
     def was_clean(self) -> bool:
-        """Whether the last broker here stopped cleanly, so that nothing can have been lost."""
+        """Whether the last shutdown was clean, so that nothing can have been lost."""
         return self._was_clean
 
     def partitions(self) -> list[TopicPartition]:
         return [*self._logs, *self._unopened, *self.broken]
 
     def open_some(self, limit: int, *, now_ms: int) -> None:
-        """Open a few of the logs that nobody has asked for yet, so that retention reaches them."""
+        """Open a few logs that have not been used yet, so that retention applies to them."""
         for partition in list(itertools.islice(self._unopened, limit)):
             with suppress(UnreadableLog, TooManyOpenFiles):
                 self.log(partition, now_ms=now_ms)
@@ -151,8 +151,8 @@ class LogDirectory:
         self._was_clean = clean_shutdown_file.load(disk, self.path) is not None and not self.notes
         for name in disk.names(self.path):
             self._find(name, now_ms)
-        # A power cut may have taken a folder that was never flushed, and one made in its stead
-        # must not inherit from it.
+        # A power cut may have taken a directory that was never flushed, and a new one of the same
+        # name must not inherit its offsets.
         known = self._checkpoints.partitions()
         self._checkpoints.forget(
             each for each in known if each not in self._unopened and each not in self.futures
@@ -161,11 +161,11 @@ class LogDirectory:
             self._recover_all(now_ms)
         if self._checkpoints.lacks_recovery_points:
             self.save_recovery_points()
-        # From here on only another clean stop makes the next start trust what it finds.
+        # From here on only another clean shutdown makes the next start skip recovery.
         clean_shutdown_file.remove(disk, self.path)
 
     def log(self, partition: TopicPartition, *, now_ms: int) -> UnifiedLog:
-        """The log of a partition of this directory, opened if need be."""
+        """Return the log of a partition of this directory, opening it if needed."""
         self.check_serving()
         log = self._logs.get(partition)
         if log is not None:
@@ -179,27 +179,29 @@ class LogDirectory:
             self._unopened[partition] = folder
             raise
         except (BatchError, CorruptFile) as error:
-            failure = self.broken[partition] = UnreadableLog(f"{folder} is not opened: {error}")
+            failure = self.broken[partition] = UnreadableLog(f"cannot open {folder}: {error}")
             raise failure from error
 
     def create(self, partition: TopicPartition, topic_id: TopicId, *, now_ms: int) -> UnifiedLog:
-        """Start the log of a new partition. Nothing is synced: see the top of this module."""
+        """Create the log of a new partition. Nothing is synced: see the module docstring."""
         self.check_serving()
-        assert partition not in self, f"{partition} is here already"
+        assert partition not in self, f"{partition} is already in this directory"
         log = self._make(partition, self.path / live_name(partition), topic_id, now_ms)
         self._logs[partition] = log
         return log
 
     def topic_id(self, partition: TopicPartition) -> TopicId | None:
-        """The id in the folder, or None where a power cut took it: then `adopt` the partition."""
+        """Return the topic id, or None if a power cut took it: then `adopt` the partition."""
         try:
             return partition_metadata_file.load(self._tools.disk, self.path / live_name(partition))
         except CorruptFile as error:
-            self.notes.append(f"{live_name(partition)}: {error}")
+            self.notes.append(
+                f"Cannot read partition.metadata: partition={live_name(partition)} error={error}"
+            )
             return None
 
     def size_bytes(self, partition: TopicPartition) -> int:
-        """How much content a partition has, without opening its log for that."""
+        """Return a partition's size without opening its log."""
         log = self._logs.get(partition)
         if log is not None:
             return log.size_bytes
@@ -212,53 +214,55 @@ class LogDirectory:
         return self._tools.disk.volume(self.path)
 
     def adopt(self, partition: TopicPartition, topic_id: TopicId) -> None:
-        """Say again whose folder it is. If a power cut takes that too, it is said once more."""
+        """Write the topic id again, as often as a power cut takes it."""
         self.check_serving()
         partition_metadata_file.write(self._tools.disk, self.path / live_name(partition), topic_id)
         log = self._logs.get(partition)
         if log is not None:
-            # A flush may have been under way already, and has not seen the file.
+            # A flush may have been running already and did not sync the file.
             log.body.is_folder_durable = False
 
     def delete_all(self, partitions: Sequence[TopicPartition], *, now_ms: int) -> None:
-        """Take partitions away at once; their folders go later."""
-        self._let_go(partitions)
+        """Remove partitions; their directories are deleted later."""
+        self._remove_checkpoints(partitions)
         for partition in partitions:
-            self._doom(partition, now_ms)
+            self._delete_later(partition, now_ms)
         self._tools.disk.sync_directory(self.path)
 
     def set_aside(self, partitions: Sequence[TopicPartition]) -> None:
-        """Take partitions away that belong to nobody; their folders stay, for people to judge."""
-        self._let_go(partitions)
+        """Rename unassigned partitions to `-stray`, for an operator to review."""
+        self._remove_checkpoints(partitions)
         for partition in partitions:
             target = self.path / stray_name(partition, self._tools.rng.bytes(UNIQUE_BYTES))
             self._tools.disk.rename(self.path / live_name(partition), target)
-            self.notes.append(f"{live_name(partition)} is no partition of ours: now {target.name}")
+            self.notes.append(
+                f"Stray partition renamed: partition={live_name(partition)} directory={target.name}"
+            )
         self._tools.disk.sync_directory(self.path)
 
     def move_count(self, partition: TopicPartition) -> int:
-        """How often the log of a folder has moved (see `log_dir_move_count`)."""
+        """Return the move count of a partition's directory (see `log_dir_move_count`)."""
         return log_dir_move_count.load(self._tools.disk, self.path / live_name(partition))
 
     def raise_move_count(self, partition: TopicPartition, count: int) -> None:
         log_dir_move_count.save(self._tools.disk, self.path / live_name(partition), count)
 
-    def take_in(self, log: UnifiedLog, *, count: int, now_ms: int) -> None:
-        """Have a log go on here, of which there is a whole copy among the futures.
+    def replace_with_future(self, log: UnifiedLog, *, count: int, now_ms: int) -> None:
+        """Continue a log here, from its complete future log.
 
-        When the copy has got its name, the log is here, whatever comes next. Until then a failure
-        has changed nothing for the log.
+        Once the copy is renamed, the log is here, whatever happens next. Until then a failure has
+        changed nothing for the log.
         """
         self.check_serving()
         partition, copy = log.partition, self.futures.get(log.partition)
-        assert copy is not None, f"nothing of {partition} was copied"
+        assert copy is not None, f"{partition} has no future log here"
         copy.close_as_copy_of(log, now_ms=now_ms)
         log_dir_move_count.save(self._tools.disk, copy.folder, count)
-        # What the former directory had on disk of it must be on disk here.
+        # The offsets checkpointed in the former directory must be on disk here.
         self.save_recovery_points()
         self.save_log_starts()
         self.save_cleaner_offsets()
-        self._checkpoints.note_high_watermarks(self._all_logs()).save()
+        self._checkpoints.update_high_watermarks(self._all_logs()).save()
         folder = self.futures.promote(partition)
         self._logs[partition] = log
         log.move_to(copy.body.renamed(folder), self._events)
@@ -266,16 +270,16 @@ class LogDirectory:
     def create_future(
         self, partition: TopicPartition, topic_id: TopicId, *, now_ms: int
     ) -> UnifiedLog:
-        """Start a copy of a log that lies in another directory."""
+        """Create a future log for a log in another directory."""
         self.check_serving()
         if partition in self:
-            raise StorageError(f"{self.path} has a folder of {partition} already")
+            raise StorageError(f"{self.path} already has a directory of {partition}")
         return self.futures.create(partition, topic_id, now_ms=now_ms)
 
     def open_future(self, partition: TopicPartition, *, now_ms: int) -> UnifiedLog:
         self.check_serving()
         log = self.futures.open(partition, now_ms=now_ms)
-        # It may be shorter than was promised (see `_open_log`).
+        # It may be shorter than its checkpointed offsets (see `_open_log`).
         self.save_recovery_points()
         self.save_cleaner_offsets()
         return log
@@ -285,17 +289,17 @@ class LogDirectory:
         self.futures.drop(partition, now_ms=now_ms)
 
     def promote_future(self, partition: TopicPartition) -> None:
-        """Take a copy for the log itself, because there is no other."""
+        """Make a future log the log itself, because there is no other."""
         self.check_serving()
         self._unopened[partition] = self.futures.promote(partition)
 
-    def leave_behind(self, partition: TopicPartition, *, now_ms: int) -> None:
-        """Remove the folder of a log that has gone on in another directory."""
+    def remove_moved(self, partition: TopicPartition, *, now_ms: int) -> None:
+        """Remove the directory of a log that has moved to another directory."""
         self._logs.pop(partition, None)
         self.reports.pop(partition, None)
         self.delete_all([partition], now_ms=now_ms)
 
-    def _let_go(self, partitions: Sequence[TopicPartition]) -> None:
+    def _remove_checkpoints(self, partitions: Sequence[TopicPartition]) -> None:
         self.check_serving()
         for partition in partitions:
             log = self._logs.pop(partition, None)
@@ -304,10 +308,11 @@ class LogDirectory:
             self._unopened.pop(partition, None)
             self.broken.pop(partition, None)
             self.reports.pop(partition, None)
-        # On disk first: a topic of the same name may come next, and must not inherit from this one.
+        # On disk first: a topic of the same name may be created next and must not inherit these
+        # offsets.
         self._checkpoints.forget(partitions)
 
-    def _doom(self, partition: TopicPartition, now_ms: int) -> None:
+    def _delete_later(self, partition: TopicPartition, now_ms: int) -> None:
         target = self.path / deleted_name(partition, self._tools.rng.bytes(UNIQUE_BYTES))
         self._tools.disk.rename(self.path / live_name(partition), target)
         self._remove_later(target, partition, now_ms)
@@ -317,35 +322,35 @@ class LogDirectory:
         self._removals.trees.add([folder], now_ms=now_ms, delay_ms=delay_ms)
 
     def remove_due(self, now_ms: int) -> None:
-        """Unlink some of what has waited long enough, off the loop."""
+        """Delete some of the files whose delay has passed, off the event loop."""
         self._removals.remove_due(now_ms, self._tools.executor, failed=self.fence)
 
     def save_recovery_points(self) -> None:
-        """Write them here and now: a lowered one must be on disk before the log is cut."""
-        self._checkpoints.note_recovery_points(self._all_logs()).save()
+        """Write the recovery points now, before a truncation below them."""
+        self._checkpoints.update_recovery_points(self._all_logs()).save()
 
     def save_recovery_points_later(self) -> None:
-        """Write them off the loop: raised ones only spare the next start some work."""
-        if self._checkpoints.note_recovery_points(self._all_logs()).save_later():
+        """Write raised recovery points off the event loop."""
+        if self._checkpoints.update_recovery_points(self._all_logs()).save_later():
             self._has_flushed_segments = False
 
     def save_flushed_segments(self, now_ms: int) -> None:
-        """Write soon that segments were flushed: what the checkpoint has not heard of is checked.
+        """Write the recovery points soon after a segment was flushed, so that recovery can skip it.
 
-        Not at once, because many logs that roll together share one write.
+        Delayed a little, because many logs that roll together share one write.
         """
         if self._has_flushed_segments and has_passed(
-            self._saved_early_ms, _BETWEEN_EARLY_SAVES_MS, now_ms
+            self._saved_early_ms, _EARLY_SAVE_INTERVAL_MS, now_ms
         ):
             self._saved_early_ms = now_ms
             self.save_recovery_points_later()
 
     def flush_recovered(self) -> None:
-        """Flush what a crash left, a few logs at a time: the next start need not look at it again.
+        """Flush recovered logs a few at a time, so that the next start skips them.
 
-        A log that finds no descriptor is flushed with its next segment.
+        A log that finds no free descriptor is flushed with its next segment.
         """
-        while self._unflushed and self._flushes < _FLUSHED_AT_ONCE:
+        while self._unflushed and self._flushes < _CONCURRENT_FLUSHES:
             self._flushes += 1
             self._unflushed.popleft().flush(self._flushed)
 
@@ -353,19 +358,19 @@ class LogDirectory:
         self._flushes -= 1
 
     def save_log_starts(self) -> None:
-        self._checkpoints.note_log_starts(self._all_logs()).save()
+        self._checkpoints.update_log_starts(self._all_logs()).save()
 
     def save_log_starts_later(self) -> None:
-        self._checkpoints.note_log_starts(self._all_logs()).save_later()
+        self._checkpoints.update_log_starts(self._all_logs()).save_later()
 
     def save_cleaner_offsets(self) -> None:
-        self._checkpoints.note_cleaner_offsets(self._all_logs()).save()
+        self._checkpoints.update_cleaner_offsets(self._all_logs()).save()
 
     def save_high_watermarks_later(self) -> None:
-        self._checkpoints.note_high_watermarks(self._all_logs()).save_later()
+        self._checkpoints.update_high_watermarks(self._all_logs()).save_later()
 
     def close(self, *, broker_epoch: int) -> None:
-        """Flush everything and say so; the executor has nothing of ours left to do."""
+        """Flush everything and mark a clean shutdown; the executor must have finished all jobs."""
         if self.failure is not None:
             return
         for log in self._logs.values():
@@ -375,13 +380,13 @@ class LogDirectory:
         self.save_recovery_points()
         self.save_log_starts()
         self.save_cleaner_offsets()
-        self._checkpoints.note_high_watermarks(self._all_logs()).save()
+        self._checkpoints.update_high_watermarks(self._all_logs()).save()
         for path in self._removals.files.take_all():
             self._tools.disk.remove(path)
         clean_shutdown_file.save(self._tools.disk, self.path, broker_epoch)
 
     def fence(self, error: StorageError) -> None:
-        """The disk failed: nothing here is trusted or touched any more."""
+        """Take the directory offline: nothing here is trusted or touched any more."""
         if self.failure is None:
             self.failure = error
             for log in self._logs.values():
@@ -392,7 +397,7 @@ class LogDirectory:
         if self.failure is not None:
             raise StorageError(f"{self.path} is offline: {self.failure}")
 
-    def _note_flushed_segments(self) -> None:
+    def _mark_segments_flushed(self) -> None:
         self._has_flushed_segments = True
 
     def _place(self, partition: TopicPartition, folder: PurePath) -> LogPlace:
@@ -421,11 +426,11 @@ class LogDirectory:
         log = self._logs[partition] = self._load(partition, folder, now_ms)
         known = self._checkpoints
         if log.recovery_point < known.recovery_points.offsets.get(partition, 0):
-            # The log is shorter than was promised. What is appended next was never flushed, and
-            # the next start must not believe that it was.
+            # The log is shorter than its recovery point. What is appended next was never flushed,
+            # and the next start must not trust it.
             self.save_recovery_points()
         if log.first_dirty_offset != known.cleaner_offsets.offsets.get(partition):
-            # Nor may it take a hole in what is appended next for compaction's.
+            # Nor may it attribute a gap in what is appended next to compaction.
             self.save_cleaner_offsets()
         return log
 
@@ -450,7 +455,7 @@ class LogDirectory:
         return UnifiedLog(parts, executor=self._tools.executor, events=self._events)
 
     def _check_identity(self) -> None:
-        """Refuse the directory of another broker; a new one gets our name, and an id of its own."""
+        """Reject the directory of another broker; write meta.properties to a new one."""
         tools = self._tools
         self.directory_id = meta_properties.claim(
             tools.disk,
@@ -461,7 +466,7 @@ class LogDirectory:
         )
 
     def _recover_all(self, now_ms: int) -> None:
-        """A log that cannot be opened stays in `broken`, and the others serve."""
+        """Open all logs; one that cannot be opened stays in `broken`, and the others serve."""
         for partition in list(self._unopened):
             with suppress(UnreadableLog):
                 log = self.log(partition, now_ms=now_ms)
@@ -482,5 +487,5 @@ class LogDirectory:
             case DirectoryKind.FUTURE:
                 self.futures.find(folder.partition, path, now_ms)
             case DirectoryKind.STRAY:
-                # People judge those.
+                # Left for an operator to review.
                 return

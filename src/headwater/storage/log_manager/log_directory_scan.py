@@ -1,6 +1,7 @@
-"""What lies in log directories, told without opening a log.
+"""List the partitions in log directories without opening their logs.
 
-For a directory that comes from elsewhere: a Kafka broker's, or one whose cluster facts are lost.
+For directories that come from elsewhere: from a Kafka broker, or from a cluster whose metadata is
+lost.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from headwater.storage.log_manager.partition_directory_names import (
 
 
 class FoundPartition(NamedTuple):
-    """A partition's folder: whose it says it is, and the newest leader epoch it knows."""
+    """Partition directory with its topic id and newest leader epoch."""
 
     name: TopicPartition
     topic_id: TopicId | None
@@ -27,7 +28,7 @@ class FoundPartition(NamedTuple):
 
 
 def scan_log_directories(disk: Disk, directories: Sequence[PurePath]) -> list[FoundPartition]:
-    """Every live partition folder, in the order of topics and numbers."""
+    """Return every live partition directory, sorted by topic and partition."""
     found = []
     for directory in directories:
         for name in disk.names(directory):
@@ -42,7 +43,7 @@ def scan_log_directories(disk: Disk, directories: Sequence[PurePath]) -> list[Fo
 
 
 def _look(disk: Disk, folder: PurePath, name: TopicPartition) -> FoundPartition:
-    """Small files that cannot be read are as good as none: loading the log judges them."""
+    """Read the small files; an unreadable one counts as missing."""
     try:
         topic_id = partition_metadata_file.load(disk, folder)
     except CorruptFile:

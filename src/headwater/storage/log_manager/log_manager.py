@@ -1,8 +1,8 @@
-"""All log directories of a broker, as one place where partitions live.
+"""LogManager: all logs of a broker in its log directories.
 
-The background work goes on in small steps: whoever owns the loop calls `tick` a few times a
-second, with the time, and each call does a bounded part of what is due. One failed directory leaves
-the others serving.
+Background work runs in small steps: the owner of the event loop calls `tick` a few times a second
+with the time, and each call does a bounded part of what is due. If one directory fails, the others
+keep serving.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ from headwater.storage.log_manager.log_directory import DirectoryTools, LogDirec
 
 T = TypeVar("T")
 
-# How much one tick may do of a task: enough to come round in time, too little to hold up a request.
+# Logs or directories visited per tick and task: enough to complete a round in time, few enough not
+# to delay requests.
 _MEMBERS_PER_TICK = 100
 _OPENED_PER_TICK = 20
-_MOST_WANTED = 10_000
+_MAX_PREFERRED_LOG_DIRS = 10_000
 
 
 class LogManager:
-    """Finds, makes and removes logs, and keeps them in order."""
+    """Finds, creates, deletes and maintains logs."""
 
     def __init__(
         self,
@@ -53,23 +54,24 @@ class LogManager:
         self.directories = [LogDirectory(path, tools) for path in paths]
         self._settings = settings
         self._members_per_tick = members_per_tick
-        # Logs in which background work met damage; whoever reads there hears of it too.
+        # Logs in which background work found corruption; reads fail there too.
         self.damaged: dict[TopicPartition, str] = {}
         self._home: dict[TopicPartition, LogDirectory] = {}
-        # Where a disk came back after another had served in its place, until somebody judges.
+        # Partitions found in several directories, because a disk came back after another one had
+        # served in its place; until an operator decides.
         self._doubles: dict[TopicPartition, list[LogDirectory]] = {}
         self._rounds: list[_Round[UnifiedLog] | _Round[LogDirectory]] = []
         self.moves = LogDirMoves(self, tools.executor, settings, move_sizes or MoveSizes())
-        # Where logs shall be made that are not here yet.
-        self._wanted: dict[TopicPartition, LogDirectory] = {}
+        # Target directories of logs that do not exist yet.
+        self._preferred_log_dirs: dict[TopicPartition, LogDirectory] = {}
 
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self._home
 
     def open(self, now_ms: int) -> None:
-        """Open every directory. One that fails is fenced; when all fail, so does this.
+        """Open every directory. One that fails goes offline; if all fail, raise.
 
-        The directory of another broker is no failure but a mistake, and is refused at once.
+        The directory of another broker is a configuration error and is rejected at once.
         """
         for directory in self.directories:
             try:
@@ -84,12 +86,12 @@ class LogManager:
                     self._doubles.setdefault(partition, []).append(directory)
         self._serving_or_fail()
         for partition in list(self._doubles):
-            self._leave_behind(partition, now_ms)
+            self._remove_obsolete_copies(partition, now_ms)
         self.moves.resume(now_ms)
         self._rounds = self._schedule(now_ms)
 
     def configure(self, settings: StorageSettings) -> None:
-        """Take new settings; the intervals stay as they were at the start."""
+        """Apply new settings, except the intervals, which are fixed at start."""
         self._settings = settings
         self.moves.configure(settings)
 
@@ -100,10 +102,10 @@ class LogManager:
         return self._home[partition]
 
     def candidates(self, partition: TopicPartition) -> list[LogDirectory]:
-        """Where folders lie that bear its name: one as a rule, and in doubt the first serves.
+        """Return all directories with this partition; usually one, otherwise the first serves.
 
-        More than one is there when a topic was made anew on another disk while the one with its
-        namesake was broken. Kafka does not start then, and leaves it to people.
+        There are several if a topic was re-created on another disk while the disk with the old one
+        was offline. Kafka refuses to start then and leaves it to the operator.
         """
         return [self._home[partition], *self._doubles.get(partition, ())]
 
@@ -111,9 +113,9 @@ class LogManager:
         return [each for each in self.directories if each.failure is None]
 
     def log(self, partition: TopicPartition, *, now_ms: int) -> UnifiedLog | None:
-        """The log of a partition, or None where this broker has none.
+        """Return the log of a partition, or None if this broker has none.
 
-        Raises `StorageError` when its directory is fenced, `UnreadableLog` when it is damaged.
+        Raises `StorageError` if its directory is offline, `UnreadableLog` if it is corrupt.
         """
         directory = self._home.get(partition)
         if directory is None:
@@ -121,11 +123,20 @@ class LogManager:
         return _guarded(directory, partial(directory.log, partition, now_ms=now_ms))
 
     def create(self, partition: TopicPartition, topic_id: TopicId, *, now_ms: int) -> UnifiedLog:
-        """Start a log where it is wanted, or in the directory with the fewest partitions."""
+        """Create a log in its target directory, or in the one with the fewest partitions.
+
+        Note: if the directory fails, the log's folder may exist already. The partition then stays
+        in that directory, offline: a log in another directory would be a second one when the disk
+        comes back.
+        """
         serving = self._serving_or_fail()
-        wanted = self._wanted.pop(partition, None)
+        wanted = self._preferred_log_dirs.pop(partition, None)
         directory = wanted if wanted in serving else min(serving, key=len)
-        log = _guarded(directory, partial(directory.create, partition, topic_id, now_ms=now_ms))
+        try:
+            log = _guarded(directory, partial(directory.create, partition, topic_id, now_ms=now_ms))
+        except StorageError:
+            self._home[partition] = directory
+            raise
         self._home[partition] = directory
         return log
 
@@ -133,16 +144,17 @@ class LogManager:
         self.delete_all([partition], now_ms=now_ms)
 
     def delete_all(self, partitions: Iterable[TopicPartition], *, now_ms: int) -> None:
-        """Delete many partitions for the price of one: each directory is synced once.
+        """Delete many partitions with one sync per directory.
 
-        Those in a failed directory stay, and its failure is raised when all others are gone.
+        Partitions in an offline directory stay, and its failure is raised after all others are
+        deleted.
         """
-        doomed: dict[LogDirectory, list[TopicPartition]] = {}
+        deleted: dict[LogDirectory, list[TopicPartition]] = {}
         for partition in partitions:
             self.moves.cancel(partition, now_ms=now_ms)
-            doomed.setdefault(self._home[partition], []).append(partition)
+            deleted.setdefault(self._home[partition], []).append(partition)
         failure: StorageError | None = None
-        for directory, gone in doomed.items():
+        for directory, gone in deleted.items():
             try:
                 _guarded(directory, partial(directory.delete_all, gone, now_ms=now_ms))
             except StorageError as error:
@@ -155,7 +167,7 @@ class LogManager:
             raise failure
 
     def set_aside(self, partition: TopicPartition, directory: LogDirectory, *, now_ms: int) -> None:
-        """Take away a folder that belongs to nobody, but keep it under another name."""
+        """Rename a stray partition's directory instead of deleting it."""
         if directory is self._home[partition]:
             self.moves.cancel(partition, now_ms=now_ms)
         left = [each for each in self.candidates(partition) if each is not directory]
@@ -168,7 +180,7 @@ class LogManager:
         _guarded(directory, partial(directory.set_aside, [partition]))
 
     def opened(self) -> Iterator[UnifiedLog]:
-        """The logs that are open and usable; those not opened since a clean stop are at rest."""
+        """Yield the open logs; unopened ones need no maintenance."""
         for directory in self.serving():
             yield from directory.opened()
 
@@ -186,23 +198,23 @@ class LogManager:
         self.moves.tick(now_ms)
 
     def close(self, *, broker_epoch: int = -1) -> None:
-        """Stop cleanly. Jobs under way must have ended; a directory that fails now is fenced."""
+        """Shut down cleanly, after all jobs have ended; a directory that fails now goes offline."""
         self.moves.stop()
         for directory in self.serving():
             _guarded_quietly(directory, partial(directory.close, broker_epoch=broker_epoch))
 
-    # Logs that go from one directory to another.
+    # Moves between log directories.
 
     def want(self, partition: TopicPartition, directory: LogDirectory) -> None:
-        """Say where the log of a partition shall be made, should it come here (KIP-113).
+        """Remember the target directory of a partition that is not here yet (KIP-113).
 
-        Kept in memory only, as Kafka does it, and no more than so many: whoever asks for them
-        may name partitions that never come.
+        Kept in memory only, as in Kafka, and bounded, because AlterReplicaLogDirs may name
+        partitions that are never assigned to this broker.
         """
-        self._wanted.pop(partition, None)
-        self._wanted[partition] = directory
-        if len(self._wanted) > _MOST_WANTED:
-            del self._wanted[next(iter(self._wanted))]
+        self._preferred_log_dirs.pop(partition, None)
+        self._preferred_log_dirs[partition] = directory
+        if len(self._preferred_log_dirs) > _MAX_PREFERRED_LOG_DIRS:
+            del self._preferred_log_dirs[next(iter(self._preferred_log_dirs))]
 
     def moved(self, partition: TopicPartition, directory: LogDirectory) -> None:
         self._home[partition] = directory
@@ -210,11 +222,11 @@ class LogManager:
     def adopt_futures(
         self, topic_id_of: Callable[[TopicPartition], TopicId | None], *, now_ms: int
     ) -> None:
-        """Once it is known what there is: judge the copies that have no original here.
+        """Once the metadata is known, decide about future logs without a current log.
 
-        The copy of a partition that is not this broker's goes. One of a partition that is, and of
-        which no disk has anything else, was left by a power cut that took the original: it is all
-        there is. While a disk is away nobody knows.
+        The copy of a partition that is not assigned to this broker is deleted. If the partition is
+        assigned and no disk has anything else of it, a power cut took the original and the copy is
+        promoted. While a disk is offline, nothing is decided.
         """
         is_whole = len(self.serving()) == len(self.directories)
         for directory in self.serving():
@@ -231,10 +243,8 @@ class LogManager:
                     if partition in directory:
                         self._home[partition] = directory
 
-    def _leave_behind(self, partition: TopicPartition, now_ms: int) -> None:
-        """Of two folders of one log, the one that it was moved to is the log (see
-        `log_dir_moves`).
-        """
+    def _remove_obsolete_copies(self, partition: TopicPartition, now_ms: int) -> None:
+        """Keep the directory with the higher move count (see `log_dir_moves`)."""
         candidates = self.candidates(partition)
         counts: dict[LogDirectory, int] = {}
         for each in candidates:
@@ -257,7 +267,8 @@ class LogManager:
         end_offset = _end_offset(newest, partition, now_ms)
         for each in left:
             left_end = _end_offset(each, partition, now_ms)
-            # One that has gone on while the other disk was away is for people to judge.
+            # A log that continued while the other disk was offline is left for the operator to
+            # decide.
             if end_offset is not None and left_end is not None and left_end <= end_offset:
                 remove = partial(each.delete_all, [partition], now_ms=now_ms)
             else:
@@ -268,7 +279,7 @@ class LogManager:
         serving = self.serving()
         if not serving:
             reasons = "; ".join(f"{each.path}: {each.failure}" for each in self.directories)
-            raise StorageError(f"no log directory is left ({reasons})")
+            raise StorageError(f"all log directories have failed ({reasons})")
         return serving
 
     def _schedule(self, now_ms: int) -> list[_Round[UnifiedLog] | _Round[LogDirectory]]:
@@ -317,14 +328,15 @@ class LogManager:
     def _visit_log(
         self, visit: Callable[[UnifiedLog, int], object], log: UnifiedLog, now_ms: int
     ) -> None:
-        """The round goes on with the next log, whatever becomes of this one.
+        """Visit one log; a failure does not stop the round.
 
-        It may have been deleted since the round began; then it refuses.
+        The log may have been deleted since the round began; then it raises.
         """
         try:
             visit(log, now_ms)
         except (StorageError, TooManyOpenFiles):
-            # The log has told its directory already, or the next round has better luck.
+            # The log has already reported the failure to its directory, or the next round may
+            # succeed.
             return
         except BatchError as error:
             self.damaged[log.partition] = str(error)
@@ -334,7 +346,7 @@ class LogManager:
 
 
 class _Round(Generic[T]):
-    """Work that visits every log or directory once in an interval, a few in each tick."""
+    """Task that visits every log or directory once per interval, a few in each tick."""
 
     def __init__(
         self,
@@ -361,7 +373,7 @@ class _Round(Generic[T]):
 
 
 def _guarded(directory: LogDirectory, action: Callable[[], T]) -> T:
-    """Do something in a directory; when its disk fails, the directory is fenced."""
+    """Run an action; if the disk fails, take the directory offline and raise."""
     try:
         return action()
     except StorageError as error:
@@ -370,7 +382,7 @@ def _guarded(directory: LogDirectory, action: Callable[[], T]) -> T:
 
 
 def _end_offset(directory: LogDirectory, partition: TopicPartition, now_ms: int) -> int | None:
-    """Where a log ends, or None where it cannot be opened."""
+    """Return a log's end offset, or None if it cannot be opened."""
     try:
         return _guarded(directory, partial(directory.log, partition, now_ms=now_ms)).end_offset
     except (StorageError, UnreadableLog, TooManyOpenFiles):
@@ -378,12 +390,12 @@ def _end_offset(directory: LogDirectory, partition: TopicPartition, now_ms: int)
 
 
 def _visit_directory(directory: LogDirectory, action: Callable[[], None]) -> None:
-    """One that has failed since the round began is not written to any more."""
+    """Skip a directory that has failed since the round began."""
     if directory.failure is None:
         _guarded_quietly(directory, action)
 
 
 def _guarded_quietly(directory: LogDirectory, action: Callable[[], None]) -> None:
-    """The same for work that nobody waits for: the fence itself is the answer."""
+    """Run background work; a disk failure takes the directory offline and is not raised."""
     with suppress(StorageError):
         _guarded(directory, action)

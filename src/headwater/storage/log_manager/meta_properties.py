@@ -1,8 +1,8 @@
-"""`meta.properties`: which node and cluster a log directory belongs to.
+"""`meta.properties`: the node and cluster that a log directory belongs to.
 
-Two versions are read. Version 0 is of Kafka's ZooKeeper days, calls the node `broker.id`, and may
-lack everything, since those brokers learned their cluster only after the first start. Version 1
-calls it `node.id` and is what is written.
+Two versions are read. Version 0, from Kafka with ZooKeeper, calls the node `broker.id` and may lack
+every field, because those brokers learned their cluster id only after the first start. Version 1
+calls it `node.id` and is the version written.
 """
 
 from collections.abc import Callable
@@ -20,14 +20,14 @@ FILE_NAME = "meta.properties"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaProperties:
-    """What a log directory says of itself; None where a version 0 file is silent."""
+    """Contents of meta.properties; None for fields missing from a version 0 file."""
 
     node_id: int | None
     cluster_id: str | None
     directory_id: str | None = None
 
     def check(self, *, node_id: int, cluster_id: str) -> None:
-        """Refuse a directory that another node or cluster has written."""
+        """Raise `WrongLogDirectory` for a directory of another node or cluster."""
         if self.cluster_id is not None and self.cluster_id != cluster_id:
             raise WrongLogDirectory(
                 f"the log directory belongs to cluster {self.cluster_id}, not to {cluster_id}"
@@ -39,9 +39,9 @@ class MetaProperties:
 
 
 def encode(meta: MetaProperties) -> bytes:
-    """A version 1 file, which needs a node and a cluster."""
-    assert meta.node_id is not None, "version 1 names its node"
-    assert meta.cluster_id is not None, "version 1 names its cluster"
+    """Encode version 1, which requires node and cluster id."""
+    assert meta.node_id is not None, "version 1 requires a node id"
+    assert meta.cluster_id is not None, "version 1 requires a cluster id"
     values = {"version": "1", "node.id": str(meta.node_id), "cluster.id": meta.cluster_id}
     if meta.directory_id is not None:
         values["directory.id"] = meta.directory_id
@@ -49,11 +49,11 @@ def encode(meta: MetaProperties) -> bytes:
 
 
 def decode(content: bytes) -> MetaProperties:
-    """Either version, or `CorruptFile`. Keys that nobody knows are ignored."""
+    """Decode either version, or raise `CorruptFile`. Unknown keys are ignored."""
     try:
         values = parse_properties(content)
     except ValueError as error:
-        raise CorruptFile(f"{FILE_NAME} is no properties file: {error}") from error
+        raise CorruptFile(f"{FILE_NAME} is not a properties file: {error}") from error
     version = values.get("version", "0")
     if version not in ("0", "1"):
         raise CorruptFile(f"{FILE_NAME} has version {version[:20]!r}, which is neither 0 nor 1")
@@ -69,7 +69,7 @@ def decode(content: bytes) -> MetaProperties:
 
 
 def load(disk: Disk, directory: PurePath) -> MetaProperties | None:
-    """What the directory says, None for a new one. May raise `CorruptFile`."""
+    """Read the file; None for a new directory. May raise `CorruptFile`."""
     content = read_whole(disk, directory / FILE_NAME)
     return None if content is None else decode(content)
 
@@ -87,7 +87,7 @@ def claim(
     cluster_id: str,
     new_id: Callable[[], str],
 ) -> str:
-    """The id of a directory that is ours, or that is ours from now on; another's is refused."""
+    """Return the directory id; write the file to a new directory, reject another broker's."""
     meta = load(disk, directory)
     if meta is not None:
         meta.check(node_id=node_id, cluster_id=cluster_id)
@@ -100,7 +100,7 @@ def claim(
 
 
 def _checked_uuid(text: str | None) -> str | None:
-    """The text itself, when it is a UUID in Kafka's 22 characters."""
+    """Return the text if it is a UUID in Kafka's 22 characters, else raise `CorruptFile`."""
     if text is None:
         return None
     try:

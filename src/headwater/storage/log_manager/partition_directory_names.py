@@ -1,13 +1,13 @@
-"""Names of partition folders, and of folders on their way in or out.
+"""Names of partition directories, including deleted, future and stray ones.
 
     orders-eu-3                          live
-    orders-eu-3.<32 hex digits>-delete   waits to be removed
-    orders-eu-3.<32 hex digits>-future   the target of a move between directories
+    orders-eu-3.<32 hex digits>-delete   waits to be deleted
+    orders-eu-3.<32 hex digits>-future   target of a move between directories
     orders-eu-3.<32 hex digits>-stray    no longer assigned to this broker
 
-A topic may itself contain dashes and dots, and may even end in `-delete`, so names are read from
-their end. A doomed folder's topic is cut where the name would pass 255 characters: never take the
-topic of such a folder for real.
+A topic may contain dashes and dots, and may even end in `-delete`, so names are parsed from their
+end. In a `-delete` or `-stray` name the topic is shortened if the name would exceed 255 characters:
+do not use the topic of such a directory.
 """
 
 import re
@@ -21,12 +21,13 @@ MAX_NAME_CHARACTERS = 255
 UNIQUE_BYTES = 16
 
 METADATA_TOPIC = "__cluster_metadata"
-"""A Raft quorum's log, which may share a directory with partitions. It follows other rules, such
-as snapshots in place of retention, so only its own keeper may open it; Kafka skips it here too."""
+"""Log of a Raft quorum, which may share a directory with partitions. It follows other rules, such
+as snapshots instead of retention; Kafka skips it here too.
+"""
 
 
 class DirectoryKind(Enum):
-    """What a partition folder is for; the value is the end of its name."""
+    """Kind of a partition directory; the value is the suffix of its name."""
 
     LIVE = ""
     DELETED = "-delete"
@@ -35,7 +36,7 @@ class DirectoryKind(Enum):
 
 
 class PartitionDirectory(NamedTuple):
-    """A folder's name, understood."""
+    """Parsed name of a partition directory."""
 
     partition: TopicPartition
     kind: DirectoryKind
@@ -50,20 +51,20 @@ def live_name(partition: TopicPartition) -> str:
 
 
 def deleted_name(partition: TopicPartition, unique: bytes) -> str:
-    return _doomed_name(partition, unique, DirectoryKind.DELETED)
+    return _shortened_name(partition, unique, DirectoryKind.DELETED)
 
 
 def stray_name(partition: TopicPartition, unique: bytes) -> str:
-    return _doomed_name(partition, unique, DirectoryKind.STRAY)
+    return _shortened_name(partition, unique, DirectoryKind.STRAY)
 
 
 def future_name(partition: TopicPartition, unique: bytes) -> str:
-    """Not cut, because this folder becomes a live one: Kafka cannot move the longest topics."""
+    """Not shortened, as it becomes a live name; Kafka cannot move longer topics."""
     return live_name(partition) + _ending(unique, DirectoryKind.FUTURE)
 
 
 def parse_directory_name(name: str) -> PartitionDirectory | None:
-    """What a folder is, or None when it is no partition's."""
+    """Parse a directory name; None if it is not a partition's."""
     suffixed = _SUFFIXED.fullmatch(name)
     if suffixed is not None:
         name, kind = suffixed[1], DirectoryKind(suffixed[2])
@@ -77,7 +78,7 @@ def parse_directory_name(name: str) -> PartitionDirectory | None:
     return PartitionDirectory(TopicPartition(match[1], int(match[2])), kind)
 
 
-def _doomed_name(partition: TopicPartition, unique: bytes, kind: DirectoryKind) -> str:
+def _shortened_name(partition: TopicPartition, unique: bytes, kind: DirectoryKind) -> str:
     ending = f"-{partition.partition}{_ending(unique, kind)}"
     return partition.topic[: MAX_NAME_CHARACTERS - len(ending)] + ending
 

@@ -1,7 +1,8 @@
-"""Files that were renamed away and wait to be unlinked.
+"""Files and directories that wait for deletion.
 
-Unlinking a large file takes a while and readers may still be sending it, so a removed segment is
-first renamed to `.deleted`, which takes it out of the log, and goes after `file.delete.delay.ms`.
+Deleting a large file takes a while and readers may still be sending it, so a removed segment is
+first renamed to `.deleted`, which takes it out of the log, and deleted after
+`file.delete.delay.ms`.
 """
 
 from collections import deque
@@ -13,13 +14,14 @@ from headwater.common.exceptions import StorageError, TooMuchWork
 from headwater.storage.io.disk import Disk
 from headwater.storage.io.executor import Executor
 
-# A job of a tenth of a second or so: whoever deletes ten thousand topics holds up no other work.
+# A job of about a tenth of a second, so that deleting ten thousand topics does not block other
+# work.
 _FILES_REMOVED_AT_ONCE = 1_000
 _TREES_REMOVED_AT_ONCE = 200
 
 
 class PendingDeletes:
-    """A queue for each delay, so that the earliest is always in front of its own."""
+    """Paths queued per delay, so that the earliest is always at the front of its queue."""
 
     def __init__(self) -> None:
         self._queues: dict[int, deque[tuple[int, PurePath]]] = {}
@@ -32,7 +34,7 @@ class PendingDeletes:
         queue.extend((now_ms, path) for path in paths)
 
     def take_due(self, now_ms: int, *, limit: int) -> list[PurePath]:
-        """What has waited long enough, at most so many; the rest is due at the next call."""
+        """Return at most `limit` paths whose delay has passed; the next call returns more."""
         due: list[PurePath] = []
         for delay_ms, queue in list(self._queues.items()):
             while queue and len(due) < limit and has_passed(queue[0][0], delay_ms, now_ms):
@@ -42,14 +44,14 @@ class PendingDeletes:
         return due
 
     def take_all(self) -> list[PurePath]:
-        """Everything, when the directory is closed or gone."""
+        """Return everything, when the directory is closed or offline."""
         everything = [path for queue in self._queues.values() for _, path in queue]
         self._queues.clear()
         return everything
 
 
 class PendingDirectoryDeletes:
-    """What waits in one log directory: files of segments, and whole folders of partitions."""
+    """Pending deletes of one log directory: segment files and partition directories."""
 
     def __init__(self, disk: Disk) -> None:
         self.files = PendingDeletes()
@@ -59,7 +61,7 @@ class PendingDirectoryDeletes:
     def remove_due(
         self, now_ms: int, executor: Executor, *, failed: Callable[[StorageError], None]
     ) -> None:
-        """Unlink some of what has waited long enough, off the loop."""
+        """Delete some of the paths whose delay has passed, off the event loop."""
         files = self.files.take_due(now_ms, limit=_FILES_REMOVED_AT_ONCE)
         trees = self.trees.take_due(now_ms, limit=_TREES_REMOVED_AT_ONCE)
         if not files and not trees:

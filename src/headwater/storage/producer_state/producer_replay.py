@@ -1,7 +1,7 @@
-"""Producer state from the log: recorded live with each append, and replayed from a snapshot.
+"""Update the producer state: live with each append, and by replay from a snapshot.
 
-Both ways end in the same function, so that a state rebuilt after a crash equals the one that was
-lost. Only headers are read, but for transaction markers, whose record says commit or abort.
+Both use the same function, so that a state rebuilt after a crash equals the lost one. Only headers
+are read, except for transaction markers, whose record says commit or abort.
 """
 
 from headwater.records.batch_header import BatchHeader, Buffer
@@ -21,7 +21,7 @@ def record(
     base_offset: int,
     timestamp: int,
 ) -> AbortedTransaction | None:
-    """Note a batch with a producer; what it says for the transaction index, if it aborts one."""
+    """Record a producer's batch; return the transaction index entry if it is an ABORT marker."""
     if not header.is_control:
         producers.record(header, first_offset=base_offset, timestamp=timestamp)
         return None
@@ -54,9 +54,9 @@ def reload(
     trusted_up_to: int,
     index_from: int | None = None,
 ) -> None:
-    """Load the newest snapshot up to an offset, drop those above, and replay the log behind it.
+    """Load the newest snapshot up to an offset, delete later ones, and replay the log after it.
 
-    The aborted transactions of segments from `index_from` on are indexed anew, as after a crash.
+    Aborted transactions of segments from `index_from` on are indexed again, as after a crash.
     """
     disk, folder = log.home.disk, log.home.folder
     snapshot = producer_snapshot.load_newest(

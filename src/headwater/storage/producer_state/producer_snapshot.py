@@ -1,4 +1,4 @@
-"""Producer state on disk: one `.snapshot` file per segment, named for the offset it stands at.
+"""Producer snapshot: one `.snapshot` file per segment, named after its offset.
 
     byte 0  version            int16   1
          2  crc                uint32  CRC-32C of everything after it
@@ -13,9 +13,9 @@
             coordinator epoch  int32   -1 before the first marker
             transaction start  int64   -1 when no transaction is open
 
-A file holds the state made by all records below the offset in its name; the record at that offset
-is not in it. Files are written under their final name, so a crash may leave half of one: the CRC
-tells, and an older file with more of the log replayed does as well (RC-4).
+A file holds the state after all records below the offset in its name, which is exclusive. Files are
+written under their final name, so a crash may leave an incomplete one: the CRC reveals it, and an
+older snapshot with more of the log replayed gives the same state (RC-4).
 """
 
 import re
@@ -43,14 +43,14 @@ _NAME = re.compile(r"([0-9]{20})" + re.escape(SUFFIX))
 
 
 class Snapshot(NamedTuple):
-    """What a file said: the state before an offset."""
+    """Content of a snapshot file: the state before an offset."""
 
     offset: int
     entries: list[ProducerEntry]
 
 
 def encode(entries: Iterable[ProducerEntry]) -> bytes:
-    """The content of a snapshot file."""
+    """Encode a snapshot file."""
     packed = [
         _ENTRY.pack(
             entry.producer_id,
@@ -69,7 +69,7 @@ def encode(entries: Iterable[ProducerEntry]) -> bytes:
 
 
 def decode(content: bytes) -> list[ProducerEntry]:
-    """The producers of a snapshot file, or `CorruptFile`."""
+    """Decode the producers of a snapshot file, or raise `CorruptFile`."""
     if len(content) < _ENTRIES_POSITION:
         raise CorruptFile(f"{len(content)} bytes are too few for a producer snapshot")
     version, crc = _HEADER.unpack_from(content)
@@ -77,7 +77,7 @@ def decode(content: bytes) -> list[ProducerEntry]:
         raise CorruptFile(f"producer snapshot version {version} instead of {VERSION}")
     computed = crc32c(content[_HEADER.size :])
     if crc != computed:
-        raise CorruptFile(f"producer snapshot has CRC {computed:08x} and claims {crc:08x}")
+        raise CorruptFile(f"producer snapshot has CRC {computed:08x}, expected {crc:08x}")
     (count,) = _COUNT.unpack_from(content, _HEADER.size)
     if len(content) != _ENTRIES_POSITION + count * _ENTRY.size:
         raise CorruptFile(f"{len(content)} bytes do not hold {count} producers")
@@ -110,21 +110,21 @@ def file_name(offset: int) -> str:
 
 
 def list_offsets(disk: Disk, folder: PurePath) -> list[int]:
-    """The offsets of all snapshots of a partition, rising."""
+    """Return the offsets of all snapshots of a partition, ascending."""
     return sorted(
         int(match[1]) for match in map(_NAME.fullmatch, disk.names(folder)) if match is not None
     )
 
 
 def write(disk: Disk, folder: PurePath, offset: int, entries: Iterable[ProducerEntry]) -> File:
-    """Write the snapshot that stands at an offset; the caller syncs and closes the file.
+    """Write a snapshot; the caller syncs and closes the file.
 
-    Until it is synced a power cut may leave half of it, which costs a longer replay and nothing
-    else. The sync may run off the loop: a truncation that removes the file meanwhile does no harm.
+    Until it is synced, a power cut may leave an incomplete one, which only costs a longer replay.
+    The sync may run off the event loop: a truncation that removes the file meanwhile does no harm.
     """
     content = encode(entries)
     file = disk.open(folder / file_name(offset), create=True)
-    # Emptied first, so that no tail of an older and longer snapshot spoils the new one.
+    # Truncated first, so that no tail of an older, longer snapshot remains.
     file.truncate(0)
     file.write([content], 0)
     return file
@@ -138,12 +138,13 @@ def remove_all(disk: Disk, folder: PurePath) -> None:
 def load_newest(
     disk: Disk, folder: PurePath, *, log_start_offset: int, log_end_offset: int
 ) -> Snapshot | None:
-    """The newest good snapshot within the log; bad ones and those outside are removed (RC-4).
+    """Return the newest valid snapshot within the log; delete invalid and outside ones (RC-4).
 
-    For start-up and truncation alike: the log is replayed from the snapshot's offset, or from its
-    start when there is None. A snapshot below the start is useless, since what lies between is
-    deleted and its sequences would seem to jump. One right at the start is kept here, while Kafka
-    drops it: it still recognises the retries of producers whose records retention took.
+    Used at start-up and for truncation: the log is replayed from the snapshot's offset, or from its
+    start if there is none. A snapshot below the log start is useless, because the records in
+    between are deleted and sequences would seem to jump. One exactly at the log start is kept,
+    while Kafka deletes it: it still recognises retries of producers whose records retention has
+    deleted.
     """
     newest: Snapshot | None = None
     for offset in reversed(list_offsets(disk, folder)):
@@ -159,9 +160,9 @@ def load_newest(
 
 
 def remove_strays(disk: Disk, folder: PurePath, segment_base_offsets: Collection[int]) -> None:
-    """Remove snapshots that belong to no segment, save the newest if it lies beyond them all.
+    """Delete snapshots that belong to no segment, except the newest if it is after all of them.
 
-    That one may stand at the log end, where a clean stop put it and no segment begins.
+    That one may be at the log end, where a clean shutdown wrote it and no segment starts.
     """
     last_base_offset = max(segment_base_offsets, default=-1)
     offsets = list_offsets(disk, folder)

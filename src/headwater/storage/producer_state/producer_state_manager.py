@@ -1,14 +1,14 @@
-"""What one partition remembers of each producer: its epoch, its last batches, its transaction.
+"""ProducerStateManager: epoch, last batches and open transaction of each producer in a partition.
 
-Pure: nothing here touches a disk. The log calls `find_duplicate` and `check` before it writes a
-batch and `record` after, and the same `record` runs when state is rebuilt from the log.
+Pure: no I/O. The log calls `find_duplicate` and `check` before it writes a batch and `record` after
+it; the same `record` runs when the state is rebuilt from the log.
 
-What a reader would get wrong: a transaction stays unstable after its marker is written, until the
-high watermark has passed the marker (LSO-1); otherwise a consumer could see a commit that a new
-leader never heard of. And moving the log start forgets no producer: Kafka keeps the state of a
-producer whose records are gone until it expires, so its retries are still recognised.
+Note: a transaction stays unstable after its marker is written, until the high watermark has passed
+the marker (LSO-1); otherwise a consumer could see a commit that a new leader does not have. Moving
+the log start removes no producer: as in Kafka, the state of a producer whose records are deleted
+stays until it expires, so its retries are still recognised.
 
-The number of producers has no bound of its own. As in Kafka, idle ones expire after
+The number of producers is not bounded. As in Kafka, idle ones expire after
 producer.id.expiration.ms, and those with an open transaction never do (IDP-8).
 """
 
@@ -35,7 +35,7 @@ NO_COORDINATOR_EPOCH = -1
 
 
 class AppendOrigin(Enum):
-    """Who made a batch, which says how far it must be checked (IDP-9)."""
+    """Origin of a batch, which decides how it is validated (IDP-9)."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -43,7 +43,7 @@ class AppendOrigin(Enum):
 
 
 class BatchEntry(NamedTuple):
-    """One batch that a producer has written, as much of it as answers a retry."""
+    """Metadata of a written batch, enough to answer a retry. Kafka: BatchMetadata."""
 
     first_sequence: int
     last_sequence: int
@@ -54,10 +54,11 @@ class BatchEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerEntry:
-    """One producer as the snapshot file and DescribeProducers show it: its last batch only.
+    """State of one producer in a snapshot file and in DescribeProducers: its last batch only.
 
-    `last_offset` is -1 when only markers are known, `transaction_first_offset` when no
-    transaction is open. `last_offset_delta` is the last offset minus the first one of the batch.
+    `last_offset` is -1 if only markers are known, `transaction_first_offset` if no transaction is
+    open. `last_offset_delta` is the last offset minus the first one of the batch. Kafka:
+    ProducerStateEntry.
     """
 
     producer_id: int
@@ -72,7 +73,7 @@ class ProducerEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedTransaction:
-    """A transaction that a marker has just ended; `last_offset` is the marker's."""
+    """Transaction ended by a marker; `last_offset` is the marker's. Kafka: CompletedTxn."""
 
     producer_id: int
     first_offset: int
@@ -81,7 +82,7 @@ class CompletedTransaction:
 
 
 class _Producer:
-    """The live state of one producer id."""
+    """State of one producer id."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "timestamp", "transaction_first_offset")
 
@@ -94,43 +95,43 @@ class _Producer:
 
 
 class ProducerStateManager:
-    """All producers of one partition, and the transactions that hold back its stable offset."""
+    """All producers of one partition, and its unstable transactions."""
 
     __slots__ = ("_ongoing", "_producers", "_unreplicated")
 
     def __init__(self) -> None:
         self._producers: dict[int, _Producer] = {}
-        # First offset to producer id, in rising order because offsets are handed out so. An
-        # OrderedDict finds its first key at once, where a plain dict walks over deleted ones.
+        # First offset to producer id, ascending because offsets are assigned in order. An
+        # OrderedDict finds its first key immediately, where a plain dict walks over deleted ones.
         self._ongoing: OrderedDict[int, int] = OrderedDict()
-        # (first offset, marker offset) of ended transactions, both strictly rising from left to
-        # right: one that began no earlier than a later-ended one can never decide the minimum.
-        # A list, because an empty deque costs 700 bytes, and most partitions have no transaction.
+        # (first offset, marker offset) of ended transactions, both strictly ascending: one that
+        # began no earlier than a later-ended one can never be the minimum. A list, because an empty
+        # deque costs 700 bytes, and most partitions have no transaction.
         self._unreplicated: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
         return len(self._producers)
 
     def find_duplicate(self, header: BatchHeader) -> BatchEntry | None:
-        """The batch that a client's batch repeats: same epoch, same sequences (IDP-2).
+        """Return the batch that a client's batch duplicates: same epoch and sequences (IDP-2).
 
-        Ask this before `check`, which would refuse a repeated batch as out of sequence.
+        Call this before `check`, which would reject a duplicate as out of sequence.
         """
         producer = self._producers.get(header.producer_id)
         if producer is None or producer.epoch != header.producer_epoch:
             return None
         first_sequence = header.base_sequence
         if first_sequence < 0:
-            # Batches of a coordinator carry no sequence, and none of them repeats another.
+            # Coordinators' batches have no sequence and are never duplicates.
             return None
         for batch in producer.batches:
-            # By place, because this runs for every Produce: first and last sequence.
+            # By tuple index, because this runs for every Produce: first and last sequence.
             if batch[0] == first_sequence and batch[1] == header.last_sequence:
                 return batch
         return None
 
     def may_have_forgotten(self, header: BatchHeader) -> bool:
-        """Whether a batch may have been written before those that are remembered of its producer.
+        """Return whether a batch may have been written before the remembered ones of its producer.
 
         Fewer than usual are remembered after a restart: a snapshot has only the last one.
         """
@@ -144,7 +145,7 @@ class ProducerStateManager:
         return producer_id in self._producers
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Whether the producer has already written to the transaction that it is in (TX-13)."""
+        """Return whether the producer has already written in its current transaction (TX-13)."""
         producer = self._producers.get(producer_id)
         return (
             producer is not None
@@ -153,10 +154,10 @@ class ProducerStateManager:
         )
 
     def check(self, header: BatchHeader, origin: AppendOrigin) -> None:
-        """Refuse a data batch that does not follow what its producer wrote before.
+        """Reject a data batch that does not follow the producer's last one.
 
-        A producer that is not known may start at any sequence (IDP-6): its state may have
-        expired, and the records that would show its last sequence may be deleted.
+        An unknown producer may start at any sequence (IDP-6): its state may have expired, and the
+        records that would show its last sequence may be deleted.
         """
         if header.producer_id < 0 or origin is AppendOrigin.REPLICATION:
             return
@@ -173,14 +174,14 @@ class ProducerStateManager:
             _check_sequence(producer, header)
         if producer.transaction_first_offset >= 0 and not header.attributes & TRANSACTIONAL_FLAG:
             raise TransactionStateRefused(
-                f"producer {header.producer_id} sent a batch outside of the transaction that it "
-                f"opened at offset {producer.transaction_first_offset}"
+                f"producer {header.producer_id} sent a non-transactional batch during the "
+                f"transaction that it opened at offset {producer.transaction_first_offset}"
             )
 
     def check_marker(self, *, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
-        """Refuse a transaction marker that a coordinator sends too late (TX-6).
+        """Reject a transaction marker from a fenced coordinator or producer epoch (TX-6).
 
-        Markers that arrive by replication were checked by the leader and are not asked about.
+        Markers that arrive by replication were checked by the leader and are not checked here.
         """
         producer = self._producers.get(producer_id)
         if producer is None:
@@ -193,11 +194,11 @@ class ProducerStateManager:
             )
 
     def record(self, header: BatchHeader, *, first_offset: int, timestamp: int) -> None:
-        """Remember a data batch that was written.
+        """Record a data batch that was written.
 
-        Offset and timestamp are given because the header may still be the client's; the
+        Offset and timestamp are parameters because the header may still be the client's; the
         timestamp is the largest of the batch as stored. The caller skips batches without a
-        producer, which cost nothing here.
+        producer.
         """
         producer_id = header.producer_id
         if producer_id < 0:
@@ -227,10 +228,10 @@ class ProducerStateManager:
         offset: int,
         timestamp: int,
     ) -> CompletedTransaction | None:
-        """Remember a commit or abort marker; what it ended, or None without an open transaction.
+        """Record a marker; return the transaction it ended, or None if none was open.
 
-        A marker with a new epoch forgets the batches of the old one, so that the producer starts
-        again at sequence 0. A marker that compaction has emptied says nothing: do not record it.
+        A marker with a new epoch removes the batches of the old one, so that the producer starts
+        again at sequence 0. Do not record a marker that compaction has emptied.
         """
         producer = self._at_epoch(producer_id, epoch)
         producer.coordinator_epoch = coordinator_epoch
@@ -251,15 +252,15 @@ class ProducerStateManager:
         )
 
     def last_stable_offset_when(self, completed: CompletedTransaction) -> int:
-        """The stable offset to write into the transaction index beside an aborted transaction.
+        """Return the last stable offset for the transaction index entry of an aborted transaction.
 
-        It counts only what is undecided, as if all were replicated, and must be asked before
-        anything else is recorded.
+        It considers only open transactions, as if all markers were replicated, and must be called
+        before anything else is recorded.
         """
         return next(iter(self._ongoing), completed.last_offset + 1)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Where the first transaction begins that is open, or ended at or above the watermark."""
+        """Return the start of the first open or not yet replicated transaction."""
         undecided = next(iter(self._ongoing), None)
         for first_offset, marker_offset in self._unreplicated:
             if marker_offset >= high_watermark:
@@ -267,10 +268,10 @@ class ProducerStateManager:
         return undecided
 
     def last_stable_offset(self, *, high_watermark: int, log_start_offset: int) -> int:
-        """Where readers of committed data must stop (LSO-1).
+        """Return the last stable offset, the upper bound for read_committed (LSO-1).
 
-        Deleted records may take the start of an open transaction with them; the stable offset
-        does not fall below the log start for that.
+        DeleteRecords may delete the start of an open transaction; the last stable offset does not
+        fall below the log start because of it.
         """
         unstable = self.first_unstable_offset(high_watermark)
         if unstable is None or unstable >= high_watermark:
@@ -278,19 +279,19 @@ class ProducerStateManager:
         return max(unstable, log_start_offset)
 
     def high_watermark_moved(self, high_watermark: int) -> None:
-        """Forget ended transactions whose marker is replicated.
+        """Remove ended transactions whose marker is replicated.
 
-        A moved log start needs no call of its own, because it never passes the high watermark.
+        A moved log start needs no call, because it never passes the high watermark.
         """
         unreplicated = self._unreplicated
         if unreplicated and unreplicated[0][1] < high_watermark:
             del unreplicated[: bisect_left(unreplicated, high_watermark, key=_marker_offset)]
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers idle for `expiration_ms`, save those in a transaction; how many.
+        """Remove producers idle for `expiration_ms` and without a transaction; return how many.
 
-        Kafka does this by the timestamps in the batches, not by when they arrived: a producer
-        that writes old records is forgotten at the next look.
+        As in Kafka, the timestamps in the batches count, not their arrival: a producer that writes
+        old records expires at the next check.
         """
         idle = [
             producer_id
@@ -303,18 +304,17 @@ class ProducerStateManager:
         return len(idle)
 
     def entries(self) -> list[ProducerEntry]:
-        """Every producer, for a snapshot or for DescribeProducers."""
+        """Return every producer, for a snapshot or for DescribeProducers."""
         return [_entry(producer_id, producer) for producer_id, producer in self._producers.items()]
 
     def load(self, entries: Iterable[ProducerEntry]) -> None:
-        """Replace everything by a snapshot's content; then the log after it is recorded again.
+        """Replace the state with a snapshot; then the log after it is recorded again.
 
-        This is how a log is truncated: state cannot be wound back, so it is reloaded from the
-        newest snapshot that the truncation leaves. A snapshot knows one batch per producer, so
-        retries of older ones are refused as out of sequence afterwards. It knows no ended
-        transactions either, even where their markers are above the high watermark; they count as
-        stable then, which is safe because the coordinator has decided them and will send a marker
-        again that gets lost. Kafka does both.
+        This is also how a log is truncated: state cannot be rolled back, so it is reloaded from the
+        newest remaining snapshot. A snapshot has one batch per producer, so retries of older ones
+        are rejected as out of sequence afterwards. It has no ended transactions either, even if
+        their markers are above the high watermark; they then count as stable, which is safe because
+        the coordinator has decided them and sends a lost marker again. Kafka does both.
         """
         self.clear()
         for entry in entries:
@@ -332,7 +332,7 @@ class ProducerStateManager:
         self._ongoing.update(transactions)
 
     def clear(self) -> None:
-        """Forget everything, as when a log is emptied and started anew at another offset."""
+        """Remove everything, when a log is emptied and restarts at another offset."""
         self._producers.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
@@ -354,19 +354,19 @@ def _marker_offset(ended: tuple[int, int]) -> int:
 def _check_epoch(producer: _Producer, producer_id: int, epoch: int) -> None:
     if epoch < producer.epoch:
         raise ProducerEpochRefused(
-            f"producer {producer_id} has epoch {epoch}, but epoch {producer.epoch} has taken over"
+            f"producer {producer_id} has epoch {epoch}, fenced by epoch {producer.epoch}"
         )
 
 
 def _check_sequence(producer: _Producer, header: BatchHeader) -> None:
     expected = 0
     if header.producer_epoch == producer.epoch and producer.batches:
-        # Coordinators write without a sequence, -1, so that 0 comes next after them too.
+        # Coordinators write without a sequence (-1), so that 0 comes next after them too.
         expected = (producer.batches[-1].last_sequence + 1) & MAX_SEQUENCE
     if header.base_sequence != expected:
         raise SequenceRefused(
             f"producer {header.producer_id} in epoch {header.producer_epoch} sent sequence "
-            f"{header.base_sequence} where {expected} comes next"
+            f"{header.base_sequence}, expected {expected}"
         )
 
 

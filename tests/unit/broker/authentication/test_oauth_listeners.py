@@ -1,4 +1,4 @@
-"""OAUTHBEARER of a listener: what settings say, and a login from the first byte to its end."""
+"""OAUTHBEARER of a listener: settings, and authentication from the first byte on."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ REFUSED = SaslAuthenticateResponse(
 
 
 class Lookups:
-    """`Errands` whose outcome the test decides."""
+    """`BackgroundCalls` whose outcome the test decides."""
 
     def __init__(self) -> None:
         self.waiting: list[Callable[[Any], None]] = []
@@ -83,7 +83,7 @@ def gate_lab(
     *,
     max_reauth_ms: int = 0,
 ) -> SaslAuthenticatorLab:
-    """A gate that takes tokens, and keys that are being looked up."""
+    """An authenticator for tokens, whose key set is being refreshed."""
     lab = SaslAuthenticatorLab()
     lab.listener.mechanisms["OAUTHBEARER"] = offered(  # type: ignore[index]
         settings or texts("http://keys/"), lab, lookups, max_reauth_ms
@@ -100,7 +100,7 @@ def first(token: str) -> bytes:
     return OAuthBearerClientInitialResponse(token=token).encode()
 
 
-def test_a_token_logs_in_as_whom_it_is_about_until_it_ends() -> None:
+def test_token_authenticates_its_subject_until_it_expires() -> None:
     lookups = Lookups()
     lab = gate_lab(lookups)
     lookups.find(KEYS)
@@ -112,11 +112,11 @@ def test_a_token_logs_in_as_whom_it_is_about_until_it_ends() -> None:
     assert str(lab.peer.requester.principal) == "User:alice"
     assert lab.send(MetadataRequest(topics=None)).answer(MetadataResponse).brokers
     lab.lab.pass_time(lifetime_ms + 1)
-    with pytest.raises(ConnectionLost, match="has run out"):
+    with pytest.raises(ConnectionLost, match="has expired"):
         lab.send(MetadataRequest(topics=None))
 
 
-def test_a_login_holds_for_the_shorter_of_token_and_setting() -> None:
+def test_session_lifetime_is_the_shorter_of_token_and_setting() -> None:
     lookups = Lookups()
     lab = gate_lab(lookups, max_reauth_ms=20_000)
     lookups.find(KEYS)
@@ -124,7 +124,7 @@ def test_a_login_holds_for_the_shorter_of_token_and_setting() -> None:
     assert lab.authenticate(first(signed(said(lab)))).session_lifetime_ms == 20_000
 
 
-def test_a_login_is_renewed_by_a_new_token_of_the_same_user_only() -> None:
+def test_reauthentication_needs_a_token_of_the_same_user() -> None:
     lookups = Lookups()
     lab = gate_lab(lookups)
     lookups.find(KEYS)
@@ -143,7 +143,7 @@ def test_a_login_is_renewed_by_a_new_token_of_the_same_user_only() -> None:
     assert "Cannot change principals" in (answer.error_message or "")
 
 
-def test_a_bad_token_is_told_and_then_refused_and_no_log_shows_it(
+def test_invalid_token_is_rejected_and_not_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("DEBUG")
@@ -158,11 +158,11 @@ def test_a_bad_token_is_told_and_then_refused_and_no_log_shows_it(
     assert sent.answer(SaslAuthenticateResponse) == REFUSED
     assert lab.peer.is_leaving
     assert lab.listener.counters.failed == 1
-    assert "a token for 'headwater'" in caplog.text
+    assert "token audience 'headwater' is not expected" in caplog.text
     assert all(part not in caplog.text for part in token.split("."))
 
 
-def test_a_login_with_an_unknown_key_waits_for_a_lookup_and_nothing_else_is_served() -> None:
+def test_authentication_with_an_unknown_key_waits_for_a_refresh() -> None:
     lookups = Lookups()
     lab = gate_lab(lookups)
     lookups.find(KEYS)
@@ -176,7 +176,7 @@ def test_a_login_with_an_unknown_key_waits_for_a_lookup_and_nothing_else_is_serv
     assert str(lab.peer.requester.principal) == "User:alice"
 
 
-def test_a_peer_that_hangs_up_while_it_waits_is_forgotten() -> None:
+def test_client_that_disconnects_while_it_waits_is_forgotten() -> None:
     lookups = Lookups()
     lab = gate_lab(lookups)
     lab.shake_hands("OAUTHBEARER")
@@ -187,7 +187,7 @@ def test_a_peer_that_hangs_up_while_it_waits_is_forgotten() -> None:
     assert lab.listener.counters.succeeded == 0
 
 
-def test_an_old_client_sends_its_token_without_headers() -> None:
+def test_handshake_v0_token_has_no_header() -> None:
     lookups = Lookups()
     lab = gate_lab(lookups)
     lab.shake_hands("OAUTHBEARER", version=0)
@@ -198,7 +198,7 @@ def test_an_old_client_sends_its_token_without_headers() -> None:
     assert str(lab.peer.requester.principal) == "User:alice"
 
 
-def test_a_listener_may_have_rules_of_its_own(tmp_path: Path) -> None:
+def test_listener_overrides_token_settings(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     path.write_bytes(KEYS)
     prefix = "listener.name.sasl_plaintext.oauthbearer."
@@ -221,32 +221,32 @@ def test_a_listener_may_have_rules_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("", "needs to know where the keys of tokens are"),
-        ("ftp://keys", "must be a URL of https, http or file"),
-        ("https://user:s3cret@keys/", "would be shown in logs"),
+        ("", "needs the key set of the token issuer"),
+        ("ftp://keys", "must be an https, http or file URL"),
+        ("https://user:s3cret@keys/", "must not have a user and password"),
         ("file:/no/such/file", "cannot read file:/no/such/file: No such file"),
     ],
 )
-def test_settings_that_cannot_serve_are_told_before_anything_is_served(url: str, why: str) -> None:
+def test_invalid_settings_are_rejected_before_startup(url: str, why: str) -> None:
     with pytest.raises(InvalidSetting, match=why) as refused:
         offered(texts(url))
     assert "s3cret" not in str(refused.value)
 
 
-def test_a_file_without_keys_is_told_before_anything_is_served(tmp_path: Path) -> None:
+def test_key_file_without_keys_is_rejected_before_startup(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     path.write_text(json.dumps({"keys": []}))
-    with pytest.raises(InvalidSetting, match="no public key"):
+    with pytest.raises(InvalidSetting, match="no usable public key"):
         offered(texts(path.as_uri()))
 
 
-def test_a_class_for_the_java_machine_is_refused() -> None:
+def test_java_class_is_rejected() -> None:
     settings = texts("file:/keys", **{"sasl.server.callback.handler.class": "com.tea.Anybody"})
-    with pytest.raises(InvalidSetting, match="cannot be run here"):
+    with pytest.raises(InvalidSetting, match="cannot be loaded"):
         parse_broker_settings(settings)
 
 
-def test_brokers_do_not_log_in_at_each_other_with_tokens() -> None:
+def test_inter_broker_authentication_rejects_oauthbearer() -> None:
     settings = texts("file:/k", **{"sasl.mechanism.inter.broker.protocol": "OAUTHBEARER"})
-    with pytest.raises(InvalidSetting, match="by PLAIN or SCRAM"):
+    with pytest.raises(InvalidSetting, match="supports PLAIN and SCRAM"):
         inter_broker_credentials(parse_broker_settings(settings), "SASL_PLAINTEXT")

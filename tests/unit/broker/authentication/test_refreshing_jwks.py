@@ -1,4 +1,4 @@
-"""Keys that are kept fresh: when they are looked up, and who waits for it."""
+"""Refreshing of key sets: when it happens, and which authentications wait for it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,12 +23,12 @@ def keys(*names: str) -> JsonWebKeySet:
 
 @dataclass
 class Lab:
-    """An issuer whose answers the test gives, and time that it moves."""
+    """An issuer whose responses the test gives, and a clock that it moves."""
 
     known: JsonWebKeySet | None = None
     clock: ScriptedClock = field(default_factory=ScriptedClock)
     timer: Timer = field(default_factory=Timer)
-    # Lookups under way; never more than one.
+    # Refreshes in progress; never more than one.
     under_way: list[tuple[Callable[[Any], None], Callable[[BaseException], None]]] = field(
         default_factory=list
     )
@@ -74,20 +74,20 @@ class Lab:
         self.keys.prepare(key_id, lambda: self.called.append(name))
 
 
-def test_logins_wait_for_the_first_lookup() -> None:
+def test_authentications_wait_for_the_first_refresh() -> None:
     lab = Lab()
     assert lab.under_way
     lab.prepare("k1", "first")
     lab.prepare(None, "second")
     assert lab.called == []
-    with pytest.raises(SaslRefused, match="not known yet"):
+    with pytest.raises(SaslRefused, match="not loaded yet"):
         _ = lab.keys.known
     lab.find("k1")
     assert lab.called == ["first", "second"]
     assert lab.keys.known == keys("k1")
 
 
-def test_who_has_a_known_key_or_names_none_does_not_wait() -> None:
+def test_known_key_or_no_key_id_does_not_wait() -> None:
     lab = Lab(keys("k1"))
     assert not lab.under_way
     lab.prepare("k1")
@@ -96,19 +96,19 @@ def test_who_has_a_known_key_or_names_none_does_not_wait() -> None:
     assert not lab.under_way
 
 
-def test_keys_are_looked_up_again_after_their_time() -> None:
+def test_key_set_is_refreshed_periodically() -> None:
     lab = Lab(keys("k1"))
     lab.pass_time(REFRESH_MS - 1)
     assert not lab.under_way
     lab.pass_time(1)
     lab.find("k2")
-    # What was taken back is not believed any more.
+    # Removed keys are no longer valid.
     assert lab.keys.known == keys("k2")
     lab.pass_time(REFRESH_MS)
     assert lab.under_way
 
 
-def test_an_unknown_key_is_looked_up_once_for_all_who_ask() -> None:
+def test_unknown_key_causes_one_refresh_for_all_waiting() -> None:
     lab = Lab(keys("k1"))
     lab.prepare("k2", "first")
     lab.prepare("k2", "second")
@@ -117,7 +117,7 @@ def test_an_unknown_key_is_looked_up_once_for_all_who_ask() -> None:
     assert lab.called == ["first", "second"]
 
 
-def test_strangers_cannot_have_keys_looked_up_again_and_again() -> None:
+def test_refreshes_for_unknown_keys_are_rate_limited() -> None:
     lab = Lab(keys("k1"))
     lab.prepare("x1")
     lab.find("k1")
@@ -129,7 +129,7 @@ def test_strangers_cannot_have_keys_looked_up_again_and_again() -> None:
     assert lab.under_way
 
 
-def test_a_lookup_that_fails_is_tried_again_ever_later_and_the_old_keys_hold() -> None:
+def test_failed_refresh_is_retried_with_backoff_and_keeps_the_old_keys() -> None:
     lab = Lab(keys("k1"))
     lab.prepare("k2")
     rests = []
@@ -148,13 +148,13 @@ def test_a_lookup_that_fails_is_tried_again_ever_later_and_the_old_keys_hold() -
     assert not lab.under_way
 
 
-def test_a_broker_that_stops_begins_no_lookup() -> None:
+def test_stopping_broker_starts_no_refresh() -> None:
     lab = Lab(keys("k1"))
     lab.timer.expire_all()
     assert not lab.under_way
 
 
-def test_a_mistake_of_ours_is_not_taken_for_a_failure() -> None:
+def test_unexpected_exception_is_not_treated_as_a_failed_refresh() -> None:
     lab = Lab()
     with pytest.raises(ZeroDivisionError):
         lab.under_way.pop()[1](ZeroDivisionError())

@@ -1,6 +1,6 @@
-"""Who is let in on a listener with SASL, and what others hear.
+"""SASL authentication of connections, success and failure.
 
-The gate stands before a whole broker; only the connection is the test's.
+The authenticator runs in front of a whole broker; only the connection is the test's.
 """
 
 import random
@@ -43,7 +43,7 @@ from tests.simulation.labs.sasl_authenticator_lab import (
 )
 
 
-def test_who_has_logged_in_is_served_under_their_name() -> None:
+def test_authenticated_client_is_served_with_its_principal() -> None:
     lab = SaslAuthenticatorLab()
     assert lab.send(GREETING).answer(ApiVersionsResponse).api_keys
     assert lab.shake_hands() == SaslHandshakeResponse(mechanisms=("PLAIN", "SCRAM-SHA-256"))
@@ -53,7 +53,7 @@ def test_who_has_logged_in_is_served_under_their_name() -> None:
     assert lab.peer.requester.host == "192.0.2.1"
     assert lab.peer.frame_limit_bytes == REQUEST_BYTES
     assert lab.send(MetadataRequest(topics=None)).answer(MetadataResponse).brokers
-    # Versions may be asked for again, by a client that does so after its login.
+    # Some clients send ApiVersions again after authentication.
     assert lab.send(GREETING).answer(ApiVersionsResponse).api_keys
     assert lab.listener.counters.succeeded == 1
 
@@ -70,7 +70,7 @@ def test_scram_takes_two_steps() -> None:
     assert str(lab.peer.requester.principal) == "User:carol"
 
 
-def test_an_old_client_sends_tokens_without_headers() -> None:
+def test_handshake_v0_tokens_have_no_header() -> None:
     lab = SaslAuthenticatorLab()
     lab.shake_hands(version=0)
     assert lab.raw(b"\0alice\0alice-secret").parts == [b"\0\0\0\0"]
@@ -78,7 +78,7 @@ def test_an_old_client_sends_tokens_without_headers() -> None:
     assert lab.send(MetadataRequest(topics=None)).answer(MetadataResponse).brokers
 
 
-def test_an_old_client_with_a_wrong_password_is_cut_off_after_the_delay() -> None:
+def test_handshake_v0_with_a_wrong_password_closes_the_connection_after_the_delay() -> None:
     lab = SaslAuthenticatorLab()
     lab.shake_hands(version=0)
     slot = lab.raw(b"\0alice\0wrong")
@@ -88,7 +88,7 @@ def test_an_old_client_with_a_wrong_password_is_cut_off_after_the_delay() -> Non
     assert lab.peer.is_closed
 
 
-def test_a_refusal_waits_before_it_is_told_and_then_the_connection_ends(
+def test_failed_authentication_is_answered_after_a_delay_then_the_connection_closes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     lab = SaslAuthenticatorLab()
@@ -107,13 +107,13 @@ def test_a_refusal_waits_before_it_is_told_and_then_the_connection_ends(
     assert lab.peer.is_leaving
     assert lab.listener.counters.failed == 1
     (line,) = caplog.messages
-    assert "login refused" in line
+    assert "Authentication failed" in line
     assert "192.0.2.1" in line
     assert "wrong-secret" not in line
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
-def test_a_stranger_s_name_neither_fills_the_log_nor_forges_a_line_of_it(
+def test_unknown_user_name_is_truncated_and_escaped_in_the_log(
     mechanism: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     lab = SaslAuthenticatorLab(delay_ms=0)
@@ -129,7 +129,7 @@ def test_a_stranger_s_name_neither_fills_the_log_nor_forges_a_line_of_it(
     assert "\n" not in line
 
 
-def test_a_peer_that_hangs_up_in_the_delay_is_forgotten() -> None:
+def test_client_that_disconnects_during_the_delay_is_forgotten() -> None:
     lab = SaslAuthenticatorLab()
     lab.shake_hands()
     lab.send(SaslAuthenticateRequest(auth_bytes=b"\0alice\0wrong"))
@@ -138,14 +138,14 @@ def test_a_peer_that_hangs_up_in_the_delay_is_forgotten() -> None:
     assert not lab.peer.is_leaving
 
 
-def test_without_a_delay_a_refusal_is_told_at_once() -> None:
+def test_without_a_delay_failure_is_answered_at_once() -> None:
     lab = SaslAuthenticatorLab(delay_ms=0)
     answer = lab.log_in(b"\0alice\0wrong")
     assert answer.error_code is ErrorCode.SASL_AUTHENTICATION_FAILED
     assert lab.peer.is_leaving
 
 
-def test_scram_is_refused_in_kafka_s_words_which_tell_nothing() -> None:
+def test_scram_failure_has_kafkas_message_which_reveals_nothing() -> None:
     lab = SaslAuthenticatorLab(delay_ms=0)
     lab.shake_hands("SCRAM-SHA-256")
     answer = lab.authenticate(b"garbage")
@@ -155,7 +155,7 @@ def test_scram_is_refused_in_kafka_s_words_which_tell_nothing() -> None:
     )
 
 
-def test_a_mechanism_that_is_not_enabled_is_answered_with_those_that_are() -> None:
+def test_disabled_mechanism_is_answered_with_the_enabled_ones() -> None:
     lab = SaslAuthenticatorLab(delay_ms=0)
     assert lab.shake_hands("GSSAPI") == SaslHandshakeResponse(
         error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=("PLAIN", "SCRAM-SHA-256")
@@ -164,24 +164,24 @@ def test_a_mechanism_that_is_not_enabled_is_answered_with_those_that_are() -> No
 
 
 @pytest.mark.parametrize("is_greeted", [False, True])
-def test_any_other_request_before_the_handshake_is_cut_off(is_greeted: bool) -> None:
+def test_other_request_before_the_handshake_closes_the_connection(is_greeted: bool) -> None:
     lab = SaslAuthenticatorLab()
     if is_greeted:
         lab.send(GREETING)
-    with pytest.raises(ProtocolError, match="before a login"):
+    with pytest.raises(ProtocolError, match="before SASL authentication"):
         lab.send(MetadataRequest(topics=None))
 
 
-def test_versions_are_told_once_before_the_handshake() -> None:
-    """A client that asks in a version which nobody knows asks again."""
+def test_api_versions_is_answered_once_before_the_handshake() -> None:
+    """A client that used an unknown version sends ApiVersions again."""
     lab = SaslAuthenticatorLab()
     lab.send(GREETING)
-    with pytest.raises(ProtocolError, match="before a login"):
+    with pytest.raises(ProtocolError, match="before SASL authentication"):
         lab.send(GREETING)
 
 
-def test_no_quota_is_about_who_has_yet_to_log_in() -> None:
-    """All of them would share it, so that one stranger could keep everybody else waiting."""
+def test_unauthenticated_requests_are_exempt_from_quotas() -> None:
+    """All unauthenticated clients would share one, so that one could throttle all others."""
     lab = SaslAuthenticatorLab()
     entity = QuotaEntity(user=DEFAULT)
     lab.lab.change(ConfigsReplaced(resource_of(entity), {"request_percentage": "0.000001"}))
@@ -193,7 +193,7 @@ def test_no_quota_is_about_who_has_yet_to_log_in() -> None:
     assert lab.peer.muted_until_ms is not None
 
 
-def test_any_other_request_in_the_middle_of_a_login_hears_so_and_is_cut_off() -> None:
+def test_other_request_during_authentication_is_rejected() -> None:
     lab = SaslAuthenticatorLab(delay_ms=0)
     lab.shake_hands()
     answer = lab.send(SaslHandshakeRequest(mechanism="PLAIN")).answer(SaslHandshakeResponse)
@@ -204,17 +204,17 @@ def test_any_other_request_in_the_middle_of_a_login_hears_so_and_is_cut_off() ->
     assert lab.peer.requester.principal == ANONYMOUS
 
 
-def test_versions_in_the_middle_of_a_login_hear_so_too() -> None:
+def test_api_versions_during_authentication_is_rejected() -> None:
     lab = SaslAuthenticatorLab(delay_ms=0)
     lab.shake_hands()
     answer = lab.send(GREETING).answer(ApiVersionsResponse)
     assert answer.error_code is ErrorCode.ILLEGAL_SASL_STATE
 
 
-def test_during_authentication_another_api_is_refused_from_its_header_alone(
+def test_other_api_during_authentication_is_rejected_from_its_header(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A large body of an unauthenticated peer must cost nothing: no reader may see it."""
+    """A large body of an unauthenticated client must cost nothing: no decoder may see it."""
     lab = SaslAuthenticatorLab()
     lab.shake_hands()
 
@@ -232,7 +232,7 @@ def test_during_authentication_another_api_is_refused_from_its_header_alone(
     assert lab.listener.counters.failed == 1
 
 
-def test_before_authentication_frames_are_small_unless_the_mechanism_has_large_tokens() -> None:
+def test_frames_before_authentication_are_small_unless_the_mechanism_has_large_tokens() -> None:
     lab = SaslAuthenticatorLab()
     large = 524_288
     listener = replace(
@@ -254,20 +254,20 @@ def test_before_authentication_frames_are_small_unless_the_mechanism_has_large_t
         assert lab.peer.frame_limit_bytes == REQUEST_BYTES
 
 
-def test_a_smaller_receive_size_is_obeyed() -> None:
+def test_sasl_server_max_receive_size_is_a_limit() -> None:
     lab = SaslAuthenticatorLab()
     sasl_authenticator(lab.peer, listener=lab.listener, dispatch=lab.lab.dispatch)
     assert lab.peer.frame_limit_bytes == RECEIVE_BYTES < SMALL_FRAME_BYTES
 
 
-def test_bytes_that_are_no_request_are_their_fault() -> None:
+def test_malformed_bytes_are_a_protocol_error() -> None:
     for content in (b"", b"GET / HTTP/1.1\r\n", bytes(40), b"\0\x12\0\x03"):
         lab = SaslAuthenticatorLab()
         with pytest.raises(ProtocolError):
             lab.raw(content)
 
 
-def test_a_login_without_an_end_cannot_be_renewed() -> None:
+def test_unlimited_session_cannot_be_reauthenticated() -> None:
     lab = SaslAuthenticatorLab()
     assert lab.log_in().session_lifetime_ms == 0
     assert lab.shake_hands().error_code is ErrorCode.ILLEGAL_SASL_STATE
@@ -276,18 +276,18 @@ def test_a_login_without_an_end_cannot_be_renewed() -> None:
     assert not lab.peer.is_leaving
 
 
-def test_a_login_that_has_run_out_ends_with_the_next_request() -> None:
+def test_expired_session_is_closed_at_the_next_request() -> None:
     lab = SaslAuthenticatorLab(max_reauth_ms=10_000)
     assert lab.log_in().session_lifetime_ms == 10_000
     lab.lab.pass_time(10_000)
     assert lab.send(MetadataRequest(topics=None)).is_answered
     lab.lab.pass_time(1)
-    with pytest.raises(ConnectionLost, match="run out"):
+    with pytest.raises(ConnectionLost, match="has expired"):
         lab.send(MetadataRequest(topics=None))
     assert lab.listener.counters.expired == 1
 
 
-def test_a_login_can_be_renewed_before_and_after_it_has_run_out() -> None:
+def test_session_can_be_reauthenticated_before_and_after_it_expires() -> None:
     """KIP-368."""
     lab = SaslAuthenticatorLab(max_reauth_ms=10_000)
     lab.log_in()
@@ -298,14 +298,14 @@ def test_a_login_can_be_renewed_before_and_after_it_has_run_out() -> None:
     assert (lab.listener.counters.succeeded, lab.listener.counters.renewed) == (1, 2)
 
 
-def test_a_login_is_renewed_no_more_than_once_in_a_second() -> None:
+def test_reauthentication_is_limited_to_once_per_second() -> None:
     lab = SaslAuthenticatorLab(max_reauth_ms=10_000)
     lab.log_in()
     lab.log_in()
     assert lab.shake_hands().error_code is ErrorCode.ILLEGAL_SASL_STATE
 
 
-def test_nobody_becomes_somebody_else() -> None:
+def test_reauthentication_cannot_change_the_principal() -> None:
     lab = SaslAuthenticatorLab(max_reauth_ms=10_000, delay_ms=0)
     lab.log_in()
     answer = lab.log_in(b"\0bob\0bob-secret")
@@ -317,7 +317,7 @@ def test_nobody_becomes_somebody_else() -> None:
     assert lab.listener.counters.not_renewed == 1
 
 
-def test_a_login_is_renewed_by_its_own_mechanism() -> None:
+def test_reauthentication_cannot_change_the_mechanism() -> None:
     lab = SaslAuthenticatorLab(max_reauth_ms=10_000, delay_ms=0)
     lab.log_in()
     assert not lab.shake_hands("SCRAM-SHA-256").error_code

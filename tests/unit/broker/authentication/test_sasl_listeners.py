@@ -1,4 +1,4 @@
-"""What a broker's settings say of logins, and what is wrong with them."""
+"""SASL settings of listeners, and errors in them."""
 
 import random
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ def listeners(texts: Mapping[str, str]) -> Mapping[str, SaslListener]:
     )
 
 
-def test_each_listener_has_its_own_mechanisms_in_the_order_they_were_given() -> None:
+def test_listeners_have_their_own_mechanisms_in_order() -> None:
     found = listeners(BASE)
     assert {name: list(each.mechanisms) for name, each in found.items()} == {
         "INSIDE": ["SCRAM-SHA-512", "PLAIN"],
@@ -57,13 +57,13 @@ def test_each_listener_has_its_own_mechanisms_in_the_order_they_were_given() -> 
     assert (inside.receive_limit_bytes, inside.failed_delay_ms) == (524_288, 100)
 
 
-def test_users_of_plain_are_those_of_the_listener() -> None:
+def test_plain_users_belong_to_their_listener() -> None:
     exchange = listeners(BASE)["INSIDE"].mechanisms["PLAIN"].begin()
     assert exchange.respond(b"\0b1\0broker-secret") == b""
     assert exchange.user == "b1"
 
 
-def test_limits_may_be_those_of_a_listener_or_of_a_mechanism() -> None:
+def test_limits_can_be_set_per_listener_or_per_mechanism() -> None:
     texts = {
         "connections.max.reauth.ms": "1000",
         "listener.name.inside.connections.max.reauth.ms": "2000",
@@ -89,30 +89,31 @@ def test_limits_may_be_those_of_a_listener_or_of_a_mechanism() -> None:
 @pytest.mark.parametrize(
     ("texts", "why"),
     [
-        ({"sasl.enabled.mechanisms": ""}, "INSIDE asks for a login: set sasl.enabled.mechanisms"),
-        ({"sasl.enabled.mechanisms": "GSSAPI"}, "must be one of PLAIN, .* and is GSSAPI"),
-        ({"listener.name.inside.sasl.enabled.mechanisms": "plain"}, "and is plain"),
+        ({"sasl.enabled.mechanisms": ""}, "INSIDE uses SASL: set sasl.enabled.mechanisms"),
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "must be one of PLAIN, .* not GSSAPI"),
+        ({"listener.name.inside.sasl.enabled.mechanisms": "plain"}, "not plain"),
         (
             {"listener.name.outside.sasl.enabled.mechanisms": "PLAIN"},
             "set listener.name.outside.plain.sasl.jaas.config to .*PlainLoginModule",
         ),
         (
             {"listener.name.inside.plain.sasl.jaas.config": f"{SCRAM} required secret=1;"},
-            "is for ScramLoginModule, and PLAIN needs PlainLoginModule",
+            "has ScramLoginModule, but PLAIN needs PlainLoginModule",
         ),
-        ({"listener.name.inside.plain.sasl.jaas.config": "secret"}, "begins with a login module"),
+        (
+            {"listener.name.inside.plain.sasl.jaas.config": "secret"},
+            "must start with a login module",
+        ),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line_without_a_secret(
-    texts: dict[str, str], why: str
-) -> None:
+def test_errors_are_one_line_without_secrets(texts: dict[str, str], why: str) -> None:
     with pytest.raises(InvalidSetting, match=why) as refused:
         listeners({**BASE, **texts})
     assert "\n" not in str(refused.value)
     assert "secret" not in str(refused.value)
 
 
-def test_a_broker_logs_in_as_its_own_listener_says() -> None:
+def test_inter_broker_credentials_come_from_the_listener() -> None:
     settings = parse_broker_settings(BASE)
     found = inter_broker_credentials(settings, "INSIDE")
     assert (found.mechanism, found.user, found.password) == ("PLAIN", "b1", "broker-secret")
@@ -123,17 +124,20 @@ def test_a_broker_logs_in_as_its_own_listener_says() -> None:
     ("texts", "why"),
     [
         ({"sasl.mechanism.inter.broker.protocol": "GSSAPI"}, "must be one of"),
-        ({"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256"}, "INSIDE does not enable it"),
+        (
+            {"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256"},
+            "is not enabled on listener INSIDE",
+        ),
         (
             {"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512"},
-            "listener.name.inside.scram-sha-512.sasl.jaas.config does not say as whom",
+            "set listener.name.inside.scram-sha-512.sasl.jaas.config",
         ),
         (
             {"listener.name.inside.plain.sasl.jaas.config": f"{PLAIN} required user_a=b;"},
-            "a login needs",
+            "SASL needs",
         ),
     ],
 )
-def test_a_broker_that_cannot_log_in_says_why(texts: dict[str, str], why: str) -> None:
+def test_missing_inter_broker_credentials_are_reported(texts: dict[str, str], why: str) -> None:
     with pytest.raises(InvalidSetting, match=why):
         inter_broker_credentials(parse_broker_settings({**BASE, **texts}), "INSIDE")

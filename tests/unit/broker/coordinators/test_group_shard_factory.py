@@ -1,4 +1,4 @@
-"""The broker's settings of groups, and groups' own, as their members notice them."""
+"""Group settings of brokers and of groups, as seen by members."""
 
 from typing import Final
 
@@ -72,15 +72,15 @@ def set_own(lab: BrokerLab, name: str, value: str) -> None:
     assert answer.responses[0].error_code is ErrorCode.NONE, answer
 
 
-def test_members_are_told_the_brokers_interval_until_their_group_has_its_own() -> None:
+def test_heartbeat_interval_is_the_brokers_until_the_group_sets_its_own() -> None:
     lab = made({"group.consumer.heartbeat.interval.ms": "6000"})
     assert join(lab).heartbeat_interval_ms == 6_000
     set_own(lab, "consumer.heartbeat.interval.ms", "9000")
     assert beat(lab, 1).heartbeat_interval_ms == 9_000
 
 
-def test_a_silent_member_is_removed_after_the_brokers_session_or_its_groups_own() -> None:
-    """NG-6. A session that has begun is not changed; the next heartbeat begins another."""
+def test_silent_member_is_removed_after_the_session_timeout_of_broker_or_group() -> None:
+    """NG-6. A running session keeps its timeout; the next heartbeat starts another."""
     lab = made({"group.consumer.session.timeout.ms": "46000"})
     join(lab)
     lab.pass_time(45_999)
@@ -93,13 +93,13 @@ def test_a_silent_member_is_removed_after_the_brokers_session_or_its_groups_own(
     assert beat(lab, 1).error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_consumer_group_takes_as_many_members_as_the_broker_allows() -> None:
+def test_consumer_group_size_is_limited() -> None:
     lab = made({"group.consumer.max.size": "1"})
     assert join(lab, "a").error_code is ErrorCode.NONE
     assert join(lab, "b").error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_only_the_brokers_assignors_are_offered_and_the_first_is_the_default() -> None:
+def test_assignors_are_the_brokers_and_the_first_is_the_default() -> None:
     lab = made(
         {"group.consumer.assignors": "org.apache.kafka.coordinator.group.assignor.RangeAssignor"}
     )
@@ -110,7 +110,7 @@ def test_only_the_brokers_assignors_are_offered_and_the_first_is_the_default() -
     assert answer.groups[0].assignor_name == "range"
 
 
-def test_where_only_the_classic_protocol_is_wanted_the_other_is_not_served() -> None:
+def test_consumer_protocol_can_be_disabled() -> None:
     lab = made({"group.coordinator.rebalance.protocols": "classic"})
     assert join(lab).error_code is ErrorCode.UNSUPPORTED_VERSION
     request = ConsumerGroupDescribeRequest(group_ids=("readers",))
@@ -118,7 +118,7 @@ def test_where_only_the_classic_protocol_is_wanted_the_other_is_not_served() -> 
     assert [each.error_code for each in answer.groups] == [ErrorCode.UNSUPPORTED_VERSION]
 
 
-def test_offsets_past_their_time_are_looked_for_as_often_as_the_broker_says() -> None:
+def test_expired_offsets_are_checked_at_the_configured_interval() -> None:
     """OE-1."""
     lab = made({"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "90000"})
     place = OffsetCommitRequestPartition(committed_offset=0)

@@ -1,4 +1,4 @@
-"""Batches that wait until their coordinator has confirmed their partition."""
+"""Batches that wait until their coordinator has verified their partition."""
 
 from dataclasses import dataclass, field, replace
 
@@ -33,7 +33,7 @@ class Batch:
         is_good = is_current(self.hosted, PRODUCER.producer_id, ticket)
         self.outcomes.append((self.sequence, "verified" if is_good else "stale"))
 
-    def refused(self, code: ErrorCode) -> None:
+    def failed(self, code: ErrorCode) -> None:
         self.outcomes.append((self.sequence, code.name))
 
 
@@ -70,13 +70,13 @@ class Lab:
         written(self.hosted(), PRODUCER.producer_id)
 
     def answer(self, code: ErrorCode) -> None:
-        """The first question that has no answer yet."""
+        """Answer the oldest pending request."""
         batches, answered = self.asked.pop(0)
         answered(dict.fromkeys(batches.partitions, code))
 
 
-def test_batches_wait_behind_the_first_one_and_are_released_in_order() -> None:
-    """One question for all of them: answers to several could overtake each other (IDP-6)."""
+def test_batches_wait_behind_the_first_and_are_released_in_order() -> None:
+    """One request for all of them: responses to several could overtake each other (IDP-6)."""
     lab = Lab()
     for sequence in range(3):
         lab.send(sequence)
@@ -89,7 +89,7 @@ def test_batches_wait_behind_the_first_one_and_are_released_in_order() -> None:
     assert len(lab.pending) == 0
 
 
-def test_a_refusal_holds_for_all_that_wait() -> None:
+def test_error_applies_to_all_waiting_batches() -> None:
     lab = Lab()
     lab.send(0)
     lab.send(1)
@@ -99,8 +99,8 @@ def test_a_refusal_holds_for_all_that_wait() -> None:
     assert len(lab.asked) == 1
 
 
-def test_a_retried_question_takes_a_new_ticket() -> None:
-    """TX-14: the marker that the retry waits for removes the ticket of the first question."""
+def test_retry_creates_a_new_guard() -> None:
+    """TX-14: the marker that the retry waits for removes the guard of the first request."""
     lab = Lab()
     lab.send(0)
     lab.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -111,7 +111,7 @@ def test_a_retried_question_takes_a_new_ticket() -> None:
     assert lab.outcomes == [(0, "verified")]
 
 
-def test_an_answer_is_void_if_a_marker_was_written_meanwhile() -> None:
+def test_response_is_void_if_a_marker_was_written_meanwhile() -> None:
     """The coordinator is asked again, at once."""
     for transaction in (ADD, VERIFY):
         lab = Lab()
@@ -123,8 +123,8 @@ def test_an_answer_is_void_if_a_marker_was_written_meanwhile() -> None:
         assert lab.outcomes == [(0, "verified")]
 
 
-def test_a_late_batch_of_an_ended_transaction_is_refused() -> None:
-    """KIP-890: the marker ended the very transaction that the first answer was about."""
+def test_late_batch_of_an_ended_transaction_is_rejected() -> None:
+    """KIP-890: the marker ended the very transaction that the first response was about."""
     lab = Lab()
     lab.send(0)
     lab.write_marker()
@@ -133,7 +133,7 @@ def test_a_late_batch_of_an_ended_transaction_is_refused() -> None:
     assert lab.outcomes == [(0, "PRODUCER_FENCED")]
 
 
-def test_retries_end_with_an_error_that_clients_retry() -> None:
+def test_retries_end_with_a_retriable_error() -> None:
     lab = Lab()
     lab.send(0)
     for _ in range(PATIENCE_MS // BACKOFF_MS):
@@ -155,7 +155,7 @@ def test_markers_do_not_keep_a_batch_waiting_for_ever() -> None:
     assert lab.outcomes == [(0, "CONCURRENT_TRANSACTIONS")]
 
 
-def test_a_client_that_only_verifies_is_not_kept_waiting_for_markers() -> None:
+def test_verify_only_client_does_not_wait_for_markers() -> None:
     """It adds partitions itself, and waits then."""
     lab = Lab()
     lab.send(0, VERIFY)
@@ -163,7 +163,7 @@ def test_a_client_that_only_verifies_is_not_kept_waiting_for_markers() -> None:
     assert lab.outcomes == [(0, "CONCURRENT_TRANSACTIONS")]
 
 
-def test_other_epochs_and_transactional_ids_wait_for_answers_of_their_own() -> None:
+def test_other_epochs_and_transactional_ids_are_verified_separately() -> None:
     """Otherwise a zombie, or a client with a made-up id, could delay or fail a producer."""
     lab = Lab()
     zombie = replace(ADD, producer=replace(PRODUCER, epoch=PRODUCER.epoch - 1))
@@ -177,7 +177,7 @@ def test_other_epochs_and_transactional_ids_wait_for_answers_of_their_own() -> N
     assert lab.outcomes == [(0, "PRODUCER_FENCED"), (1, "INVALID_TXN_STATE"), (2, "verified")]
 
 
-def test_only_the_partitions_that_need_it_are_asked_about_again() -> None:
+def test_only_partitions_that_need_it_are_retried() -> None:
     lab = Lab()
     batches = [
         (lab.hosted(number), Batch(number, lab.outcomes, lab.hosted(number))) for number in range(2)
@@ -192,7 +192,7 @@ def test_only_the_partitions_that_need_it_are_asked_about_again() -> None:
     assert lab.outcomes == [(1, "verified"), (0, "verified")]
 
 
-def test_a_batch_that_arrives_during_the_release_keeps_its_place() -> None:
+def test_batch_that_arrives_during_the_release_keeps_its_order() -> None:
     lab = Lab()
 
     class Chained(Batch):

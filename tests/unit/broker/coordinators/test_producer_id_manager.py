@@ -1,4 +1,4 @@
-"""Producer ids of one broker: a block in hand, and the next one before it is used up."""
+"""Producer ids of a broker: the current block, and early requests for the next one."""
 
 from collections.abc import Callable
 
@@ -33,7 +33,7 @@ class Controller:
         otherwise(ControllerFenced("gone"))
 
 
-def test_requests_that_come_before_a_block_share_it() -> None:
+def test_requests_before_the_first_block_share_it() -> None:
     controller = Controller()
     block = ProducerIdManager(controller.allocate)
     taken: list[int] = []
@@ -44,7 +44,7 @@ def test_requests_that_come_before_a_block_share_it() -> None:
     assert taken == [0, 1, 2]
 
 
-def test_more_requests_than_a_block_has_wait_for_the_next() -> None:
+def test_requests_beyond_a_block_wait_for_the_next() -> None:
     controller = Controller()
     block = ProducerIdManager(controller.allocate)
     taken: list[int] = []
@@ -56,7 +56,7 @@ def test_more_requests_than_a_block_has_wait_for_the_next() -> None:
     assert taken == list(range(BLOCK + 1))
 
 
-def test_the_next_block_is_asked_for_while_some_ids_are_left() -> None:
+def test_next_block_is_requested_while_some_ids_are_left() -> None:
     controller = Controller()
     block = ProducerIdManager(controller.allocate)
     block.prepare()
@@ -67,14 +67,14 @@ def test_the_next_block_is_asked_for_while_some_ids_are_left() -> None:
     assert controller.asked == []
     block.take(taken.append)
     assert len(controller.asked) == 1
-    # The controller is away, and ids go on being handed out.
+    # The controller is unavailable, and ids are still allocated.
     controller.fail()
     for _ in range(LOW - 1):
         block.take(taken.append)
     assert taken == list(range(BLOCK))
 
 
-def test_whoever_waits_for_a_block_that_does_not_come_is_told_so_and_may_ask_again() -> None:
+def test_failed_allocation_fails_waiting_requests_and_can_be_retried() -> None:
     controller = Controller()
     block = ProducerIdManager(controller.allocate)
     taken: list[int] = []

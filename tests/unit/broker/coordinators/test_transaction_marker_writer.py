@@ -1,4 +1,4 @@
-"""A transaction's marker counts as written when it cannot be lost any more (TX-6)."""
+"""A transaction marker is acknowledged once it is committed (TX-6)."""
 
 from headwater.broker.coordinators.transaction_marker_writer import Marker
 from headwater.common.error_codes import ErrorCode
@@ -18,7 +18,7 @@ PATIENCE_MS = int(SETTINGS["request.timeout.ms"])
 
 
 def world_with_a_silent_follower(*, lag_ms: int = 60_000) -> ReplicaWorld:
-    """The follower is in sync, and nobody may take it for dead before the test is over."""
+    """The follower is in the ISR, and stays there until the test is over."""
     world = ReplicaWorld(brokers=2, texts={"replica.lag.time.max.ms": str(lag_ms)})
     world.run(1_000)
     world.network.isolate(NodeId(1))
@@ -26,14 +26,14 @@ def world_with_a_silent_follower(*, lag_ms: int = 60_000) -> ReplicaWorld:
 
 
 def written(world: ReplicaWorld) -> list[ErrorCode]:
-    """What has been answered by now; more may come."""
+    """Return the results so far; more may come."""
     answers: list[ErrorCode] = []
     world.nodes[0].broker.markers.write(MARKER, PLACE, answers.append)
     assert world.nodes[0].hosted.opened().end_offset == 1, "it is in the leader's log at once"
     return answers
 
 
-def test_a_marker_is_written_when_all_in_sync_replicas_have_it() -> None:
+def test_marker_is_acknowledged_when_the_whole_isr_has_it() -> None:
     """TX-6, HW-2: the coordinator forgets a transaction once its markers are acknowledged."""
     world = world_with_a_silent_follower()
     answers = written(world)
@@ -47,7 +47,7 @@ def test_a_marker_is_written_when_all_in_sync_replicas_have_it() -> None:
     assert answers == [ErrorCode.NONE], "the end of its time tells nothing more"
 
 
-def test_a_marker_of_a_leader_that_is_deposed_meanwhile_is_not_written() -> None:
+def test_marker_fails_if_the_leader_is_deposed_meanwhile() -> None:
     """The coordinator sends it to the next leader, which may lack it."""
     world = world_with_a_silent_follower()
     answers = written(world)
@@ -58,8 +58,8 @@ def test_a_marker_of_a_leader_that_is_deposed_meanwhile_is_not_written() -> None
     assert len(answers) == 1
 
 
-def test_a_marker_that_replicas_do_not_take_in_time_is_given_up() -> None:
-    """The coordinator asks again, and a second copy ends nothing."""
+def test_marker_times_out_if_replicas_do_not_fetch_it() -> None:
+    """The coordinator sends it again, and a second copy ends nothing."""
     world = world_with_a_silent_follower()
     answers = written(world)
     world.run(PATIENCE_MS - 1)
@@ -71,8 +71,8 @@ def test_a_marker_that_replicas_do_not_take_in_time_is_given_up() -> None:
     assert len(answers) == 1, "that it arrived after all is not told"
 
 
-def test_a_marker_is_written_without_a_follower_that_is_no_longer_in_sync() -> None:
-    """ISR-1: whoever lags for too long is not waited for."""
+def test_marker_does_not_wait_for_a_follower_outside_the_isr() -> None:
+    """ISR-1: a follower that lags for too long leaves the ISR."""
     world = world_with_a_silent_follower(lag_ms=300)
     answers = written(world)
     world.run(PATIENCE_MS - 1)

@@ -1,4 +1,4 @@
-"""Transactions whose coordinator, or whose partitions, are at another broker."""
+"""Transactions whose coordinator or partitions are on another broker."""
 
 from dataclasses import replace
 
@@ -62,7 +62,7 @@ def lead(lab: BrokerLab, partition: TopicPartition, leader: NodeId) -> None:
 
 
 class Lab:
-    """A broker whose neighbour leads the second partition of a topic, and its coordinator."""
+    """A broker; another one leads the second partition of a topic, and its coordinator."""
 
     def __init__(self) -> None:
         self.lab = BrokerLab({"transaction.state.log.num.partitions": "1"})
@@ -109,7 +109,7 @@ def written(partition: TopicPartition, code: ErrorCode) -> WriteTxnMarkersRespon
 
 
 def test_markers_go_to_the_leaders_of_their_partitions() -> None:
-    """TX-6: here, there, and to nobody for what is gone."""
+    """TX-6: to this broker, to another one, and nowhere for deleted partitions."""
     lab = Lab()
     lab.sending.send(SENDING, lab.told.append)
     assert lab.outcomes() == {
@@ -126,14 +126,14 @@ def test_markers_go_to_the_leaders_of_their_partitions() -> None:
     assert lab.outcomes()[THERE] is MarkerOutcome.WRITTEN
 
 
-def test_a_leader_that_does_not_answer_has_perhaps_written_nothing() -> None:
+def test_marker_is_retried_if_the_leader_does_not_answer() -> None:
     lab = Lab()
     lab.sending.send(replace(SENDING, partitions=(THERE,)), lab.told.append)
     lab.inter_broker_client.asked[0].otherwise(ConnectionLost("gone"))
     assert lab.outcomes() == {THERE: MarkerOutcome.FAILED}
 
 
-def test_a_partition_without_a_leader_is_waited_for() -> None:
+def test_marker_waits_for_a_partition_without_leader() -> None:
     lab = Lab()
     lead(lab.lab, THERE, NO_LEADER)
     lab.sending.send(replace(SENDING, partitions=(THERE,)), lab.told.append)
@@ -141,14 +141,14 @@ def test_a_partition_without_a_leader_is_waited_for() -> None:
     assert not lab.inter_broker_client.asked
 
 
-def test_a_broker_without_colleagues_tries_again_later() -> None:
+def test_markers_without_an_inter_broker_client_are_retried() -> None:
     lab = Lab()
     alone = replace(lab.sending, inter_broker_client=None)
     alone.send(replace(SENDING, partitions=(THERE,)), lab.told.append)
     assert lab.outcomes() == {THERE: MarkerOutcome.FAILED}
 
 
-def test_a_coordinator_elsewhere_is_asked_there() -> None:
+def test_verification_is_sent_to_the_coordinators_broker() -> None:
     """TX-13."""
     lab = Lab()
     lab.coordinate_elsewhere()
@@ -164,7 +164,7 @@ def test_a_coordinator_elsewhere_is_asked_there() -> None:
     assert lab.codes == [{HERE: ErrorCode.PRODUCER_FENCED}]
 
 
-def test_what_a_coordinator_elsewhere_may_say_instead() -> None:
+def test_verification_errors_of_a_remote_coordinator() -> None:
     lab = Lab()
     lab.coordinate_elsewhere()
     for response, code in (
@@ -172,7 +172,7 @@ def test_what_a_coordinator_elsewhere_may_say_instead() -> None:
             AddPartitionsToTxnResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR),
             "UNKNOWN_SERVER_ERROR",
         ),
-        # The client has nothing to do with the rights of brokers.
+        # The client is not responsible for the brokers' authorization.
         (
             AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
             "INVALID_TXN_STATE",
@@ -189,7 +189,7 @@ def test_what_a_coordinator_elsewhere_may_say_instead() -> None:
     assert lab.codes == [{HERE: ErrorCode.NETWORK_EXCEPTION}]
 
 
-def test_a_coordinator_that_nobody_is_cannot_be_asked() -> None:
+def test_verification_without_a_coordinator_fails() -> None:
     lab = Lab()
     lab.questions.ask(BATCHES, lab.codes.append)
     lab.coordinate_elsewhere()

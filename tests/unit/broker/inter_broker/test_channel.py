@@ -1,12 +1,12 @@
-"""One errand's way to one broker: versions, order, failures, and the wait after them."""
+"""A channel to one broker: versions, order, failures, and backoff."""
 
 import random
 from collections.abc import Callable
 
 from headwater.broker.inter_broker.channel import (
     CONNECT_MS,
-    LONGEST_REST_MS,
-    SHORTEST_REST_MS,
+    RECONNECT_BACKOFF_MAX_MS,
+    RECONNECT_BACKOFF_MS,
     WAITING_MAX,
     InterBrokerChannel,
     LogIn,
@@ -48,7 +48,7 @@ THEIRS = {
 
 
 class Line:
-    """A connection as a link sees it, played by the test."""
+    """A connection as a channel sees it, played by the test."""
 
     def __init__(self, up: Callable[[], None], down: Callable[[ConnectionLost], None]) -> None:
         self.up = up
@@ -83,7 +83,7 @@ class Line:
     # What the test does.
 
     def answer(self, response: Message) -> int:
-        """Answer the oldest request; its version is returned."""
+        """Answer the oldest request; return its version."""
         number, frame, then = self.asked.pop(0)
         self._otherwise.pop(0)
         header = read_request_header(memoryview(frame))
@@ -103,7 +103,7 @@ class Line:
 
 
 class Lab:
-    """A link, the lines that it opened, and what became of requests."""
+    """A channel, the connections that it opened, and the outcome of requests."""
 
     def __init__(self, log_in: LogIn | None = None) -> None:
         self.clock = ScriptedClock()
@@ -141,7 +141,7 @@ class Lab:
             action()
 
     def greet(self, versions: dict[ApiKey, tuple[int, int]] | None = None) -> None:
-        """The connection is there, and the other side says what it speaks."""
+        """Connect, and answer ApiVersions."""
         self.line.up()
         keys = tuple(
             ApiVersion(api_key=key, min_version=oldest, max_version=newest)
@@ -162,7 +162,7 @@ class Lab:
         return self.lines[-1]
 
 
-def test_requests_wait_for_the_greeting_and_leave_in_order() -> None:
+def test_requests_wait_for_api_versions_and_are_sent_in_order() -> None:
     lab = Lab()
     lab.ask()
     lab.ask(FetchRequest())
@@ -182,14 +182,14 @@ def test_requests_wait_for_the_greeting_and_leave_in_order() -> None:
     assert len(lab.lines) == 1
 
 
-def test_the_newest_version_that_both_sides_have_is_spoken() -> None:
+def test_newest_shared_version_is_used() -> None:
     lab = Lab()
     lab.ask(FetchRequest())
     lab.greet({ApiKey.FETCH: (4, 16)})
     assert lab.line.answer(FetchResponse()) == 16
 
 
-def test_an_api_that_the_other_side_does_not_have_fails_alone() -> None:
+def test_unsupported_api_fails_alone() -> None:
     lab = Lab()
     lab.ask()
     lab.ask(FetchRequest())
@@ -200,7 +200,7 @@ def test_an_api_that_the_other_side_does_not_have_fails_alone() -> None:
     assert lab.outcomes[1] == FetchResponse()
 
 
-def test_a_connection_that_breaks_takes_all_its_requests_with_it_and_the_next_one_is_new() -> None:
+def test_lost_connection_fails_all_its_requests_and_the_next_one_is_new() -> None:
     lab = Lab()
     lab.ask()
     lab.greet()
@@ -208,14 +208,14 @@ def test_a_connection_that_breaks_takes_all_its_requests_with_it_and_the_next_on
     lab.ask()
     lab.line.lose(ConnectionLost("gone"))
     assert [type(each) for each in lab.outcomes] == [ConnectionLost, ConnectionLost]
-    # It had been open, so there is no reason to wait.
+    # The connection was open, so there is no backoff.
     lab.ask()
     assert len(lab.lines) == 2
 
 
-def test_a_broker_that_cannot_be_reached_is_left_alone_for_longer_and_longer() -> None:
+def test_unreachable_broker_is_retried_with_growing_backoff() -> None:
     lab = Lab()
-    rest_ms = SHORTEST_REST_MS
+    rest_ms = RECONNECT_BACKOFF_MS
     for tries in range(1, 8):
         lab.ask()
         assert len(lab.lines) == tries
@@ -225,28 +225,28 @@ def test_a_broker_that_cannot_be_reached_is_left_alone_for_longer_and_longer() -
         lab.turn()
         assert len(lab.lines) == tries, "asking fails at once meanwhile"
         lab.clock.move(1)
-        rest_ms = min(2 * rest_ms, LONGEST_REST_MS)
+        rest_ms = min(2 * rest_ms, RECONNECT_BACKOFF_MAX_MS)
     assert len(lab.outcomes) == 14
     assert all(isinstance(each, ConnectionLost) for each in lab.outcomes)
 
 
-def test_after_a_good_connection_the_wait_is_short_again() -> None:
+def test_backoff_is_reset_by_a_successful_connection() -> None:
     lab = Lab()
     for _ in range(4):
         lab.ask()
         lab.line.lose(ConnectionLost("refused"))
-        lab.clock.move(LONGEST_REST_MS)
+        lab.clock.move(RECONNECT_BACKOFF_MAX_MS)
     lab.ask()
     lab.greet()
     lab.line.lose(ConnectionLost("gone"))
     lab.ask()
     lab.line.lose(ConnectionLost("refused"))
-    lab.clock.move(SHORTEST_REST_MS)
+    lab.clock.move(RECONNECT_BACKOFF_MS)
     lab.ask()
     assert len(lab.lines) == 7
 
 
-def test_a_broker_that_is_not_known_to_be_up_is_not_waited_for() -> None:
+def test_unregistered_broker_is_not_waited_for() -> None:
     lab = Lab()
     lab.endpoint = None
     lab.ask()
@@ -259,7 +259,7 @@ def test_a_broker_that_is_not_known_to_be_up_is_not_waited_for() -> None:
     assert lab.outcomes[1] == StopReplicaResponse()
 
 
-def test_a_request_that_could_not_be_sent_in_time_is_told_so() -> None:
+def test_request_that_could_not_be_sent_in_time_fails() -> None:
     lab = Lab()
     lab.ask(timeout_ms=100)
     lab.ask(timeout_ms=200)
@@ -271,7 +271,7 @@ def test_a_request_that_could_not_be_sent_in_time_is_told_so() -> None:
     assert lab.outcomes[1:] == [StopReplicaResponse()]
 
 
-def test_no_more_requests_wait_than_there_may() -> None:
+def test_number_of_waiting_requests_is_bounded() -> None:
     lab = Lab()
     for _ in range(WAITING_MAX + 1):
         lab.ask()
@@ -279,7 +279,7 @@ def test_no_more_requests_wait_than_there_may() -> None:
     assert [type(each) for each in lab.outcomes] == [TooMuchWork]
 
 
-def test_a_link_that_is_closed_fails_what_waits_and_may_be_used_again() -> None:
+def test_closed_channel_fails_waiting_requests_and_can_be_reused() -> None:
     lab = Lab()
     lab.ask()
     lab.greet()
@@ -291,7 +291,7 @@ def test_a_link_that_is_closed_fails_what_waits_and_may_be_used_again() -> None:
 
 
 def logging_in() -> Lab:
-    """A link to brokers that ask for a login."""
+    """A channel to brokers that use SASL."""
     rng = SeededRandom(random.Random(1))
     return Lab(lambda: SaslClientAuthenticator("PLAIN", PlainClient("b1", "secret"), rng))
 
@@ -300,7 +300,7 @@ def apis_asked(line: Line) -> list[ApiKey]:
     return [read_request_header(memoryview(frame)).api.key for _, frame, _ in line.asked]
 
 
-def test_requests_wait_for_the_login() -> None:
+def test_requests_wait_for_authentication() -> None:
     lab = logging_in()
     lab.ask()
     lab.greet()
@@ -311,7 +311,7 @@ def test_requests_wait_for_the_login() -> None:
     assert apis_asked(lab.line) == [ApiKey.STOP_REPLICA]
 
 
-def test_a_login_that_is_refused_is_told_and_the_link_rests() -> None:
+def test_failed_authentication_is_reported_and_causes_a_backoff() -> None:
     lab = logging_in()
     lab.ask()
     lab.greet()
@@ -320,7 +320,7 @@ def test_a_login_that_is_refused_is_told_and_the_link_rests() -> None:
     try:
         lab.line.answer(response)
     except LoginRefused as refused:
-        # The real line ends for what its callback raises.
+        # The real connection closes with what its callback raises.
         lab.line.lose(refused)
     (outcome,) = lab.outcomes
     assert isinstance(outcome, LoginRefused)
@@ -328,7 +328,7 @@ def test_a_login_that_is_refused_is_told_and_the_link_rests() -> None:
     assert len(lab.lines) == 1, "it is not knocked at again at once"
 
 
-def test_a_login_is_renewed_in_time_and_requests_wait_for_that_too() -> None:
+def test_channel_reauthenticates_in_time_and_requests_wait_for_it() -> None:
     lab = logging_in()
     lab.ask()
     lab.greet()

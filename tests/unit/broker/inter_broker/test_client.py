@@ -1,4 +1,4 @@
-"""Requests of a broker to itself: they end in one answer or one failure, in bounded time."""
+"""Requests of a broker to itself: one response or one failure, in bounded time."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ REQUEST = ControlledShutdownRequest(broker_id=0, broker_epoch=1)
 
 
 class SilentService:
-    """Takes requests and keeps them."""
+    """Takes requests and never answers."""
 
     def __init__(self) -> None:
         self.slots: list[ReplySlot] = []
@@ -30,7 +30,7 @@ class SilentService:
         raise error
 
     def closed(self, connection: ServedConnection) -> None:
-        """Nothing is kept for a connection."""
+        """Nothing to do."""
 
 
 class Nowhere:
@@ -55,7 +55,7 @@ class Lab:
         self.inter_broker_client.ask(
             NodeId(0),
             REQUEST,
-            purpose=Purpose.PETITION,
+            purpose=Purpose.TO_CONTROLLER,
             timeout_ms=TIMEOUT_MS,
             then=self.outcomes.append,
             otherwise=self.outcomes.append,
@@ -71,8 +71,8 @@ def _never(*_: object) -> ChannelConnection:
     raise AssertionError("nothing is sent over the network")
 
 
-def test_a_request_that_a_broker_does_not_answer_itself_times_out() -> None:
-    """The controller's own controlled shutdown waits for ZooKeeper, which may be away."""
+def test_request_to_itself_times_out() -> None:
+    """ControlledShutdown on the controller itself waits for ZooKeeper, which may be unavailable."""
     lab = Lab()
     lab.clock.move(TIMEOUT_MS - 1)
     lab.inter_broker_client.sweep()

@@ -1,12 +1,12 @@
-"""When a broker counts as dead by its refusals, and when it does not."""
+"""When a broker that refuses connections counts as dead."""
 
 from collections.abc import Callable
 
 import pytest
 
 from headwater.broker.inter_broker.liveness import (
-    KNOCK_MS,
-    LONGEST_REST_MS,
+    RECONNECT_MAX_MS,
+    RECONNECT_MS,
     REFUSALS,
     ConnectionLiveness,
 )
@@ -17,7 +17,7 @@ from headwater.metadata.ports.liveness import LivenessRole
 from tests.simulation.labs.broker_lab import ScriptedClock
 
 TWO = NodeId(2)
-REFUSED = PeerRefused("nobody listens")
+REFUSED = PeerRefused("connection refused")
 CLOSED = ConnectionLost("closed by the peer")
 
 
@@ -37,7 +37,7 @@ class Line:
 
 
 class Lab:
-    """Vigils, the connections they make, and the waits between those."""
+    """Watches, their connections, and the waits between those."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
@@ -93,7 +93,7 @@ def die(lab: Lab) -> None:
     lab.refuse(REFUSALS)
 
 
-def test_who_was_reached_and_refuses_again_and_again_is_dead(lab: Lab) -> None:
+def test_reached_broker_that_refuses_repeatedly_is_dead(lab: Lab) -> None:
     lab.watch()
     lab.lines[0].up()
     lab.lines[0].down(CLOSED)
@@ -102,10 +102,10 @@ def test_who_was_reached_and_refuses_again_and_again_is_dead(lab: Lab) -> None:
     assert lab.dead == []
     lab.refuse(1)
     assert lab.dead == ["registration"]
-    assert lab.waits == [KNOCK_MS] * REFUSALS
+    assert lab.waits == [RECONNECT_MS] * REFUSALS
 
 
-def test_nobody_is_told_twice_and_nobody_knocks_any_more(lab: Lab) -> None:
+def test_death_is_reported_once_and_ends_the_watch(lab: Lab) -> None:
     lab.watch()
     die(lab)
     count = len(lab.lines)
@@ -114,16 +114,16 @@ def test_nobody_is_told_twice_and_nobody_knocks_any_more(lab: Lab) -> None:
     assert len(lab.lines) == count
 
 
-def test_who_was_never_reached_may_refuse_for_ever_and_is_asked_ever_less(lab: Lab) -> None:
+def test_broker_never_reached_may_refuse_and_is_retried_with_backoff(lab: Lab) -> None:
     lab.watch()
     lab.refuse(20)
     assert lab.dead == []
-    assert lab.waits[0] == KNOCK_MS
-    assert lab.waits[-1] == LONGEST_REST_MS
+    assert lab.waits[0] == RECONNECT_MS
+    assert lab.waits[-1] == RECONNECT_MAX_MS
 
 
 @pytest.mark.parametrize("between", [CLOSED, ConnectionLost("no route to host")])
-def test_only_refusals_in_a_row_count(lab: Lab, between: ConnectionLost) -> None:
+def test_only_consecutive_refusals_count(lab: Lab, between: ConnectionLost) -> None:
     lab.watch()
     lab.lines[0].up()
     lab.lines[0].down(CLOSED)
@@ -135,7 +135,7 @@ def test_only_refusals_in_a_row_count(lab: Lab, between: ConnectionLost) -> None
     assert lab.dead == []
 
 
-def test_one_that_comes_back_between_its_refusals_lives(lab: Lab) -> None:
+def test_broker_that_comes_back_between_refusals_is_alive(lab: Lab) -> None:
     lab.watch()
     lab.lines[0].up()
     lab.lines[0].down(CLOSED)
@@ -148,7 +148,7 @@ def test_one_that_comes_back_between_its_refusals_lives(lab: Lab) -> None:
     assert lab.dead == []
 
 
-def test_a_broker_that_nobody_knows_yet_is_looked_for(lab: Lab) -> None:
+def test_unregistered_broker_is_looked_up_again(lab: Lab) -> None:
     lab.is_known = False
     lab.watch()
     assert lab.lines == []
@@ -158,7 +158,7 @@ def test_a_broker_that_nobody_knows_yet_is_looked_for(lab: Lab) -> None:
     assert lab.dead == ["registration"]
 
 
-def test_the_next_controller_need_not_reach_the_one_whose_death_made_it_controller(
+def test_next_controller_need_not_have_reached_the_dead_one(
     lab: Lab,
 ) -> None:
     lab.watch(LivenessRole.CONTROL)
@@ -169,10 +169,10 @@ def test_the_next_controller_need_not_reach_the_one_whose_death_made_it_controll
 
 
 @pytest.mark.parametrize("concern", list(LivenessRole))
-def test_who_was_taken_for_dead_and_cannot_be_reached_since_is_left_in_peace(
+def test_broker_declared_dead_and_unreachable_since_is_not_declared_dead_again(
     lab: Lab, concern: LivenessRole
 ) -> None:
-    """It may live, and be reached by all others: then it would be taken for dead for ever."""
+    """It may be alive and reachable for others: then it would be declared dead for ever."""
     lab.watch(concern)
     die(lab)
     lab.watch(concern)
@@ -182,7 +182,7 @@ def test_who_was_taken_for_dead_and_cannot_be_reached_since_is_left_in_peace(
     assert lab.dead == [concern.value] * 2
 
 
-def test_a_vigil_that_has_ended_tells_nothing_and_lets_go(lab: Lab) -> None:
+def test_ended_watch_reports_nothing_and_closes_its_connection(lab: Lab) -> None:
     liveness_watch = lab.liveness.keep(
         TWO, LivenessRole.CONTROL, refused=lambda: lab.dead.append("told")
     )
@@ -195,14 +195,14 @@ def test_a_vigil_that_has_ended_tells_nothing_and_lets_go(lab: Lab) -> None:
     assert lab.dead == []
 
 
-def test_who_accepts_and_hangs_up_is_asked_ever_less(lab: Lab) -> None:
+def test_broker_that_accepts_and_closes_is_retried_with_backoff(lab: Lab) -> None:
     lab.watch()
     for _ in range(10):
         lab.lines[-1].up()
         lab.lines[-1].down(CLOSED)
         lab.ring()
-    assert lab.waits[-1] == LONGEST_REST_MS
+    assert lab.waits[-1] == RECONNECT_MAX_MS
     lab.lines[-1].up()
     lab.liveness.sweep()
     lab.lines[-1].down(CLOSED)
-    assert lab.waits[-1] == KNOCK_MS
+    assert lab.waits[-1] == RECONNECT_MS

@@ -1,4 +1,4 @@
-"""The text that Prometheus reads, and what the process tells of itself."""
+"""Prometheus text format, and metrics of the process."""
 
 import os
 
@@ -16,17 +16,17 @@ def text_of(*families: Family) -> str:
     return b"".join(exposition(families)).decode()
 
 
-def test_a_family_has_a_title_and_a_line_per_sample() -> None:
+def test_family_has_a_header_and_a_line_per_sample() -> None:
     assert text_of(gauge("partitions", "How many.", lambda: 3)) == (
         "# HELP partitions How many.\n# TYPE partitions gauge\npartitions 3\n"
     )
 
 
-def test_a_family_without_samples_is_not_mentioned() -> None:
+def test_family_without_samples_is_omitted() -> None:
     assert text_of(Family(name="n", kind="gauge", doc="d", samples=list)) == ""
 
 
-def test_what_a_label_says_cannot_end_it() -> None:
+def test_label_values_are_escaped() -> None:
     hostile = Sample(value=1, labels=(("topic", 'a"} 7\nb\\'),))
     family = Family(name="n", kind="gauge", doc="one\ntwo", samples=lambda: [hostile])
     title, kind, line, end = text_of(family).split("\n")
@@ -35,7 +35,7 @@ def test_what_a_label_says_cannot_end_it() -> None:
     assert (kind, end) == ("# TYPE n gauge", "")
 
 
-def test_a_long_text_is_made_in_pieces_and_none_before_it_is_asked_for() -> None:
+def test_long_text_is_generated_in_pieces_on_demand() -> None:
     made = []
 
     def samples() -> list[Sample]:
@@ -52,7 +52,7 @@ def test_a_long_text_is_made_in_pieces_and_none_before_it_is_asked_for() -> None
     assert b"".join([first, *rest]).count(b"\n") == 2_004
 
 
-def test_what_the_broker_knows_is_read_at_each_scrape() -> None:
+def test_values_are_read_at_each_scrape() -> None:
     numbers = iter([1, 2])
     family = counter("reads_total", "Reads.", lambda: next(numbers))
     assert text_of(family).endswith("reads_total 1\n")
@@ -68,11 +68,11 @@ def are_descriptors_counted() -> bool:
     return told == len(os.listdir("/proc/self/fd")) - 1  # noqa: PTH208
 
 
-def test_the_process_tells_of_itself() -> None:
+def test_process_metrics() -> None:
     text = text_of(*process_families())
     values = values_of(text)
     assert float(values["process_resident_memory_bytes"]) > 1_000_000
-    # Threads that other tests have left behind may open or close one in between.
+    # Threads of other tests may open or close one in between.
     assert any(are_descriptors_counted() for _ in range(100))
     assert int(values["process_max_fds"]) > 0
     age_s = process_age_s()

@@ -1,4 +1,4 @@
-"""Everybody is asked for their rights, and each API has its own word for no."""
+"""Every API authorizes its clients and has its own error for a denial."""
 
 import pytest
 
@@ -33,10 +33,10 @@ TRANSACTION = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 OPERATIONS = tuple(Operation)
 
-# What the requests of `test_routes` are told by somebody who refuses just these operations.
+# Errors for the requests of `test_api_routes` if just these operations are denied.
 REFUSALS = [
     (ApiKey.LIST_OFFSETS, [Operation.DESCRIBE], {TOPIC}),
-    # The topic that is asked for is not there, so it would be made.
+    # The requested topic does not exist, so it would be created.
     (ApiKey.METADATA, [Operation.DESCRIBE, Operation.CREATE], {TOPIC, ErrorCode.NONE}),
     (ApiKey.FIND_COORDINATOR, [Operation.DESCRIBE], {GROUP}),
     (ApiKey.DELETE_RECORDS, [Operation.DELETE], {TOPIC}),
@@ -73,7 +73,7 @@ REFUSALS = [
 @pytest.mark.parametrize(
     ("key", "operations", "codes"), REFUSALS, ids=[key.name for key, *_ in REFUSALS]
 )
-def test_who_lacks_the_right_is_told_so(
+def test_denied_operation_is_an_authorization_error(
     key: ApiKey, operations: list[Operation], codes: set[ErrorCode]
 ) -> None:
     lab = BrokerLab(authorizer=Refusing(*operations))
@@ -84,31 +84,31 @@ def test_who_lacks_the_right_is_told_so(
 @pytest.mark.parametrize(
     ("key", "operations", "codes"), REFUSALS, ids=[key.name for key, *_ in REFUSALS]
 )
-def test_whoever_has_the_right_needs_no_other(
+def test_no_other_operation_is_needed(
     key: ApiKey, operations: list[Operation], codes: set[ErrorCode]
 ) -> None:
-    """A handler that asked for more than Kafka does would lock out whom Kafka lets in."""
+    """A handler that needs more than Kafka's would reject clients that Kafka accepts."""
     others = [each for each in OPERATIONS if each not in operations]
     lab = BrokerLab(authorizer=Refusing(*others))
     response = lab.ask(BY_KEY[key], response_class(key))
     assert not set(errors_in(response)) & (codes - {ErrorCode.NONE})
 
 
-def test_a_produce_without_the_right_to_write_is_refused() -> None:
+def test_produce_without_write_is_rejected() -> None:
     lab = BrokerLab(authorizer=Refusing(Operation.WRITE))
     lab.create("t", 4)
     response = lab.ask(BY_KEY[ApiKey.PRODUCE], response_class(ApiKey.PRODUCE), 12)
     assert set(errors_in(response)) == {TOPIC}
 
 
-def test_a_fetch_without_the_right_to_read_is_refused() -> None:
+def test_fetch_without_read_is_rejected() -> None:
     lab = BrokerLab(authorizer=Refusing(Operation.READ))
     lab.create("t", 4)
     response = lab.ask(BY_KEY[ApiKey.FETCH], response_class(ApiKey.FETCH), 12)
     assert set(errors_in(response)) == {TOPIC, ErrorCode.NONE}
 
 
-def test_a_topic_may_be_made_by_the_right_on_the_cluster_or_on_its_name() -> None:
+def test_topic_can_be_created_with_create_on_the_cluster_or_on_the_topic() -> None:
     request = create_topics.CreateTopicsRequest(
         topics=(topic("mine"), topic("theirs"), topic("twice"), topic("twice"))
     )
@@ -127,7 +127,7 @@ def test_a_topic_may_be_made_by_the_right_on_the_cluster_or_on_its_name() -> Non
     assert [each.error_code for each in results[:2]] == [ErrorCode.NONE] * 2
 
 
-def test_who_makes_a_topic_may_still_not_see_its_configs() -> None:
+def test_creator_of_a_topic_may_not_see_its_configs() -> None:
     lab = BrokerLab(authorizer=Refusing(Operation.DESCRIBE_CONFIGS))
     request = create_topics.CreateTopicsRequest(topics=(topic("t", 2),))
     (result,) = lab.ask(request, create_topics.CreateTopicsResponse).topics
@@ -137,7 +137,7 @@ def test_who_makes_a_topic_may_still_not_see_its_configs() -> None:
     assert "t" in lab.broker.image.topics
 
 
-def test_a_topic_is_deleted_by_the_right_on_the_cluster_or_on_its_name() -> None:
+def test_topic_can_be_deleted_with_delete_on_the_cluster_or_on_the_topic() -> None:
     request = delete_topics.DeleteTopicsRequest(
         topics=(delete_topics.DeleteTopicState(name="t"),), timeout_ms=1_000
     )
@@ -152,8 +152,8 @@ def test_a_topic_is_deleted_by_the_right_on_the_cluster_or_on_its_name() -> None
         assert result.error_code is code
 
 
-def test_a_topic_that_somebody_may_not_see_is_not_made_by_asking_for_it() -> None:
-    """Nor do they hear whether it is there, by its name or by its id."""
+def test_hidden_topic_is_not_auto_created() -> None:
+    """Nor is it revealed whether it exists, by name or by id."""
     lab = BrokerLab(authorizer=Refusing(Operation.DESCRIBE))
     lab.create("there")
     there = lab.broker.image.topics["there"].topic_id
@@ -173,7 +173,7 @@ def test_a_topic_that_somebody_may_not_see_is_not_made_by_asking_for_it() -> Non
     assert list(lab.broker.image.topics) == ["there"]
 
 
-def test_a_topic_is_not_made_by_asking_without_the_right_to_create() -> None:
+def test_topic_is_not_auto_created_without_create() -> None:
     lab = BrokerLab(authorizer=Refusing(Operation.CREATE))
     request = metadata.MetadataRequest(topics=(metadata.MetadataRequestTopic(name="new"),))
     (result,) = lab.ask(request, metadata.MetadataResponse).topics
@@ -181,7 +181,7 @@ def test_a_topic_is_not_made_by_asking_without_the_right_to_create() -> None:
     assert not lab.broker.image.topics
 
 
-def test_a_transactional_id_needs_its_own_right() -> None:
+def test_transactional_id_needs_its_own_operation() -> None:
     code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     lab = BrokerLab(authorizer=Refusing(Operation.WRITE, Operation.DESCRIBE))
     init = init_producer_id.InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1)
@@ -191,7 +191,7 @@ def test_a_transactional_id_needs_its_own_right() -> None:
     assert found.error_code is code
 
 
-def test_configs_of_brokers_need_a_right_on_the_cluster() -> None:
+def test_broker_configs_need_an_operation_on_the_cluster() -> None:
     lab = BrokerLab(authorizer=Refusing(Operation.DESCRIBE_CONFIGS, names=["kafka-cluster"]))
     listing = lab.ask(ListConfigResourcesRequest(), ListConfigResourcesResponse)
     assert listing == ListConfigResourcesResponse(error_code=CLUSTER)
@@ -201,7 +201,7 @@ def test_configs_of_brokers_need_a_right_on_the_cluster() -> None:
     assert (result.error_code, result.configs) == (CLUSTER, ())
 
 
-def test_a_cluster_tells_strangers_that_they_may_do_nothing() -> None:
+def test_cluster_without_describe_has_no_authorized_operations() -> None:
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
     lab = BrokerLab(authorizer=Refusing(Operation.DESCRIBE))
     response = lab.ask(request, DescribeClusterResponse)

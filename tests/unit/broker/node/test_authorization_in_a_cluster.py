@@ -1,4 +1,4 @@
-"""Rights among several brokers: all know the rules, and judge whoever asks by who they are."""
+"""Authorization in a cluster: all brokers have the ACLs and check the original principal."""
 
 import pytest
 
@@ -33,7 +33,7 @@ from tests.unit.broker.requests.test_api_routes import errors_in
 
 RIGHTS = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
-    # Brokers are nobody in particular where nobody logs in.
+    # Without authentication, brokers are anonymous.
     "super.users": "User:admin;User:ANONYMOUS",
 }
 ADMIN = Principal("User", "admin")
@@ -95,7 +95,7 @@ def rules_at(lab: ClusterNodeLab, node: MemberNode) -> list[str]:
     return [each.resource_name for each in answer.resources]
 
 
-def test_rules_that_any_broker_takes_are_obeyed_by_all() -> None:
+def test_acls_created_at_any_broker_apply_on_all() -> None:
     lab = ClusterNodeLab(3, texts=RIGHTS)
     allow_alice(lab, lab.others[0])
     assert [rules_at(lab, node) for node in lab.nodes] == [["tea"]] * 3
@@ -108,8 +108,8 @@ def test_rules_that_any_broker_takes_are_obeyed_by_all() -> None:
         assert not node.broker.authorizer.allows(Peer(ALICE).requester, *_CREATING_TEA)
 
 
-def test_what_is_passed_on_is_judged_by_the_client_and_not_by_the_broker() -> None:
-    """The broker that passes it on may do everything; its client may not."""
+def test_forwarded_request_is_authorized_for_the_client_not_the_broker() -> None:
+    """The forwarding broker may do everything; its client may not."""
     lab = ClusterNodeLab(3, texts=RIGHTS)
     for node in lab.nodes:
         assert make_tea(lab, node, ALICE) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -120,7 +120,7 @@ def test_what_is_passed_on_is_judged_by_the_client_and_not_by_the_broker() -> No
     assert make_tea(lab, lab.others[0], ALICE) is ErrorCode.NONE
 
 
-def test_the_next_controller_and_a_broker_that_comes_back_know_the_rules() -> None:
+def test_next_controller_and_returning_broker_have_the_acls() -> None:
     lab = ClusterNodeLab(3, texts=RIGHTS)
     allow_alice(lab, lab.controller)
     former = lab.controller
@@ -146,8 +146,8 @@ def test_the_next_controller_and_a_broker_that_comes_back_know_the_rules() -> No
     ],
     ids=lambda each: type(each).__name__,
 )
-def test_who_is_no_broker_cannot_speak_like_one(request_: Message) -> None:
-    """They may reach the listener, but lack CLUSTER_ACTION."""
+def test_inter_broker_request_of_a_client_is_rejected(request_: Message) -> None:
+    """It may reach the listener, but lacks CLUSTER_ACTION."""
     lab = ClusterNodeLab(2, texts=RIGHTS)
     answer = ask(lab, lab.controller, request_, response_class(request_.api), ALICE)
     assert set(errors_in(answer)) == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}

@@ -1,4 +1,4 @@
-"""Who is taken for dead, by whom, and what becomes of those who live: brokers in virtual time."""
+"""Failure detection and re-registration of brokers, in virtual time."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def leaders(lab: ClusterNodeLab) -> list[int]:
     return [each.leader for each in lab.store.image.topics["t"].partitions]
 
 
-def test_a_killed_broker_is_replaced_long_before_its_session_ends(lab: ClusterNodeLab) -> None:
+def test_killed_broker_is_replaced_long_before_its_session_expires(lab: ClusterNodeLab) -> None:
     victim = lab.others[0]
     assert victim.node_id in leaders(lab)
     victim.crash()
@@ -36,7 +36,7 @@ def test_a_killed_broker_is_replaced_long_before_its_session_ends(lab: ClusterNo
     assert NO_LEADER not in leaders(lab)
 
 
-def test_a_killed_controller_is_replaced_and_so_is_what_it_led(lab: ClusterNodeLab) -> None:
+def test_killed_controller_and_its_leaderships_are_replaced(lab: ClusterNodeLab) -> None:
     victim = lab.controller
     victim.crash()
     lab.run(2 * SOON_MS)
@@ -56,10 +56,10 @@ def _isolate(lab: ClusterNodeLab, node: MemberNode) -> None:
 
 @pytest.mark.parametrize("silence", [_freeze, _isolate])
 @pytest.mark.parametrize("is_controller", [False, True])
-def test_silence_is_no_refusal(
+def test_silent_broker_keeps_its_session(
     lab: ClusterNodeLab, silence: object, *, is_controller: bool
 ) -> None:
-    """Who is stopped or cut off may come back, and has its session's time for it."""
+    """A broker that is paused or disconnected may come back within its session timeout."""
     victim = lab.controller if is_controller else lab.others[0]
     epoch = lab.store.image.version.controller_epoch
     assert callable(silence)
@@ -70,7 +70,7 @@ def test_silence_is_no_refusal(
 
 
 @pytest.mark.parametrize("is_controller", [False, True])
-def test_a_broker_that_is_taken_for_dead_and_lives_registers_again(
+def test_live_broker_that_was_declared_dead_registers_again(
     lab: ClusterNodeLab, *, is_controller: bool
 ) -> None:
     victim = lab.controller if is_controller else lab.others[0]
@@ -82,7 +82,7 @@ def test_a_broker_that_is_taken_for_dead_and_lives_registers_again(
     assert all(len(node.image.brokers) == 3 for node in lab.nodes)
 
 
-def test_a_controller_that_is_taken_for_dead_and_lives_steps_down(lab: ClusterNodeLab) -> None:
+def test_live_controller_that_was_declared_dead_resigns(lab: ClusterNodeLab) -> None:
     former = lab.store.image.controller_id
     lab.store.end_control(former)
     lab.run(SOON_MS)
@@ -90,7 +90,7 @@ def test_a_controller_that_is_taken_for_dead_and_lives_steps_down(lab: ClusterNo
     assert {node.image.controller_id for node in lab.nodes} == {lab.controller.node_id}
 
 
-def test_also_where_there_is_nobody_else_to_control() -> None:
+def test_single_broker_that_was_declared_dead_becomes_controller_again() -> None:
     lab = ClusterNodeLab(1)
     lab.store.end_control(lab.nodes[0].node_id)
     lab.run(SOON_MS)
@@ -100,8 +100,8 @@ def test_also_where_there_is_nobody_else_to_control() -> None:
 
 
 @pytest.mark.parametrize("after_ms", range(0, 40, 2))
-def test_a_controller_may_be_deposed_while_it_takes_over(after_ms: int) -> None:
-    """Whenever it comes: nobody decides without being the controller, and somebody decides."""
+def test_controller_may_be_deposed_while_it_takes_over(after_ms: int) -> None:
+    """At any time: no other broker decides, and in the end a controller does."""
     lab = ClusterNodeLab(1)
     lab.store.end_control(lab.nodes[0].node_id)
     lab.run(after_ms)

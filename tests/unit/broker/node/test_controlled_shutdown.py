@@ -1,4 +1,4 @@
-"""How long a broker that stops waits for its controller."""
+"""How long a broker that shuts down waits for its controller."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headwater.broker.node.controlled_shutdown import Answered, hand_over
+from headwater.broker.node.controlled_shutdown import Answered, request_controlled_shutdown
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError, RequestTimedOut
 from headwater.metadata.effective_configs import StaticConfig
@@ -28,7 +28,7 @@ def run(test: Coroutine[Any, Any, None]) -> None:
 
 
 class Controller:
-    """Answers each request with the next of some outcomes, and is silent after the last one."""
+    """Answers each request with the next outcome, and is silent after the last one."""
 
     def __init__(self, *outcomes: Message | HeadwaterError) -> None:
         self._outcomes = list(outcomes)
@@ -43,40 +43,44 @@ class Controller:
             asyncio.get_running_loop().call_soon(answered, outcome)
         self.asked()
 
-    async def hand_over(self) -> None:
-        await hand_over(self.ask, is_connected=lambda: self.is_connected, settings=SETTINGS)
+    async def request_controlled_shutdown(self) -> None:
+        await request_controlled_shutdown(
+            self.ask, is_connected=lambda: self.is_connected, settings=SETTINGS
+        )
 
 
 REFUSAL = ControlledShutdownResponse(error_code=ErrorCode.BROKER_NOT_AVAILABLE)
 
 
-def test_a_broker_that_is_relieved_stops_at_once() -> None:
+def test_completed_controlled_shutdown_stops_at_once() -> None:
     controller = Controller(ControlledShutdownResponse())
-    run(controller.hand_over())
+    run(controller.request_controlled_shutdown())
     assert controller.timeouts_ms == [7_000]
 
 
 @pytest.mark.parametrize("outcome", [REFUSAL, RequestTimedOut("no answer")])
-def test_the_controller_is_asked_max_retries_times(outcome: Message | HeadwaterError) -> None:
+def test_controlled_shutdown_is_retried_max_retries_times(
+    outcome: Message | HeadwaterError,
+) -> None:
     controller = Controller(*[outcome] * 9)
-    run(controller.hand_over())
+    run(controller.request_controlled_shutdown())
     assert controller.timeouts_ms == [7_000] * 3
 
 
-def test_a_broker_without_zookeeper_asks_nobody() -> None:
+def test_broker_without_zookeeper_requests_no_controlled_shutdown() -> None:
     controller = Controller()
     controller.is_connected = False
-    run(controller.hand_over())
+    run(controller.request_controlled_shutdown())
     assert controller.timeouts_ms == []
 
 
-def test_a_broker_that_loses_zookeeper_while_it_waits_gives_up() -> None:
-    """The controller's own answer waits for ZooKeeper, and would never come."""
+def test_broker_that_loses_zookeeper_while_waiting_gives_up() -> None:
+    """The controller's response would wait for ZooKeeper, and never come."""
     controller = Controller()
 
     def disconnect() -> None:
         asyncio.get_running_loop().call_soon(setattr, controller, "is_connected", False)
 
     controller.asked = disconnect
-    run(controller.hand_over())
+    run(controller.request_controlled_shutdown())
     assert controller.timeouts_ms == [7_000]

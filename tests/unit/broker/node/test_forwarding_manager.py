@@ -1,4 +1,4 @@
-"""Brokers of one cluster: who decides, and how the others have things decided."""
+"""Brokers of one cluster: the controller, and forwarding to it."""
 
 import pytest
 
@@ -63,7 +63,7 @@ def code_of(response: CreateTopicsResponse) -> ErrorCode:
     return result.error_code
 
 
-def test_one_broker_of_the_cluster_decides_and_all_know_which() -> None:
+def test_cluster_has_one_controller_known_to_all() -> None:
     lab = ClusterNodeLab(3)
     assert len(lab.others) == 2
     assert {node.image.controller_id for node in lab.nodes} == {lab.controller.node_id}
@@ -71,7 +71,7 @@ def test_one_broker_of_the_cluster_decides_and_all_know_which() -> None:
     assert all(node.image.features for node in lab.nodes), "the first controller finalizes them"
 
 
-def test_a_topic_may_be_asked_for_at_any_broker_and_comes_to_be_at_all() -> None:
+def test_topic_can_be_created_through_any_broker() -> None:
     lab = ClusterNodeLab(3)
     for number, node in enumerate(lab.nodes):
         response = node.ask(create(f"topic-{number}"), CreateTopicsResponse)
@@ -84,7 +84,7 @@ def test_a_topic_may_be_asked_for_at_any_broker_and_comes_to_be_at_all() -> None
         assert all(each.leading or each.log for each in node.partitions)
 
 
-def test_a_request_waits_while_there_is_no_controller_and_is_answered_by_the_next_one() -> None:
+def test_request_waits_without_a_controller_and_is_answered_by_the_next_one() -> None:
     lab = ClusterNodeLab(3)
     former = lab.controller
     former.crash()
@@ -97,8 +97,8 @@ def test_a_request_waits_while_there_is_no_controller_and_is_answered_by_the_nex
     assert lab.controller is not former
 
 
-def test_what_a_displaced_controller_did_not_decide_is_decided_by_the_next() -> None:
-    """Java's admin asks again by itself; librdkafka's would fail with NOT_CONTROLLER."""
+def test_request_of_a_deposed_controller_is_served_by_the_next() -> None:
+    """Java's admin client retries by itself; librdkafka's would fail with NOT_CONTROLLER."""
     lab = ClusterNodeLab(3)
     former = lab.controller
     former.session.cut()
@@ -110,7 +110,7 @@ def test_what_a_displaced_controller_did_not_decide_is_decided_by_the_next() -> 
     assert code_of(sent.answer(CreateTopicsResponse)) is ErrorCode.NONE
 
 
-def test_a_request_that_finds_no_controller_in_time_is_told_so() -> None:
+def test_request_without_a_controller_times_out() -> None:
     lab = ClusterNodeLab(2, texts={"request.timeout.ms": "3000"})
     waiting = lab.others[0]
     lab.network.isolate(waiting.node_id)
@@ -119,7 +119,7 @@ def test_a_request_that_finds_no_controller_in_time_is_told_so() -> None:
     assert code_of(sent.answer(CreateTopicsResponse)) is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_topics_of_first_use_and_producer_ids_come_from_the_controller_too() -> None:
+def test_auto_created_topics_and_producer_ids_come_from_the_controller() -> None:
     lab = ClusterNodeLab(3, texts={"default.replication.factor": "3"})
     for number, node in enumerate(lab.nodes):
         name = f"first-{number}"
@@ -153,12 +153,12 @@ def test_every_broker_finds_the_same_coordinator() -> None:
         (1, "__transaction_state", "transaction.state.log.replication.factor"),
     ],
 )
-def test_a_coordinator_whose_topic_cannot_be_created_is_refused_with_the_reason(
+def test_coordinator_whose_topic_cannot_be_created_is_unavailable_with_the_reason(
     key_type: int, internal: str, setting: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     lab = ClusterNodeLab(2, texts={setting: "3"})
     request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=("g", "h"))
-    why = "replication factor 3 is not possible, brokers: 2"
+    why = "replication factor 3 is not between 1 and the number of live brokers (2)"
     reason = f"{internal} cannot be created: {why} ({setting})"
     for node in lab.nodes * 3:
         for found in node.ask(request, FindCoordinatorResponse).coordinators:
@@ -173,7 +173,7 @@ def test_a_coordinator_whose_topic_cannot_be_created_is_refused_with_the_reason(
     assert warnings == [logged] * 2
 
 
-def test_a_coordinator_without_a_leader_is_refused_with_the_reason(
+def test_coordinator_without_a_leader_is_unavailable_with_the_reason(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     texts = {"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "1"}
@@ -192,7 +192,7 @@ def test_a_coordinator_without_a_leader_is_refused_with_the_reason(
     assert f"Coordinator not available: topic=__consumer_offsets reason={reason}" in caplog.text
 
 
-def test_moves_are_listed_at_any_broker_as_the_controller_knows_them() -> None:
+def test_reassignments_are_listed_by_any_broker_as_the_controller_knows_them() -> None:
     lab = ClusterNodeLab(2)
     response = lab.others[0].ask(
         ListPartitionReassignmentsRequest(topics=None), ListPartitionReassignmentsResponse
@@ -200,14 +200,14 @@ def test_moves_are_listed_at_any_broker_as_the_controller_knows_them() -> None:
     assert response.error_code is ErrorCode.NONE
 
 
-def test_an_envelope_for_a_broker_that_does_not_decide_is_sent_on_its_way() -> None:
+def test_envelope_to_a_broker_that_is_not_controller_is_rejected() -> None:
     lab = ClusterNodeLab(2)
     envelope = EnvelopeRequest(request_data=b"", client_host_address=bytes(4))
     response = lab.others[0].ask(envelope, EnvelopeResponse)
     assert response.error_code is ErrorCode.NOT_CONTROLLER
 
 
-def test_an_envelope_may_hold_only_what_the_controller_decides() -> None:
+def test_envelope_may_contain_only_controller_apis() -> None:
     lab = ClusterNodeLab(1)
     heartbeat = b"\x00\x0c\x00\x00\x00\x00\x00\x01\xff\xff"
     envelope = EnvelopeRequest(request_data=heartbeat, client_host_address=bytes(4))
@@ -215,18 +215,18 @@ def test_an_envelope_may_hold_only_what_the_controller_decides() -> None:
     assert response.error_code is ErrorCode.INVALID_REQUEST
 
 
-def test_what_brokers_say_is_refused_where_clients_speak() -> None:
+def test_inter_broker_apis_are_rejected_on_client_listeners() -> None:
     lab = ClusterNodeLab(1)
     client = Peer()
     client.address = ClientAddress(listener="CLIENTS", peer_host="192.0.2.1", peer_port=1)
     for request in (UpdateMetadataRequest(), AlterPartitionRequest(), EnvelopeRequest()):
-        with pytest.raises(ProtocolError, match="no broker speaks"):
+        with pytest.raises(ProtocolError, match="not the inter-broker listener"):
             lab.controller.send(request, peer=client)
     # Everything else is served there.
     lab.controller.send(DescribeClusterRequest(), peer=client).answer(DescribeClusterResponse)
 
 
-def test_a_broker_that_does_not_decide_refuses_what_leaders_and_leavers_ask() -> None:
+def test_alter_partition_and_controlled_shutdown_need_the_controller() -> None:
     lab = ClusterNodeLab(2)
     other = lab.others[0]
     assert other.ask(AlterPartitionRequest(), AlterPartitionResponse).error_code is (
@@ -244,7 +244,7 @@ def leave(lab: ClusterNodeLab, node: MemberNode) -> ControlledShutdownResponse:
     return lab.controller.ask(request, ControlledShutdownResponse)
 
 
-def test_a_broker_that_takes_its_leave_leads_nothing_any_more() -> None:
+def test_broker_in_controlled_shutdown_leads_nothing() -> None:
     """CS-1"""
     lab = ClusterNodeLab(3)
     lab.controller.ask(create("t", partitions=6), CreateTopicsResponse)
@@ -258,7 +258,7 @@ def test_a_broker_that_takes_its_leave_leads_nothing_any_more() -> None:
     assert leaver.node_id not in lab.controller.image.brokers
 
 
-def test_a_lost_session_makes_a_broker_register_again_and_the_controller_another_one() -> None:
+def test_lost_session_makes_the_broker_register_again_and_another_controller_be_elected() -> None:
     lab = ClusterNodeLab(3)
     lab.controller.ask(create("t", partitions=6), CreateTopicsResponse)
     former = lab.controller
@@ -276,12 +276,10 @@ def test_a_lost_session_makes_a_broker_register_again_and_the_controller_another
 
 
 @pytest.mark.parametrize("seed", range(1, 7))
-def test_a_broker_that_registered_again_is_in_sync_again_though_nothing_is_written(
+def test_reregistered_broker_rejoins_the_isr_without_new_records(
     seed: int,
 ) -> None:
-    """ISR-3: what it fetched under its former registration does not count, and it is told nothing
-    new that it could fetch.
-    """
+    """ISR-3: fetches under its former registration do not count, and nothing new is there."""
     lab = ClusterNodeLab(3, seed=seed)
     lab.controller.ask(create("t", partitions=6), CreateTopicsResponse)
     lab.others[0].session.expire()
@@ -290,9 +288,7 @@ def test_a_broker_that_registered_again_is_in_sync_again_though_nothing_is_writt
         assert sorted(partition.isr) == [0, 1, 2]
 
 
-def test_a_controller_that_is_cut_off_from_the_store_is_replaced_and_knows_it_when_it_is_back() -> (
-    None
-):
+def test_controller_without_the_store_is_replaced_and_notices_when_it_returns() -> None:
     lab = ClusterNodeLab(3)
     former = lab.controller
     former.session.cut()
@@ -305,7 +301,7 @@ def test_a_controller_that_is_cut_off_from_the_store_is_replaced_and_knows_it_wh
     assert former.image.controller_id == lab.controller.node_id
 
 
-def test_a_broker_that_is_closed_stands_for_nothing() -> None:
+def test_closed_membership_stands_for_no_election() -> None:
     lab = ClusterNodeLab(2)
     former = lab.controller
     former.close()
@@ -315,10 +311,8 @@ def test_a_broker_that_is_closed_stands_for_nothing() -> None:
     assert [*lab.controller.image.brokers] == [NodeId(1 - former.node_id)]
 
 
-def test_what_was_deleted_and_made_anew_while_a_broker_was_down_is_followed_from_the_start() -> (
-    None
-):
-    """TI-1: the folder has another topic's id, though its name is the same."""
+def test_topic_recreated_while_a_broker_was_down_is_replicated_from_the_start() -> None:
+    """TI-1: the folder has another topic id, though the name is the same."""
     lab = ClusterNodeLab(3)
     lab.controller.ask(create("t", partitions=1), CreateTopicsResponse)
     lab.controller.ask(create("gone", partitions=1), CreateTopicsResponse)
@@ -326,7 +320,8 @@ def test_what_was_deleted_and_made_anew_while_a_broker_was_down_is_followed_from
     absent.crash()
     lab.run(lab.store.session_timeout_ms + 1_000)
     former_id = lab.controller.image.topics["t"].topic_id
-    # A topic goes only with its last replica, so these are other topics to whoever was away.
+    # A topic is deleted with its last replica, so these are different topics for the returning
+    # broker.
     assert isinstance(lab.store, SharedStore)
     lab.store.image = apply(
         lab.store.image, [TopicDeleted("t"), TopicDeleted("gone")], lab.store.image.version
@@ -344,8 +339,8 @@ def test_what_was_deleted_and_made_anew_while_a_broker_was_down_is_followed_from
         assert directory.topic_id(name) == absent.image.topics["t"].topic_id
 
 
-def test_a_broker_whose_session_ends_before_it_is_registered_serves_all_the_same() -> None:
-    """It waits for its former session to end, and loses the new one meanwhile."""
+def test_broker_whose_session_expires_before_registration_still_starts() -> None:
+    """It waits for its former session to expire, and loses the new one meanwhile."""
     lab = ClusterNodeLab(3)
     node = lab.others[0]
     node.crash()
@@ -358,20 +353,20 @@ def test_a_broker_whose_session_ends_before_it_is_registered_serves_all_the_same
     assert sorted(lab.controller.image.brokers) == [0, 1, 2]
 
 
-def test_an_idle_follower_whose_session_was_lost_is_in_sync_again() -> None:
-    """ISR-3: it goes on fetching in the same fetch session, as another incarnation."""
+def test_idle_follower_rejoins_the_isr_after_a_lost_session() -> None:
+    """ISR-3: it keeps fetching in the same fetch session, with another broker epoch."""
     lab = ClusterNodeLab(3)
     node = lab.others[0]
     node.ask(create("t"), CreateTopicsResponse)
     node.session.expire()
-    # Leaders look at their followers every half of `replica.lag.time.max.ms`.
+    # Leaders check their followers every half of `replica.lag.time.max.ms`.
     lab.run(40_000)
     states = lab.store.image.topics["t"].partitions
     assert [sorted(state.isr) for state in states] == [[0, 1, 2]] * 3
 
 
-def test_a_broker_that_was_not_told_what_exists_says_nothing_of_it() -> None:
-    """It would say that no topic is there, and clients may believe it."""
+def test_broker_without_metadata_does_not_answer_metadata_requests() -> None:
+    """The response would say that no topic exists, and clients may believe it."""
     lab = ClusterNodeLab(3)
     lab.nodes[0].ask(create("t"), CreateTopicsResponse)
     returned = lab.others[0]
@@ -388,7 +383,7 @@ def test_a_broker_that_was_not_told_what_exists_says_nothing_of_it() -> None:
     assert found.error_code is ErrorCode.NONE
 
 
-def test_a_broker_that_lost_its_session_still_tells_what_exists() -> None:
+def test_broker_without_a_session_still_answers_metadata_requests() -> None:
     lab = ClusterNodeLab(3)
     lab.nodes[0].ask(create("t"), CreateTopicsResponse)
     sleeper = lab.others[0]
@@ -397,8 +392,8 @@ def test_a_broker_that_lost_its_session_still_tells_what_exists() -> None:
     assert found.error_code is ErrorCode.NONE
 
 
-def test_a_leader_of_yesterday_does_not_deny_an_epoch_that_came_after_it() -> None:
-    """EP-4: it cannot know, and the client would take its records for lost."""
+def test_stale_leader_does_not_deny_a_later_epoch() -> None:
+    """EP-4: it cannot know, and the client would take it for log truncation."""
     lab = ClusterNodeLab(3)
     lab.nodes[0].ask(create("t", partitions=1), CreateTopicsResponse)
     leader = lab.nodes[lab.nodes[0].image.topics["t"].partitions[0].leader]

@@ -1,4 +1,4 @@
-"""Which levels of loggers can be changed, and what that does."""
+"""Changes of log levels."""
 
 import logging
 import uuid
@@ -8,11 +8,11 @@ import pytest
 
 from headwater.broker.node.log_levels import (
     ROOT,
-    is_about_loggers,
-    judged,
-    present_levels,
-    refuse_broker,
+    broker_error,
+    current_levels,
+    is_log_level_request,
     set_levels,
+    validate_changes,
 )
 from headwater.common.config_types import ConfigOperation, ResourceType
 from headwater.common.error_codes import ErrorCode
@@ -34,19 +34,19 @@ def change(
 
 @pytest.fixture
 def package() -> Iterator[str]:
-    """A package of its own with one logger in it."""
+    """A package with one logger in it."""
     name = f"loggers{uuid.uuid4().hex}"
     logging.getLogger(f"{name}.deep.inside")
     yield name
     logging.getLogger(name).setLevel(logging.NOTSET)
 
 
-def test_levels_are_set_and_taken_away() -> None:
+def test_levels_are_set_and_deleted() -> None:
     changes = [
         change("headwater.network", "TRACE"),
         change("headwater", None, ConfigOperation.DELETE),
     ]
-    assert judged(changes, KNOWN) == {"headwater.network": "TRACE", "headwater": None}
+    assert validate_changes(changes, KNOWN) == {"headwater.network": "TRACE", "headwater": None}
 
 
 @pytest.mark.parametrize(
@@ -60,33 +60,33 @@ def test_levels_are_set_and_taken_away() -> None:
         (change("headwater.network", "INFO"), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_one_bad_change_spoils_them_all(wrong: AlterableConfig, code: ErrorCode) -> None:
-    outcome = judged([change("headwater.network"), wrong], KNOWN)
+def test_one_invalid_change_rejects_all(wrong: AlterableConfig, code: ErrorCode) -> None:
+    outcome = validate_changes([change("headwater.network"), wrong], KNOWN)
     assert isinstance(outcome, ApiError)
     assert outcome.code is code
 
 
-def test_a_package_has_a_level_for_all_that_is_in_it(package: str) -> None:
+def test_level_of_a_package_applies_to_its_loggers(package: str) -> None:
     set_levels({package: "TRACE"})
-    levels = present_levels()
+    levels = current_levels()
     assert levels[package] == levels[f"{package}.deep"] == levels[f"{package}.deep.inside"]
     assert levels[package] == "TRACE"
     assert logging.getLogger(f"{package}.deep.inside").isEnabledFor(logging.DEBUG)
     set_levels({package: "FATAL", f"{package}.deep": "WARN"})
-    assert present_levels()[package] == "FATAL"
+    assert current_levels()[package] == "FATAL"
     set_levels({f"{package}.deep": None})
-    assert present_levels()[f"{package}.deep.inside"] == "FATAL"
+    assert current_levels()[f"{package}.deep.inside"] == "FATAL"
 
 
-def test_a_broker_answers_for_its_own_loggers_only() -> None:
-    assert refuse_broker("3", 3) is None
+def test_broker_serves_only_its_own_loggers() -> None:
+    assert broker_error("3", 3) is None
     for other in ("4", "03", "", "three"):
-        assert refuse_broker(other, 3) is not None
+        assert broker_error(other, 3) is not None
 
 
-def test_what_is_not_about_loggers_alone_is_the_controllers() -> None:
+def test_other_config_changes_are_for_the_controller() -> None:
     of_loggers = AlterConfigsResource(resource_type=ResourceType.BROKER_LOGGER, resource_name="0")
     of_broker = AlterConfigsResource(resource_type=ResourceType.BROKER, resource_name="0")
-    assert is_about_loggers(IncrementalAlterConfigsRequest(resources=(of_loggers,)))
+    assert is_log_level_request(IncrementalAlterConfigsRequest(resources=(of_loggers,)))
     for resources in ((), (of_broker,), (of_loggers, of_broker)):
-        assert not is_about_loggers(IncrementalAlterConfigsRequest(resources=resources))
+        assert not is_log_level_request(IncrementalAlterConfigsRequest(resources=resources))

@@ -1,4 +1,4 @@
-"""Requests that wait for the store: answered when it agrees, or when their time is over."""
+"""Requests that wait for the metadata store, or time out."""
 
 from headwater.common.error_codes import ErrorCode
 from headwater.protocol.messages.create_topics import (
@@ -17,7 +17,7 @@ from tests.simulation.labs.cluster_lab import topic
 
 
 def held_lab() -> tuple[BrokerLab, HeldExecutor]:
-    """A broker whose store writes nothing before it is told to."""
+    """A broker whose store writes nothing until the test says so."""
     lab = BrokerLab()
     return lab, lab.hold_store()
 
@@ -31,7 +31,7 @@ def the_result(sent: Sent) -> CreatableTopicResult:
     return result
 
 
-def test_a_topic_is_confirmed_when_it_is_durable_and_holds_its_connection_until_then() -> None:
+def test_topic_is_acknowledged_when_it_is_durable_and_holds_its_connection_until_then() -> None:
     """TO-3."""
     lab, store = held_lab()
     sent = create(lab, 1_000)
@@ -43,7 +43,7 @@ def test_a_topic_is_confirmed_when_it_is_durable_and_holds_its_connection_until_
     assert len(lab.broker.timer) == 0
 
 
-def test_a_request_whose_time_is_over_is_answered_and_may_still_come_about() -> None:
+def test_timed_out_request_is_answered_and_may_still_take_effect() -> None:
     lab, store = held_lab()
     sent = create(lab, 1_000)
     lab.pass_time(999)
@@ -55,8 +55,8 @@ def test_a_request_whose_time_is_over_is_answered_and_may_still_come_about() -> 
     assert "t" in lab.broker.image.topics
 
 
-def test_a_request_that_gives_no_time_is_not_even_decided() -> None:
-    """Kafka 4.1 does this, in all requests that its controller decides."""
+def test_request_with_timeout_0_is_not_evaluated() -> None:
+    """As in Kafka 4.1, for all requests to the controller."""
     lab = BrokerLab()
     for timeout_ms in (0, -1):
         assert the_result(create(lab, timeout_ms)).error_code is ErrorCode.REQUEST_TIMED_OUT
@@ -66,7 +66,7 @@ def test_a_request_that_gives_no_time_is_not_even_decided() -> None:
     assert result.error_code is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_a_store_that_fails_is_told_to_whoever_waits() -> None:
+def test_store_failure_fails_waiting_requests() -> None:
     lab, store = held_lab()
     sent = create(lab, 1_000)
     lab.disk.fail_next_sync("*")
@@ -78,7 +78,7 @@ def test_a_store_that_fails_is_told_to_whoever_waits() -> None:
     assert len(lab.broker.timer) == 0
 
 
-def test_a_failure_after_the_time_is_over_is_nobodys_business() -> None:
+def test_failure_after_the_timeout_is_ignored() -> None:
     lab, store = held_lab()
     sent = create(lab, 10)
     lab.pass_time(10)

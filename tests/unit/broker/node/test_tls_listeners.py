@@ -1,4 +1,4 @@
-"""Which listeners speak TLS, and what becomes of stores that change."""
+"""TLS settings of listeners, and reloading of stores."""
 
 import logging
 from pathlib import Path
@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Path:
     return AUTHORITY.identity("broker", hosts=["localhost"]).write_pem(tmp_path / "broker.pem")
 
 
-def test_listeners_speak_tls_by_their_protocol_and_not_by_their_name(store: Path) -> None:
+def test_listeners_use_tls_by_protocol_not_by_name(store: Path) -> None:
     settings = settings_with(store)
     listeners = TlsListeners(settings, own_endpoints(settings))
     assert sorted(listeners.by_name) == ["OUTSIDE", "SASL_SSL"]
@@ -39,19 +39,19 @@ def test_listeners_speak_tls_by_their_protocol_and_not_by_their_name(store: Path
     assert listeners.towards_brokers(settings, "OUTSIDE") is not None
 
 
-def test_a_broker_without_a_key_does_not_start_and_says_whose_it_lacks(tmp_path: Path) -> None:
+def test_broker_without_a_keystore_does_not_start(tmp_path: Path) -> None:
     settings = settings_with(tmp_path / "nowhere.pem")
     with pytest.raises(InvalidSetting, match=r"listener OUTSIDE: ssl.keystore.location=.*No such"):
         TlsListeners(settings, own_endpoints(settings))
 
 
-def test_rules_that_are_none_are_found_before_anybody_connects(store: Path) -> None:
+def test_invalid_principal_mapping_rules_are_rejected_at_startup(store: Path) -> None:
     settings = settings_with(store, ssl_principal_mapping_rules="LOWER")
-    with pytest.raises(InvalidSetting, match="a rule is DEFAULT or"):
+    with pytest.raises(InvalidSetting, match="expected DEFAULT or"):
         TlsListeners(settings, own_endpoints(settings))
 
 
-def test_a_store_that_went_bad_is_logged_and_the_old_one_stays(
+def test_unreadable_store_is_logged_and_the_old_one_stays(
     store: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = settings_with(store)
@@ -61,4 +61,4 @@ def test_a_store_that_went_bad_is_logged_and_the_old_one_stays(
     with caplog.at_level(logging.ERROR):
         listeners.configure(settings)
     assert len(caplog.records) == 3
-    assert "goes on with the keys it has" in caplog.text
+    assert "Keystore reload failed" in caplog.text

@@ -1,4 +1,4 @@
-"""Logs from elsewhere get their topics back; leaders that lost their memory get a new epoch."""
+"""Adoption of existing logs, and new leader epochs after an unclean shutdown."""
 
 import random
 from pathlib import PurePosixPath
@@ -23,7 +23,7 @@ def found(topic: str, number: int, topic_id: TopicId | None = ID, epoch: int = 4
     return FoundPartition(TopicPartition(topic, number), topic_id, epoch)
 
 
-def test_folders_become_topics_with_their_ids_under_newer_epochs() -> None:
+def test_folders_become_topics_with_their_ids_and_newer_epochs() -> None:
     changes = adopt(lone_broker(), [found("t", 0), found("t", 2)], STATIC.settings, rng())
     image = after(lone_broker(), *changes)
     topic = image.topics["t"]
@@ -32,8 +32,8 @@ def test_folders_become_topics_with_their_ids_under_newer_epochs() -> None:
     assert {each.leader for each in topic.partitions} == {NodeId(0)}
 
 
-def test_an_adopted_topic_deletes_nothing_and_internal_ones_are_compacted() -> None:
-    """Their configs are lost, and the default of seven days could be the end of old records."""
+def test_adopted_topic_deletes_nothing_and_internal_topics_are_compacted() -> None:
+    """Their configs are lost, and the default retention of seven days could delete old records."""
     partitions = [found("__consumer_offsets", 0), found("t", 0)]
     image = after(lone_broker(), *adopt(lone_broker(), partitions, STATIC.settings, rng()))
     assert image.configs_of(ResourceType.TOPIC, "t")["retention.ms"] == "-1"
@@ -41,16 +41,16 @@ def test_an_adopted_topic_deletes_nothing_and_internal_ones_are_compacted() -> N
     assert offsets["cleanup.policy"] == "compact"
 
 
-def test_producer_ids_of_the_former_cluster_are_not_given_out_again() -> None:
+def test_producer_ids_of_the_former_cluster_are_not_reused() -> None:
     image = after(lone_broker(), *adopt(lone_broker(), [found("t", 0)], STATIC.settings, rng()))
     assert image.next_producer_id > 2**32
 
 
-def test_an_empty_directory_adopts_nothing() -> None:
+def test_empty_directory_adopts_nothing() -> None:
     assert adopt(lone_broker(), [], STATIC.settings, rng()) == []
 
 
-def test_a_survey_tells_live_folders_apart_from_all_else() -> None:
+def test_scan_finds_only_live_partition_folders() -> None:
     disk = LossyDisk(random.Random(1))
     disk.make_directory(DATA)
     for name in (
@@ -68,7 +68,7 @@ def test_a_survey_tells_live_folders_apart_from_all_else() -> None:
     assert scan_log_directories(disk, [DATA]) == [found("t", 0, ID, 7), found("t", 1, None, -1)]
 
 
-def test_a_leader_that_lost_its_memory_leads_on_under_a_new_epoch() -> None:
+def test_leader_after_an_unclean_shutdown_gets_a_new_epoch() -> None:
     ours = PartitionRegistration(
         replicas=(NodeId(0),), isr=(NodeId(0),), leader=NodeId(0), leader_epoch=2
     )

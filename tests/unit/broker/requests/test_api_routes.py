@@ -1,4 +1,4 @@
-"""Every API that is served has a handler, and a place for the failure of a whole request."""
+"""Every served API has a handler and an error response."""
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
@@ -7,7 +7,7 @@ import pytest
 
 from headwater.broker.requests import api_routes
 from headwater.broker.requests.api_routes import SERVED_APIS, UNANNOUNCED_APIS, route_of
-from headwater.broker.requests.request_handler import shown
+from headwater.broker.requests.request_handler import redacted
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import TopicId
 from headwater.metadata.controller_result import ApiError
@@ -251,7 +251,7 @@ BY_KEY = {request.api: request for request in REQUESTS}
 
 
 def errors_in(part: object) -> Iterator[object]:
-    """Every field called error_code, or that of a partition, however deep."""
+    """Yield every error code field, at any depth."""
     if isinstance(part, tuple):
         for each in part:
             yield from errors_in(each)
@@ -264,14 +264,14 @@ def errors_in(part: object) -> Iterator[object]:
                 yield from errors_in(value)
 
 
-def test_every_api_that_is_served_is_tried_below() -> None:
+def test_every_served_api_is_tested_below() -> None:
     assert sorted(BY_KEY) == sorted(key for key in SERVED_APIS if key is not ApiKey.API_VERSIONS)
     assert len(BY_KEY) == len(REQUESTS)
 
 
 @pytest.mark.parametrize("key", sorted(BY_KEY), ids=lambda key: APIS[key].name)
-def test_a_request_that_failed_as_a_whole_finds_its_error_where_clients_look(key: ApiKey) -> None:
-    """On top, in every item that was asked for, or in both; in every version."""
+def test_failed_request_has_its_error_where_clients_look(key: ApiKey) -> None:
+    """At the top level, in every requested item, or in both; in every version."""
     request, code = BY_KEY[key], ErrorCode.NOT_CONTROLLER
     response = route_of(key).error_response(request, ApiError(code, "there is another one"))
     assert isinstance(response, response_class(key))
@@ -284,7 +284,7 @@ def test_a_request_that_failed_as_a_whole_finds_its_error_where_clients_look(key
 
 
 @pytest.mark.parametrize("key", sorted(BY_KEY), ids=lambda key: APIS[key].name)
-def test_a_handler_that_fails_is_answered_and_the_broker_goes_on(
+def test_failing_handler_is_answered_and_the_broker_keeps_running(
     key: ApiKey, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     lab = BrokerLab()
@@ -297,7 +297,7 @@ def test_a_handler_that_fails_is_answered_and_the_broker_goes_on(
         "headwater.broker.requests.request_handler.route_of",
         lambda _: api_routes.Route(fail, route.error_response),
     )
-    # The newest versions of these name topics by their ids.
+    # The newest versions of these name topics by id.
     version = {ApiKey.PRODUCE: 12, ApiKey.FETCH: 12}.get(key)
     response = lab.ask(BY_KEY[key], response_class(key), version)
     assert set(errors_in(response)) == {ErrorCode.UNKNOWN_SERVER_ERROR}
@@ -330,12 +330,12 @@ def test_a_handler_that_fails_is_answered_and_the_broker_goes_on(
     ],
     ids=lambda request: type(request).__name__,
 )
-def test_the_log_does_not_repeat_what_may_be_a_secret(request_: Message) -> None:
+def test_sensitive_requests_are_redacted_in_the_log(request_: Message) -> None:
     assert "tops3cret" in repr(request_)
-    assert shown(request_) == "a secret"
+    assert redacted(request_) == "[redacted]"
 
 
-def test_a_fetch_by_id_that_failed_has_its_error_on_top_only() -> None:
+def test_failed_fetch_by_id_has_a_top_level_error_only() -> None:
     asked = fetch.FetchTopic(
         topic_id=TopicId(b"x" * 16), partitions=(fetch.FetchPartition(partition=3),)
     )
@@ -346,8 +346,8 @@ def test_a_fetch_by_id_that_failed_has_its_error_on_top_only() -> None:
     )
 
 
-def test_what_nobody_is_invited_to_is_served_all_the_same() -> None:
-    """Telemetry: Kafka 4.1 does not announce it without a receiver, and answers it."""
+def test_unannounced_apis_are_served() -> None:
+    """Telemetry: Kafka 4.1 does not announce it without a receiver, but answers it."""
     lab = BrokerLab()
     request = ApiVersionsRequest(client_software_name="lab", client_software_version="1")
     announced = {each.api_key for each in lab.ask(request, ApiVersionsResponse).api_keys}

@@ -1,4 +1,4 @@
-"""Which quotas are in force, and what is told of those who wait."""
+"""Quotas in effect, and their metrics."""
 
 from headwater.broker.metrics.prometheus_exposition import exposition
 from headwater.broker.metrics.quota_metrics import quota_families
@@ -22,7 +22,7 @@ def quota(entity: QuotaEntity, **values: str) -> ConfigsReplaced:
     return ConfigsReplaced(resource_of(entity), values)
 
 
-def test_a_broker_begins_with_the_quotas_there_are_and_follows_their_changes() -> None:
+def test_quotas_are_loaded_at_startup_and_follow_changes() -> None:
     made = throttling()
     image = after(
         lone_broker(),
@@ -45,14 +45,14 @@ def test_a_broker_begins_with_the_quotas_there_are_and_follows_their_changes() -
     assert not made.is_limited(QuotaClient("alice", "x"))
 
 
-def test_an_address_that_makes_no_sense_limits_nobody() -> None:
-    """A tool may have written it past the controller, who would have refused it."""
+def test_invalid_ip_entity_is_ignored() -> None:
+    """A tool may have written it to ZooKeeper directly; the controller would reject it."""
     made = throttling()
     made.changed([quota(QuotaEntity(ip="no-address"), connection_creation_rate="3")])
     assert not made.connections
 
 
-def test_metrics_tell_who_waits_and_how_much_is_used() -> None:
+def test_metrics_of_throttled_clients_and_usage() -> None:
     made = throttling()
     made.changed([quota(QuotaEntity(user=DEFAULT), producer_byte_rate="1000")])
     made.clients.produce.charge(QuotaClient("alice", "app"), 5_000, 0)

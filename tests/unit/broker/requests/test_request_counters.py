@@ -1,4 +1,4 @@
-"""What is counted of requests."""
+"""Request counters."""
 
 from time import perf_counter_ns
 
@@ -10,7 +10,7 @@ from tests.simulation.labs.broker_lab import BrokerLab
 from tests.simulation.labs.cluster_lab import topic
 
 
-def test_answers_are_counted_by_version() -> None:
+def test_responses_are_counted_by_version() -> None:
     counters = RequestCounters(newest=3)
     for version in (0, 3, 3):
         counters.answered(version, perf_counter_ns())
@@ -18,15 +18,15 @@ def test_answers_are_counted_by_version() -> None:
     assert counters.count == 3
 
 
-def test_all_versions_that_we_do_not_know_are_counted_as_one() -> None:
-    """Or a client could make a broker remember thirty thousand numbers."""
+def test_unknown_versions_are_counted_as_one() -> None:
+    """Otherwise a client could make a broker store thirty thousand counters."""
     counters = RequestCounters(newest=3)
     for version in (4, 5, 32_767):
         counters.answered(version, perf_counter_ns())
     assert counters.versions == [0, 0, 0, 0, 3]
 
 
-def test_a_time_is_in_no_bucket_whose_bound_it_exceeds() -> None:
+def test_latency_is_within_the_bound_of_its_bucket() -> None:
     counters = RequestCounters(newest=3)
     took_ns = 3_000_000_000
     counters.answered(0, perf_counter_ns() - took_ns)
@@ -37,7 +37,7 @@ def test_a_time_is_in_no_bucket_whose_bound_it_exceeds() -> None:
     )
 
 
-def test_a_time_beyond_all_bounds_is_in_the_last_bucket() -> None:
+def test_latency_beyond_all_bounds_is_in_the_last_bucket() -> None:
     counters = RequestCounters(newest=3)
     counters.answered(0, perf_counter_ns() - 10**15)
     assert counters.buckets[-1] == 1
@@ -50,7 +50,7 @@ def test_errors_are_counted_by_code() -> None:
     assert counters.errors == {ErrorCode.NOT_CONTROLLER: 2}
 
 
-def test_errors_of_single_items_are_counted_though_no_handler_notes_them() -> None:
+def test_errors_of_items_are_counted_without_the_handler() -> None:
     lab = BrokerLab()
     lab.create("t")
     names = ("t", "no good name", "u")

@@ -1,4 +1,4 @@
-"""Requests with too many elements are refused while their lengths are read."""
+"""Requests with too many elements are rejected while they are decoded."""
 
 import struct
 from dataclasses import replace
@@ -33,21 +33,21 @@ PRODUCE_ELEMENTS_MAX = 5_000
 MANY = "headwater.request.elements.max"
 
 
-def test_a_request_with_too_many_names_is_refused_and_one_at_the_limit_is_answered() -> None:
+def test_request_above_the_limit_is_rejected_and_at_the_limit_answered() -> None:
     lab = BrokerLab()
     names = tuple(f"g{number}" for number in range(ELEMENTS_MAX))
     answer = lab.ask(DescribeGroupsRequest(groups=names), DescribeGroupsResponse)
     assert len(answer.groups) == ELEMENTS_MAX
-    with pytest.raises(ProtocolError, match="more elements"):
+    with pytest.raises(ProtocolError, match="too many elements"):
         lab.send(DescribeGroupsRequest(groups=(*names, "one-more")))
 
 
-def test_the_length_field_alone_refuses_a_request() -> None:
-    """The elements behind it are never read: here they are no groups at all."""
+def test_length_field_alone_rejects_a_request() -> None:
+    """The elements after it are never read: here they are not even groups."""
     count = ELEMENTS_MAX + 1
     head = struct.pack(">hhih", ApiKey.DESCRIBE_GROUPS, 0, 1, 0)
     frame = head + struct.pack(">i", count) + b"\xff" * (2 * count)
-    with pytest.raises(ProtocolError, match="more elements"):
+    with pytest.raises(ProtocolError, match="too many elements"):
         BrokerLab().dispatch.serve(ReplySlot(Peer()), memoryview(bytearray(frame)))
 
 
@@ -56,7 +56,7 @@ def test_elements_of_nested_arrays_count_together() -> None:
     partitions = (ListOffsetsPartition(partition_index=0),) * 9
     topics = tuple(ListOffsetsTopic(name=f"t{n}", partitions=partitions) for n in range(500))
     assert len(lab.ask(_offsets(topics), ListOffsetsResponse).topics) == 500
-    with pytest.raises(ProtocolError, match="more elements"):
+    with pytest.raises(ProtocolError, match="too many elements"):
         lab.send(_offsets((*topics, ListOffsetsTopic(name="one-more"))))
 
 
@@ -66,43 +66,43 @@ def test_unknown_tagged_fields_count_as_elements() -> None:
     fields = b"".join(uvarint(100 + tag) + b"\0" for tag in range(50))
     tagged = memoryview(body[:-1] + uvarint(50) + fields)
     assert read(ListOffsetsRequest, 9, tagged, 50) == _offsets(())
-    with pytest.raises(ProtocolError, match="more elements"):
+    with pytest.raises(ProtocolError, match="too many elements"):
         read(ListOffsetsRequest, 9, tagged, 49)
 
 
-def test_only_an_authorized_broker_may_send_many_elements_to_brokers() -> None:
+def test_only_authorized_brokers_may_send_many_elements() -> None:
     marker = WritableTxnMarker(producer_id=1)
     markers = tuple(replace(marker, producer_id=n) for n in range(UNTRUSTED_ELEMENTS_MAX + 1))
     request = WriteTxnMarkersRequest(markers=markers)
     assert BrokerLab().send(request).is_answered
-    with pytest.raises(ProtocolError, match="more elements"):
+    with pytest.raises(ProtocolError, match="too many elements"):
         BrokerLab(authorizer=Refusing(Operation.CLUSTER_ACTION)).send(request)
 
 
-def test_a_request_that_is_answered_in_one_piece_has_fewer_elements() -> None:
+def test_request_answered_in_one_piece_has_a_lower_limit() -> None:
     lab = BrokerLab()
     topics = tuple(FetchTopic(topic=f"t{n}") for n in range(ELEMENTS_MAX + 1))
     lab.send(FetchRequest(topics=topics[1:]), 12)
-    with pytest.raises(ProtocolError, match="more elements"):
+    with pytest.raises(ProtocolError, match="too many elements"):
         lab.send(FetchRequest(topics=topics), 12)
 
 
-def test_a_produce_has_fewest_since_it_is_read_in_one_piece() -> None:
+def test_produce_has_the_lowest_limit() -> None:
     lab = BrokerLab()
     topics = tuple(TopicProduceData(name=f"t{n}") for n in range(PRODUCE_ELEMENTS_MAX + 1))
     assert lab.send(ProduceRequest(acks=1, topic_data=topics[1:]), 9).is_answered
-    with pytest.raises(ProtocolError, match="more elements"):
+    with pytest.raises(ProtocolError, match="too many elements"):
         lab.send(ProduceRequest(acks=1, topic_data=topics), 9)
 
 
-def test_an_authorized_follower_may_fetch_any_number_of_partitions() -> None:
+def test_authorized_follower_may_fetch_any_number_of_partitions() -> None:
     lab = BrokerLab()
     topics = tuple(FetchTopic(topic=f"t{n}") for n in range(ELEMENTS_MAX + 1))
     lab.dispatch = Dispatch(lab.broker, brokers_listener=LISTENER)
     assert lab.send(FetchRequest(topics=topics), 12).is_answered
     strict = BrokerLab(authorizer=Refusing(Operation.CLUSTER_ACTION))
     strict.dispatch = Dispatch(strict.broker, brokers_listener=LISTENER)
-    with pytest.raises(ProtocolError, match="more elements"):
+    with pytest.raises(ProtocolError, match="too many elements"):
         strict.send(FetchRequest(topics=topics), 12)
 
 

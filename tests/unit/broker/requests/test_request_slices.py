@@ -1,4 +1,4 @@
-"""Large requests are answered slice by slice, with the answer that they would get at once."""
+"""Large requests are answered in slices, with the same response as in one piece."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -49,7 +49,7 @@ UNCUT = {name: make for name, make in LARGE_REQUESTS.items() if name not in CUT}
 
 
 def new_lab() -> BrokerLab:
-    """With a topic, and a coordinator for groups."""
+    """A broker with a topic and a group coordinator."""
     lab = BrokerLab()
     lab.create("bench", 3)
     lab.ask(FindCoordinatorRequest(coordinator_keys=("g",)), FindCoordinatorResponse)
@@ -61,13 +61,13 @@ def answer(lab: BrokerLab, request: Message, version: int, peer: Peer | None = N
 
 
 @pytest.mark.parametrize("make", CUT.values(), ids=CUT)
-def test_the_answer_is_the_same_as_at_once(
+def test_sliced_response_equals_the_whole_response(
     make: MakeRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request, version = make(COUNT)
     peer = Peer()
     in_slices = answer(new_lab(), request, version, peer)
-    # One for reading, one for a slice and one for writing at least.
+    # One for decoding, one for a slice and one for encoding at least.
     assert peer.steps_taken > 2
     if SLICED[request.api].identity is None:
         monkeypatch.setattr(request_slices, "SLICED", {})
@@ -75,14 +75,16 @@ def test_the_answer_is_the_same_as_at_once(
 
 
 @pytest.mark.parametrize("make", CUT.values(), ids=CUT)
-def test_no_slice_has_more_elements_than_it_should(make: MakeRequest) -> None:
+def test_slices_do_not_exceed_their_size(make: MakeRequest) -> None:
     request, _ = make(COUNT)
     slicing = SLICED[request.api]
-    sizes = [slicing._size_of(getattr(each, slicing.asked)) for each in slicing.cut(request)]
+    sizes = [
+        slicing._size_of(getattr(each, slicing.request_array)) for each in slicing.cut(request)
+    ]
     assert max(sizes) <= 2 * slicing.count + 1
 
 
-def test_every_request_with_many_elements_is_cut_or_known_not_to_be() -> None:
+def test_every_request_with_many_elements_is_sliced_or_listed() -> None:
     assert {make(2)[0].api for make in UNCUT.values()} == {
         ApiKey.OFFSET_COMMIT,
         ApiKey.FETCH,
@@ -91,7 +93,7 @@ def test_every_request_with_many_elements_is_cut_or_known_not_to_be() -> None:
     }
 
 
-def test_other_requests_can_be_served_between_the_slices() -> None:
+def test_other_requests_are_served_between_slices() -> None:
     lab = new_lab()
     peer = Peer()
     peer.takes_steps = False
@@ -106,33 +108,33 @@ def test_other_requests_can_be_served_between_the_slices() -> None:
     assert len(sent.answer(DescribeGroupsResponse).groups) == COUNT
 
 
-def test_a_connection_that_is_gone_gets_no_further_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_connection_gets_no_further_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     lab = new_lab()
     peer = Peer()
     peer.takes_steps = False
-    answered: list[Message] = []
+    response_array: list[Message] = []
     real = request_handler.answer
 
     def watched(broker: Any, call: Any, request: Message) -> Any:
-        answered.append(request)
+        response_array.append(request)
         return real(broker, call, request)
 
     monkeypatch.setattr(request_slices, "answer", watched)
     lab.send(DescribeGroupsRequest(groups=_names(COUNT)), peer=peer)
-    while not answered:
+    while not response_array:
         next(peer.steps)
     peer.is_closed = True
     assert sum(1 for _ in peer.steps) <= 1
-    assert len(answered) <= 2
+    assert len(response_array) <= 2
 
 
-def test_a_small_request_is_answered_at_once() -> None:
+def test_small_request_is_answered_at_once() -> None:
     peer = Peer()
     new_lab().ask(DescribeGroupsRequest(groups=("g",)), DescribeGroupsResponse, peer=peer)
     assert peer.steps_taken == 0
 
 
-def test_what_is_repeated_is_answered_once() -> None:
+def test_repeated_elements_are_answered_once() -> None:
     """Kafka repeats the answer, so that five bytes of a request make kilobytes of a response."""
     lab = new_lab()
     resource = DescribeConfigsResource(
@@ -147,8 +149,8 @@ def test_what_is_repeated_is_answered_once() -> None:
     assert tuple(each.group_id for each in described) == _names(500)
 
 
-def test_topics_that_are_asked_for_by_name_are_not_heard_beside_ids() -> None:
-    """Kafka does this (4.1), and a slice must not undo it."""
+def test_topics_by_name_are_ignored_beside_ids() -> None:
+    """As in Kafka 4.1, and a slice must not undo it."""
     lab = new_lab()
     found = lab.ask(MetadataRequest(topics=None), MetadataResponse).topics
     (topic_id,) = {each.topic_id for each in found if each.name == "bench"}
@@ -158,7 +160,7 @@ def test_topics_that_are_asked_for_by_name_are_not_heard_beside_ids() -> None:
     assert described.name == "bench"
 
 
-def test_a_topic_that_is_to_be_created_twice_is_refused_wherever_it_stands() -> None:
+def test_duplicate_topic_creations_are_rejected_wherever_they_are() -> None:
     lab = new_lab()
     topics = tuple(topic(name, 1, 1) for name in (*_names(500), "n7"))
     answer_ = lab.ask(CreateTopicsRequest(topics=topics), CreateTopicsResponse)
@@ -170,7 +172,7 @@ def test_a_topic_that_is_to_be_created_twice_is_refused_wherever_it_stands() -> 
     assert "n7" not in lab.broker.image.topics
 
 
-def test_partitions_of_one_topic_are_joined_again() -> None:
+def test_partitions_of_one_topic_are_joined() -> None:
     lab = new_lab()
     wanted = OffsetFetchRequestTopics(name="bench", partition_indexes=(0, 1, 2))
     others = tuple(
@@ -181,7 +183,7 @@ def test_partitions_of_one_topic_are_joined_again() -> None:
     assert [each.name for each in found.topics] == ["bench", *_names(COUNT)]
 
 
-def test_the_time_of_all_slices_is_charged_to_the_quota() -> None:
+def test_time_of_all_slices_is_charged_to_the_quota() -> None:
     lab = new_lab()
     entity = QuotaEntity(user=DEFAULT)
     lab.change(ConfigsReplaced(resource_of(entity), {"request_percentage": "0.000001"}))
@@ -193,7 +195,7 @@ def test_the_time_of_all_slices_is_charged_to_the_quota() -> None:
     assert peer.muted_until_ms is not None
 
 
-def test_an_answer_that_comes_later_is_joined_when_it_is_there(
+def test_late_response_of_a_slice_is_joined(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lab = new_lab()

@@ -127,8 +127,8 @@ def test_each_setting_without_effect_is_logged_once(capsys: pytest.CaptureFixtur
     started("-o", "zookeeper.max.in.flight.requests=10", "-o", "num.io.threads=4")
     first, second = capsys.readouterr().err.splitlines()
     words = "WARNING cli.broker.start: Setting has no effect: name="
-    assert f"{words}zookeeper.max.in.flight.requests reason=Headwater chooses" in first
-    assert f"{words}num.io.threads reason=Taken for compatibility; one loop" in second
+    assert f"{words}zookeeper.max.in.flight.requests reason=Headwater has a fixed value" in first
+    assert f"{words}num.io.threads reason=Accepted for compatibility; one event loop" in second
 
 
 def test_an_unknown_setting_is_logged_with_the_nearest_known_name(
@@ -158,7 +158,7 @@ def test_strict_accepts_settings_of_kafka_without_effect() -> None:
     ("arguments", "reason"),
     [
         (["--config", "nowhere.properties"], "cannot read nowhere.properties: No such file"),
-        (["--listen", "here"], "--listen here: an address is host:port, and not 'here'"),
+        (["--listen", "here"], "--listen here: an address must be host:port, not 'here'"),
         (["--node-id", "x"], "node.id=x: must be a whole number"),
         (["--data", " "], "--data is empty"),
         (["-o", "num.partitions"], "-o num.partitions: must be KEY=VALUE"),
@@ -166,7 +166,10 @@ def test_strict_accepts_settings_of_kafka_without_effect() -> None:
         (["-o", "node.id=1", "-o", "node.id=2"], "-o node.id is given twice"),
         (["--node-id", "1", "-o", "node.id=1"], "--node-id and -o node.id set the same setting"),
         (["--data", "a", "-o", "log.dir=b"], "--data and -o log.dir set the same setting"),
-        (["-o", "zookeeper.set.acl=true"], "zookeeper.set.acl=true: nodes in ZooKeeper cannot"),
+        (
+            ["-o", "zookeeper.set.acl=true"],
+            "zookeeper.set.acl=true: ACLs of znodes are not supported",
+        ),
         (["-o", "ssl.client.auth=maybe"], "must be one of none, requested, required"),
         (["--dta", "x"], "unrecognized arguments: --dta x; see headwater start --help"),
         (["--log-format", "xml"], "invalid choice: 'xml'"),

@@ -73,7 +73,7 @@ def test_a_second_signal_ends_a_slow_shutdown(tmp_path: Path) -> None:
             fill_its_answers(peer)
             process.send_signal(signal.SIGINT)
             assert process.stderr is not None
-            while "stopping" not in process.stderr.readline():
+            while "Stopping" not in process.stderr.readline():
                 pass
             process.send_signal(signal.SIGINT)
             code, errors = end_of(process)
@@ -131,7 +131,7 @@ def test_the_log_directory_of_another_node_or_cluster_is_rejected(tmp_path: Path
 def test_a_log_directory_that_cannot_be_created_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     line = refusal(["--data", str(tmp_path / "file/data"), "--listen", "127.0.0.1:0"])
-    assert "cannot make the log directory" in line
+    assert "cannot create log directory" in line
 
 
 def test_each_line_of_a_json_log_is_a_json_object(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_each_line_of_a_json_log_is_a_json_object(tmp_path: Path) -> None:
     assert entries[0]["message"].startswith(
         "Setting has no effect: name=zookeeper.max.in.flight.requests"
     )
-    assert entries[-1]["message"] == "stopping"
+    assert entries[-1]["message"] == "Stopping"
     assert {"ts", "level", "logger", "message"} <= set(entries[0])
 
 
@@ -187,8 +187,8 @@ def test_without_zookeeper_the_start_fails_with_one_line(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--metrics", "foo"), "headwater.metrics.listener: an address is host:port"),
-        (("-o", "advertised.listeners=foo"), "advertised.listeners: a listener is NAME://"),
+        (("--metrics", "foo"), "headwater.metrics.listener: an address must be host:port"),
+        (("-o", "advertised.listeners=foo"), "advertised.listeners: a listener must be NAME://"),
     ],
 )
 def test_an_invalid_address_is_rejected_before_anything_is_written(

@@ -189,7 +189,7 @@ def test_an_acl_that_the_broker_rejects_is_named(broker: EmbeddedBroker) -> None
     assert refused.exit_code == 1
     assert refused.stderr == (
         "headwater: ALLOW ANY to User:alice from * on Topic:LITERAL:tea: "
-        "a rule is about one operation, or ALL, not about ANY\n"
+        "an ACL needs one operation or ALL, not ANY\n"
     )
 
 

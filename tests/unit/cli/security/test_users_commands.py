@@ -108,4 +108,4 @@ def test_bootstrap_does_not_orphan_logs_of_another_broker(tmp_path: Path) -> Non
     (tmp_path / "tea-0" / "00000000000000000000.log").touch()
     result = run("bootstrap", "admin", "--data", str(tmp_path), given="pw\n")
     assert result.exit_code == 1
-    assert "start it once first" in result.output
+    assert "start the broker once" in result.output

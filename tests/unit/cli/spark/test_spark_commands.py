@@ -35,7 +35,7 @@ def run(*words: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--topics", "("], "topics is no regular expression"),
+        (["--topics", "("], "topics is not a regular expression"),
         (["--topics", "tea", "--alias", "a.b"], "letters, digits, _ and -"),
         (["--topics", "tea", "--source-setting", "nonsense=1"], "not a setting of this client"),
     ],
@@ -68,13 +68,15 @@ def test_mirror_prints_its_events_as_lines(capsys: pytest.CaptureFixture[str]) -
     terminal.tell({"event": "topic", "topic": "tea", "copy": "source.tea"})
     terminal.tell({"event": "progress", "records": 1_000, "bytes": 0, "lag": 9_000})
     terminal.tell({"event": "progress", "records": 5_000, "bytes": 2**21, "lag": 5_000})
-    terminal.tell({"event": "left out", "topic": "x", "reason": "has come from the target cluster"})
+    terminal.tell(
+        {"event": "left out", "topic": "x", "reason": "was copied from the target cluster"}
+    )
     assert capsys.readouterr().out.splitlines() == [
         "no topic matches yet",
         "copying tea to source.tea",
         "1,000 records copied, lag 9,000",
         "5,000 records copied, 2,000 records/s, 1.0 MiB/s, lag 5,000",
-        "x is not copied: it has come from the target cluster",
+        "x is not copied: it was copied from the target cluster",
     ]
 
 
@@ -190,8 +192,8 @@ def without_spark(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         (["import", "files", "tea", "--key", "b"], 2, "the key column b is not among a"),
         (["import", "files", "tea", "--every", "soon"], 2, "'soon' is not an interval such as"),
         (["import", "files", "a b"], 2, "other characters than letters"),
-        (["import", "files", "tea", "-o", "maxFilesPerTrigger=x"], 2, "a whole number above 0"),
-        (["import", "files", "tea", "-o", "format=parquet"], 1, "is no parquet file: Parquet"),
+        (["import", "files", "tea", "-o", "maxFilesPerTrigger=x"], 2, "a positive integer"),
+        (["import", "files", "tea", "-o", "format=parquet"], 1, "is not a parquet file: Parquet"),
         (["export", "none", "files", "--schema", "a int"], 1, "none: topic or partition"),
         (["export", "tea", "files", "--schema", "a nonsense"], 1, "nonsense"),
         (["export", "tea", "files", "--schema", "a int", "--key", "b"], 2, "is not among a"),

@@ -1,4 +1,4 @@
-"""A broker's settings, from the texts of a server.properties."""
+"""Broker settings, parsed from a server.properties."""
 
 import pytest
 
@@ -17,13 +17,13 @@ from headwater.common.settings.storage_settings import StorageSettings
 from headwater.common.settings.topic_settings import TopicSettings
 
 
-def test_a_broker_without_settings_has_the_defaults() -> None:
+def test_defaults_without_settings() -> None:
     assert parse_broker_settings({}) == BrokerSettings()
     assert BrokerSettings().storage() == StorageSettings()
     assert topic_defaults({}) == TopicSettings()
 
 
-def test_texts_become_typed_values() -> None:
+def test_values_are_parsed() -> None:
     settings = parse_broker_settings(
         {
             "node.id": "3",
@@ -41,13 +41,13 @@ def test_texts_become_typed_values() -> None:
     assert settings.storage().log_cleaner_io_max_bytes_per_second == 2**63 - 1
 
 
-def test_the_old_name_of_the_id_is_understood() -> None:
+def test_broker_id_is_an_alias_of_node_id() -> None:
     assert parse_broker_settings({"broker.id": "4"}).node_id == 4
-    with pytest.raises(InvalidSetting, match="two names of one setting"):
+    with pytest.raises(InvalidSetting, match="same setting"):
         parse_broker_settings({"broker.id": "4", "node.id": "5"})
 
 
-def test_of_several_synonyms_the_finest_unit_wins() -> None:
+def test_finest_unit_of_several_synonyms_wins() -> None:
     texts = {"log.retention.hours": "2"}
     assert topic_defaults(texts).retention_ms == 7_200_000
     texts["log.retention.minutes"] = "3"
@@ -72,34 +72,34 @@ def test_of_several_synonyms_the_finest_unit_wins() -> None:
         ("listener.name.SSL.ssl.client.auth", "required", "did you mean listener.name.ssl.ssl"),
         ("ssl.enabled.protocols", "TLSv1.1,TLSv1.2", "list of TLSv1.2, TLSv1.3"),
         ("ssl.truststore.type", "BKS", "one of JKS, PKCS12, PEM"),
-        ("ssl.provider", "x", "ssl.provider is not served"),
-        ("authorizer.class.name", "x", "known is org.apache.kafka.*StandardAuthorizer"),
-        ("super.users", "User:alice;bob", "User:alice;User:bob, and not 'bob'"),
+        ("ssl.provider", "x", "ssl.provider is not supported"),
+        ("authorizer.class.name", "x", "supported: org.apache.kafka.*StandardAuthorizer"),
+        ("super.users", "User:alice;bob", "User:alice;User:bob, not 'bob'"),
         ("listener.security.protocol.map", "PLAINTEXT", "one of PLAINTEXT, SSL"),
         ("listeners", "INSIDE://:9092", "add INSIDE:PLAINTEXT to listener.security.protocol.map"),
-        ("security.providers", "x", "security.providers is not served"),
-        ("create.topic.policy.class.name", "x", "create.topic.policy.class.name is not served"),
+        ("security.providers", "x", "security.providers is not supported"),
+        ("create.topic.policy.class.name", "x", "create.topic.policy.class.name is not supported"),
         ("security.inter.broker.protocol", "SASL_SSL", "there is no listener SASL_SSL"),
         ("security.inter.broker.protocol", "TLS", "one of SASL_SSL, PLAINTEXT, SSL"),
-        ("process.roles", "broker", "process.roles is not served"),
+        ("process.roles", "broker", "process.roles is not supported"),
         ("log.retention.hours", "x", "whole number"),
     ],
 )
-def test_what_cannot_be_obeyed_is_refused_with_its_reason(
+def test_unsupported_or_invalid_settings_are_rejected_with_the_reason(
     name: str, text: str, reason: str
 ) -> None:
     with pytest.raises(InvalidSetting, match=reason):
         parse_broker_settings({name: text})
 
 
-def test_every_default_is_read_back_from_its_own_text() -> None:
+def test_every_default_is_parsed_from_its_own_text() -> None:
     for setting in known_settings().values():
         text = format_value(setting.default)
         if text is not None:
             assert setting.kind.parse(text) == setting.default, setting.name
 
 
-def test_a_listener_and_a_protocol_for_brokers_exclude_each_other() -> None:
+def test_inter_broker_listener_and_protocol_exclude_each_other() -> None:
     with pytest.raises(InvalidSetting, match="only one of"):
         parse_broker_settings(
             {
@@ -109,12 +109,12 @@ def test_a_listener_and_a_protocol_for_brokers_exclude_each_other() -> None:
         )
 
 
-def test_the_four_protocols_are_mapped_to_themselves() -> None:
+def test_four_protocols_are_mapped_to_themselves() -> None:
     protocols = protocols_by_listener(BrokerSettings())
     assert protocols == {name: name for name in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")}
 
 
-def test_a_password_is_shown_in_no_message_and_no_repr() -> None:
+def test_password_is_not_shown_in_messages_or_repr() -> None:
     settings = parse_broker_settings(
         {"ssl.key.password": "tops3cret", "listener.name.ssl.ssl.keystore.key": "tops3cret"}
     )

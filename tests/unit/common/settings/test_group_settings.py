@@ -1,4 +1,4 @@
-"""Settings of groups, the broker's and their own, and what they must be to fit together."""
+"""Group settings of the broker and of single groups."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from headwater.common.settings.broker_settings import BrokerSettings
 from headwater.common.settings.group_settings import GROUP_SETTINGS, GroupSettings
 
 
-def test_a_group_obeys_the_broker_where_it_has_nothing_of_its_own() -> None:
+def test_group_without_overrides_uses_the_broker_settings() -> None:
     broker = parse_broker_settings({"group.consumer.session.timeout.ms": "50000"})
     own = {"consumer.heartbeat.interval.ms": " 7000 "}
     assert GroupSettings.of(broker).with_overrides(own) == GroupSettings(
@@ -16,7 +16,7 @@ def test_a_group_obeys_the_broker_where_it_has_nothing_of_its_own() -> None:
     )
 
 
-def test_each_setting_of_a_group_overrules_one_of_the_broker() -> None:
+def test_each_group_setting_overrides_a_broker_setting() -> None:
     for setting in GROUP_SETTINGS.values():
         assert setting.synonym in known_settings()
 
@@ -33,7 +33,7 @@ def test_each_setting_of_a_group_overrules_one_of_the_broker() -> None:
         ({"share.session.timeout.ms": "45000"}, "unknown group setting"),
     ],
 )
-def test_what_a_group_may_not_have_is_refused_with_the_reason(
+def test_invalid_group_setting_is_rejected_with_the_reason(
     own: dict[str, str], reason: str
 ) -> None:
     broker = BrokerSettings()
@@ -44,7 +44,7 @@ def test_what_a_group_may_not_have_is_refused_with_the_reason(
 @pytest.mark.parametrize(
     ("texts", "reason"),
     [
-        ({"group.coordinator.rebalance.protocols": "consumer"}, "without classic"),
+        ({"group.coordinator.rebalance.protocols": "consumer"}, "must contain classic"),
         ({"group.coordinator.rebalance.protocols": "classic,raft"}, "must be a list of"),
         ({"group.consumer.session.timeout.ms": "70000"}, "between 45000 and 60000"),
         ({"group.consumer.min.session.timeout.ms": "61000"}, "between 61000 and 60000"),
@@ -57,18 +57,16 @@ def test_what_a_group_may_not_have_is_refused_with_the_reason(
             "must be longer",
         ),
         ({"group.consumer.assignors": ""}, "at least one"),
-        ({"group.consumer.assignors": "range,range"}, "none twice"),
+        ({"group.consumer.assignors": "range,range"}, "no duplicates"),
         ({"group.consumer.assignors": "com.example.Mine"}, "must be a list of"),
         ({"group.consumer.migration.policy": "sideways"}, "must be one of"),
     ],
 )
-def test_a_broker_refuses_to_start_with_settings_of_groups_that_make_no_sense(
-    texts: dict[str, str], reason: str
-) -> None:
+def test_inconsistent_group_settings_prevent_the_start(texts: dict[str, str], reason: str) -> None:
     with pytest.raises(InvalidSetting, match=reason):
         parse_broker_settings(texts)
 
 
-def test_a_policy_may_be_written_in_capitals_as_kafka_allows() -> None:
+def test_policy_may_be_upper_case_as_in_kafka() -> None:
     settings = parse_broker_settings({"group.consumer.migration.policy": "UPGRADE"})
     assert settings.group_consumer_migration_policy == "upgrade"

@@ -1,4 +1,4 @@
-"""Java's properties texts, as `java.util.Properties` defines them."""
+"""Java properties format, as `java.util.Properties` defines it."""
 
 import pytest
 
@@ -27,17 +27,17 @@ from headwater.common.settings.java_properties import format_properties, parse_p
         (b"=b", {"": "b"}),
     ],
 )
-def test_a_text_is_read_as_java_reads_it(content: bytes, values: dict[str, str]) -> None:
+def test_properties_are_parsed_as_in_java(content: bytes, values: dict[str, str]) -> None:
     assert parse_properties(content) == values
 
 
 @pytest.mark.parametrize("content", [rb"a=\u12", rb"a=\u12g4", rb"a=\ud800"])
-def test_a_bad_escape_is_refused(content: bytes) -> None:
+def test_bad_escape_is_rejected(content: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_properties(content)
 
 
-def test_a_text_is_written_with_javas_escapes() -> None:
+def test_properties_are_written_with_java_escapes() -> None:
     values = {"a b": "  x y", "k=": "#é😀\n"}
     assert format_properties(values) == (
         rb"a\ b=\ \ x y" + b"\n" + rb"k\==\#\u00E9\uD83D\uDE00\n" + b"\n"

@@ -1,4 +1,4 @@
-"""Settings that a listener has for itself."""
+"""Settings of a single listener."""
 
 import pytest
 
@@ -11,18 +11,18 @@ from headwater.common.settings.ssl_settings import ListenerSslSettings
     [
         ("listener.name.outside.ssl.client.auth", ScopedName("outside", None, "ssl.client.auth")),
         ("listener.name.a.b.ssl.key.password", ScopedName("a.b", None, "ssl.key.password")),
-        # No mechanism has settings of TLS, so this is a listener with a dot in its name.
+        # No mechanism has TLS settings, so this is a listener with a dot in its name.
         ("listener.name.a.plain.ssl.protocol", ScopedName("a.plain", None, "ssl.protocol")),
         ("listener.name.outside.num.partitions", None),
         ("listener.name.ssl.client.auth", None),
         ("ssl.client.auth", None),
     ],
 )
-def test_a_prefixed_name_is_read_from_its_end(name: str, parts: ScopedName | None) -> None:
+def test_prefixed_name_is_parsed_from_its_end(name: str, parts: ScopedName | None) -> None:
     assert scoped_name(name) == parts
 
 
-def test_a_listener_s_own_value_wins_over_that_of_all() -> None:
+def test_listener_setting_has_precedence() -> None:
     texts = AllListenerTexts(
         {
             "ssl.client.auth": "requested",
@@ -38,5 +38,5 @@ def test_a_listener_s_own_value_wins_over_that_of_all() -> None:
     assert texts.get("num.partitions") is None
 
 
-def test_nothing_set_means_the_defaults() -> None:
+def test_defaults_if_not_set() -> None:
     assert AllListenerTexts({}).of("SSL").read(ListenerSslSettings) == ListenerSslSettings()

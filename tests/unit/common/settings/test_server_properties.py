@@ -1,4 +1,4 @@
-"""Which of the texts that a broker is started with count, and which are put aside."""
+"""Classification of the settings that a broker is started with."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from headwater.common.settings.broker_properties import known_settings, parse_br
 from headwater.common.settings.server_properties import layered, supported_properties
 from headwater.common.settings.unsupported_settings import why_unsupported
 
-# The settings, in other words than its comments, of the file that comes with Kafka 4.1.
+# The settings, without the comments, of the file that comes with Kafka 4.1.
 KAFKAS_OWN_FILE = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -39,7 +39,7 @@ KAFKAS_OWN_FILE = {
 }
 
 
-def test_the_file_that_comes_with_kafka_starts_a_broker() -> None:
+def test_kafkas_server_properties_starts_a_broker() -> None:
     properties = supported_properties(KAFKAS_OWN_FILE)
     assert properties.unknown == {}
     assert list(properties.without_effect) == [
@@ -71,18 +71,16 @@ def test_a_later_layer_wins() -> None:
         ({"log.roll.ms": "5"}, {"log.roll.hours": "1"}),
     ],
 )
-def test_a_later_layer_wins_under_another_name_of_the_same_setting(
-    below: dict[str, str], above: dict[str, str]
-) -> None:
+def test_later_layer_wins_over_a_synonym(below: dict[str, str], above: dict[str, str]) -> None:
     assert layered(below, above) == above
 
 
-def test_two_names_in_one_layer_both_stay_for_the_parser_to_judge() -> None:
+def test_synonyms_in_one_layer_are_both_kept() -> None:
     both = {"broker.id": "3", "node.id": "4"}
     assert layered({}, both) == both
 
 
-def test_an_interval_of_its_own_survives_the_setting_that_it_is_a_default_of() -> None:
+def test_scheduler_interval_is_kept_when_flush_ms_is_set() -> None:
     scheduler = {"log.flush.scheduler.interval.ms": "5"}
     flush = {"log.flush.interval.ms": "7"}
     assert layered(scheduler, flush) == scheduler | flush
@@ -102,9 +100,7 @@ def test_an_interval_of_its_own_survives_the_setting_that_it_is_a_default_of() -
         ("zookeeper.set.acl", "true"),
     ],
 )
-def test_a_setting_whose_absence_would_weaken_protection_stops_the_start(
-    name: str, text: str
-) -> None:
+def test_setting_whose_absence_weakens_protection_prevents_the_start(name: str, text: str) -> None:
     with pytest.raises(InvalidSetting, match="remove this setting"):
         supported_properties({name: text})
     assert list(supported_properties({name: " "}).without_effect) == [name]
@@ -126,7 +122,7 @@ def test_a_setting_whose_absence_would_weaken_protection_stops_the_start(
         ("sasl.mechanism.controller.protocol", "PLAIN"),
     ],
 )
-def test_a_setting_of_kafka_that_is_not_served_has_no_effect(name: str, text: str) -> None:
+def test_unsupported_kafka_setting_has_no_effect(name: str, text: str) -> None:
     properties = supported_properties({name: text})
     assert properties.texts == properties.unknown == {}
     assert list(properties.without_effect) == [name]
@@ -136,20 +132,22 @@ def test_a_setting_of_kafka_that_is_not_served_has_no_effect(name: str, text: st
 @pytest.mark.parametrize(
     "name", ["sasl.kerberos.service.name", "listener.name.plaintext.sasl.kerberos.service.name"]
 )
-def test_a_stored_setting_without_effect_is_served_and_reported(name: str) -> None:
+def test_stored_setting_without_effect_is_kept_and_reported(name: str) -> None:
     properties = supported_properties({name: "kafka"})
     assert properties.texts == {name: "kafka"}
-    assert properties.without_effect == {name: "Taken for compatibility; GSSAPI is not served."}
+    assert properties.without_effect == {
+        name: "Accepted for compatibility; GSSAPI is not supported."
+    }
     parse_broker_settings(properties.texts)
 
 
 @pytest.mark.parametrize("name", ["authorizer.class.name", "super.users"])
-def test_a_wrong_value_of_an_authorization_setting_stops_the_start(name: str) -> None:
+def test_wrong_authorization_setting_prevents_the_start(name: str) -> None:
     with pytest.raises(InvalidSetting, match=name):
         parse_broker_settings(supported_properties({name: "x"}).texts)
 
 
-def test_an_empty_authorizer_is_no_wish() -> None:
+def test_empty_authorizer_means_no_authorization() -> None:
     properties = supported_properties({"authorizer.class.name": ""})
     assert parse_broker_settings(properties.texts).authorizer_class_name == ""
 
@@ -163,8 +161,8 @@ def test_an_empty_authorizer_is_no_wish() -> None:
         ("process.roles", "controller"),
     ],
 )
-def test_a_node_of_a_cluster_does_not_start_alone(name: str, text: str) -> None:
-    with pytest.raises(InvalidSetting, match="leave it out"):
+def test_kraft_cluster_node_does_not_start_alone(name: str, text: str) -> None:
+    with pytest.raises(InvalidSetting, match="remove it"):
         supported_properties({name: text})
 
 
@@ -176,24 +174,24 @@ def test_a_node_of_a_cluster_does_not_start_alone(name: str, text: str) -> None:
         ("transaction.max.timeout", "transaction.max.timeout.ms"),
         ("broker.sesion.timeout.ms", "broker.session.timeout.ms"),
         ("ssl.client.auht", "ssl.client.auth"),
-        ("Num.Partitions", "num.partitions, in small letters"),
+        ("Num.Partitions", "num.partitions (lower case)"),
         ("listener.name.external.ssl.client.auht", "listener.name.external.ssl.client.auth"),
         (
             "listener.name.SSL.ssl.client.auth",
-            "listener.name.ssl.ssl.client.auth, in small letters",
+            "listener.name.ssl.ssl.client.auth (lower case)",
         ),
     ],
 )
-def test_an_unknown_name_is_reported_with_the_nearest_known_one(name: str, nearest: str) -> None:
+def test_unknown_name_is_reported_with_the_nearest_known_one(name: str, nearest: str) -> None:
     properties = supported_properties({name: "1"})
     assert properties.texts == properties.without_effect == {}
     assert properties.unknown == {name: f"unknown broker setting {name}; did you mean {nearest}?"}
 
 
-def test_an_unknown_name_that_is_like_no_other_is_reported_without_a_guess() -> None:
+def test_unknown_name_without_similar_one_is_reported_without_suggestion() -> None:
     properties = supported_properties({"xyz": "1"})
     assert properties.unknown == {"xyz": "unknown broker setting xyz"}
 
 
-def test_nothing_that_is_obeyed_is_also_called_unserved() -> None:
+def test_supported_settings_are_not_listed_as_unsupported() -> None:
     assert [name for name in known_settings() if why_unsupported(name)] == []

@@ -1,4 +1,4 @@
-"""Topic settings, read from Kafka's own strings."""
+"""Topic settings, parsed from Kafka's strings."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def test_defaults_are_kafkas() -> None:
     assert not settings.is_compacted
 
 
-def test_values_are_read_from_text() -> None:
+def test_values_are_parsed() -> None:
     settings = TopicSettings.parse(
         {"cleanup.policy": "compact, delete", "segment.bytes": "2097152", "preallocate": "TRUE"}
     )
@@ -23,8 +23,8 @@ def test_values_are_read_from_text() -> None:
     assert settings.preallocate is True
 
 
-def test_a_topic_may_be_neither_deleted_nor_compacted() -> None:
-    """Kafka does this (4.1): its records stay for ever."""
+def test_cleanup_policy_may_be_empty() -> None:
+    """As in Kafka 4.1: its records stay forever."""
     settings = TopicSettings.parse({"cleanup.policy": ""})
     assert not settings.is_deleted
     assert not settings.is_compacted
@@ -51,11 +51,11 @@ def test_throttled_replicas_are_a_star_or_pairs(text: str) -> None:
         ("follower.replication.throttled.replicas", "*,0:1", "partition:broker"),
     ],
 )
-def test_a_bad_value_is_refused_with_its_reason(name: str, text: str, reason: str) -> None:
+def test_invalid_value_is_rejected_with_the_reason(name: str, text: str, reason: str) -> None:
     with pytest.raises(InvalidSetting, match=reason):
         TopicSettings.parse({name: text})
 
 
-def test_the_two_compaction_lags_must_agree() -> None:
+def test_min_compaction_lag_must_not_exceed_max() -> None:
     with pytest.raises(InvalidSetting, match=r"min\.compaction\.lag\.ms"):
         TopicSettings.parse({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "9"})

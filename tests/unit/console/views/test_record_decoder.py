@@ -1,4 +1,4 @@
-"""Tests for how bytes of records are shown."""
+"""Rendering of keys and values."""
 
 import json
 
@@ -40,41 +40,41 @@ def read(raw: bytes) -> Registered:
         (FRAMED_JSON, "avro", ("json", '{\n  "a": 1.10\n}')),
     ],
 )
-def test_bytes_are_shown_as_wished_or_as_what_they_are(
+def test_bytes_are_rendered_in_the_requested_or_a_fitting_format(
     raw: bytes | None, wanted: str, expected: tuple[str, str]
 ) -> None:
     found = shown(raw, wanted, chars_max=1000, read=read)
     assert (found.format, found.text) == expected
 
 
-def test_what_is_not_as_wished_is_shown_all_the_same_and_says_why() -> None:
-    assert shown(b"tea", "json", chars_max=10).note == "no JSON"
-    assert "no registry" in (shown(AVRO, "avro", chars_max=10).note or "")
+def test_bytes_in_another_format_are_rendered_with_a_note() -> None:
+    assert shown(b"tea", "json", chars_max=10).note == "not JSON"
+    assert "needs a schema registry" in (shown(AVRO, "avro", chars_max=10).note or "")
     failed = shown(b"\0abcdef", "auto", chars_max=1000, read=read)
     assert failed.format == "hex"
-    assert failed.note == "no value with a schema: not of this schema"
-    assert shown(AVRO[:-1], "avro", chars_max=10, read=read).note == "no Avro: not of this schema"
-    assert shown(AVRO, "json", chars_max=1000, read=read).note == "no JSON"
-    assert "its schema says so" in (shown(BROKEN, "auto", chars_max=1000, read=read).note or "")
+    assert failed.note == "not a value with a schema: not of this schema"
+    assert shown(AVRO[:-1], "avro", chars_max=10, read=read).note == "not Avro: not of this schema"
+    assert shown(AVRO, "json", chars_max=1000, read=read).note == "not JSON"
+    assert "its schema is JSON" in (shown(BROKEN, "auto", chars_max=1000, read=read).note or "")
 
 
 @pytest.mark.parametrize("wanted", ["auto", "avro", "json"])
-def test_the_schema_of_a_value_is_told(wanted: str) -> None:
+def test_schema_id_of_a_value_is_shown(wanted: str) -> None:
     assert shown(AVRO, "avro", chars_max=100, read=read).schema_id == 7
     found = shown(FRAMED_JSON, wanted, chars_max=100, read=read)
     assert (found.schema_id, found.size_bytes) == (8, len(FRAMED_JSON))
 
 
 @pytest.mark.parametrize("wanted", ["text", "hex", "auto"])
-def test_long_values_are_cut_and_say_so(wanted: str) -> None:
+def test_long_values_are_truncated(wanted: str) -> None:
     found = shown(b"x" * 100_000, wanted, chars_max=1000)
     assert len(found.text) <= 1000
     assert found.is_cut
     assert found.size_bytes == 100_000
 
 
-def test_json_keeps_what_a_record_says() -> None:
-    """Read and written again, the number would be 1.1 and the first `a` would be gone."""
+def test_json_is_only_indented() -> None:
+    """Parsed and serialized again, the number would be 1.1 and the first `a` would be lost."""
     text = '{"a":1.10,"a":[],"b":{},"c":[1,"x, {\\"y\\"}"]}'
     assert indented(text) == (
         '{\n  "a": 1.10,\n  "a": [],\n  "b": {},\n  "c": [\n    1,\n    "x, {\\"y\\"}"\n  ]\n}'
@@ -93,20 +93,20 @@ def test_indented_json_is_the_same_json(value: object) -> None:
 
 
 @given(st.binary(max_size=300) | st.none(), st.sampled_from(FORMATS), st.integers(1, 100))
-def test_any_bytes_are_shown_within_the_limit(
+def test_any_bytes_are_rendered_within_the_limit(
     raw: bytes | None, wanted: str, chars_max: int
 ) -> None:
     found = shown(raw, wanted, chars_max=chars_max)
-    # A row of hex is shown whole.
+    # A row of hex is never truncated.
     assert len(found.text) <= max(chars_max, 80)
     assert found.size_bytes == len(raw or b"")
 
 
-def test_json_that_is_deep_beyond_reason_is_shown_as_text() -> None:
+def test_deeply_nested_json_is_rendered_as_text() -> None:
     assert shown(b"[" * 100_000, "auto", chars_max=10).format == "text"
 
 
-def test_of_large_json_no_more_is_indented_than_is_shown() -> None:
+def test_large_json_is_only_indented_up_to_the_limit() -> None:
     large = "[" + ",".join(["{}"] * 200_000) + "]"
     assert len(indented(large, chars_max=100)) < 120
     whole = indented('{"a": [1, {}], "b": {"c": []}}')

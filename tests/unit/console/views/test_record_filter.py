@@ -1,4 +1,4 @@
-"""Tests for which records a filter finds."""
+"""Text filter on records."""
 
 import json
 
@@ -44,19 +44,19 @@ def record(
         ("\N{TEACUP WITHOUT HANDLE}", '"\\ud83c\\udf75"'),
     ],
 )
-def test_a_word_is_found_as_people_read_it(word: str, value: str) -> None:
+def test_text_is_found_case_insensitively(word: str, value: str) -> None:
     assert Word.of(word).holds(record(value.encode()))
     assert not Word.of(word).holds(record(b"coffee"))
 
 
 @given(st.text(min_size=1))
-def test_json_is_found_by_its_texts_however_it_is_written(text: str) -> None:
+def test_json_is_matched_escaped_or_not(text: str) -> None:
     for is_ascii in (True, False):
         value = json.dumps({"text": text}, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass")
         assert Word.of(text).holds(record(value))
 
 
-def test_a_word_is_looked_for_where_it_was_said() -> None:
+def test_filter_only_searches_the_chosen_part() -> None:
     found = record(b"black", key=b"green", headers=(("origin", b"china"), ("none", None)))
     for word, places in (
         ("green", ["anywhere", "key"]),
@@ -74,7 +74,7 @@ def read_avro(raw: bytes) -> Registered:
     return Registered("AVRO", {"amount": int.from_bytes(raw[5:], "big"), "kind": "GRÜN"})
 
 
-def test_avro_is_read_before_a_word_is_looked_for() -> None:
+def test_avro_is_decoded_before_it_is_searched() -> None:
     avro = record(b"\0\0\0\0\x07" + (1234).to_bytes(2, "big"))
     for text in ("1234", '"amount": 12', "grün"):
         assert Word.of(text, read_value=read_avro).holds(avro)
@@ -83,6 +83,6 @@ def test_avro_is_read_before_a_word_is_looked_for() -> None:
     assert not Word.of("1234", read_value=read_avro).holds(record(b"\0\0"))
 
 
-def test_no_word_is_in_every_record() -> None:
+def test_empty_filter_matches_every_record() -> None:
     assert Word().holds(record())
     assert not Word()

@@ -1,4 +1,4 @@
-"""Tests for the paging of records across partitions: each record once, none out of order."""
+"""Paging of records across partitions: each record once, none out of order."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +24,7 @@ def record(partition: int, offset: int, timestamp: int) -> ConsumerRecord:
 
 @st.composite
 def logs(draw: st.DrawFn) -> Logs:
-    """Partitions with gaps between their offsets and times that jump to and fro."""
+    """Partitions with gaps between offsets and timestamps that jump back and forth."""
     found: Logs = {}
     for partition in range(draw(st.integers(1, 4))):
         offsets = sorted(draw(st.sets(st.integers(0, 40), max_size=12)))
@@ -51,7 +51,7 @@ def is_in_order(page: RecordPage) -> bool:
 
 
 @given(logs(), st.integers(1, 7))
-def test_going_forwards_shows_each_record_once(found: Logs, limit: int) -> None:
+def test_paging_forwards_shows_each_record_once(found: Logs, limit: int) -> None:
     at, seen = dict.fromkeys(found, 0), []
     for _ in range(60):
         finds = {
@@ -67,7 +67,7 @@ def test_going_forwards_shows_each_record_once(found: Logs, limit: int) -> None:
 
 
 @given(logs(), st.integers(1, 7))
-def test_going_backwards_shows_each_record_once(found: Logs, limit: int) -> None:
+def test_paging_backwards_shows_each_record_once(found: Logs, limit: int) -> None:
     at, seen = dict.fromkeys(found, 41), []
     for _ in range(60):
         finds = {
@@ -83,8 +83,8 @@ def test_going_backwards_shows_each_record_once(found: Logs, limit: int) -> None
 
 
 @given(logs(), st.integers(1, 7))
-def test_forwards_from_where_a_page_began_shows_that_page_again(found: Logs, limit: int) -> None:
-    """The buttons for older and newer lead back and forth without a gap."""
+def test_paging_back_and_forth_shows_the_same_page(found: Logs, limit: int) -> None:
+    """The buttons for older and newer records lead back and forth without a gap."""
     newest = {number: Finds(0, 41, part) for number, part in found.items()}
     page = last_records(newest, limit)
     again = {
@@ -97,5 +97,5 @@ def test_forwards_from_where_a_page_began_shows_that_page_again(found: Logs, lim
 
 
 @given(st.dictionaries(st.integers(0, 9999), st.integers(0, 2**40), min_size=1))
-def test_a_place_is_read_as_it_was_written(cursor: dict[int, int]) -> None:
+def test_cursor_round_trips(cursor: dict[int, int]) -> None:
     assert read_cursor(write_cursor(cursor)) == cursor

@@ -1,5 +1,4 @@
-"""Tests for searches in topics whose records are large, or whose brokers are slow: a consumer of
-lists stands in for a cluster."""
+"""Searches in topics with large records or slow brokers, with a fake consumer."""
 
 import asyncio
 from typing import Any, Self, cast
@@ -16,7 +15,7 @@ from headwater.records.consumer_record import ConsumerRecord
 
 
 class Clock:
-    """Each look at it takes a while."""
+    """A clock that advances with each call."""
 
     def __init__(self, step_ms: int = 0) -> None:
         self.now = 0
@@ -31,7 +30,7 @@ class Clock:
 
 
 class Lists:
-    """A consumer that gives a record a poll, from one partition after the other."""
+    """A consumer that returns one record per poll, from one partition after the other."""
 
     def __init__(self, sizes: dict[int, list[int]]) -> None:
         self._sizes = sizes
@@ -45,7 +44,7 @@ class Lists:
         pass
 
     def assign(self, places: list[TopicPartition]) -> None:
-        """As Kafka has it: what was paused and is assigned again is still paused."""
+        """As in Kafka, a paused partition that is assigned again stays paused."""
         self._positions = {each.partition: 0 for each in places}
         self._paused &= set(self._positions)
 
@@ -86,13 +85,13 @@ class Lists:
         return [record]
 
 
-def found(sizes: dict[int, list[int]], clock: Clock, **wish: Any) -> Found:
+def found(sizes: dict[int, list[int]], clock: Clock, **parameters: Any) -> Found:
     class Cluster:
         def consumer(self, **_: object) -> Lists:
             return Lists(sizes)
 
     search = Search(
-        topic="tea", edges={number: (0, len(each)) for number, each in sizes.items()}, **wish
+        topic="tea", edges={number: (0, len(each)) for number, each in sizes.items()}, **parameters
     )
 
     async def run() -> Found:
@@ -102,12 +101,14 @@ def found(sizes: dict[int, list[int]], clock: Clock, **wish: Any) -> Found:
     return asyncio.run(run())
 
 
-def all_pages(sizes: dict[int, list[int]], clock: Clock, **wish: Any) -> list[tuple[int, int]]:
-    """What somebody sees who goes on from the newest to the oldest."""
+def all_pages(
+    sizes: dict[int, list[int]], clock: Clock, **parameters: Any
+) -> list[tuple[int, int]]:
+    """All records that paging from the newest to the oldest shows."""
     seen: list[tuple[int, int]] = []
     before: dict[int, int] = {}
     while True:
-        page = found(sizes, clock, before=before, **wish).page
+        page = found(sizes, clock, before=before, **parameters).page
         seen += [(each.partition, each.offset) for each in page.records]
         if not any(page.lows.values()):
             return seen
@@ -117,28 +118,28 @@ def all_pages(sizes: dict[int, list[int]], clock: Clock, **wish: Any) -> list[tu
 
 @pytest.mark.parametrize("limit", [1, 50, 200])
 @pytest.mark.parametrize("partitions", [1, 3, 20])
-def test_large_records_are_all_seen_page_by_page(
+def test_large_records_are_all_found_page_by_page(
     limit: int, partitions: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of these no more than four fit a page."""
+    """No more than four of them fit a page."""
     monkeypatch.setattr(record_search, "KEPT_BYTES_MAX", 4_000)
     sizes = {number: [1_000] * 30 for number in range(partitions)}
     seen = all_pages(sizes, Clock(), limit=limit)
     assert sorted(seen) == [(number, each) for number in range(partitions) for each in range(30)]
 
 
-def test_a_slow_cluster_is_read_page_by_page() -> None:
+def test_slow_cluster_is_searched_page_by_page() -> None:
     """A record takes a second, and a page has five."""
     sizes = {0: [1] * 40, 1: [1] * 40}
     seen = all_pages(sizes, Clock(step_ms=500), limit=50)
     assert sorted(seen) == [(number, each) for number in range(2) for each in range(40)]
 
 
-def test_a_search_in_vain_gets_to_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_without_matches_reaches_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_search, "LOOKED_AT_RECORDS_MAX", 15)
     assert all_pages({0: [3] * 200}, Clock(), limit=50, word=Word.of("nothing")) == []
 
 
-def test_small_records_make_a_full_page() -> None:
+def test_small_records_fill_a_page() -> None:
     page = found({0: [1] * 500, 1: [1] * 500}, Clock(), limit=50, before={})
     assert (len(page.page.records), page.ended_early) == (50, False)

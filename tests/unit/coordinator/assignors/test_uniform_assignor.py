@@ -1,4 +1,4 @@
-"""`uniform`: equal numbers, little moved."""
+"""Uniform assignor: equal numbers, few moves."""
 
 from headwater.common.ids import TopicId
 from headwater.coordinator.assignors.assignor_spec import MemberSpec, Partitions, TopicIdPartition
@@ -20,7 +20,7 @@ def test_each_topic_is_spread_over_the_members() -> None:
     }
 
 
-def test_who_must_give_some_up_gives_of_all_its_topics() -> None:
+def test_a_member_above_its_share_gives_up_partitions_of_all_its_topics() -> None:
     members = {
         "a": MemberSpec(topics=(CLICKS, VIEWS), had=parts(CLICKS, 0, 1) | parts(VIEWS, 0, 1)),
         "b": MemberSpec(topics=(CLICKS, VIEWS)),
@@ -31,12 +31,12 @@ def test_who_must_give_some_up_gives_of_all_its_topics() -> None:
     }
 
 
-def test_partitions_that_are_gone_are_not_given() -> None:
+def test_partitions_that_do_not_exist_any_more_are_not_assigned() -> None:
     members = {"a": MemberSpec(topics=(CLICKS,), had=parts(CLICKS, 7) | parts(VIEWS, 0))}
     assert assign_uniformly(members, {CLICKS: 1}) == {"a": parts(CLICKS, 0)}
 
 
-def test_members_with_different_wishes_are_levelled_through_a_third() -> None:
+def test_members_with_different_subscriptions_are_balanced_through_a_third() -> None:
     members = {
         "a": MemberSpec(topics=(CLICKS,), had=parts(CLICKS, 0, 1, 2)),
         "b": MemberSpec(topics=(CLICKS, VIEWS), had=parts(VIEWS, 0, 1)),

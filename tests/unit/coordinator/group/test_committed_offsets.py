@@ -1,4 +1,4 @@
-"""Which offset counts, when two commits meet, when transactions end and when time passes."""
+"""Committed and pending offsets, transactions and expiry."""
 
 import pytest
 
@@ -69,7 +69,7 @@ def test_the_last_commit_counts(log: Log) -> None:
     assert log.committed(BILLS) is None
 
 
-def test_a_commit_of_a_transaction_counts_when_its_marker_says_so(log: Log) -> None:
+def test_a_transactional_commit_counts_after_its_commit_marker(log: Log) -> None:
     """TX-12."""
     log.commit(5)
     log.commit(9, producer_id=PRODUCER)
@@ -94,7 +94,7 @@ def test_an_aborted_transaction_leaves_no_trace(log: Log) -> None:
     assert log.committed() == 5
 
 
-def test_of_two_commits_the_one_whose_record_stands_later_wins(log: Log) -> None:
+def test_of_two_commits_the_later_record_wins(log: Log) -> None:
     """TX-12: compaction keeps the later record, so after a restart there is no other."""
     log.commit(9, producer_id=PRODUCER)
     log.commit(5)
@@ -113,7 +113,7 @@ def test_transactions_of_two_producers_end_one_by_one(log: Log) -> None:
     assert not log.offsets.is_pending("g", ORDERS)
 
 
-def test_a_tombstone_takes_back_what_is_pending_too(log: Log) -> None:
+def test_a_tombstone_deletes_pending_offsets_too(log: Log) -> None:
     log.commit(5)
     log.commit(9, producer_id=PRODUCER)
     log.write(tombstone("g", ORDERS))
@@ -124,7 +124,7 @@ def test_a_tombstone_takes_back_what_is_pending_too(log: Log) -> None:
     assert not log.offsets.has_any("g")
 
 
-def test_a_group_without_offsets_but_with_an_open_transaction_is_known(log: Log) -> None:
+def test_a_group_with_only_an_open_transaction_exists(log: Log) -> None:
     """TX-12: pending offsets keep the group."""
     log.commit(9, producer_id=PRODUCER)
     assert log.offsets.has_any("g")
@@ -132,21 +132,21 @@ def test_a_group_without_offsets_but_with_an_open_transaction_is_known(log: Log)
     assert log.offsets.expired(PuppetGroup(), now_ms=0, retention_ms=0) == Expiry((), False)
 
 
-def test_all_offsets_of_a_group_are_taken_back_pending_ones_too(log: Log) -> None:
+def test_tombstones_cover_all_offsets_of_a_group_including_pending_ones(log: Log) -> None:
     log.commit(5)
     log.commit(9, producer_id=PRODUCER)
     log.commit(1, partition=BILLS, producer_id=PRODUCER)
     assert log.offsets.tombstones("g") == (tombstone("g", ORDERS), tombstone("g", BILLS))
 
 
-def test_a_deleted_topics_offsets_are_taken_back(log: Log) -> None:
+def test_offsets_of_deleted_topics_get_tombstones(log: Log) -> None:
     """OE-2."""
     log.commit(5)
     log.commit(1, partition=BILLS, producer_id=PRODUCER)
     assert log.offsets.topic_tombstones(frozenset({"bills"})) == (tombstone("g", BILLS),)
 
 
-def test_offsets_expire_when_their_retention_is_over(log: Log) -> None:
+def test_offsets_expire_after_their_retention(log: Log) -> None:
     """OE-1."""
     log.commit(5, commit_timestamp=100)
     group = PuppetGroup()
@@ -158,7 +158,7 @@ def test_offsets_expire_when_their_retention_is_over(log: Log) -> None:
     assert expired(1100) == Expiry((tombstone("g", ORDERS),), True)
 
 
-def test_an_empty_groups_offsets_count_from_when_it_became_empty(log: Log) -> None:
+def test_offsets_of_an_empty_group_expire_from_when_it_became_empty(log: Log) -> None:
     """OE-1."""
     log.commit(5, commit_timestamp=100)
     group = PuppetGroup(empty_since_ms=5000)
@@ -166,7 +166,7 @@ def test_an_empty_groups_offsets_count_from_when_it_became_empty(log: Log) -> No
     assert log.offsets.expired(group, now_ms=6000, retention_ms=RETENTION_MS).is_all
 
 
-def test_what_a_member_reads_does_not_expire(log: Log) -> None:
+def test_offsets_of_subscribed_topics_do_not_expire(log: Log) -> None:
     """OE-1."""
     log.commit(5)
     log.commit(1, partition=BILLS)
@@ -175,14 +175,14 @@ def test_what_a_member_reads_does_not_expire(log: Log) -> None:
     assert expiry == Expiry((tombstone("g", BILLS),), False)
 
 
-def test_nothing_expires_while_the_group_says_so(log: Log) -> None:
+def test_nothing_expires_while_the_group_forbids_it(log: Log) -> None:
     """OE-1: during a rebalance, for instance."""
     log.commit(5, expire_timestamp=1)
     group = PuppetGroup(empty_since_ms=None)
     assert log.offsets.expired(group, now_ms=10**9, retention_ms=0) == Expiry((), False)
 
 
-def test_a_commit_with_a_retention_of_its_own_goes_by_that(log: Log) -> None:
+def test_a_commit_with_its_own_retention_expires_by_that(log: Log) -> None:
     """OE-2."""
     log.commit(5, commit_timestamp=0, expire_timestamp=5000)
     group = PuppetGroup()
@@ -199,6 +199,6 @@ def test_a_pending_commit_keeps_the_offset_it_will_replace(log: Log) -> None:
     assert expiry == Expiry((), False)
 
 
-def test_a_group_that_has_no_offsets_has_lost_all_it_had(log: Log) -> None:
+def test_a_group_without_offsets_counts_as_fully_expired(log: Log) -> None:
     """GR-18."""
     assert log.offsets.expired(PuppetGroup(), now_ms=0, retention_ms=1) == Expiry((), True)

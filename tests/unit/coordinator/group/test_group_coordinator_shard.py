@@ -1,4 +1,4 @@
-"""One partition of groups: what goes where, and what concerns groups and offsets alike."""
+"""One partition of __consumer_offsets: dispatch, deletion, expiry, conversion."""
 
 import pytest
 
@@ -81,7 +81,7 @@ def lab() -> GroupLab:
 
 
 def join(lab: GroupLab, group: str = "g", assignment: bytes = b"everything") -> str:
-    """One member, alone and with an assignment; its id."""
+    """One member with an assignment; return its id."""
     request = JoinGroupRequest(
         group_id=group,
         session_timeout_ms=10_000,
@@ -190,7 +190,7 @@ def written(lab: GroupLab) -> list[StateRecord]:
     return [entry.record for entry in found.entries if isinstance(entry, LoggedRecord)]
 
 
-def test_a_member_joins_commits_and_is_known_after_a_restart(lab: GroupLab) -> None:
+def test_a_member_joins_commits_and_survives_a_restart(lab: GroupLab) -> None:
     member_id = join(lab)
     assert commit(lab, member_id=member_id, generation=1) is ErrorCode.NONE
     lab.restart()
@@ -200,8 +200,8 @@ def test_a_member_joins_commits_and_is_known_after_a_restart(lab: GroupLab) -> N
     assert listed(lab) == [("g", "consumer", "Stable", "classic")]
 
 
-def test_a_member_that_is_silent_after_a_restart_is_expired(lab: GroupLab) -> None:
-    """GR-17: it has a whole session to be heard of."""
+def test_a_member_without_heartbeats_after_a_restart_is_removed(lab: GroupLab) -> None:
+    """GR-17: it has a whole session."""
     join(lab)
     lab.restart()
     lab.pass_time(9_999)
@@ -210,7 +210,7 @@ def test_a_member_that_is_silent_after_a_restart_is_expired(lab: GroupLab) -> No
     assert listed(lab) == [("g", "consumer", "Empty", "classic")]
 
 
-def test_a_foreign_member_does_not_commit(lab: GroupLab) -> None:
+def test_an_unknown_member_may_not_commit(lab: GroupLab) -> None:
     """GR-11."""
     join(lab)
     assert commit(lab) is ErrorCode.UNKNOWN_MEMBER_ID
@@ -227,7 +227,7 @@ def test_offsets_without_members_are_a_simple_group(lab: GroupLab) -> None:
     assert committed(lab, "simple") == 5
 
 
-def test_requests_to_a_group_that_nobody_knows_make_none(lab: GroupLab) -> None:
+def test_requests_to_an_unknown_group_create_none(lab: GroupLab) -> None:
     """GR-3."""
     heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     answer = lab.ask(heartbeat, HeartbeatResponse, 4)
@@ -240,7 +240,7 @@ def test_requests_to_a_group_that_nobody_knows_make_none(lab: GroupLab) -> None:
     assert lab.log.batches == []
 
 
-def test_groups_are_listed_by_state_and_type_whatever_the_case(lab: GroupLab) -> None:
+def test_groups_are_listed_by_state_and_type_ignoring_case(lab: GroupLab) -> None:
     join(lab, "classic")
     join_consumers(lab, "consumers")
     commit(lab, "simple")
@@ -256,7 +256,7 @@ def test_groups_are_listed_by_state_and_type_whatever_the_case(lab: GroupLab) ->
     assert listed(lab, states=("Empty",), types=("consumer",)) == []
 
 
-def test_each_describe_knows_groups_of_its_own_type(lab: GroupLab) -> None:
+def test_each_describe_api_knows_groups_of_its_own_type(lab: GroupLab) -> None:
     """GR-16."""
     join(lab, "classic")
     join_consumers(lab, "consumers")
@@ -302,7 +302,7 @@ def test_an_empty_group_is_deleted_with_its_offsets(lab: GroupLab) -> None:
 
 
 @pytest.mark.parametrize("kind", ["simple", "consumers"])
-def test_groups_of_other_kinds_are_deleted_too(lab: GroupLab, kind: str) -> None:
+def test_other_kinds_of_groups_are_deleted_too(lab: GroupLab, kind: str) -> None:
     if kind == "consumers":
         join_consumers(lab)
         assert delete(lab, "g") == {"g": ErrorCode.NON_EMPTY_GROUP}
@@ -315,14 +315,14 @@ def test_groups_of_other_kinds_are_deleted_too(lab: GroupLab, kind: str) -> None
         lab.restart()
 
 
-def test_a_member_that_comes_back_after_a_deletion_begins_a_new_group(lab: GroupLab) -> None:
+def test_a_member_that_returns_after_a_deletion_creates_a_new_group(lab: GroupLab) -> None:
     leave(lab, join(lab))
     delete(lab, "g")
     member_id = join(lab)
     assert commit(lab, member_id=member_id, generation=1) is ErrorCode.NONE
 
 
-def test_offsets_are_deleted_one_by_one(lab: GroupLab) -> None:
+def test_offsets_are_deleted_individually(lab: GroupLab) -> None:
     commit(lab)
     request = OffsetDeleteRequest(
         group_id="g",
@@ -337,7 +337,7 @@ def test_offsets_are_deleted_one_by_one(lab: GroupLab) -> None:
     assert listed(lab) == []
 
 
-def test_a_transactions_offsets_count_after_its_marker_and_after_a_restart(lab: GroupLab) -> None:
+def test_transactional_offsets_count_after_the_marker_and_after_a_restart(lab: GroupLab) -> None:
     """TX-12."""
     commit(lab)
     commit_in_transaction(lab)
@@ -352,7 +352,7 @@ def test_a_transactions_offsets_count_after_its_marker_and_after_a_restart(lab: 
     assert committed(lab) == 8
 
 
-def test_offsets_of_a_deleted_topic_are_gone(lab: GroupLab) -> None:
+def test_offsets_of_a_deleted_topic_are_deleted(lab: GroupLab) -> None:
     """OE-2."""
     commit(lab)
     lab.hosted.tell(TopicsDeleted(("bills",)))
@@ -363,7 +363,7 @@ def test_offsets_of_a_deleted_topic_are_gone(lab: GroupLab) -> None:
     assert committed(lab) == -1
 
 
-def test_an_empty_group_goes_when_its_offsets_have_expired(lab: GroupLab) -> None:
+def test_an_empty_group_is_removed_when_its_offsets_have_expired(lab: GroupLab) -> None:
     """OE-1, GR-18."""
     member_id = join(lab)
     commit(lab, member_id=member_id, generation=1)
@@ -377,7 +377,7 @@ def test_an_empty_group_goes_when_its_offsets_have_expired(lab: GroupLab) -> Non
         lab.restart()
 
 
-def test_expiry_comes_again_and_again_also_after_a_restart(lab: GroupLab) -> None:
+def test_expiry_is_repeated_also_after_a_restart(lab: GroupLab) -> None:
     lab.restart()
     for _ in range(3):
         commit(lab)
@@ -403,7 +403,7 @@ def test_a_group_with_an_open_transaction_is_kept(lab: GroupLab) -> None:
     assert listed(lab) == [("g", "", "Empty", "classic")]
 
 
-def test_an_empty_classic_group_becomes_one_of_the_new_protocol_with_its_offsets(
+def test_an_empty_classic_group_is_converted_with_its_offsets(
     lab: GroupLab,
 ) -> None:
     """NG-10."""
@@ -419,7 +419,7 @@ def test_an_empty_classic_group_becomes_one_of_the_new_protocol_with_its_offsets
         lab.restart()
 
 
-def test_an_empty_group_of_the_new_protocol_becomes_a_classic_one(lab: GroupLab) -> None:
+def test_an_empty_consumer_group_is_converted_to_a_classic_one(lab: GroupLab) -> None:
     """NG-10."""
     join_consumers(lab)
     leave_consumers(lab)
@@ -432,7 +432,7 @@ def test_an_empty_group_of_the_new_protocol_becomes_a_classic_one(lab: GroupLab)
         lab.restart()
 
 
-def test_a_classic_request_to_a_new_group_with_members_is_refused(lab: GroupLab) -> None:
+def test_a_classic_request_to_a_consumer_group_with_members_is_rejected(lab: GroupLab) -> None:
     """NG-10."""
     join_consumers(lab)
     request = JoinGroupRequest(group_id="g", session_timeout_ms=10_000, protocol_type="consumer")
@@ -443,8 +443,8 @@ def test_a_classic_request_to_a_new_group_with_members_is_refused(lab: GroupLab)
     assert listed(lab) == [("g", "consumer", "Stable", "consumer")]
 
 
-def test_a_live_classic_group_of_consumers_becomes_one_of_the_new_protocol(lab: GroupLab) -> None:
-    """NG-10: both kinds are served in it, and a restart finds it so."""
+def test_a_live_classic_group_of_consumers_is_upgraded(lab: GroupLab) -> None:
+    """NG-10: it serves both protocols, also after a restart."""
     member_id = join(lab, assignment=b"")
     heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id)
     assert lab.ask(heartbeat, HeartbeatResponse, 4).error_code is ErrorCode.NONE
@@ -460,7 +460,7 @@ def test_a_live_classic_group_of_consumers_becomes_one_of_the_new_protocol(lab: 
     assert listed(lab) == [("g", "consumer", "Empty", "consumer")]
 
 
-def test_a_new_heartbeat_to_a_classic_group_that_cannot_be_understood_is_refused(
+def test_a_heartbeat_to_a_classic_group_with_unreadable_metadata_is_rejected(
     lab: GroupLab,
 ) -> None:
     """NG-10."""
@@ -469,7 +469,7 @@ def test_a_new_heartbeat_to_a_classic_group_that_cannot_be_understood_is_refused
     assert listed(lab) == [("g", "consumer", "Stable", "classic")]
 
 
-def test_a_refused_join_does_not_end_the_group_that_was_there(lab: GroupLab) -> None:
+def test_a_rejected_join_does_not_end_the_existing_group(lab: GroupLab) -> None:
     member_id = join(lab)
     leave(lab, member_id)
     request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0)
@@ -478,7 +478,7 @@ def test_a_refused_join_does_not_end_the_group_that_was_there(lab: GroupLab) -> 
     assert listed(lab) == [("g", "consumer", "Empty", "classic")]
 
 
-def test_timers_of_a_group_that_was_replaced_do_no_harm(lab: GroupLab) -> None:
+def test_timers_of_a_replaced_group_do_nothing(lab: GroupLab) -> None:
     leave(lab, join(lab))
     join_consumers(lab)
     lab.pass_time(20_000)

@@ -1,4 +1,4 @@
-"""OffsetCommit and TxnOffsetCommit: who may, what is written, what is answered."""
+"""OffsetCommit and TxnOffsetCommit: validation, records, responses."""
 
 import pytest
 
@@ -18,10 +18,10 @@ from headwater.coordinator.records.offset_records import (
 )
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
-    Asked,
     Caller,
     Effect,
     Reply,
+    RequestEvent,
     SetTimer,
     TransactionalProducer,
 )
@@ -69,8 +69,8 @@ def decide(asked: OffsetCommitRequest, group: Group | None, version: int = 9) ->
     return commit(_asked(asked, version), asked, group, SETTINGS)
 
 
-def _asked(message: OffsetCommitRequest | TxnOffsetCommitRequest, version: int) -> Asked:
-    return Asked(
+def _asked(message: OffsetCommitRequest | TxnOffsetCommitRequest, version: int) -> RequestEvent:
+    return RequestEvent(
         request=message,
         version=version,
         caller=CALLER,
@@ -107,7 +107,7 @@ def record(partition: int, offset: int, **fields: str | int) -> OffsetCommitReco
 PLAIN = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
 
 
-def test_a_members_commit_is_written_and_keeps_it_alive() -> None:
+def test_a_members_commit_is_written_and_extends_its_session() -> None:
     """GR-11."""
     partition = OffsetCommitRequestPartition(
         partition_index=0, committed_offset=5, committed_leader_epoch=2, committed_metadata="abcd"
@@ -119,7 +119,7 @@ def test_a_members_commit_is_written_and_keeps_it_alive() -> None:
     ]
 
 
-def test_a_refused_member_writes_nothing_and_hears_it_for_each_partition() -> None:
+def test_a_rejected_member_writes_nothing_and_gets_the_error_for_each_partition() -> None:
     """GR-11."""
     group = PuppetGroup(refusal=ErrorCode.ILLEGAL_GENERATION)
     other = OffsetCommitRequestPartition(partition_index=1)
@@ -131,15 +131,13 @@ def test_a_refused_member_writes_nothing_and_hears_it_for_each_partition() -> No
 @pytest.mark.parametrize(
     ("version", "error"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)]
 )
-def test_a_generation_of_a_group_that_nobody_knows_is_refused(
-    version: int, error: ErrorCode
-) -> None:
+def test_a_generation_of_an_unknown_group_is_rejected(version: int, error: ErrorCode) -> None:
     """GR-11."""
     assert decide(request(PLAIN, generation=1), None, version) == [answer(p0=error)]
 
 
 @pytest.mark.parametrize("group", [None, SimpleGroup("g")])
-def test_whoever_claims_no_generation_makes_a_simple_group(group: Group | None) -> None:
+def test_a_commit_without_a_generation_creates_a_simple_group(group: Group | None) -> None:
     """GR-11."""
     assert decide(request(PLAIN), group) == [
         Append((record(0, 5),)),
@@ -154,7 +152,7 @@ def test_a_simple_group_has_no_generation() -> None:
     ]
 
 
-def test_metadata_that_is_too_long_is_refused_and_the_others_are_written() -> None:
+def test_metadata_that_is_too_long_is_rejected_and_other_partitions_written() -> None:
     """GR-11."""
     long = OffsetCommitRequestPartition(partition_index=1, committed_metadata="abcde")
     assert decide(request(long, PLAIN), None) == [
@@ -164,19 +162,19 @@ def test_metadata_that_is_too_long_is_refused_and_the_others_are_written() -> No
     assert decide(request(long), None) == [answer(p1=ErrorCode.OFFSET_METADATA_TOO_LARGE)]
 
 
-def test_metadata_is_measured_as_java_measures_text() -> None:
+def test_metadata_is_measured_in_utf16_code_units() -> None:
     three_units_too_few = OffsetCommitRequestPartition(committed_metadata="\U0001f600\U0001f600")
     one_too_many = OffsetCommitRequestPartition(committed_metadata="\U0001f600\U0001f600a")
     assert answer(p0=ErrorCode.NONE) in decide(request(three_units_too_few), None)
     assert decide(request(one_too_many), None) == [answer(p0=ErrorCode.OFFSET_METADATA_TOO_LARGE)]
 
 
-def test_no_metadata_is_kept_as_empty_text() -> None:
+def test_null_metadata_is_stored_as_an_empty_string() -> None:
     partition = OffsetCommitRequestPartition(committed_offset=5, committed_metadata=None)
     assert Append((record(0, 5),)) in decide(request(partition), None)
 
 
-def test_an_old_client_may_ask_for_a_retention_of_its_own() -> None:
+def test_an_old_client_may_set_its_own_retention() -> None:
     """OE-2."""
     effects = decide(request(PLAIN, retention_time_ms=50), None, version=3)
     assert Append((record(0, 5, expire_timestamp=NOW_MS + 50),)) in effects
@@ -205,10 +203,10 @@ def transactional_answer(error: ErrorCode) -> Reply:
 
 
 @pytest.mark.parametrize("group", [None, SimpleGroup("g"), PuppetGroup()])
-def test_a_transactions_commit_is_written_in_the_name_of_its_producer(
+def test_a_transactional_commit_is_written_with_its_producer(
     group: Group | None,
 ) -> None:
-    """TX-11. It says nothing of the member's life."""
+    """TX-11. It does not extend the member's session."""
     key = OffsetCommitKey(group="g", topic="orders", partition=0)
     value = OffsetCommitValue(offset=5, commit_timestamp=NOW_MS)
     assert decide_transactional(transactional(), group) == [
@@ -217,7 +215,7 @@ def test_a_transactions_commit_is_written_in_the_name_of_its_producer(
     ]
 
 
-def test_a_transaction_of_an_unknown_groups_member_is_refused() -> None:
+def test_a_transactional_commit_of_an_unknown_groups_member_is_rejected() -> None:
     """TX-11."""
     assert decide_transactional(transactional(generation=1), None) == [
         transactional_answer(ErrorCode.ILLEGAL_GENERATION)
@@ -231,7 +229,7 @@ def test_a_transaction_of_an_unknown_groups_member_is_refused() -> None:
         (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION),
     ],
 )
-def test_a_refused_transaction_hears_errors_that_it_knows(
+def test_a_rejected_transactional_commit_gets_errors_that_it_knows(
     refusal: ErrorCode, told: ErrorCode
 ) -> None:
     """TX-11."""
@@ -239,7 +237,7 @@ def test_a_refused_transaction_hears_errors_that_it_knows(
     assert decide_transactional(transactional(generation=1), group) == [transactional_answer(told)]
 
 
-def test_a_transactions_metadata_has_a_limit_too() -> None:
+def test_transactional_metadata_has_a_limit_too() -> None:
     assert decide_transactional(transactional(metadata="abcde"), None) == [
         transactional_answer(ErrorCode.OFFSET_METADATA_TOO_LARGE)
     ]

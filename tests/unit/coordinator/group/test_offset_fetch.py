@@ -14,7 +14,13 @@ from headwater.coordinator.records.offset_records import (
     OffsetCommitRecord,
     OffsetCommitValue,
 )
-from headwater.coordinator.runtime.coordinator_effects import Append, Asked, Caller, Effect, Reply
+from headwater.coordinator.runtime.coordinator_effects import (
+    Append,
+    Caller,
+    Effect,
+    Reply,
+    RequestEvent,
+)
 from headwater.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -107,23 +113,23 @@ def answer(**topics: tuple[OffsetFetchResponsePartitions, ...]) -> OffsetFetchRe
     )
 
 
-def test_what_was_committed_is_read_and_the_rest_is_minus_one(offsets: CommittedOffsets) -> None:
+def test_committed_offsets_are_returned_and_others_are_minus_one(offsets: CommittedOffsets) -> None:
     """GR-12."""
     assert fetch(offsets, {"orders": (0, 1)}) == answer(orders=(missing(0), found(1)))
 
 
-def test_an_unknown_group_has_no_offsets_and_that_is_no_error() -> None:
+def test_an_unknown_group_has_no_offsets_and_no_error() -> None:
     """GR-12."""
     assert fetch(CommittedOffsets(), {"orders": (0,)}) == answer(orders=(missing(0),))
     assert fetch(CommittedOffsets(), None) == answer()
 
 
-def test_all_topics_are_told_in_order(offsets: CommittedOffsets) -> None:
+def test_all_topics_are_returned_in_order(offsets: CommittedOffsets) -> None:
     """GR-12."""
     assert fetch(offsets, None) == answer(bills=(found(0),), orders=(found(1),))
 
 
-def test_pending_offsets_are_unstable_to_those_who_ask_for_stable_ones(
+def test_pending_offsets_are_unstable_if_stable_ones_are_required(
     offsets: CommittedOffsets,
 ) -> None:
     """TX-11."""
@@ -140,8 +146,8 @@ def test_pending_offsets_are_unstable_to_those_who_ask_for_stable_ones(
     )
 
 
-def test_a_refused_member_reads_nothing(offsets: CommittedOffsets) -> None:
-    """NG-8, GR-12: the error stands at the group, or before version 2 at each partition."""
+def test_a_rejected_member_gets_no_offsets(offsets: CommittedOffsets) -> None:
+    """NG-8, GR-12: the error is at the group, before version 2 at each partition."""
     group = PuppetGroup(refusal=ErrorCode.STALE_MEMBER_EPOCH)
     refused = OffsetFetchResponseGroup(group_id="g", error_code=ErrorCode.STALE_MEMBER_EPOCH)
     assert fetch(offsets, {"orders": (1,)}, group=group) == refused
@@ -158,7 +164,7 @@ def test_a_refused_member_reads_nothing(offsets: CommittedOffsets) -> None:
         (OLD_ID, NO_TOPIC_ID, True),
     ],
 )
-def test_a_commit_to_a_topic_that_was_made_anew_is_not_found(
+def test_a_commit_to_a_deleted_topic_of_the_same_name_is_not_returned(
     committed: TopicId, asked: TopicId, is_found: bool
 ) -> None:
     """TI-1."""
@@ -186,7 +192,7 @@ def delete_offsets(offsets: CommittedOffsets, group: Group | None) -> list[Effec
             for name in ("orders", "bills", "fresh")
         ),
     )
-    asked = Asked(
+    asked = RequestEvent(
         request=request, version=0, caller=CALLER, client_id="c", client_host="h", now_ms=0
     )
     return delete(asked, request, group, offsets)
@@ -208,7 +214,7 @@ def deleted(**topics: ErrorCode) -> Reply:
     return Reply(CALLER, response)
 
 
-def test_deleted_offsets_are_taken_back_where_there_are_any(offsets: CommittedOffsets) -> None:
+def test_tombstones_are_written_for_existing_offsets_only(offsets: CommittedOffsets) -> None:
     assert delete_offsets(offsets, PuppetGroup()) == [
         Append(
             (
@@ -221,7 +227,7 @@ def test_deleted_offsets_are_taken_back_where_there_are_any(offsets: CommittedOf
     ]
 
 
-def test_offsets_of_a_topic_that_a_member_reads_are_not_deleted(
+def test_offsets_of_a_subscribed_topic_are_not_deleted(
     offsets: CommittedOffsets,
 ) -> None:
     group = PuppetGroup(subscriptions=("bills", "fresh"))
@@ -239,7 +245,7 @@ def test_offsets_of_a_topic_that_a_member_reads_are_not_deleted(
         (PuppetGroup(refusal=ErrorCode.NON_EMPTY_GROUP), ErrorCode.NON_EMPTY_GROUP),
     ],
 )
-def test_a_group_may_refuse_to_lose_offsets(
+def test_a_group_may_reject_the_deletion_of_offsets(
     offsets: CommittedOffsets, group: Group | None, error: ErrorCode
 ) -> None:
     assert delete_offsets(offsets, group) == [Reply(CALLER, OffsetDeleteResponse(error_code=error))]

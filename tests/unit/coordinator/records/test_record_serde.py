@@ -1,4 +1,4 @@
-"""The bytes of the internal topics, counted by hand from Kafka's schemas."""
+"""Encoding of the internal topics, derived by hand from Kafka's schemas."""
 
 import pytest
 
@@ -34,7 +34,7 @@ KEY = OffsetCommitKey(group="g", topic="t", partition=3)
 KEY_BYTES = b"\0\1\0\1g\0\1t\0\0\0\3"
 
 
-def test_the_key_of_a_commit_begins_with_its_type() -> None:
+def test_the_key_of_a_commit_starts_with_its_type() -> None:
     assert GROUP_RECORDS.encode(OffsetCommitRecord(KEY, None)) == (KEY_BYTES, None)
 
 
@@ -44,7 +44,7 @@ def test_a_commit_is_written_in_the_first_flexible_version() -> None:
     assert written == bytes.fromhex("0004 0000000000000007 00000002 02 6d 0000000000000001 00")
 
 
-def test_a_commit_that_expires_at_a_time_of_its_own_is_written_in_version_1() -> None:
+def test_a_commit_with_its_own_expiry_is_written_in_version_1() -> None:
     """OE-2."""
     value = OffsetCommitValue(offset=7, metadata="m", commit_timestamp=1, expire_timestamp=9)
     _, written = GROUP_RECORDS.encode(OffsetCommitRecord(KEY, value))
@@ -70,7 +70,7 @@ def test_a_classic_group_is_written_in_the_last_version_that_is_not_flexible() -
     assert written == (b"\0\3\0\10consumer\0\0\0\2\0\5range\xff\xff\0\0\0\0\0\0\0\5\0\0\0\0")
 
 
-def test_a_new_groups_hash_travels_in_a_tag() -> None:
+def test_the_hash_of_a_consumer_group_is_a_tagged_field() -> None:
     value = ConsumerGroupMetadataValue(epoch=4, metadata_hash=1)
     record = ConsumerGroupMetadataRecord(GroupKey(group_id="g"), value)
     assert GROUP_RECORDS.encode(record) == (
@@ -79,8 +79,8 @@ def test_a_new_groups_hash_travels_in_a_tag() -> None:
     )
 
 
-def test_that_a_member_is_not_a_classic_one_is_said_in_a_tag() -> None:
-    """Kafka does this (4.1): within a tag null is 0, and it is not what a missing tag means."""
+def test_a_null_classic_member_is_a_tagged_field() -> None:
+    """As in Kafka 4.1: within a tag null is 0, unlike a missing tag."""
     key = GroupMemberKey(group_id="g", member_id="m")
     record = ConsumerGroupMemberMetadataRecord(key, ConsumerGroupMemberMetadataValue())
     key_bytes, written = GROUP_RECORDS.encode(record)
@@ -88,7 +88,7 @@ def test_that_a_member_is_not_a_classic_one_is_said_in_a_tag() -> None:
     assert GROUP_RECORDS.decode(key_bytes, written) == record
 
 
-def test_a_classic_member_of_a_new_group_brings_its_protocols() -> None:
+def test_a_classic_member_of_a_consumer_group_has_its_protocols() -> None:
     classic = ClassicMemberMetadata(session_timeout_ms=5)
     key = GroupMemberKey(group_id="g", member_id="m")
     value = ConsumerGroupMemberMetadataValue(classic_member_metadata=classic)
@@ -112,13 +112,13 @@ def test_the_partitions_of_an_empty_transaction_are_null() -> None:
 
 
 @pytest.mark.parametrize("version", [5, -1])
-def test_a_value_of_an_unknown_version_is_refused_by_its_name(version: int) -> None:
+def test_an_unsupported_value_version_is_rejected_by_name(version: int) -> None:
     value = version.to_bytes(2, "big", signed=True) + bytes(40)
-    with pytest.raises(UnreadableRecord, match=f"OffsetCommitValue of version {version}"):
+    with pytest.raises(UnreadableRecord, match=f"version {version} of OffsetCommitValue"):
         GROUP_RECORDS.decode(KEY_BYTES, value)
 
 
-def test_a_commits_topic_id_is_kept_if_there_is_one() -> None:
+def test_the_topic_id_of_a_commit_is_stored() -> None:
     for topic_id in (NO_TOPIC_ID, TopicId(bytes(range(16)))):
         record = OffsetCommitRecord(KEY, OffsetCommitValue(offset=7, topic_id=topic_id))
         assert GROUP_RECORDS.decode(*GROUP_RECORDS.encode(record)) == record

@@ -1,4 +1,4 @@
-"""The log under a shard, on a real partition of a broker."""
+"""The log of a shard, on a real partition of a broker."""
 
 import random
 
@@ -57,7 +57,7 @@ def lab() -> Lab:
     return Lab()
 
 
-def test_what_is_appended_is_committed_and_can_be_read_again(lab: Lab) -> None:
+def test_an_append_is_committed_and_can_be_read_again(lab: Lab) -> None:
     moves: list[int] = []
     lab.log.watch(lambda: moves.append(lab.log.committed_offset))
     assert (lab.log.start_offset, lab.log.end_offset, lab.log.committed_offset) == (0, 0, 0)
@@ -107,19 +107,19 @@ def test_a_long_log_is_read_in_slices(lab: Lab) -> None:
     assert [e.offset for e in entries if isinstance(e, LoggedRecord)] == list(range(300))
 
 
-def test_a_producer_that_was_fenced_is_refused_and_nothing_is_written(lab: Lab) -> None:
+def test_a_fenced_producer_is_rejected_and_nothing_is_written(lab: Lab) -> None:
     lab.append(record(0), producer=PRODUCER)
     older = TransactionalProducer(ProducerId(7), 1)
     assert lab.append(record(1), producer=older) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert lab.log.end_offset == 1
 
 
-def test_a_batch_that_is_too_large_is_refused() -> None:
+def test_a_batch_that_is_too_large_is_rejected() -> None:
     lab = Lab({"max.message.bytes": "1000"})
     assert lab.append(record(0, "x" * 1000)) is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_where_every_message_is_flushed_it_is_committed_when_it_is_on_disk() -> None:
+def test_with_flush_messages_one_a_batch_is_committed_when_it_is_flushed() -> None:
     lab = Lab({"flush.messages": "1"})
     moves: list[int] = []
     lab.log.watch(lambda: moves.append(lab.log.committed_offset))
@@ -130,7 +130,7 @@ def test_where_every_message_is_flushed_it_is_committed_when_it_is_on_disk() -> 
     assert moves[-1] == 1
 
 
-def test_without_a_thread_there_is_no_slice(lab: Lab) -> None:
+def test_without_a_free_thread_reading_fails(lab: Lab) -> None:
     lab.append(record(0))
     lab.held.is_full = True
     lab.read(0)
@@ -138,7 +138,7 @@ def test_without_a_thread_there_is_no_slice(lab: Lab) -> None:
     assert isinstance(found, TooMuchWork)
 
 
-def test_a_record_that_cannot_be_read_is_handed_back(lab: Lab) -> None:
+def test_an_unreadable_record_is_reported(lab: Lab) -> None:
     no_key = build_batch([Record(key=b"\0", timestamp=5)])
     lab.log.append(bytearray(no_key), 5)
     lab.read(0)

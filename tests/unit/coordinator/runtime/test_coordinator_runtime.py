@@ -1,4 +1,4 @@
-"""The shards of one topic: which are here, and in which order they are loaded."""
+"""The shards of one topic: which exist, and in which order they are loaded."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ import pytest
 from headwater.common.error_codes import ErrorCode
 from headwater.coordinator.records.record_serde import GROUP_RECORDS
 from headwater.coordinator.runtime.coordinator_context import CoordinatorServices
-from headwater.coordinator.runtime.coordinator_effects import Asked, Reply
+from headwater.coordinator.runtime.coordinator_effects import Reply, RequestEvent
 from headwater.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from headwater.coordinator.runtime.coordinator_state import CoordinatorState
 from headwater.coordinator.runtime.pending_responses import Outcome
@@ -23,7 +23,7 @@ DONE = HeartbeatResponse()
 
 
 def answers_all(event: Event) -> list[Reply]:
-    return [Reply(event.caller, DONE)] if isinstance(event, Asked) else []
+    return [Reply(event.caller, DONE)] if isinstance(event, RequestEvent) else []
 
 
 class Lab:
@@ -83,7 +83,7 @@ def lab() -> Lab:
     return Lab()
 
 
-def test_a_request_for_a_partition_that_is_not_led_here_is_sent_away(lab: Lab) -> None:
+def test_a_request_for_a_partition_led_elsewhere_gets_not_coordinator(lab: Lab) -> None:
     lab.lead(1)
     assert lab.ask(1) == [DONE]
     assert lab.ask(2) == [ErrorCode.NOT_COORDINATOR]
@@ -104,7 +104,7 @@ def test_empty_logs_are_loaded_at_once_however_many_there_are(lab: Lab) -> None:
     assert not lab.runtime.is_loading
 
 
-def test_loading_takes_no_longer_than_it_may(lab: Lab) -> None:
+def test_loading_stops_at_its_time_limit(lab: Lab) -> None:
     lab.lead(*range(10))
     assert set(lab.states().values()) == {CoordinatorState.QUEUED}
     lab.runtime.load_some(0)
@@ -113,7 +113,7 @@ def test_loading_takes_no_longer_than_it_may(lab: Lab) -> None:
     assert lab.ask(5) == [DONE]
 
 
-def test_few_logs_are_loaded_at_a_time_and_those_first_that_are_asked_for(lab: Lab) -> None:
+def test_few_logs_are_loaded_at_a_time_and_requested_ones_first(lab: Lab) -> None:
     lab.lead(0, 1, 2, 3, is_slow=True)
     lab.load()
     loading, queued = CoordinatorState.LOADING, CoordinatorState.QUEUED
@@ -130,7 +130,7 @@ def test_few_logs_are_loaded_at_a_time_and_those_first_that_are_asked_for(lab: L
     assert not lab.runtime.is_loading
 
 
-def test_a_new_epoch_makes_a_new_machine(lab: Lab) -> None:
+def test_a_new_epoch_creates_a_new_shard(lab: Lab) -> None:
     lab.lead(0)
     lab.load()
     first = lab.machines[0]
@@ -150,14 +150,14 @@ def test_a_partition_lost_while_it_is_queued_is_not_loaded(lab: Lab) -> None:
     assert not lab.runtime.is_loading
 
 
-def test_all_shards_are_told(lab: Lab) -> None:
+def test_events_are_passed_to_all_shards(lab: Lab) -> None:
     lab.lead(0, 1)
     lab.load()
     lab.runtime.tell("news")
     assert [lab.machines[number].heard[-1] for number in (0, 1)] == ["news", "news"]
 
 
-def test_closing_leaves_no_shard(lab: Lab) -> None:
+def test_closing_removes_all_shards(lab: Lab) -> None:
     lab.lead(0, 1)
     lab.lead(2, 3, 4, is_slow=True)
     lab.load()

@@ -1,4 +1,4 @@
-"""Bytes of a log as what a shard replays."""
+"""Decoding a log for replay."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def logged(number: int, offset: int, producer_id: ProducerId | None = None) -> L
     return LoggedRecord(record=tombstone(number), offset=offset, producer_id=producer_id)
 
 
-def test_records_and_markers_come_in_their_order() -> None:
+def test_records_and_markers_keep_their_order() -> None:
     marker = bytes(marker_of(PRODUCER, 4, is_commit=True, now_ms=5))
     content = batch(10, 0, 1, producer=PRODUCER) + (12).to_bytes(8, "big") + marker[8:]
     assert read_slice(content + batch(13, 2), 10, GROUP_RECORDS) == LogSlice(
@@ -54,14 +54,14 @@ def test_an_abort_is_a_marker_too() -> None:
     assert found.entries == (LoggedMarker(ProducerId(7), is_commit=False),)
 
 
-def test_a_batch_that_is_cut_is_left_to_the_next_slice() -> None:
+def test_a_truncated_batch_is_left_to_the_next_slice() -> None:
     whole, cut = batch(0, 0), batch(1, 1)
     for length in range(len(cut)):
         found = read_slice(whole + cut[:length], 0, GROUP_RECORDS)
         assert found == LogSlice(next_offset=1, entries=(logged(0, 0),))
 
 
-def test_records_before_the_offset_that_was_asked_for_are_left_out() -> None:
+def test_records_before_the_requested_offset_are_skipped() -> None:
     found = read_slice(batch(10, 0, 1, 2), 11, GROUP_RECORDS)
     assert found == LogSlice(next_offset=13, entries=(logged(1, 11), logged(2, 12)))
 
@@ -73,19 +73,19 @@ def test_a_producer_without_a_transaction_makes_nothing_pending() -> None:
     assert read_slice(content, 0, GROUP_RECORDS).entries == (logged(0, 0),)
 
 
-def test_records_of_unknown_types_are_named_once_and_skipped() -> None:
+def test_unknown_record_types_are_reported_once_and_skipped() -> None:
     records = [Record(key=b"\0\x63", timestamp=5)] * 2
     assert read_slice(build_batch(records), 0, GROUP_RECORDS) == LogSlice(
         next_offset=2, unknown_types=(99,)
     )
 
 
-def test_a_batch_that_compaction_has_emptied_only_moves_the_offset() -> None:
+def test_a_batch_emptied_by_compaction_only_moves_the_offset() -> None:
     content = build_batch([], last_offset=8)
     assert read_slice(content, 0, GROUP_RECORDS) == LogSlice(next_offset=9)
 
 
-def test_a_marker_that_compaction_has_emptied_only_moves_the_offset() -> None:
+def test_a_marker_emptied_by_compaction_only_moves_the_offset() -> None:
     content = build_batch([], last_offset=8, producer_id=7, is_transactional=True, is_control=True)
     assert read_slice(content, 0, GROUP_RECORDS) == LogSlice(next_offset=9)
 
@@ -101,7 +101,7 @@ def test_control_records_that_end_no_transaction_are_skipped() -> None:
     assert read_slice(marker, 0, GROUP_RECORDS) == LogSlice(next_offset=1)
 
 
-def test_a_record_that_cannot_be_read_is_refused() -> None:
+def test_an_unreadable_record_is_rejected() -> None:
     content = build_batch([Record(key=b"\0\1", timestamp=5)])
     with pytest.raises(UnreadableRecord):
         read_slice(content, 0, GROUP_RECORDS)

@@ -1,4 +1,4 @@
-"""Where a key falls, compared with what Java's String.hashCode gave for it."""
+"""Partitions of keys, compared with Java's String.hashCode."""
 
 import pytest
 
@@ -18,11 +18,11 @@ _MANY = 2**31
         ("my-very-long-transactional-id-0123456789", -1_283_115_720),
     ],
 )
-def test_a_key_falls_where_kafka_would_look_for_it(key: str, hash_code: int) -> None:
+def test_a_key_maps_to_the_partition_that_kafka_uses(key: str, hash_code: int) -> None:
     assert partition_for(key, _MANY) == abs(hash_code)
     assert partition_for(key, 50) == abs(hash_code) % 50
 
 
-def test_the_one_hash_without_an_absolute_value_falls_into_the_first_partition() -> None:
-    """-2^31 in Java; Kafka takes 0 for it."""
+def test_the_hash_without_an_absolute_value_maps_to_the_first_partition() -> None:
+    """-2^31 in Java; Kafka uses 0."""
     assert partition_for("polygenelubricants", 7) == 0

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn and AddOffsetsToTxn: what a transaction writes to."""
+"""AddPartitionsToTxn and AddOffsetsToTxn."""
 
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ def initialised() -> TransactionLab:
     return lab
 
 
-def test_the_first_partition_begins_the_transaction_and_its_time() -> None:
+def test_the_first_partition_starts_the_transaction_and_its_timeout() -> None:
     """TX-4, TX-9."""
     lab = initialised()
     lab.now_ms = 5_000
@@ -61,7 +61,7 @@ def test_the_first_partition_begins_the_transaction_and_its_time() -> None:
     ]
 
 
-def test_further_partitions_do_not_prolong_the_transaction() -> None:
+def test_further_partitions_do_not_extend_the_timeout() -> None:
     """TX-9."""
     lab = TransactionLab().begun(A0)
     lab.now_ms = 5_000
@@ -74,7 +74,7 @@ def test_further_partitions_do_not_prolong_the_transaction() -> None:
     ]
 
 
-def test_what_is_in_the_transaction_already_is_not_written_down_again() -> None:
+def test_a_partition_in_the_transaction_is_not_written_again() -> None:
     """TX-4."""
     lab = TransactionLab().begun(A0, A1)
     request = adding(9, 0, A1)
@@ -82,8 +82,8 @@ def test_what_is_in_the_transaction_already_is_not_written_down_again() -> None:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_after_a_transaction_the_next_one_begins_with_no_partitions(committed: bool) -> None:
-    """TX-4. Also when the next one asks for the same partition."""
+def test_the_next_transaction_starts_without_partitions(committed: bool) -> None:
+    """TX-4. Also if it adds the same partition."""
     lab = TransactionLab().begun(A0, A1)
     lab.markers(lab.ask(end(9, 0, committed=committed), 4))
     lab.now_ms = 8_000
@@ -91,7 +91,7 @@ def test_after_a_transaction_the_next_one_begins_with_no_partitions(committed: b
     assert (lab.state.partitions, lab.state.start_ms) == ((A1,), 8_000)
 
 
-def test_strangers_and_zombies_add_nothing() -> None:
+def test_unknown_and_fenced_producers_add_nothing() -> None:
     """TX-4."""
     mapping, request = ErrorCode.INVALID_PRODUCER_ID_MAPPING, adding(9, 0, A0)
     assert TransactionLab().ask(request) == [replied(request, mapping)]
@@ -111,15 +111,15 @@ def verifying(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnRequest:
     return AddPartitionsToTxnRequest(transactions=(replace(transaction, verify_only=True),))
 
 
-def test_while_markers_are_owed_everybody_waits() -> None:
-    """TX-4. Kafka 4.1 asks for this before it asks who it is."""
+def test_requests_wait_while_markers_are_pending() -> None:
+    """TX-4. Kafka 4.1 checks this before the producer."""
     lab = TransactionLab().begun(A0)
     lab.ask(end(9, 0, committed=True))
     for request in (adding(9, 0, A0), adding(9, 1, A0), adding(8, 0, A0)):
         assert lab.ask(request) == [replied(request, ErrorCode.CONCURRENT_TRANSACTIONS)]
 
 
-def test_a_leader_that_verifies_learns_what_is_in_the_transaction_and_changes_nothing() -> None:
+def test_verification_returns_the_partitions_of_the_transaction_and_changes_nothing() -> None:
     """TX-13."""
     lab = TransactionLab().begun(A0)
     request = adding(9, 0, A0, B0, verify_only=True)
@@ -134,8 +134,8 @@ def test_a_leader_that_verifies_learns_what_is_in_the_transaction_and_changes_no
 
 
 @pytest.mark.parametrize("version", [4, 5])
-def test_once_a_transaction_is_decided_nothing_is_verified_any_more(version: int) -> None:
-    """TX-13. While markers are owed the leader shall come again; then it is not in one."""
+def test_a_decided_transaction_is_not_verified(version: int) -> None:
+    """TX-13. While markers are pending the leader must retry; then there is no transaction."""
     lab = TransactionLab().begun(A0)
     ending = lab.ask(end(9, 0, committed=True), version)
     epoch = lab.state.producer_epoch
@@ -145,14 +145,14 @@ def test_once_a_transaction_is_decided_nothing_is_verified_any_more(version: int
     assert lab.ask(request) == [replied(request, ErrorCode.TRANSACTION_ABORTABLE)]
 
 
-def test_a_leader_adds_for_a_client_of_version_2() -> None:
-    """TX-14. The record says which version the client speaks."""
+def test_a_leader_adds_partitions_for_a_version_2_client() -> None:
+    """TX-14. The record has the client's transaction version."""
     lab = initialised()
     lab.ask(adding(9, 0, A0), FROM_LEADER)
     assert (lab.state.state, lab.state.client_version) == (TransactionState.ONGOING, 2)
 
 
-def test_many_transactions_share_one_append_and_each_has_its_own_result() -> None:
+def test_several_transactions_share_one_append_and_have_their_own_results() -> None:
     """TX-13."""
     lab = initialised()
     first, second, third = adding(9, 0, A0), adding(9, 0, A1), adding(8, 0, B0)
@@ -174,7 +174,7 @@ def test_many_transactions_share_one_append_and_each_has_its_own_result() -> Non
     ] == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_ID_MAPPING]
 
 
-def test_one_unfit_partition_keeps_all_of_a_transaction_out() -> None:
+def test_one_invalid_partition_rejects_all_of_a_transaction() -> None:
     """TX-4."""
     unknown, untried = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
     (transaction,) = adding(9, 0, A0, B0).transactions
@@ -193,7 +193,7 @@ def offsets(group: str, epoch: int = 0, transactional_id: str = TX) -> AddOffset
     )
 
 
-def test_offsets_are_added_as_the_partition_that_keeps_the_group() -> None:
+def test_offsets_are_added_as_the_partition_of_the_group() -> None:
     """TX-4."""
     lab = initialised()
     kept_in = TopicPartition("__consumer_offsets", partition_for("readers", 50))
@@ -207,7 +207,7 @@ def test_offsets_are_added_as_the_partition_that_keeps_the_group() -> None:
     assert lab.ask(offsets("readers"), 3) == done
 
 
-def test_offsets_of_zombies_are_refused() -> None:
+def test_offsets_of_a_fenced_producer_are_rejected() -> None:
     """TX-4."""
     lab = initialised()
     for version, code in (

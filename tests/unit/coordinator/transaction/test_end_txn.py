@@ -1,4 +1,4 @@
-"""EndTxn, in both versions of transactions."""
+"""EndTxn in both transaction versions."""
 
 from dataclasses import replace
 
@@ -53,7 +53,7 @@ def markers(epoch: int, *partitions: TopicPartition, is_commit: bool) -> SendMar
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_an_end_is_written_down_then_answered_and_then_the_markers_go_out(committed: bool) -> None:
+def test_an_end_is_written_then_answered_and_then_the_markers_are_sent(committed: bool) -> None:
     """TX-5, TX-6. Complete follows when all markers are written."""
     lab = TransactionLab().begun(A0, A1)
     before = lab.state
@@ -70,7 +70,7 @@ def test_an_end_is_written_down_then_answered_and_then_the_markers_go_out(commit
     assert (lab.state.state, lab.state.partitions) == (states[committed], ())
 
 
-def test_version_1_knows_a_repeat_by_its_result() -> None:
+def test_version_1_recognizes_a_retry_by_its_result() -> None:
     """TX-5."""
     lab = TransactionLab().begun(A0)
     effects = lab.ask(end(9, 0, committed=True), V1)
@@ -91,7 +91,7 @@ def test_version_1_has_nothing_to_end_before_a_transaction() -> None:
 
 
 @pytest.mark.parametrize("version", [V1, V2])
-def test_strangers_and_zombies_end_nothing(version: int) -> None:
+def test_unknown_and_fenced_producers_end_nothing(version: int) -> None:
     """TX-4, TX-14."""
     mapping = refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     assert TransactionLab().ask(end(9, 0, committed=True), version) == mapping
@@ -106,7 +106,7 @@ def test_strangers_and_zombies_end_nothing(version: int) -> None:
     assert lab.ask(nameless, version) == refused(ErrorCode.INVALID_REQUEST)
 
 
-def test_clients_before_version_2_of_the_api_hear_an_older_code_when_fenced() -> None:
+def test_clients_before_api_version_2_get_an_older_error_when_fenced() -> None:
     lab = TransactionLab().begun(A0)
     assert lab.ask(end(9, 7, committed=True), 1) == refused(ErrorCode.INVALID_PRODUCER_EPOCH)
 
@@ -124,7 +124,7 @@ def test_in_version_2_every_end_raises_the_epoch_and_the_markers_carry_it(commit
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_in_version_2_a_repeat_has_the_epoch_before_and_gets_the_same_answer(
+def test_in_version_2_a_retry_has_the_previous_epoch_and_gets_the_same_response(
     committed: bool,
 ) -> None:
     """TX-14."""
@@ -136,8 +136,8 @@ def test_in_version_2_a_repeat_has_the_epoch_before_and_gets_the_same_answer(
     assert lab.ask(end(9, 0, committed=not committed), V2) == refused(ErrorCode.INVALID_TXN_STATE)
 
 
-def test_in_version_2_a_repeat_is_known_after_a_restart_too() -> None:
-    """TX-14. The epoch is in the log, unlike what a repeat in InitProducerId goes by."""
+def test_in_version_2_a_retry_is_recognized_after_a_restart_too() -> None:
+    """TX-14. The epoch is in the log, unlike the last epoch of InitProducerId."""
     lab = TransactionLab().begun(A0)
     lab.markers(lab.ask(end(9, 0, committed=True), V2))
     lab.reload()
@@ -169,8 +169,8 @@ def exhausted() -> TransactionLab:
     return TransactionLab().known(ongoing)
 
 
-def test_in_version_2_used_up_epochs_promise_a_new_producer_id() -> None:
-    """TX-14. The markers still go out under the old one, and a repeat is known by it."""
+def test_in_version_2_exhausted_epochs_lead_to_a_new_producer_id() -> None:
+    """TX-14. The markers are sent under the old one, by which a retry is recognized."""
     lab = exhausted()
     effects = lab.give(lab.ask(end(9, 32766, committed=True), V2), 20)
     prepared = lab.state
@@ -180,7 +180,7 @@ def test_in_version_2_used_up_epochs_promise_a_new_producer_id() -> None:
         markers(32767, A0, is_commit=True),
     ]
     assert (prepared.producer_id, prepared.producer_epoch) == (9, 32767)
-    # The new id is not in force, and its owner has to wait for that.
+    # The new id is not in effect yet, and its owner has to wait.
     early = refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     assert lab.ask(end(20, 0, committed=False), V2) == early
     lab.markers(effects)
@@ -188,8 +188,8 @@ def test_in_version_2_used_up_epochs_promise_a_new_producer_id() -> None:
     assert lab.ask(end(9, 32766, committed=True), V2) == [ended(20, 0)]
 
 
-def test_a_promised_producer_id_survives_a_restart() -> None:
-    """TX-14. Kafka 4.1 does not write it down, and the producer is a stranger afterwards."""
+def test_a_new_producer_id_survives_a_restart() -> None:
+    """TX-14. Kafka 4.1 does not store it, and the producer is unknown afterwards."""
     lab = exhausted()
     lab.give(lab.ask(end(9, 32766, committed=True), V2), 20)
     lab.markers(lab.reload())
@@ -197,7 +197,7 @@ def test_a_promised_producer_id_survives_a_restart() -> None:
     assert lab.ask(end(9, 32766, committed=True), V2) == [ended(20, 0)]
 
 
-def test_a_producer_that_was_timed_out_in_its_last_epoch_is_not_given_the_fencing_one() -> None:
+def test_a_producer_timed_out_in_its_last_epoch_does_not_get_the_fencing_epoch() -> None:
     """TX-9, TX-14. Kafka 4.1 answers with epoch 32767, which cannot be raised any more."""
     lab = exhausted()
     lab.now_ms += 60_000
@@ -206,14 +206,14 @@ def test_a_producer_that_was_timed_out_in_its_last_epoch_is_not_given_the_fencin
     assert lab.ask(end(9, 32766, committed=False), V2) == refused(ErrorCode.PRODUCER_FENCED)
 
 
-def test_when_there_is_no_producer_id_the_transaction_stays_open() -> None:
+def test_without_a_producer_id_the_transaction_stays_open() -> None:
     lab = exhausted()
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert lab.give(lab.ask(end(9, 32766, committed=True), V2), code) == refused(code)
     assert lab.label == "Ongoing"
 
 
-def test_an_end_whose_append_failed_can_be_tried_again() -> None:
+def test_an_end_whose_append_failed_can_be_retried() -> None:
     """TX-1."""
     lab = TransactionLab().begun(A0)
     lab.ask(end(9, 0, committed=True), V2, appends_fail=True)

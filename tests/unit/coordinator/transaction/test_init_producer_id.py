@@ -62,21 +62,21 @@ def test_a_new_transactional_id_gets_a_new_producer_id_with_epoch_0() -> None:
     assert lab.give(waiting, 9) == [Append((FIRST.record(),)), given(9, 0)]
 
 
-def test_without_a_producer_id_the_request_is_refused_with_the_reason() -> None:
+def test_without_an_available_producer_id_the_request_fails_with_the_reason() -> None:
     lab = TransactionLab()
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert lab.give(lab.ask(init()), code) == refused(code)
 
 
-def test_two_first_requests_at_once_leave_one_owner_and_waste_an_id() -> None:
-    """TX-2. The second finds the id known by then, and takes it over."""
+def test_two_concurrent_first_requests_leave_one_owner_and_waste_an_id() -> None:
+    """TX-2. The second finds the id known by then and takes it over."""
     lab = TransactionLab()
     one, other = lab.ask(init()), lab.ask(init())
     assert lab.give(one, 9)[-1] == given(9, 0)
     assert lab.give(other, 10)[-1] == given(9, 1)
 
 
-def test_whoever_comes_next_gets_the_next_epoch_and_the_old_one_is_fenced() -> None:
+def test_the_next_producer_gets_the_next_epoch_and_the_old_one_is_fenced() -> None:
     """TX-2, TX-4."""
     lab = TransactionLab()
     lab.give(lab.ask(init()), 9)
@@ -86,8 +86,8 @@ def test_whoever_comes_next_gets_the_next_epoch_and_the_old_one_is_fenced() -> N
     assert lab.ask(init(9, 0), version=3) == refused(ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
-def test_an_ongoing_transaction_is_aborted_and_the_client_comes_again() -> None:
-    """TX-2. The markers carry the epoch that fences."""
+def test_an_ongoing_transaction_is_aborted_and_the_client_retries() -> None:
+    """TX-2. The markers carry the fencing epoch."""
     lab = TransactionLab().begun(A0)
     aborted = lab.state.fenced(server_version=2, now_ms=1_000)
     assert (aborted.state, aborted.producer_epoch) == (TransactionState.PREPARE_ABORT, 1)
@@ -119,7 +119,7 @@ def test_fencing_raises_the_epoch_once_in_either_version(server_version: int) ->
     assert (lab.state.producer_epoch, lab.state.client_version) == (1, server_version)
 
 
-def test_a_producer_that_goes_on_names_what_it_has_and_gets_the_next_epoch() -> None:
+def test_a_producer_that_continues_sends_its_id_and_gets_the_next_epoch() -> None:
     """TX-3, KIP-360."""
     lab = TransactionLab()
     lab.give(lab.ask(init()), 9)
@@ -127,7 +127,7 @@ def test_a_producer_that_goes_on_names_what_it_has_and_gets_the_next_epoch() -> 
     assert lab.ask(init(8, 0)) == refused(ErrorCode.PRODUCER_FENCED)
 
 
-def test_a_repeated_request_gets_the_same_answer() -> None:
+def test_a_retried_request_gets_the_same_response() -> None:
     """TX-3. Only as long as no other producer has come."""
     lab = TransactionLab()
     lab.give(lab.ask(init()), 9)
@@ -137,8 +137,8 @@ def test_a_repeated_request_gets_the_same_answer() -> None:
     assert lab.ask(init(9, 1)) == refused(ErrorCode.PRODUCER_FENCED)
 
 
-def test_an_append_that_failed_leaves_no_epoch_behind() -> None:
-    """TX-1. What was decided but not written down answers no repeat."""
+def test_a_failed_append_leaves_no_epoch_behind() -> None:
+    """TX-1. A decision that was not written answers no retry."""
     lab = TransactionLab()
     lab.give(lab.ask(init()), 9)
     lab.ask(init(9, 0), appends_fail=True)
@@ -146,8 +146,8 @@ def test_an_append_that_failed_leaves_no_epoch_behind() -> None:
     assert lab.ask(init(9, 0)) == refused(ErrorCode.PRODUCER_FENCED)
 
 
-def test_used_up_epochs_bring_a_new_producer_id() -> None:
-    """TX-2. And a repeat is still known by the old one (TX-3)."""
+def test_exhausted_epochs_lead_to_a_new_producer_id() -> None:
+    """TX-2. And a retry is still recognized by the old one (TX-3)."""
     lab = TransactionLab().known(replace(FIRST, producer_epoch=32765))
     assert lab.ask(init(9, 32765))[-1] == given(9, 32766)
     waiting = lab.ask(init(9, 32766))
@@ -156,7 +156,7 @@ def test_used_up_epochs_bring_a_new_producer_id() -> None:
     assert lab.ask(init(9, 5)) == refused(ErrorCode.PRODUCER_FENCED)
 
 
-def test_the_epoch_kept_for_fencing_is_never_given_to_a_producer() -> None:
+def test_the_fencing_epoch_is_never_assigned_to_a_producer() -> None:
     """TX-2."""
     lab = TransactionLab().known(replace(FIRST, producer_epoch=32766))
     lab.ask(adding(9, 32766, A0))
@@ -165,7 +165,7 @@ def test_the_epoch_kept_for_fencing_is_never_given_to_a_producer() -> None:
     assert lab.give(lab.ask(init()), 20)[-1] == given(20, 0)
 
 
-def test_a_producer_that_was_timed_out_in_its_last_epoch_gets_a_new_producer_id() -> None:
+def test_a_producer_timed_out_in_its_last_epoch_gets_a_new_producer_id() -> None:
     """TX-9, TX-3. Kafka 4.1 fails here with UNKNOWN_SERVER_ERROR."""
     lab = TransactionLab().known(replace(FIRST, producer_epoch=32766))
     lab.ask(adding(9, 32766, A0))
@@ -175,7 +175,7 @@ def test_a_producer_that_was_timed_out_in_its_last_epoch_gets_a_new_producer_id(
     assert lab.ask(init(9, 32766))[-1] == given(20, 0)
 
 
-def test_a_producer_goes_on_after_its_transaction_timed_out() -> None:
+def test_a_producer_continues_after_its_transaction_timed_out() -> None:
     """TX-9, KIP-360. The fencing epoch was raised for it, so it takes that one."""
     lab = TransactionLab().begun(A0)
     lab.now_ms += TIMEOUT_MS
@@ -187,13 +187,13 @@ def test_a_producer_goes_on_after_its_transaction_timed_out() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
-def test_a_timeout_out_of_bounds_is_refused(timeout_ms: int) -> None:
+def test_a_timeout_out_of_bounds_is_rejected(timeout_ms: int) -> None:
     """TX-2."""
     lab = TransactionLab()
     assert lab.ask(init(timeout_ms=timeout_ms)) == refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
 
 
-def test_requests_that_make_no_sense_are_refused() -> None:
+def test_invalid_requests_are_rejected() -> None:
     lab = TransactionLab()
     nameless = InitProducerIdRequest(transactional_id="", transaction_timeout_ms=5)
     assert lab.ask(nameless) == refused(ErrorCode.INVALID_REQUEST)
@@ -201,7 +201,7 @@ def test_requests_that_make_no_sense_are_refused() -> None:
     assert lab.ask(init(-1, 0)) == refused(ErrorCode.INVALID_REQUEST)
 
 
-def test_two_phase_commit_is_not_served() -> None:
+def test_two_phase_commit_is_not_supported() -> None:
     lab = TransactionLab()
     two_phases = InitProducerIdRequest(
         transactional_id=TX, transaction_timeout_ms=5, enable2_pc=True

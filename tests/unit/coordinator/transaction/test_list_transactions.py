@@ -51,8 +51,8 @@ def test_a_transaction_is_described_with_its_partitions_by_topic() -> None:
     assert prepared.topics == (TopicData(topic="b", partitions=(0,)),)
 
 
-def test_what_cannot_be_described_has_its_own_error() -> None:
-    unknown, invalid = described(TransactionLab(), "nobody", "")
+def test_unknown_and_empty_ids_have_their_own_errors() -> None:
+    unknown, invalid = described(TransactionLab(), "unknown", "")
     assert unknown.error_code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
     assert invalid.error_code is ErrorCode.INVALID_REQUEST
 
@@ -64,7 +64,7 @@ def described(lab: TransactionLab, *ids: str) -> tuple[describe_transactions.Tra
 
 
 def two() -> TransactionLab:
-    """One transaction that began at 1,000 and one id that was only announced."""
+    """One transaction that started at 1,000 and one id without a transaction."""
     lab = TransactionLab().begun(A0)
     resting = TransactionLab()
     resting.give(resting.ask(init()), 12)
@@ -89,7 +89,7 @@ def test_without_filters_all_are_listed() -> None:
     )
 
 
-def test_states_filter_and_unknown_ones_are_named() -> None:
+def test_states_filter_and_unknown_ones_are_reported() -> None:
     lab = two()
     assert listed(lab, ListTransactionsRequest(state_filters=("Empty",)))[0] == [OTHER]
     both = ListTransactionsRequest(state_filters=("Ongoing", "ongoing", "Dead"))
@@ -133,20 +133,20 @@ def test_a_pattern_must_match_the_whole_id() -> None:
     ],
 )
 def test_patterns_work_for_ids_with_any_characters(pattern: str, is_match: bool) -> None:
-    """What the names of topics cannot have counts as an underscore."""
+    """Characters that topic names cannot have count as underscores."""
     known = TransactionLab().begun(A0).state
     lab = TransactionLab().known(replace(known, transactional_id="Source: mine -> Sink-12"))
     found = listed(lab, ListTransactionsRequest(transactional_id_pattern=pattern))[0]
     assert bool(found) is is_match
 
 
-def test_a_pattern_cannot_keep_a_coordinator_busy() -> None:
+def test_a_pattern_cannot_block_a_coordinator() -> None:
     known = TransactionLab().begun(A0).state
     lab = TransactionLab().known(replace(known, transactional_id="a" * 200 + "!"))
     assert listed(lab, ListTransactionsRequest(transactional_id_pattern="(a+)+b"))[0] == []
 
 
-def test_the_lists_of_all_shards_are_one_unless_one_cannot_answer() -> None:
+def test_the_lists_of_all_shards_are_merged_unless_one_fails() -> None:
     one = ListTransactionsResponse(
         unknown_state_filters=("Wild",),
         transaction_states=(list_transactions.TransactionState(transactional_id=TX),),

@@ -1,4 +1,4 @@
-"""The shard of transactions on the runtime that hosts it, over a log in memory."""
+"""The transaction shard on its runtime, over a log in memory."""
 
 from headwater.common.error_codes import ErrorCode
 from headwater.protocol.messages.end_txn import EndTxnResponse
@@ -25,7 +25,7 @@ def test_a_transaction_goes_through_all_its_states() -> None:
     assert hosted.label == "CompleteCommit"
 
 
-def test_neither_answer_nor_markers_leave_before_the_decision_is_committed() -> None:
+def test_neither_response_nor_markers_are_sent_before_the_decision_is_committed() -> None:
     """TX-5, TX-6."""
     hosted = begun()
     hosted.log.commit()
@@ -37,7 +37,7 @@ def test_neither_answer_nor_markers_leave_before_the_decision_is_committed() -> 
     assert [sending.partitions for sending in hosted.sent] == [(A0,)]
 
 
-def test_a_decision_that_cannot_be_written_down_sends_nothing() -> None:
+def test_a_decision_that_cannot_be_written_sends_nothing() -> None:
     """TX-1."""
     hosted = begun()
     hosted.log.append_errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -46,7 +46,7 @@ def test_a_decision_that_cannot_be_written_down_sends_nothing() -> None:
     assert (hosted.sent, hosted.label) == ([], "Ongoing")
 
 
-def test_after_a_restart_the_markers_go_out_again() -> None:
+def test_after_a_restart_the_markers_are_sent_again() -> None:
     """TX-6."""
     hosted = begun()
     hosted.ask(end(9, 0, committed=True))
@@ -56,7 +56,7 @@ def test_after_a_restart_the_markers_go_out_again() -> None:
     assert hosted.label == "CompleteCommit"
 
 
-def test_after_a_restart_an_open_transaction_is_still_timed_out() -> None:
+def test_after_a_restart_an_ongoing_transaction_still_times_out() -> None:
     """TX-9."""
     hosted = begun()
     hosted.restart()

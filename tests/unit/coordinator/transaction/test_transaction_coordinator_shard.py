@@ -1,4 +1,4 @@
-"""What the coordinator does by itself: markers, timeouts, expiry, and going on after a restart."""
+"""Markers, timeouts, expiry and restarts of the transaction coordinator."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from headwater.coordinator.runtime.coordinator_effects import (
     TimerFired,
 )
 from headwater.coordinator.transaction.transaction_metadata import tombstone_of
-from headwater.coordinator.transaction.transaction_states import MAY_FOLLOW, TransactionState
+from headwater.coordinator.transaction.transaction_states import TRANSITIONS, TransactionState
 from headwater.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
 from tests.simulation.labs.transaction_lab import (
     A0,
@@ -56,29 +56,29 @@ def committed(*partitions: TopicPartition) -> tuple[TransactionLab, list[Effect]
     return lab, lab.ask(end(9, 0, committed=True))
 
 
-def test_no_state_leads_out_of_a_decision_but_its_completion() -> None:
+def test_a_prepared_transaction_can_only_complete() -> None:
     """TX-1."""
     states = TransactionState
-    assert MAY_FOLLOW[states.PREPARE_COMMIT] == (states.COMPLETE_COMMIT,)
-    assert MAY_FOLLOW[states.PREPARE_ABORT] == (states.COMPLETE_ABORT,)
+    assert TRANSITIONS[states.PREPARE_COMMIT] == (states.COMPLETE_COMMIT,)
+    assert TRANSITIONS[states.PREPARE_ABORT] == (states.COMPLETE_ABORT,)
     lab, _ = committed(A0)
-    with pytest.raises(AssertionError, match="PrepareAbort after PrepareCommit"):
+    with pytest.raises(AssertionError, match="PrepareCommit to PrepareAbort"):
         lab.state.fenced(server_version=2, now_ms=1_000)
 
 
-def test_markers_that_failed_are_sent_again_and_only_these() -> None:
+def test_failed_markers_are_sent_again_and_only_these() -> None:
     """TX-6."""
     lab, effects = committed(A0, A1, B0)
     assert lab.markers(effects, WRITTEN, FAILED, WRITTEN) == [SetTimer(("markers", TX), 1_100)]
     again = lab.fire("markers", TX)
     assert again == [sending(2, A1)]
-    # On its way, so that the timer has nothing to do.
+    # In flight, so that the timer has nothing to do.
     assert lab.fire("markers", TX) == []
     assert lab.markers(again)[1:] == [Append((lab.state.record(),))]
     assert lab.label == "CompleteCommit"
 
 
-def test_markers_are_retried_for_ever_at_growing_intervals() -> None:
+def test_markers_are_retried_forever_at_growing_intervals() -> None:
     """TX-6."""
     lab, effects = committed(A0)
     waits = []
@@ -93,7 +93,7 @@ def test_markers_are_retried_for_ever_at_growing_intervals() -> None:
     assert lab.label == "CompleteCommit"
 
 
-def test_answers_may_come_in_parts_and_only_the_last_completes() -> None:
+def test_outcomes_may_arrive_in_parts_and_only_the_last_completes() -> None:
     """TX-6."""
     lab, _ = committed(A0, A1)
     parts = [
@@ -105,7 +105,7 @@ def test_answers_may_come_in_parts_and_only_the_last_completes() -> None:
     assert len(lab.hear(parts[1])) == 2
 
 
-def test_a_late_answer_of_an_earlier_sending_completes_nothing() -> None:
+def test_a_late_outcome_of_an_earlier_sending_completes_nothing() -> None:
     """TX-6."""
     lab, effects = committed(A0)
     lab.markers(effects, FAILED)
@@ -125,14 +125,14 @@ def test_a_deleted_partition_needs_no_marker() -> None:
 
 
 def test_a_fenced_coordinator_gives_up_and_writes_nothing_more() -> None:
-    """TX-6. Whoever has fenced it completes the transaction."""
+    """TX-6. The coordinator that fenced it completes the transaction."""
     lab, effects = committed(A0, A1)
     assert lab.markers(effects, FENCED, FAILED) == []
     assert lab.fire("markers", TX) == []
     assert lab.label == "PrepareCommit"
 
 
-def test_when_completion_cannot_be_written_down_it_is_tried_again() -> None:
+def test_a_completion_that_cannot_be_written_is_retried() -> None:
     """TX-6."""
     lab, effects = committed(A0)
     (sent,) = (effect for effect in effects if isinstance(effect, SendMarkers))
@@ -147,8 +147,8 @@ def test_when_completion_cannot_be_written_down_it_is_tried_again() -> None:
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_a_decided_transaction_goes_on_after_a_restart(is_commit: bool) -> None:
-    """TX-6. All markers are sent again, since nobody knows which were written."""
+def test_a_prepared_transaction_continues_after_a_restart(is_commit: bool) -> None:
+    """TX-6. All markers are sent again, since it is unknown which were written."""
     lab = TransactionLab().begun(A0, A1)
     lab.ask(end(9, 0, committed=is_commit))
     effects = lab.reload()
@@ -157,7 +157,7 @@ def test_a_decided_transaction_goes_on_after_a_restart(is_commit: bool) -> None:
     assert lab.state.state.is_complete
 
 
-def test_an_abort_of_nothing_that_a_crash_cut_in_two_completes_after_a_restart() -> None:
+def test_an_empty_abort_split_by_a_crash_completes_after_a_restart() -> None:
     """TX-14."""
     lab = TransactionLab()
     lab.give(lab.ask(init()), 9)
@@ -167,8 +167,8 @@ def test_an_abort_of_nothing_that_a_crash_cut_in_two_completes_after_a_restart()
     assert lab.label == "CompleteAbort"
 
 
-def test_an_open_transaction_is_watched_over_again_after_a_restart() -> None:
-    """TX-9. Its time runs from its start."""
+def test_an_ongoing_transaction_is_watched_again_after_a_restart() -> None:
+    """TX-9. Its timeout counts from its start."""
     lab = TransactionLab().begun(A0)
     lab.now_ms = 30_000
     assert lab.reload() == [
@@ -178,8 +178,8 @@ def test_an_open_transaction_is_watched_over_again_after_a_restart() -> None:
     assert (lab.state.state, lab.state.partitions) == (TransactionState.ONGOING, (A0,))
 
 
-def test_a_clock_that_is_set_back_does_not_keep_an_overdue_transaction_open() -> None:
-    """TX-9. Readers of committed records would wait until the clock is where it was."""
+def test_setting_the_clock_back_does_not_keep_an_overdue_transaction_open() -> None:
+    """TX-9. read_committed consumers would wait until the clock catches up."""
     lab = TransactionLab().begun(A0)
     lab.now_ms += TIMEOUT_MS - 86_400_000
     effects = lab.fire("overdue", TX)
@@ -214,7 +214,7 @@ def test_an_overdue_transaction_is_aborted_and_its_producer_fenced(server_versio
     assert partition.partition_error_code is ErrorCode.PRODUCER_FENCED
 
 
-def test_an_abort_that_could_not_be_written_down_is_tried_again() -> None:
+def test_an_abort_that_could_not_be_written_is_retried() -> None:
     """TX-9."""
     lab = TransactionLab().begun(A0)
     lab.now_ms += TIMEOUT_MS
@@ -224,8 +224,8 @@ def test_an_abort_that_could_not_be_written_down_is_tried_again() -> None:
     assert (lab.state.state, lab.state.producer_epoch) == (TransactionState.PREPARE_ABORT, 1)
 
 
-def test_ids_that_rest_too_long_are_forgotten() -> None:
-    """TX-10. Whoever comes then is a stranger; an open or decided one stays."""
+def test_unused_ids_expire() -> None:
+    """TX-10. Their producers are then unknown; ongoing and prepared ones stay."""
     lab = TransactionLab().begun(A0)
     lab.now_ms += SETTINGS.expiration_ms
     again = SetTimer(("expiry",), lab.now_ms + HOUR_MS)
@@ -243,7 +243,7 @@ def test_ids_that_rest_too_long_are_forgotten() -> None:
     assert lab.shard.get(TX) is None
 
 
-def test_many_old_ids_are_forgotten_in_bounded_appends() -> None:
+def test_many_ids_expire_in_bounded_appends() -> None:
     """TX-10."""
     lab = TransactionLab()
     lab.give(lab.ask(init()), 9)

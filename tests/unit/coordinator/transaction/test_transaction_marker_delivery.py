@@ -1,4 +1,4 @@
-"""Markers between a coordinator and the leaders of partitions."""
+"""Markers between a coordinator and partition leaders."""
 
 from dataclasses import replace
 
@@ -63,7 +63,7 @@ LEADERS: dict[TopicPartition, NodeId | NoLeader] = {
 }
 
 
-def test_each_leader_gets_the_markers_of_all_transactions_at_once() -> None:
+def test_each_leader_gets_the_markers_of_all_transactions_in_one_request() -> None:
     """TX-6."""
     pay, ship = sending("pay", 9, A0, A1), sending("ship", 10, B0)
     addressed = address([pay, ship], LEADERS.__getitem__, now_ms=50)
@@ -81,7 +81,7 @@ def test_deleted_partitions_need_no_leader_and_leaderless_ones_wait() -> None:
     assert addressed.answered == [answered(TX, (C0, GONE), (D0, FAILED))]
 
 
-def test_a_request_says_of_each_producer_how_its_transaction_ended() -> None:
+def test_a_request_has_the_result_of_each_producers_transaction() -> None:
     assert request_of([sending(TX, 9, A0, B0, A1)]) == WriteTxnMarkersRequest(
         markers=(
             WritableTxnMarker(
@@ -99,7 +99,7 @@ def test_a_request_says_of_each_producer_how_its_transaction_ended() -> None:
     )
 
 
-def test_answers_find_their_way_back_and_silence_is_failure() -> None:
+def test_responses_are_mapped_to_transactions_and_missing_ones_fail() -> None:
     """TX-6."""
     sendings = [sending("pay", 9, A0, B0), sending("ship", 10, A0)]
     answers = MarkerResponses(request_of(sendings))
@@ -128,7 +128,7 @@ def test_two_markers_of_one_producer_have_one_result() -> None:
 
 
 @pytest.mark.parametrize("code", list(ErrorCode))
-def test_only_what_is_final_ends_the_retries(code: ErrorCode) -> None:
+def test_only_final_outcomes_end_the_retries(code: ErrorCode) -> None:
     """TX-6."""
     final = {
         ErrorCode.NONE: WRITTEN,

@@ -1,4 +1,4 @@
-"""The bytes of the file of facts."""
+"""Format of the metadata file."""
 
 import pytest
 
@@ -89,7 +89,7 @@ FRAMES = [
 ]
 
 
-def test_every_fact_is_read_as_it_was_written() -> None:
+def test_every_change_is_read_as_it_was_written() -> None:
     file = decode(SNAPSHOT + b"".join(FRAMES), is_standalone=True)
     assert [
         change for stored_change in file.stored_changes for change in stored_change.changes
@@ -97,13 +97,13 @@ def test_every_fact_is_read_as_it_was_written() -> None:
     assert file.image().version == (2, 3)
 
 
-def test_a_snapshot_has_all_but_who_is_up() -> None:
+def test_a_snapshot_has_everything_but_live_brokers() -> None:
     image = decode(SNAPSHOT + b"".join(FRAMES), is_standalone=True).image()
     again = decode(encode_snapshot(image), is_standalone=True)
     assert (again.image(), again.stored_changes) == (image, [])
 
 
-def test_a_torn_end_is_left_out_wherever_it_is_torn() -> None:
+def test_a_torn_end_is_dropped_wherever_it_is_torn() -> None:
     whole = SNAPSHOT + b"".join(FRAMES)
     sound = len(SNAPSHOT + FRAMES[0])
     for length in range(sound, len(whole)):
@@ -114,23 +114,25 @@ def test_a_torn_end_is_left_out_wherever_it_is_torn() -> None:
             assert (file.end, file.image().version) == (sound, (1, 1))
 
 
-def test_damage_before_the_end_is_named_and_not_cut_off() -> None:
-    """Cutting there would lose changes that were acknowledged."""
+def test_damage_before_the_end_is_reported_and_not_truncated() -> None:
+    """Truncating there would lose acknowledged changes."""
     whole = bytearray(SNAPSHOT + b"".join(FRAMES))
     for position in range(len(SNAPSHOT), len(SNAPSHOT + FRAMES[0])):
         damaged = whole.copy()
         damaged[position] ^= 0xFF
-        with pytest.raises(CorruptFile, match=f"damaged at {len(SNAPSHOT)}, but sound again"):
+        with pytest.raises(
+            CorruptFile, match=f"damaged at {len(SNAPSHOT)}, but a valid frame follows"
+        ):
             decode(bytes(damaged), is_standalone=True)
 
 
 def test_a_damaged_snapshot_is_never_a_torn_end() -> None:
     for content in (b"", SNAPSHOT[:-1], b"\0" * len(SNAPSHOT)):
-        with pytest.raises(CorruptFile, match="snapshot at the beginning"):
+        with pytest.raises(CorruptFile, match="snapshot at the start"):
             decode(content, is_standalone=True)
 
 
-def test_changes_that_do_not_follow_each_other_are_refused() -> None:
+def test_changes_with_a_version_gap_are_rejected() -> None:
     for version in (Version(1, 2), Version(1, 0), Version(-1, 1)):
         with pytest.raises(CorruptFile, match="cannot follow"):
             decode(SNAPSHOT + encode_changes([StoredChange([], version)]), is_standalone=True)

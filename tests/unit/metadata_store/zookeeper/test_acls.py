@@ -1,4 +1,4 @@
-"""Rules in ZooKeeper: where Kafka 3.9 looks for them, and what becomes of what others write."""
+"""ACLs in ZooKeeper: Kafka 3.9's layout, and changes by other programs."""
 
 import json
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def follower(lab: StoreLab) -> StoreLab:
     return other
 
 
-def test_rules_lie_where_kafka_looks_for_them() -> None:
+def test_acls_are_stored_where_kafka_expects_them() -> None:
     lab = StoreLab()
     image = lab.lead()
     lab.write(
@@ -77,7 +77,7 @@ def test_rules_lie_where_kafka_looks_for_them() -> None:
     }
 
 
-def test_everybody_hears_of_rules_that_change() -> None:
+def test_every_broker_gets_acl_changes() -> None:
     lab = StoreLab()
     image = lab.lead()
     other = follower(lab)
@@ -95,7 +95,7 @@ def test_everybody_hears_of_rules_that_change() -> None:
     assert "/kafka-acl/Topic/orders" not in lab.server.nodes
 
 
-def test_rules_that_kafka_has_written_are_read_with_the_version_of_their_node() -> None:
+def test_acls_written_by_kafka_are_read_with_their_znode_version() -> None:
     lab = StoreLab()
     lab.found()
     lab.server.put("/kafka-acl/Topic/orders", written(BOB, ALICE))
@@ -111,7 +111,7 @@ def test_rules_that_kafka_has_written_are_read_with_the_version_of_their_node() 
     assert dict(StoreLab(2, lab.server).lead().acls) == expected
 
 
-def test_rules_that_a_tool_writes_past_the_controller_are_told() -> None:
+def test_acls_that_a_tool_writes_past_the_controller_are_reported() -> None:
     lab = StoreLab()
     lab.lead()
     other = follower(lab)
@@ -122,8 +122,8 @@ def test_rules_that_a_tool_writes_past_the_controller_are_told() -> None:
     assert AclsReplaced(ORDERS, AclSet((ALICE,))) in lab.told()
 
 
-def test_a_change_to_rules_that_somebody_else_has_changed_is_not_made() -> None:
-    """Their rule would be lost. The controller reads again, and decides anew."""
+def test_a_change_to_acls_that_were_changed_elsewhere_is_rejected() -> None:
+    """Their ACL would be lost. The controller reads again and decides again."""
     lab = StoreLab()
     image = lab.lead()
     version = _write(lab, image.version, AclsReplaced(ORDERS, AclSet((ALICE,))))
@@ -134,7 +134,7 @@ def test_a_change_to_rules_that_somebody_else_has_changed_is_not_made() -> None:
     assert json.loads(lab.server.data("/kafka-acl/Topic/orders")) == json.loads(written(ALICE, BOB))
 
 
-def test_with_a_new_session_only_rules_that_have_changed_meanwhile_are_told() -> None:
+def test_a_new_session_reports_only_acls_that_changed_meanwhile() -> None:
     lab = StoreLab()
     image = lab.lead()
     version = _write(lab, image.version, AclsReplaced(ORDERS, AclSet((ALICE,))))
@@ -146,8 +146,8 @@ def test_with_a_new_session_only_rules_that_have_changed_meanwhile_are_told() ->
     assert other.told() == [AclsReplaced(ORDERS, AclSet(()))]
 
 
-def test_rules_that_cannot_be_read_are_no_reason_to_go_on_without_them() -> None:
-    """A broker that starts is told nothing until somebody has set them right."""
+def test_unreadable_acls_keep_a_broker_from_starting() -> None:
+    """A starting broker gets no ACLs until they are repaired."""
     lab = StoreLab()
     lab.found()
     lab.server.put("/kafka-acl/Topic/orders", b"no JSON")
@@ -162,7 +162,7 @@ def test_rules_that_cannot_be_read_are_no_reason_to_go_on_without_them() -> None
     assert found == [AclsReplaced(ORDERS, AclSet((ALICE,), 1))]
 
 
-def test_a_note_that_cannot_be_read_keeps_no_other_from_being_heard() -> None:
+def test_an_unreadable_notification_does_not_block_others() -> None:
     lab = StoreLab()
     lab.lead()
     other = follower(lab)
@@ -176,18 +176,18 @@ def test_a_note_that_cannot_be_read_keeps_no_other_from_being_heard() -> None:
     "note",
     [b"", b"orders", b"Topic:", b"Thing:orders", b"Any:orders", b'{"version": 1}', b"\xff", b"{}"],
 )
-def test_a_note_names_a_pattern(note: bytes) -> None:
+def test_a_notification_names_a_pattern(note: bytes) -> None:
     with pytest.raises(CorruptFile):
         read_notification(note)
 
 
-def test_a_note_may_be_spelled_as_kafka_or_as_its_paths_are() -> None:
+def test_notifications_may_be_spelled_like_kafkas_or_like_the_paths() -> None:
     expected = ResourcePattern(ResourceKind.TRANSACTIONAL_ID, "a:b")
     assert read_notification(b"TRANSACTIONAL_ID:a:b") == expected
     assert read_notification(b"TransactionalId:a:b") == expected
 
 
-def test_old_notes_of_changed_rules_are_removed_by_the_next_controller() -> None:
+def test_the_next_controller_removes_old_acl_notifications() -> None:
     lab = StoreLab()
     image = lab.lead()
     _write(lab, image.version, AclsReplaced(PREFIX, AclSet((ALICE,))))
@@ -204,10 +204,10 @@ def _write(lab: StoreLab, fence: Version, change: MetadataChange) -> Version:
     return outcome.of(Version)
 
 
-def test_what_changes_while_everything_is_read_anew_is_not_overwritten_by_what_was_read_before(
+def test_a_change_during_a_complete_read_is_not_overwritten_by_older_data(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else a right that was taken away would be back, until the next change."""
+    """Otherwise a revoked permission would be back until the next change."""
     lab = StoreLab()
     image = lab.lead()
     slow = ResourcePattern(ResourceKind.GROUP, "slow")

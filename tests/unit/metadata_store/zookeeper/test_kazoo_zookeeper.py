@@ -1,4 +1,4 @@
-"""The keeper on kazoo, against a real ZooKeeper: the store's whole life over a real connection."""
+"""The kazoo client against a real ZooKeeper server."""
 
 import asyncio
 import os
@@ -60,7 +60,7 @@ def server() -> Iterator[EmbeddedZooKeeper]:
 
 
 class RealStore:
-    """A store over a real connection, and what it has told."""
+    """A store over a real connection, and the changes it reported."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class RealStore:
         self.changes.put_nowait("registration lost")
 
     async def hear(self, *expected: MetadataChange | str) -> None:
-        """Wait until all of these were told, in this order, among others."""
+        """Wait until all of these were reported, in this order, among others."""
         for each in expected:
             while await self.changes.get() != each:
                 pass
@@ -141,11 +141,11 @@ def run(test: Coroutine[Any, Any, None]) -> None:
 
 
 def fresh_root() -> str:
-    """Two levels, of which neither is there."""
+    """Two levels, neither of which exists."""
     return f"test-{uuid.uuid4().hex[:8]}/kafka"
 
 
-def test_a_controllers_life_from_its_election_to_its_successor(server: EmbeddedZooKeeper) -> None:
+def test_a_controllers_term_from_election_to_successor(server: EmbeddedZooKeeper) -> None:
     async def test() -> None:
         root = fresh_root()
         first = RealStore(server, root)
@@ -176,16 +176,16 @@ def test_a_controllers_life_from_its_election_to_its_successor(server: EmbeddedZ
     run(test())
 
 
-def test_a_session_that_expires_is_told_and_replaced(server: EmbeddedZooKeeper) -> None:
+def test_an_expired_session_is_reported_and_replaced(server: EmbeddedZooKeeper) -> None:
     async def test() -> None:
         root = fresh_root()
-        # It is noticed when it is next used, and so within a part of this.
+        # It is noticed with the next use, and so within a part of this.
         store = RealStore(server, root, session_ms=4_000)
         await store.lead()
         before = await store.register()
         other = RealStore(server, root, 1)
         await other.done(other.store.found, CLUSTER_ID)
-        # Another client that claims our session makes the server close it.
+        # Another client with our session id makes the server close the session.
         session_id, password = store.zk_client._client.client_id
         thief = KazooZooKeeper(
             server.connect,
@@ -207,7 +207,7 @@ def test_a_session_that_expires_is_told_and_replaced(server: EmbeddedZooKeeper) 
     run(test())
 
 
-def test_requests_wait_while_the_server_is_away(server: EmbeddedZooKeeper) -> None:
+def test_requests_wait_while_the_server_is_down(server: EmbeddedZooKeeper) -> None:
     async def test() -> None:
         store = RealStore(server, fresh_root())
         image = await store.lead()
@@ -264,7 +264,7 @@ def test_a_transaction_names_the_operation_that_failed(server: EmbeddedZooKeeper
     run(test())
 
 
-def test_a_cluster_without_kazoo_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_kazoo_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "kazoo.client", None)
@@ -279,7 +279,7 @@ class StuckClient:
         self.released = threading.Event()
 
     def add_listener(self, _: object) -> None:
-        """It has nothing to tell."""
+        """Nothing to report."""
 
     def stop(self) -> None:
         self.released.wait(PATIENCE_S)
@@ -288,7 +288,7 @@ class StuckClient:
         """Nothing is open."""
 
 
-def test_the_end_of_a_session_that_is_not_confirmed_is_not_waited_for() -> None:
+def test_an_unconfirmed_end_of_a_session_is_not_waited_for() -> None:
     client = StuckClient()
     zk_client = KazooZooKeeper(
         "h:1", session_timeout_ms=SESSION_MS, post=lambda _: None, client=client

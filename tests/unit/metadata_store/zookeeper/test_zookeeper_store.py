@@ -1,4 +1,4 @@
-"""The store on ZooKeeper: sessions, elections, facts behind the fence."""
+"""The ZooKeeper store: sessions, elections, fenced writes."""
 
 import json
 from dataclasses import replace
@@ -65,13 +65,13 @@ def writing_lab() -> tuple[StoreLab, ClusterImage]:
 
 
 def write(lab: StoreLab, image: ClusterImage, *changes: MetadataChange) -> ClusterImage:
-    """Write facts, and what the image is after that."""
+    """Write changes; return the image after them."""
     outcome = lab.write(image.version, *changes)
     lab.server.run()
     return apply(image, changes, outcome.of(Version))
 
 
-def test_the_first_broker_names_the_cluster_and_the_second_one_takes_the_name() -> None:
+def test_the_first_broker_sets_the_cluster_id_and_the_second_one_reads_it() -> None:
     first = StoreLab()
     assert first.found() == CLUSTER_ID
     assert json.loads(first.server.data("/cluster/id")) == {"version": "1", "id": CLUSTER_ID}
@@ -79,7 +79,7 @@ def test_the_first_broker_names_the_cluster_and_the_second_one_takes_the_name() 
     assert second.found() == CLUSTER_ID
 
 
-def test_a_brokers_epoch_is_the_transaction_that_made_its_node() -> None:
+def test_the_broker_epoch_is_the_czxid_of_its_znode() -> None:
     lab = StoreLab()
     lab.found()
     epoch = lab.register(lab.registration(directory="d0")).of(int)
@@ -91,7 +91,7 @@ def test_a_brokers_epoch_is_the_transaction_that_made_its_node() -> None:
     assert written["version"] == 5
 
 
-def test_what_is_left_of_our_own_former_session_makes_way_at_once() -> None:
+def test_a_registration_of_our_own_former_session_is_removed_at_once() -> None:
     before = StoreLab()
     before.found()
     old = before.register(before.registration(directory="d0")).of(int)
@@ -102,7 +102,7 @@ def test_what_is_left_of_our_own_former_session_makes_way_at_once() -> None:
     assert after.server.nodes["/brokers/ids/0"].stat.owner == after.zk_client.session_id
 
 
-def test_another_live_broker_with_our_id_is_waited_for_and_then_named() -> None:
+def test_another_live_broker_with_our_id_is_waited_for_and_then_reported() -> None:
     other = StoreLab()
     other.found()
     other.register(other.registration(directory="d1", port=9093)).of(int)
@@ -116,7 +116,7 @@ def test_another_live_broker_with_our_id_is_waited_for_and_then_named() -> None:
     assert "h:9093" in str(outcome.of(BrokerIdTaken))
 
 
-def test_a_strangers_leftover_that_goes_in_time_is_no_error() -> None:
+def test_a_foreign_registration_that_ends_in_time_is_no_error() -> None:
     other = StoreLab()
     other.found()
     other.register().of(int)
@@ -129,7 +129,7 @@ def test_a_strangers_leftover_that_goes_in_time_is_no_error() -> None:
     assert outcome.of(int) == lab.server.nodes["/brokers/ids/0"].stat.czxid
 
 
-def test_a_registration_whose_answer_is_lost_is_found_to_be_ours() -> None:
+def test_a_registration_whose_response_is_lost_is_recognized() -> None:
     lab = StoreLab()
     lab.found()
     lab.zk_client.fate = "lost after"
@@ -140,7 +140,7 @@ def test_a_registration_whose_answer_is_lost_is_found_to_be_ours() -> None:
     assert outcome.of(int) == lab.server.nodes["/brokers/ids/0"].stat.czxid
 
 
-def test_a_registration_that_is_begun_again_replaces_the_one_under_way() -> None:
+def test_a_new_registration_replaces_the_one_in_progress() -> None:
     lab = StoreLab()
     lab.found()
     first = Outcome()
@@ -160,7 +160,7 @@ def test_a_registration_that_is_begun_again_replaces_the_one_under_way() -> None
     assert len(waiting.results) == 1
 
 
-def test_founding_tells_that_its_session_has_expired() -> None:
+def test_an_expired_session_fails_the_cluster_setup() -> None:
     lab = StoreLab()
     outcome = Outcome()
     lab.server.run()
@@ -169,7 +169,7 @@ def test_founding_tells_that_its_session_has_expired() -> None:
     outcome.of(SessionExpired)
 
 
-def test_one_broker_is_elected_and_the_others_are_refused() -> None:
+def test_one_broker_is_elected_and_the_others_are_rejected() -> None:
     first = StoreLab()
     second = StoreLab(1, first.server)
     first.found()
@@ -180,7 +180,7 @@ def test_one_broker_is_elected_and_the_others_are_refused() -> None:
     assert json.loads(first.server.data("/controller"))["brokerid"] == 0
 
 
-def test_a_victory_whose_answer_is_lost_is_a_victory() -> None:
+def test_an_election_whose_response_is_lost_is_recognized() -> None:
     lab = StoreLab()
     lab.found()
     lab.elect().of(Version)
@@ -193,7 +193,7 @@ def test_a_victory_whose_answer_is_lost_is_a_victory() -> None:
     assert outcome.of(Version) == Version(2, 0)
 
 
-def test_everybody_hears_who_controls_and_that_nobody_does() -> None:
+def test_every_broker_learns_of_the_controller_and_of_its_absence() -> None:
     first = StoreLab()
     second = StoreLab(1, first.server)
     first.found()
@@ -205,7 +205,7 @@ def test_everybody_hears_who_controls_and_that_nobody_does() -> None:
     assert second.told() == [ControllerGone()]
 
 
-def test_a_controller_that_resigns_makes_way_for_another_with_a_higher_epoch() -> None:
+def test_after_a_resignation_another_controller_has_a_higher_epoch() -> None:
     first = StoreLab()
     second = StoreLab(1, first.server)
     first.found()
@@ -214,17 +214,17 @@ def test_a_controller_that_resigns_makes_way_for_another_with_a_higher_epoch() -
     first.store.resign()
     assert second.told()[-1] == ControllerGone()
     assert second.elect().of(Version) == Version(2, 0)
-    # Its own leaving must not take the successor's node away.
+    # Its own resignation must not remove the successor's znode.
     first.store.resign()
     first.server.run()
     assert "/controller" in first.server.nodes
 
 
 @pytest.mark.parametrize("fate", ["lost before", "lost after"])
-def test_a_controller_that_resigns_leaves_no_node_behind_when_its_connection_is_lost(
+def test_a_resigning_controller_leaves_no_znode_when_its_connection_is_lost(
     fate: str,
 ) -> None:
-    """Its session lives on, so that nobody else could be elected until it ends."""
+    """Its session lives on, so no other broker could be elected until it ends."""
     first = StoreLab()
     second = StoreLab(1, first.server)
     first.found()
@@ -239,7 +239,7 @@ def test_a_controller_that_resigns_leaves_no_node_behind_when_its_connection_is_
     assert second.elect().of(Version) == Version(2, 0)
 
 
-def test_all_that_is_written_is_read_by_the_next_controller() -> None:
+def test_the_next_controller_reads_everything_that_was_written() -> None:
     lab, image = writing_lab()
     image = write(lab, image, TopicCreated(ORDERS), ConfigsReplaced(OF_ORDERS, {"a": "b"}))
     image = write(lab, image, PartitionsAdded("orders", (ORDERS.partitions[0],)))
@@ -269,7 +269,7 @@ def test_all_that_is_written_is_read_by_the_next_controller() -> None:
     assert [*found.brokers] == [NodeId(0)]
 
 
-def test_a_partitions_epoch_is_the_version_of_its_state_node() -> None:
+def test_the_partition_epoch_is_the_version_of_the_state_znode() -> None:
     lab, image = writing_lab()
     image = write(lab, image, TopicCreated(ORDERS))
     state = "/brokers/topics/orders/partitions/0/state"
@@ -286,7 +286,7 @@ def test_a_partitions_epoch_is_the_version_of_its_state_node() -> None:
     }
 
 
-def test_replicas_that_move_stand_in_the_topics_node() -> None:
+def test_reassignments_are_stored_in_the_topic_znode() -> None:
     lab, image = writing_lab()
     image = write(lab, image, TopicCreated(ORDERS))
     third = (*NODES, NodeId(2))
@@ -303,7 +303,7 @@ def test_replicas_that_move_stand_in_the_topics_node() -> None:
     }
 
 
-def test_a_deleted_topic_leaves_no_node_behind() -> None:
+def test_a_deleted_topic_leaves_no_znode_behind() -> None:
     lab, image = writing_lab()
     before = {path for path in lab.server.nodes if "config_change" not in path}
     image = write(lab, image, TopicCreated(ORDERS), ConfigsReplaced(OF_ORDERS, {"a": "b"}))
@@ -314,9 +314,9 @@ def test_a_deleted_topic_leaves_no_node_behind() -> None:
     assert after == before
 
 
-def test_a_former_controller_writes_nothing_and_is_told_so() -> None:
+def test_a_former_controller_is_fenced() -> None:
     lab, image = writing_lab()
-    # It does not know that its session is over, and another one has taken over.
+    # It does not know that its session expired and another controller was elected.
     lab.server.put("/controller_epoch", b"2")
     outcome = lab.write(image.version, TopicCreated(ORDERS))
     lab.server.run()
@@ -324,7 +324,7 @@ def test_a_former_controller_writes_nothing_and_is_told_so() -> None:
     assert "/brokers/topics/orders" not in lab.server.nodes
 
 
-def test_a_write_that_fails_takes_all_later_ones_with_it() -> None:
+def test_a_failed_write_fails_all_later_ones() -> None:
     lab, image = writing_lab()
     lab.server.put("/brokers/topics/orders")
     first = lab.write(image.version, TopicCreated(ORDERS))
@@ -333,12 +333,12 @@ def test_a_write_that_fails_takes_all_later_ones_with_it() -> None:
     first.of(ControllerFenced)
     second.of(ControllerFenced)
     assert "/config/topics/orders" not in lab.server.nodes
-    # Whoever knows less than is there must read again, as a new controller does.
+    # A controller whose image is outdated must read again, as a new one does.
     assert lab.told()[-1] == ControllerGone()
     lab.elect().of(Version)
 
 
-def test_changes_that_come_while_one_is_under_way_share_the_next_request() -> None:
+def test_changes_that_arrive_while_one_is_in_flight_share_the_next_request() -> None:
     lab, image = writing_lab()
     outcomes = []
     for sequence in range(20):
@@ -347,11 +347,33 @@ def test_changes_that_come_while_one_is_under_way_share_the_next_request() -> No
         outcomes.append(lab.write(version, ConfigsReplaced(resource, {"a": "b"})))
     lab.server.run()
     assert [each.of(Version).sequence for each in outcomes] == list(range(1, 21))
-    # The fence, and a config and its note for each of nineteen.
+    # The fence, and a config and its notification for each of nineteen.
     assert lab.zk_client.largest_multi == 1 + 2 * 19
 
 
-def test_a_write_whose_connection_is_lost_is_done_once_whether_it_had_been_done_or_not() -> None:
+def test_a_write_callback_that_ends_the_term_ends_each_write_of_the_group_once() -> None:
+    """Otherwise the writes behind it in the same multi would fail and succeed."""
+    lab, image = writing_lab()
+    outcomes = [Outcome() for _ in range(4)]
+
+    def resign(result: object) -> None:
+        outcomes[1].then(result)
+        lab.store.resign()
+
+    for sequence, outcome in enumerate(outcomes):
+        resource = ConfigResource(ResourceType.TOPIC, f"topic-{sequence}")
+        lab.store.write(
+            [ConfigsReplaced(resource, {"a": "b"})],
+            fence=image.version._replace(sequence=sequence),
+            then=resign if sequence == 1 else outcome.then,
+            otherwise=outcome.otherwise,
+        )
+    lab.server.run()
+    kinds = [type(each.result) for each in outcomes]
+    assert kinds == [Version, Version, ControllerFenced, ControllerFenced]
+
+
+def test_a_write_whose_connection_is_lost_is_done_exactly_once() -> None:
     for fate in ("lost before", "lost after"):
         lab, image = writing_lab()
         image = write(lab, image, TopicCreated(ORDERS))
@@ -366,7 +388,7 @@ def test_a_write_whose_connection_is_lost_is_done_once_whether_it_had_been_done_
         assert lab.server.version("/brokers/topics/orders/partitions/0/state") == 1
 
 
-def test_a_write_that_was_lost_and_then_contradicted_is_no_success() -> None:
+def test_a_lost_write_that_was_contradicted_is_no_success() -> None:
     lab, image = writing_lab()
     image = write(lab, image, TopicCreated(ORDERS))
     lab.zk_client.fate = "lost before"
@@ -379,7 +401,7 @@ def test_a_write_that_was_lost_and_then_contradicted_is_no_success() -> None:
     outcome.of(ControllerFenced)
 
 
-def test_a_topic_that_is_too_large_for_one_request_goes_in_several() -> None:
+def test_a_topic_too_large_for_one_request_is_written_in_several() -> None:
     lab, image = writing_lab()
     large = TopicImage(
         name="large", topic_id=TopicId(bytes(16)), partitions=ORDERS.partitions[:1] * 5_000
@@ -389,8 +411,8 @@ def test_a_topic_that_is_too_large_for_one_request_goes_in_several() -> None:
     assert len(lab.server.children("/brokers/topics/large/partitions")) == 5_000
 
 
-def test_a_partition_without_a_state_has_no_leader_and_gets_one_with_its_first_change() -> None:
-    """Kafka's tools make topics so; and a controller may die between two requests."""
+def test_a_partition_without_state_has_no_leader_and_gets_one_with_its_first_change() -> None:
+    """Kafka's tools create topics like this; and a controller may die between two requests."""
     lab = StoreLab()
     lab.found()
     lab.server.put(
@@ -409,7 +431,7 @@ def test_a_partition_without_a_state_has_no_leader_and_gets_one_with_its_first_c
         assert lab.server.version(f"/brokers/topics/half/partitions/{number}/state") == 0
 
 
-def test_the_controller_hears_of_brokers_that_come_go_and_come_again() -> None:
+def test_the_controller_gets_brokers_that_register_leave_and_register_again() -> None:
     lab, _ = writing_lab()
     other = StoreLab(1, lab.server)
     other.found()
@@ -417,7 +439,7 @@ def test_the_controller_hears_of_brokers_that_come_go_and_come_again() -> None:
     [registered] = lab.told()
     assert isinstance(registered, BrokerRegistered)
     assert (registered.broker.node_id, registered.broker.epoch) == (1, epoch)
-    # It goes and comes while nobody looks.
+    # It leaves and registers again between two reads.
     lab.zk_client.disconnect()
     other.zk_client.expire()
     other.zk_client.connect()
@@ -431,7 +453,7 @@ def test_the_controller_hears_of_brokers_that_come_go_and_come_again() -> None:
     assert lab.told() == [BrokerGone(NodeId(1))]
 
 
-def test_everybody_hears_of_configs_that_change_and_of_features() -> None:
+def test_every_broker_gets_changed_configs_and_features() -> None:
     lab, image = writing_lab()
     other = StoreLab(1, lab.server)
     other.found()
@@ -446,8 +468,8 @@ def test_everybody_hears_of_configs_that_change_and_of_features() -> None:
     assert other.told() == [ConfigsReplaced(OF_ORDERS, {})]
 
 
-def test_no_name_is_taken_for_a_direction() -> None:
-    """ZooKeeper's client refuses such a path, and with it all that the controller would write."""
+def test_dots_are_quoted_in_znode_names() -> None:
+    """ZooKeeper's client rejects such a path, and with it the controller's whole write."""
     lab, image = writing_lab()
     resources = [
         *map(user_resource, (".", "..")),
@@ -462,7 +484,7 @@ def test_no_name_is_taken_for_a_direction() -> None:
 APP_OF_ALICE = ConfigResource(ResourceType.USER, "alice/clients/app")
 
 
-def test_a_client_of_a_user_lies_below_the_user_where_kafkas_tools_look_for_it() -> None:
+def test_a_client_of_a_user_is_stored_below_the_user_as_kafkas_tools_expect() -> None:
     lab, image = writing_lab()
     other = StoreLab(1, lab.server)
     other.found()
@@ -480,8 +502,8 @@ def test_a_client_of_a_user_lies_below_the_user_where_kafkas_tools_look_for_it()
     assert third.lead().configs == {alice: {"a": "b"}, web: {"c": "d"}}
 
 
-def test_the_next_controller_finds_the_folders_of_users_whoever_made_them() -> None:
-    """Kafka's tools make a user's node without content on the way to the client's."""
+def test_the_next_controller_finds_existing_user_znodes() -> None:
+    """Kafka's tools create an empty user znode above the client's."""
     lab = StoreLab()
     lab.found()
     lab.server.put("/config/users/alice")
@@ -496,7 +518,7 @@ def test_the_next_controller_finds_the_folders_of_users_whoever_made_them() -> N
     assert "/config/users/alice/clients/app" in lab.server.nodes
 
 
-def test_what_a_tool_gives_a_user_past_the_controller_does_not_end_its_term() -> None:
+def test_a_user_config_that_a_tool_writes_does_not_end_the_term() -> None:
     lab, image = writing_lab()
     lab.server.put("/config/users/bob", b'{"version":1,"config":{"a":"b"}}')
     lab.server.put(
@@ -509,7 +531,7 @@ def test_what_a_tool_gives_a_user_past_the_controller_does_not_end_its_term() ->
     assert node["config"] == {"a": "b", "c": "d"}
 
 
-def test_with_a_new_session_only_what_has_changed_meanwhile_is_told() -> None:
+def test_a_new_session_reports_only_changes_made_meanwhile() -> None:
     lab, image = writing_lab()
     image = write(lab, image, ConfigsReplaced(OF_ORDERS, {"a": "b"}))
     other = StoreLab(1, lab.server)
@@ -523,7 +545,7 @@ def test_with_a_new_session_only_what_has_changed_meanwhile_is_told() -> None:
     assert other.told() == [changed]
 
 
-def test_a_broker_may_ask_for_configs_before_they_are_known() -> None:
+def test_a_broker_may_request_configs_before_they_are_known() -> None:
     lab, image = writing_lab()
     write(lab, image, ConfigsReplaced(OF_ORDERS, {"a": "b"}))
     other = StoreLab(1, lab.server)
@@ -534,7 +556,7 @@ def test_a_broker_may_ask_for_configs_before_they_are_known() -> None:
     assert ConfigsReplaced(OF_ORDERS, {"a": "b"}) not in other.told()
 
 
-def test_a_topic_that_a_tool_wants_deleted_is_told_to_the_controller() -> None:
+def test_a_topic_deletion_by_a_tool_is_reported_to_the_controller() -> None:
     lab, image = writing_lab()
     image = write(lab, image, TopicCreated(ORDERS))
     lab.told()
@@ -542,19 +564,19 @@ def test_a_topic_that_a_tool_wants_deleted_is_told_to_the_controller() -> None:
     lab.server.put("/admin/delete_topics/nothing")
     assert TopicDeletionBegun("orders") in lab.told()
     assert "/admin/delete_topics/nothing" not in lab.server.nodes
-    # Deciding so makes no second node.
+    # The decision creates no second znode.
     image = write(lab, image, TopicDeletionBegun("orders"))
     write(lab, image, TopicDeleted("orders"))
     assert lab.server.children("/admin/delete_topics") == []
 
 
-def test_a_topic_that_is_created_again_is_not_deleted_by_the_note_of_its_namesake() -> None:
-    """The note of the first topic is still there when the second one is drafted."""
+def test_a_topic_created_again_is_not_deleted_by_an_old_deletion_request() -> None:
+    """The deletion request of the first topic still exists when the second one is drafted."""
     lab, image = writing_lab()
     image = write(lab, image, TopicCreated(ORDERS))
     lab.told()
     begun = lab.write(image.version, TopicDeletionBegun("orders"))
-    # Until the note is written, and its watch has asked for the children.
+    # Until the deletion request is written, and its watch has read the children.
     while "/admin/delete_topics/orders" not in lab.server.nodes or not lab.zk_client.has_requests:
         lab.server.run(1)
     image = apply(image, [TopicDeletionBegun("orders")], begun.of(Version))
@@ -566,18 +588,18 @@ def test_a_topic_that_is_created_again_is_not_deleted_by_the_note_of_its_namesak
     assert lab.server.children("/admin/delete_topics") == []
 
 
-def test_a_client_and_a_tool_may_want_the_same_topic_deleted() -> None:
+def test_a_client_and_a_tool_may_delete_the_same_topic() -> None:
     lab, image = writing_lab()
     image = write(lab, image, TopicCreated(ORDERS))
     lab.told()
     lab.server.put("/admin/delete_topics/orders")
-    # The watch is not heard yet.
+    # The watch has not fired yet.
     image = write(lab, image, TopicDeletionBegun("orders"))
     write(lab, image, TopicDeleted("orders"))
     assert lab.server.children("/admin/delete_topics") == []
 
 
-def test_an_operator_may_remove_the_note_of_a_deletion_under_way() -> None:
+def test_an_operator_may_remove_a_deletion_request_in_progress() -> None:
     lab, image = writing_lab()
     image = write(lab, image, TopicCreated(ORDERS))
     image = write(lab, image, TopicDeletionBegun("orders"))
@@ -587,7 +609,7 @@ def test_an_operator_may_remove_the_note_of_a_deletion_under_way() -> None:
 
 
 @pytest.mark.parametrize("fate", ["lost before", "lost after"])
-def test_a_deletion_whose_answer_is_lost_is_done_once(fate: str) -> None:
+def test_a_deletion_whose_response_is_lost_is_done_once(fate: str) -> None:
     lab, image = writing_lab()
     image = write(lab, image, TopicCreated(ORDERS))
     image = write(lab, image, TopicDeletionBegun("orders"))
@@ -601,17 +623,17 @@ def test_a_deletion_whose_answer_is_lost_is_done_once(fate: str) -> None:
     assert lab.server.children("/admin/delete_topics") == []
 
 
-def test_a_former_controller_removes_no_notes() -> None:
-    """Else it could remove the note of a deletion that the present controller has begun."""
+def test_a_former_controller_removes_no_notifications() -> None:
+    """Otherwise it could remove a deletion request of the current controller."""
     lab, _ = writing_lab()
-    # Another controller has been elected, which this one has not heard of yet.
+    # Another controller has been elected, which this one does not know yet.
     lab.server.put("/controller_epoch", b"9")
     lab.server.put("/admin/delete_topics/nothing")
     assert lab.told()[-1] == ControllerGone()
     assert lab.server.children("/admin/delete_topics") == ["nothing"]
 
 
-def test_a_failed_log_directory_is_told_to_the_controller_once() -> None:
+def test_a_failed_log_directory_is_reported_to_the_controller_once() -> None:
     lab, _ = writing_lab()
     other = StoreLab(1, lab.server)
     other.found()
@@ -621,8 +643,8 @@ def test_a_failed_log_directory_is_told_to_the_controller_once() -> None:
     assert lab.told() == []
 
 
-def test_a_failed_log_directory_is_told_again_when_the_connection_was_lost() -> None:
-    """Else the broker would go on leading what it cannot read."""
+def test_a_failed_log_directory_is_reported_again_after_a_lost_connection() -> None:
+    """Otherwise the broker would keep leading partitions that it cannot read."""
     lab, _ = writing_lab()
     other = StoreLab(1, lab.server)
     other.found()
@@ -633,7 +655,7 @@ def test_a_failed_log_directory_is_told_again_when_the_connection_was_lost() -> 
     assert lab.told() == [LogDirectoryFailed(NodeId(1))]
 
 
-def test_a_lost_session_ends_the_term_and_all_that_is_under_way() -> None:
+def test_an_expired_session_ends_the_term_and_all_writes_in_flight() -> None:
     lab, image = writing_lab()
     outcome = lab.write(image.version, TopicCreated(ORDERS))
     lab.zk_client.expire()
@@ -644,7 +666,7 @@ def test_a_lost_session_ends_the_term_and_all_that_is_under_way() -> None:
     late.of(ControllerFenced)
 
 
-def test_notes_that_everybody_has_read_are_swept_away_after_a_quarter_of_an_hour() -> None:
+def test_notifications_are_removed_after_fifteen_minutes() -> None:
     lab, image = writing_lab()
     lab.server.now_ms = lab.clock.now_ms()
     write(lab, image, ConfigsReplaced(OF_ORDERS, {"a": "b"}))
@@ -678,7 +700,7 @@ def test_the_controller_ends_a_registration_before_its_session_ends() -> None:
     assert other.sessions_lost == 0
 
 
-def test_a_broker_that_was_taken_for_dead_can_register_again_in_the_same_session() -> None:
+def test_a_broker_considered_dead_can_register_again_in_the_same_session() -> None:
     controller, other, broker = registered_pair()
     controller.store.end_registration(broker)
     controller.told()
@@ -686,13 +708,13 @@ def test_a_broker_that_was_taken_for_dead_can_register_again_in_the_same_session
     assert epoch > broker.epoch
     (came,) = controller.told()
     assert isinstance(came, BrokerRegistered)
-    # And it is followed again.
+    # And it is watched again.
     controller.store.end_registration(came.broker)
     controller.server.run()
     assert other.registrations_lost == 2
 
 
-def test_a_registration_that_has_been_renewed_is_left_alone() -> None:
+def test_a_newer_registration_is_not_removed() -> None:
     controller, other, broker = registered_pair()
     other.zk_client.expire()
     other.zk_client.connect()
@@ -704,11 +726,11 @@ def test_a_registration_that_has_been_renewed_is_left_alone() -> None:
     assert other.registrations_lost == 0
 
 
-def test_who_does_not_control_ends_no_registration() -> None:
+def test_only_the_controller_ends_registrations() -> None:
     controller, other, broker = registered_pair()
     other.store.end_registration(broker)
     assert controller.told() == []
-    # Nor one who does not know yet that another one controls.
+    # Nor a broker that does not know yet that another one is the controller.
     controller.server.remove("/controller")
     controller.server.run()
     third = StoreLab(2, controller.server)
@@ -718,7 +740,7 @@ def test_who_does_not_control_ends_no_registration() -> None:
     assert "/brokers/ids/1" in controller.server.nodes
 
 
-def test_anybody_ends_the_control_of_one_whose_process_is_gone() -> None:
+def test_any_broker_ends_the_controllership_of_a_dead_process() -> None:
     controller, other, _ = registered_pair()
     other.told()
     other.store.end_control(NodeId(0))
@@ -726,7 +748,7 @@ def test_anybody_ends_the_control_of_one_whose_process_is_gone() -> None:
     assert controller.server.version("/controller_epoch") == 1
 
 
-def test_the_control_of_another_one_is_left_alone() -> None:
+def test_the_controllership_of_another_broker_is_not_ended() -> None:
     controller, other, _ = registered_pair()
     other.told()
     other.store.end_control(NodeId(2))
@@ -735,8 +757,8 @@ def test_the_control_of_another_one_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("steps", range(8))
-def test_a_controller_that_is_elected_while_its_forerunner_is_removed_stays(steps: int) -> None:
-    """The fence is the epoch's node, since a new controller's node has the former one's version."""
+def test_a_controller_elected_while_its_predecessor_is_removed_stays(steps: int) -> None:
+    """The fence is the epoch znode, since a new controller's znode has the old one's version."""
     controller, other, _ = registered_pair()
     server = controller.server
     other.told()
@@ -750,7 +772,7 @@ def test_a_controller_that_is_elected_while_its_forerunner_is_removed_stays(step
     assert "/controller" in server.nodes
 
 
-def test_the_end_of_a_session_is_not_told_as_a_lost_registration_too() -> None:
+def test_an_expired_session_is_not_reported_as_a_lost_registration_too() -> None:
     _, other, _ = registered_pair()
     other.zk_client.expire()
     other.server.run()

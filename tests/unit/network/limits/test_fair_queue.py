@@ -1,12 +1,16 @@
-"""The loop's time is shared: who asks for little is not kept waiting by who asks for much."""
+"""Fair sharing of the loop's time: small requests do not wait behind busy connections."""
 
 from collections.abc import Iterator
 from typing import ClassVar
 
 import pytest
 
+from headwater.network.acceptor import Acceptor
+from headwater.network.connection import Connection
+from headwater.network.endpoint import Endpoint
 from headwater.network.limits.fair_queue import SHARE_NS
 from headwater.network.request_service import ReplySlot
+from headwater.network.tls.pending_handshakes import _FairHandshake
 from tests.simulation.fakes.scripted_network import ScriptedTransportLayer
 from tests.simulation.labs.connection_lab import ConnectionLab, echo, framed
 
@@ -35,7 +39,7 @@ class TimedLab(ConnectionLab):
         return channels
 
     def until(self, content: bytes) -> int:
-        """Turn the loop until such a request has been served; the time that it took."""
+        """Run the loop until such a request has been served; return the time it took."""
         began_ns = self.now_ns
         for _ in range(1_000):
             if content in self.served_ns:
@@ -44,7 +48,7 @@ class TimedLab(ConnectionLab):
         raise AssertionError(f"{content!r} is never served")
 
 
-def test_a_connection_gets_a_share_of_time_and_not_a_number_of_requests() -> None:
+def test_connection_gets_a_share_of_time_not_a_number_of_requests() -> None:
     lab = TimedLab()
     lab.busy(1, b"m", 60)
     lab.loop.turn()
@@ -55,24 +59,24 @@ def test_a_connection_gets_a_share_of_time_and_not_a_number_of_requests() -> Non
 
 @pytest.mark.parametrize("count", [1, 20, 200])
 @pytest.mark.parametrize(("content", "requests"), [(b"a", 3_000), (b"m", 100), (b"z", 20)])
-def test_one_small_request_is_served_before_the_many_that_others_have_sent(
+def test_small_request_is_served_before_the_backlog_of_others(
     content: bytes, requests: int, count: int
 ) -> None:
     lab = TimedLab()
     channels = lab.busy(count, content, requests)
-    # Among connections that have not been served yet, the first to come is the first to be served.
+    # Among connections that have not been served yet, the first to arrive is served first.
     while not all(each.sent for each in channels):
         lab.loop.turn()
     _, honest = lab.connect()
     honest.feed(framed(b"a-honest"))
-    # What is served at once, a turn of the queue, and the request that it ends with.
+    # What is served at once, a run of the queue, and the request that it ends with.
     assert lab.until(b"a-honest") <= 6 * MS + lab.COSTS[content] + SHARE_NS
     assert len(lab.frames) < count * requests
 
 
 @pytest.mark.parametrize("count", [1, 20, 200])
-def test_clients_that_wait_for_each_expensive_answer_are_no_worse(count: int) -> None:
-    """They are idle when they are answered, but what they have used is not forgotten."""
+def test_clients_that_wait_for_each_expensive_response_are_no_worse(count: int) -> None:
+    """They are idle when they are answered, but the time they used is not forgotten."""
     lab = TimedLab()
     channels = lab.busy(count, b"z", 1)
     for _ in range(2 * count):
@@ -86,7 +90,7 @@ def test_clients_that_wait_for_each_expensive_answer_are_no_worse(count: int) ->
     assert lab.until(b"a-honest") <= 6 * MS + lab.COSTS[b"z"]
 
 
-def test_who_connects_again_for_each_request_does_not_go_before_who_stays() -> None:
+def test_reconnecting_for_each_request_gives_no_priority() -> None:
     lab = TimedLab()
     _, honest = lab.connect()
     honest.feed(framed(b"a"))
@@ -99,7 +103,7 @@ def test_who_connects_again_for_each_request_does_not_go_before_who_stays() -> N
     assert lab.until(b"a-honest") <= 6 * MS + lab.COSTS[b"z"]
 
 
-def test_an_idle_connection_does_not_save_up_time() -> None:
+def test_idle_connection_does_not_save_up_time() -> None:
     lab = TimedLab()
     _, idle = lab.connect()
     lab.busy(1, b"m", 1_000)
@@ -123,7 +127,7 @@ def test_equal_connections_get_equal_shares() -> None:
     assert shares[0] > 5 * shares[1] > 0
 
 
-def test_a_lone_connection_is_served_without_pauses() -> None:
+def test_single_connection_is_served_without_pauses() -> None:
     lab = TimedLab()
     lab.busy(1, b"a", 1_000)
     lab.loop.turn()
@@ -134,7 +138,7 @@ def test_a_lone_connection_is_served_without_pauses() -> None:
         assert turns < 250, "a turn of the loop passed without a request"
 
 
-def test_a_request_that_is_answered_in_steps_lets_others_go_first() -> None:
+def test_request_in_steps_lets_others_go_first() -> None:
     lab = ConnectionLab()
     taken: list[int] = []
 
@@ -172,7 +176,7 @@ def test_a_request_that_is_answered_in_steps_lets_others_go_first() -> None:
 
 
 class SteppedLab(ConnectionLab):
-    """Every request is answered in ten steps of a millisecond; its letter says how large it is."""
+    """Every request is answered in ten steps of a millisecond; its letter is its size."""
 
     SIZES: ClassVar = {b"l": 100_000, b"s": 1_000}
 
@@ -194,8 +198,8 @@ class SteppedLab(ConnectionLab):
         slot.reply([framed(b"done")])
 
 
-def test_few_large_requests_are_worked_on_at_a_time() -> None:
-    """As objects they take many times their bytes, whoever sends them."""
+def test_few_large_requests_are_processed_at_a_time() -> None:
+    """As objects they take many times their bytes."""
     lab = SteppedLab()
     channels = [lab.connect()[1] for _ in range(50)]
     for channel in channels:
@@ -206,7 +210,7 @@ def test_few_large_requests_are_worked_on_at_a_time() -> None:
     assert lab.inflight_bytes.stepwise_bytes.used == 0
 
 
-def test_a_smaller_request_does_not_wait_behind_large_ones() -> None:
+def test_small_request_does_not_wait_behind_large_ones() -> None:
     lab = SteppedLab()
     for _ in range(50):
         lab.connect()[1].feed(framed(b"l"))
@@ -219,7 +223,7 @@ def test_a_smaller_request_does_not_wait_behind_large_ones() -> None:
     assert len(lab.begun) < 10
 
 
-def test_a_large_request_makes_room_when_its_connection_is_closed() -> None:
+def test_closed_connection_releases_its_large_request() -> None:
     lab = SteppedLab()
     connections = [lab.connect() for _ in range(10)]
     for _, channel in connections:
@@ -234,7 +238,7 @@ def test_a_large_request_makes_room_when_its_connection_is_closed() -> None:
     assert lab.inflight_bytes.stepwise_bytes.waiting_count == 0
 
 
-def test_no_step_is_taken_for_a_connection_that_is_gone() -> None:
+def test_no_step_runs_for_a_closed_connection() -> None:
     lab = ConnectionLab()
     taken: list[int] = []
 
@@ -257,7 +261,184 @@ def test_no_step_is_taken_for_a_connection_that_is_gone() -> None:
     assert not lab.failures
 
 
-def test_steps_that_fail_end_their_connection_and_no_other() -> None:
+class Flooded:
+    """A listener with an endless flood of connections: `socket.socket`, as far as needed."""
+
+    def __init__(self, lab: TimedLab) -> None:
+        self.lab = lab
+        self.listener = Acceptor(
+            Endpoint(name="PLAINTEXT", host="192.0.2.1", port=9092),
+            self,  # type: ignore[arg-type]
+            lab.loop,
+            fair_queue=lab.fair_queue,
+            may_accept=lambda: True,
+            welcome=self.welcome,
+        )
+        lab.departed = self.departed
+        lab.loop.watch(self)  # type: ignore[arg-type]
+        self.listener.start()
+
+    is_closed = False
+
+    def fileno(self) -> int:
+        return 1_000_000
+
+    @property
+    def is_readable(self) -> bool:
+        return True
+
+    @property
+    def is_writable(self) -> bool:
+        return False
+
+    def getsockname(self) -> tuple[str, int]:
+        return "192.0.2.1", 9092
+
+    def accept(self) -> tuple[object, tuple[str, int]]:
+        return object(), ("192.0.2.2", 1)
+
+    def welcome(self, *_address: object) -> None:
+        """Accepting takes 60 us, serving 100 us; then the client disconnects."""
+        self.lab.now_ns += 60_000
+        _, channel = self.lab.connect(self.listener.tag_ns)
+        channel.feed(framed(b"a"))
+        channel.end()
+
+    def departed(self, connection: Connection) -> None:
+        self.lab.loop.forget(connection._fd)
+        self.listener.charge_short_lived(connection.tag_ns - connection.first_tag_ns)
+
+
+class Shaking:
+    """A TLS channel whose handshake never ends; each step takes 3 ms."""
+
+    has_unsent = is_closed = is_writable = False
+    is_readable = True
+
+    def __init__(self, lab: TimedLab, number: int) -> None:
+        self.lab = lab
+        self.number = number
+
+    def fileno(self) -> int:
+        return 1_000_000 + self.number
+
+    def shake(self) -> bool:
+        self.lab.now_ns += 3 * MS
+        return False
+
+
+class Listener:
+    """`Acceptor`, as far as a handshake needs it."""
+
+    def __init__(self, lab: TimedLab) -> None:
+        self.fair_queue = lab.fair_queue
+        self.tag_ns = 0
+
+    def charge_short_lived(self, used_ns: int) -> None:
+        self.tag_ns += used_ns
+
+
+def test_handshakes_take_turns_with_connections() -> None:
+    lab = TimedLab()
+    _, honest = lab.connect()
+    # Others have been served since it connected, so it is no new connection.
+    lab.busy(1, b"m", 60)
+    for _ in range(100):
+        lab.loop.turn()
+    for number in range(50):
+        channel = Shaking(lab, number)
+        lab.loop.watch(channel)  # type: ignore[arg-type]
+        _FairHandshake(
+            lab.loop,
+            channel,  # type: ignore[arg-type]
+            Listener(lab),  # type: ignore[arg-type]
+            done=lambda: None,
+            failed=lambda _: None,
+        ).begin()
+    for number in range(100):
+        content = b"a%d" % number
+        honest.feed(framed(content))
+        assert lab.until(content) <= 12 * MS
+        # It uses less than its share.
+        until_ns = lab.now_ns + 10 * MS
+        while lab.now_ns < until_ns:
+            lab.loop.turn()
+
+
+def test_queue_continues_after_a_failing_turn() -> None:
+    lab = TimedLab()
+
+    class Failing:
+        tag_ns = 0
+
+        def take_turn(self) -> None:
+            raise KeyError("ours")
+
+    lab.fair_queue.wait(Failing())
+    lab.fair_queue.wait(Failing())
+    lab.busy(1, b"m", 60)
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            lab.loop.turn()
+    for _ in range(100):
+        lab.loop.turn()
+    assert len(lab.frames) == 60
+
+
+def test_flood_of_connections_does_not_delay_existing_ones() -> None:
+    lab = TimedLab()
+    _, honest = lab.connect()
+    Flooded(lab)
+    due_ns, waits, is_due = 0, [], False
+    for _ in range(1_000):
+        if not is_due and lab.now_ns >= due_ns:
+            honest.feed(framed(b"m"))
+            due_ns, is_due = lab.now_ns + 10 * MS, True
+            began_ns = lab.now_ns
+        lab.loop.turn()
+        if is_due and honest.sent:
+            honest.sent.clear()
+            waits.append(lab.now_ns - began_ns)
+            is_due = False
+    assert len(waits) > 50
+    assert max(waits) <= 6 * MS
+    # The flood continues meanwhile.
+    assert len(lab.frames) > 10 * len(waits)
+
+
+def test_steps_may_start_further_steps() -> None:
+    lab = ConnectionLab()
+    taken: list[str] = []
+
+    def later(slot: ReplySlot) -> Iterator[None]:
+        for number in range(20):
+            lab.now_ns += MS
+            taken.append(f"later {number}")
+            yield
+        slot.reply([framed(b"at last")])
+
+    def first(slot: ReplySlot) -> Iterator[None]:
+        taken.append("first")
+        yield
+        slot.work(later(slot))
+
+    lab.behave = lambda slot, _: slot.work(first(slot), 500_000)
+    connection, channel = lab.connect()
+    channel.feed(framed(b"large"))
+    for _ in range(10):
+        lab.loop.turn()
+    assert taken == ["first", *(f"later {number}" for number in range(len(taken) - 1))]
+    # A share of time per turn, whichever steps run.
+    assert 5 < len(taken) <= 21
+    assert lab.inflight_bytes.stepwise_bytes.used == 500_000
+    for _ in range(50):
+        lab.loop.turn()
+    assert bytes(channel.sent) == framed(b"at last")
+    assert lab.inflight_bytes.stepwise_bytes.used == 0
+    assert not connection.is_closed
+
+
+def test_failing_steps_close_their_connection_only() -> None:
     lab = ConnectionLab()
 
     def steps() -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Keys and certificates from the stores that settings name, and what is said of wrong ones."""
+"""Keys and certificates from keystores and settings, and errors in them."""
 
 import ssl
 import subprocess
@@ -30,7 +30,7 @@ def listening(**values: object) -> ListenerSslSettings:
     return ListenerSslSettings(**values)  # type: ignore[arg-type]
 
 
-def test_a_key_comes_from_a_pem_file_from_pkcs12_or_from_the_settings_themselves(
+def test_key_comes_from_a_pem_file_from_pkcs12_or_from_settings(
     tmp_path: Path,
 ) -> None:
     pem = str(OWN.write_pem(tmp_path / "own.pem"))
@@ -42,7 +42,7 @@ def test_a_key_comes_from_a_pem_file_from_pkcs12_or_from_the_settings_themselves
         listening(ssl_keystore_location=encrypted, ssl_key_password=RIGHT),
         listening(ssl_keystore_location=pkcs12, ssl_keystore_password=RIGHT),
         listening(ssl_keystore_key=Password(key), ssl_keystore_certificate_chain=Password(chain)),
-        # As it stands in a file of Java's properties.
+        # As in a Java properties file.
         listening(
             ssl_keystore_key=Password(key.replace("\n", " ")),
             ssl_keystore_certificate_chain=Password((chain + AUTHORITY.pem).replace("\n", " ")),
@@ -70,7 +70,7 @@ def test_trusted_certificates_come_from_the_same_places(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(which("keytool") is None, reason="there is no Java here")
-def test_stores_that_keytool_made_are_read_or_it_is_told_how(tmp_path: Path) -> None:
+def test_keytool_stores_are_read_or_the_conversion_is_explained(tmp_path: Path) -> None:
     command = ["keytool", "-genkeypair", "-alias", "own", "-keyalg", "RSA", "-dname", "CN=java"]
     secrets = ["-storepass", PASSWORD, "-keypass", PASSWORD]
     for kind in ("PKCS12", "JKS"):
@@ -89,32 +89,32 @@ def test_stores_that_keytool_made_are_read_or_it_is_told_how(tmp_path: Path) -> 
         own_key(SslSettings(ssl_keystore_location=str(tmp_path / "JKS")))
 
 
-def test_what_is_wrong_with_a_store_is_told_without_its_secret(tmp_path: Path) -> None:
+def test_store_errors_are_reported_without_secrets(tmp_path: Path) -> None:
     encrypted = str(OWN.write_pem(tmp_path / "encrypted.pem", PASSWORD))
     pkcs12 = str(OWN.write_pkcs12(tmp_path / "own.p12", AUTHORITY.certificate))
     (tmp_path / "mixed.pem").write_text(OWN.key_pem() + OTHER.certificate_pem, encoding="ascii")
     (tmp_path / "noise").write_bytes(b"\x00\x01")
     for reason, settings in (
         ("TLS needs a key", listening()),
-        ("another ssl.key.password", listening(ssl_keystore_location=encrypted)),
+        ("check ssl.key.password", listening(ssl_keystore_location=encrypted)),
         (
-            "another ssl.key.password",
+            "check ssl.key.password",
             listening(ssl_keystore_location=encrypted, ssl_key_password=WRONG),
         ),
         (
-            "the password may be wrong",
+            "check the password",
             listening(ssl_keystore_location=pkcs12, ssl_keystore_password=WRONG),
         ),
         ("mismatch", listening(ssl_keystore_location=str(tmp_path / "mixed.pem"))),
         ("neither PEM nor PKCS12", listening(ssl_keystore_location=str(tmp_path / "noise"))),
         ("No such file", listening(ssl_keystore_location=str(tmp_path / "nowhere"))),
-        ("belong together", listening(ssl_keystore_key=Password(OWN.key_pem()))),
+        ("must be set together", listening(ssl_keystore_key=Password(OWN.key_pem()))),
         (
             "not both",
             listening(ssl_keystore_key=Password(OWN.key_pem()), ssl_keystore_location=encrypted),
         ),
         (
-            "needs those whose clients are trusted",
+            "needs trusted certificates",
             listening(
                 ssl_keystore_location=pkcs12,
                 ssl_keystore_password=RIGHT,
@@ -138,20 +138,20 @@ def test_what_is_wrong_with_a_store_is_told_without_its_secret(tmp_path: Path) -
         ("ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
     ],
 )
-def test_ciphers_have_javas_names_or_openssls(java: str, openssl: str) -> None:
+def test_ciphers_have_java_or_openssl_names(java: str, openssl: str) -> None:
     assert openssl_name(java) == openssl
     ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).set_ciphers(openssl)
 
 
-def test_versions_and_ciphers_are_limited_as_settings_say() -> None:
+def test_protocols_and_ciphers_are_limited_by_settings() -> None:
     newest = client_context(SslSettings(ssl_enabled_protocols=("TLSv1.3",)))
     assert newest.minimum_version is ssl.TLSVersion.TLSv1_3
     one = client_context(SslSettings(ssl_cipher_suites=("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",)))
     assert one.maximum_version is ssl.TLSVersion.TLSv1_2
     assert newest.options & ssl.OP_NO_RENEGOTIATION
     for reason, suites in (
-        ("all in or all out", ("TLS_AES_256_GCM_SHA384",)),
-        ("known here", ("TLS_KRB5_WITH_RC4_128_MD5",)),
+        ("cannot be enabled separately", ("TLS_AES_256_GCM_SHA384",)),
+        ("is supported", ("TLS_KRB5_WITH_RC4_128_MD5",)),
     ):
         with pytest.raises(InvalidSetting, match=reason):
             client_context(SslSettings(ssl_cipher_suites=suites))

@@ -1,4 +1,4 @@
-"""The channel with TLS when its socket is full: nothing is lost, and nothing is sent twice."""
+"""The TLS channel when its socket is full: nothing is lost or sent twice."""
 
 import os
 import socket
@@ -31,7 +31,7 @@ def from_memory(channel: TlsTransportLayer, position: int) -> int | None:
 
 
 def exchanged(offer: Offer) -> tuple[bytes, int]:
-    """What comes out at the other end, and how often the socket was full."""
+    """Return what arrives at the other end, and how often the socket was full."""
     ours, theirs = socket.socketpair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 10_000)
     scratch = memoryview(bytearray(SCRATCH_BYTES))
@@ -55,7 +55,7 @@ def exchanged(offer: Offer) -> tuple[bytes, int]:
     return bytes(received), full
 
 
-def test_what_did_not_fit_is_owed_and_not_encrypted_twice(from_file: Offer) -> None:
+def test_unsent_data_is_sent_later_and_not_encrypted_twice(from_file: Offer) -> None:
     for offer in (from_memory, from_file):
         received, full = exchanged(offer)
         assert received == CONTENT

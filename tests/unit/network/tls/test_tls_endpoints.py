@@ -1,4 +1,4 @@
-"""TLS on real sockets: requests, files, who is at the other end, and who is not let in."""
+"""TLS on real sockets: requests, files, client certificates, and rejected peers."""
 
 import asyncio
 import ssl
@@ -33,7 +33,7 @@ def message(number: int, content: bytes) -> bytes:
     return framed(number.to_bytes(4, "big") + content)
 
 
-def test_a_peer_and_a_server_understand_each_other_over_tls() -> None:
+def test_peer_and_server_exchange_frames_over_tls() -> None:
     async def run() -> None:
         async with running_tls() as broker:
             client = TlsPeer()
@@ -49,8 +49,8 @@ def test_a_peer_and_a_server_understand_each_other_over_tls() -> None:
     asyncio.run(run())
 
 
-def test_requests_that_came_in_one_tls_record_are_all_served() -> None:
-    """The selector sees none of those behind the first: they are inside of OpenSSL."""
+def test_requests_in_one_tls_record_are_all_served() -> None:
+    """The selector sees none of those after the first: they are buffered in OpenSSL."""
 
     async def run() -> None:
         async with running_tls() as broker:
@@ -67,7 +67,7 @@ def is_longer(slots: list[ReplySlot], count: int) -> bool:
     return len(slots) > count
 
 
-def test_requests_that_wait_inside_of_tls_are_served_when_there_is_room_again() -> None:
+def test_requests_buffered_in_tls_are_served_when_there_is_room_again() -> None:
     async def run() -> None:
         settings = NetworkSettings(headwater_connection_requests_max=2)
         async with running_tls(settings, keep_waiting) as broker:
@@ -85,7 +85,7 @@ def test_requests_that_wait_inside_of_tls_are_served_when_there_is_room_again() 
     asyncio.run(run())
 
 
-def test_a_range_of_a_file_arrives_whole_at_a_slow_reader(tmp_path: Path) -> None:
+def test_file_range_arrives_whole_at_a_slow_reader(tmp_path: Path) -> None:
     path = tmp_path / "segment"
     content = bytes(range(256)) * 20_000
     path.write_bytes(content)
@@ -128,7 +128,7 @@ def test_a_range_of_a_file_arrives_whole_at_a_slow_reader(tmp_path: Path) -> Non
         ),
     ],
 )
-def test_a_client_is_who_its_certificate_says(
+def test_principal_comes_from_the_client_certificate(
     client_auth: str, rules: str, settings: SslSettings, principal: Principal
 ) -> None:
     async def run() -> None:
@@ -152,7 +152,7 @@ def test_a_client_is_who_its_certificate_says(
         (showing(ALICE), "RULE:CN=b/b/"),
     ],
 )
-def test_who_has_no_good_certificate_is_refused_and_counted(
+def test_client_without_a_valid_certificate_is_rejected_and_counted(
     settings: SslSettings, rules: str
 ) -> None:
     async def run() -> None:
@@ -173,12 +173,12 @@ def test_who_has_no_good_certificate_is_refused_and_counted(
     "sent",
     [framed(b"a plain request"), b"GET / HTTP/1.1\r\n\r\n", bytes(500), b"\x16\x03\x01\xff\xff"],
 )
-def test_who_does_not_speak_tls_is_cut_off_at_once(sent: bytes) -> None:
+def test_client_without_tls_is_disconnected_at_once(sent: bytes) -> None:
     async def run() -> None:
         async with running_tls() as broker:
             client = await broker.connect()
             await client.send(sent)
-            # It is told why, in a record of TLS, which it may not have read when the line is cut.
+            # It gets a TLS alert, which it may not have read when the connection closes.
             with suppress(ConnectionResetError):
                 while await client.receive(1):
                     pass
@@ -188,7 +188,7 @@ def test_who_does_not_speak_tls_is_cut_off_at_once(sent: bytes) -> None:
     asyncio.run(run())
 
 
-def test_who_says_nothing_is_closed_when_the_time_is_over() -> None:
+def test_silent_client_is_closed_after_the_handshake_timeout() -> None:
     async def run() -> None:
         async with running_tls(NetworkSettings(headwater_tls_handshake_timeout_ms=500)) as broker:
             client = await broker.connect()
@@ -211,12 +211,10 @@ def test_who_says_nothing_is_closed_when_the_time_is_over() -> None:
     [
         (CLIENT, "localhost", "not trusted: .*mismatch"),
         (SslSettings(ssl_truststore_certificates=Password(Authority().pem)), "127.0.0.1", "not tr"),
-        (CLIENT, "a..b", "no certificate can be for"),
+        (CLIENT, "a..b", "invalid host name for TLS"),
     ],
 )
-def test_a_server_that_cannot_be_trusted_is_a_named_failure(
-    settings: SslSettings, host: str, reason: str
-) -> None:
+def test_untrusted_server_is_a_named_error(settings: SslSettings, host: str, reason: str) -> None:
     async def run() -> None:
         async with running_tls() as broker:
             client = TlsPeer(settings, host)
@@ -229,7 +227,7 @@ def test_a_server_that_cannot_be_trusted_is_a_named_failure(
     asyncio.run(run())
 
 
-def test_names_need_not_fit_where_nobody_asks_for_it() -> None:
+def test_host_name_is_not_verified_if_disabled() -> None:
     settings = SslSettings(
         ssl_truststore_certificates=TRUST, ssl_endpoint_identification_algorithm=""
     )
@@ -244,7 +242,7 @@ def test_names_need_not_fit_where_nobody_asks_for_it() -> None:
     asyncio.run(run())
 
 
-def test_a_server_that_speaks_no_tls_is_a_lost_connection() -> None:
+def test_server_without_tls_is_a_lost_connection() -> None:
     async def run() -> None:
         async with running(NetworkSettings(socket_request_max_bytes=1_000)) as broker:
             client = TlsPeer()
@@ -254,8 +252,8 @@ def test_a_server_that_speaks_no_tls_is_a_lost_connection() -> None:
     asyncio.run(run())
 
 
-def test_a_server_that_stops_says_goodbye_as_tls_wants_it() -> None:
-    """Else a client could not tell the end from somebody who cuts the line."""
+def test_stopping_server_sends_close_notify() -> None:
+    """Otherwise a client could not distinguish the end from a truncation attack."""
 
     async def run() -> None:
         async with running_tls() as broker:

@@ -1,4 +1,4 @@
-"""Both ends of TLS for tests: an authority, a server that speaks TLS, and clients of it."""
+"""Both ends of TLS for tests: a CA, a TLS server, and clients of it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -20,7 +20,7 @@ from tests.unit.network.real_sockets import PATIENCE_S, Running, running
 AUTHORITY = Authority()
 BROKER = AUTHORITY.identity("broker", hosts=["127.0.0.1"])
 ALICE = AUTHORITY.identity("alice", unit="Till")
-STRANGER = Authority("nobody knows").identity("mallory")
+STRANGER = Authority("unknown").identity("mallory")
 
 
 TRUST = Password(AUTHORITY.pem)
@@ -28,7 +28,7 @@ CLIENT = SslSettings(ssl_truststore_certificates=TRUST)
 
 
 def showing(who: Identity) -> SslSettings:
-    """A client's settings with a certificate of its own."""
+    """Client settings with a certificate of its own."""
     return SslSettings(
         ssl_truststore_certificates=TRUST,
         ssl_keystore_key=Password(who.key_pem()),

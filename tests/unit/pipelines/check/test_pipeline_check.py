@@ -23,6 +23,33 @@ def test_nothing_is_wrong_with_a_good_pipeline(tmp_path: Path) -> None:
     assert problems_of(written(tmp_path, GOOD)) == []
 
 
+CLUSTER = "session: {master: 'spark://there:7077'}\nsources:"
+
+
+def test_a_local_checkpoint_is_refused_on_a_cluster(tmp_path: Path) -> None:
+    ((line, reason),) = problems_of(written(tmp_path, GOOD.replace("sources:", CLUSTER)))
+    assert line == 4
+    assert reason == (
+        f"checkpoint: {tmp_path}/ck is a folder of this machine, which the executors of "
+        "spark://there:7077 do not share: use hdfs://..., s3a://..., or file:///... for a folder "
+        "that is mounted on all machines"
+    )
+
+
+def test_local_files_are_refused_on_a_cluster(tmp_path: Path) -> None:
+    sink = "sinks:\n  - {from: big, format: parquet, path: ./lake}"
+    text = GOOD.replace("sources:", CLUSTER).replace("./ck", "hdfs:///ck").replace("sinks:", sink)
+    ((line, reason),) = problems_of(written(tmp_path, text))
+    assert line == 21
+    assert reason.startswith(f"big-to-lake: {tmp_path}/lake is a folder of this machine")
+
+
+@pytest.mark.parametrize("checkpoint", ["s3a://bucket/ck", "file:///mnt/shared/ck"])
+def test_a_shared_checkpoint_is_accepted_on_a_cluster(tmp_path: Path, checkpoint: str) -> None:
+    text = GOOD.replace("sources:", CLUSTER).replace("./ck", checkpoint)
+    assert problems_of(written(tmp_path, text)) == []
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "reason"),
     [

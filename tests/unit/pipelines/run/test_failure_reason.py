@@ -29,6 +29,28 @@ Caused by: java.lang.ClassCastException: class A cannot be cast to class B
 """
 
 
+WITHOUT_THE_PACKAGE = """\
+An error occurred while calling o77.start.
+: org.apache.spark.SparkException:
+Error from python worker:
+  /usr/bin/python3: Error while finding module specification for 'headwater.spark.python_daemon' \
+(ModuleNotFoundError: No module named 'headwater')
+PYTHONPATH was:
+  /opt/spark/python/lib/pyspark.zip
+"""
+
+WITHOUT_PYTHON = """\
+Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, most recent failure: \
+java.io.IOException: Cannot run program "/opt/venv/bin/python": error=2, No such file or directory
+"""
+
+WITHOUT_A_MASTER = """\
+An error occurred while calling None.org.apache.spark.sql.classic.SparkSession.
+: java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.
+	at org.apache.spark.SparkContext.assertNotStopped(SparkContext.scala:1)
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -37,6 +59,21 @@ Caused by: java.lang.ClassCastException: class A cannot be cast to class B
         ("[STREAM_FAILED] Query [id = 1] terminated with exception: no column x", "no column x"),
         ("no column x\n=== Streaming Query ===\nIdentifier: killed [id = 1]", "no column x"),
         ("\n  only this\nand more", "only this"),
+        (
+            WITHOUT_A_MASTER,
+            "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.",
+        ),
+        (
+            WITHOUT_THE_PACKAGE,
+            "the Python of an executor has no package headwater: install it there, or ship an "
+            "environment with headwater pipeline package; see the guide Running on a cluster",
+        ),
+        (
+            WITHOUT_PYTHON,
+            "an executor has no Python at /opt/venv/bin/python: install it there, ship an "
+            "environment with headwater pipeline package, or set spark.pyspark.python; see the "
+            "guide Running on a cluster",
+        ),
         ("", "ValueError"),
     ],
 )

@@ -76,7 +76,7 @@ def test_a_pipeline_says_what_is_read_made_and_written(tmp_path: Path) -> None:
     assert problems == []
     assert (spec.name, spec.checkpoint, spec.dead_letter) == (
         "orders-to-lake",
-        tmp_path / "ck",
+        str(tmp_path / "ck"),
         "orders.dlq",
     )
     fields = (
@@ -229,3 +229,20 @@ def test_what_is_merged_in_may_be_said_again(tmp_path: Path) -> None:
     _, spec, problems = read_file(written(tmp_path, text))
     assert problems == []
     assert spec.sources[1].options == {"subscribe": "orders", "startingOffsets": "earliest"}
+
+
+@pytest.mark.parametrize("location", ["s3a://lake/a", "hdfs:///a", "file:///mnt/a", "dbfs:/a"])
+def test_a_location_with_a_scheme_stays_as_it_is(tmp_path: Path, location: str) -> None:
+    text = (
+        GOOD.replace("./ck", location)
+        + f"""
+  - {{from: big, format: parquet, path: "{location}"}}
+"""
+    )
+    text = text.replace("on_error:", "#").replace("  restart:", "#").replace("  dead_letter:", "#")
+    files = f"  files: {{format: parquet, path: '{location}', schema: 'id bigint'}}\nsteps:"
+    _, spec, problems = read_file(written(tmp_path, text.replace("steps:", files)))
+    assert problems == []
+    assert spec.checkpoint == location
+    assert spec.sources[-1].options["path"] == location
+    assert spec.sinks[-1].options["path"] == location

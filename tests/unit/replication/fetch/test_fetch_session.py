@@ -56,7 +56,7 @@ def resolve(
 
 
 def begin(sessions: FetchSessions, *partitions: int, now_ms: int = 0) -> int:
-    """A new session's id, or 0 where there was no room."""
+    """Return the id of a new session, 0 if there was no room."""
     session = resolve(sessions, request(*partitions), now_ms).session
     return 0 if session is None else session.session_id
 
@@ -65,7 +65,7 @@ def offsets(fetching: Fetching) -> dict[int, int]:
     return {each.number: each.offset for each in fetching.wanted}
 
 
-def test_a_session_remembers_its_partitions_and_their_offsets(sessions: FetchSessions) -> None:
+def test_a_session_keeps_its_partitions_and_their_offsets(sessions: FetchSessions) -> None:
     """FT-7."""
     session = begin(sessions, 0, 1, 2)
     again = resolve(sessions, request(1, session=session, epoch=1, offset=7))
@@ -75,22 +75,24 @@ def test_a_session_remembers_its_partitions_and_their_offsets(sessions: FetchSes
     assert offsets(less) == {1: 7, 2: 0, 3: 0}
 
 
-def test_without_a_session_nothing_is_remembered(sessions: FetchSessions) -> None:
+def test_a_sessionless_fetch_keeps_nothing(sessions: FetchSessions) -> None:
     """FT-5: epoch -1."""
     once = resolve(sessions, request(0, epoch=-1))
     assert (once.session, once.is_incremental, len(sessions)) == (None, False, 0)
     assert offsets(once) == {0: 0}
 
 
-def test_a_client_ends_its_session_by_epoch_minus_one(sessions: FetchSessions) -> None:
+def test_epoch_minus_one_closes_the_session(sessions: FetchSessions) -> None:
     session = begin(sessions, 0)
     resolve(sessions, request(0, session=session, epoch=-1))
     lost = resolve(sessions, request(session=session, epoch=1))
     assert lost.refusal is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_wrong_epoch_is_refused_and_the_session_lives_on(sessions: FetchSessions) -> None:
-    """FT-5. A request that is sent again must not be taken for the next one."""
+def test_a_wrong_session_epoch_is_rejected_and_the_session_survives(
+    sessions: FetchSessions,
+) -> None:
+    """FT-5: a retried request must not be taken for the next one."""
     session = begin(sessions, 0)
     for epoch in (2, 3):
         refused = resolve(sessions, request(session=session, epoch=epoch))
@@ -100,14 +102,14 @@ def test_a_wrong_epoch_is_refused_and_the_session_lives_on(sessions: FetchSessio
     assert repeated.refusal is ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
-def test_names_and_ids_do_not_mix_within_a_session(sessions: FetchSessions) -> None:
+def test_topic_names_and_topic_ids_do_not_mix_within_a_session(sessions: FetchSessions) -> None:
     session = begin(sessions, 0)
     mixed = resolve(sessions, request(session=session, epoch=1), by_id=True)
     assert mixed.refusal is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
     assert resolve(sessions, request(session=session, epoch=1)).refusal is None
 
 
-def test_the_epoch_after_the_largest_is_one(sessions: FetchSessions) -> None:
+def test_the_session_epoch_wraps_from_the_largest_to_one(sessions: FetchSessions) -> None:
     session_id = begin(sessions, 0)
     session = sessions._sessions[session_id]
     session.epoch = 2**31 - 1
@@ -115,14 +117,14 @@ def test_the_epoch_after_the_largest_is_one(sessions: FetchSessions) -> None:
     assert session.epoch == 1
 
 
-def test_a_session_that_has_no_partition_left_is_over(sessions: FetchSessions) -> None:
+def test_a_session_without_partitions_is_closed(sessions: FetchSessions) -> None:
     """FT-7."""
     session = begin(sessions, 0)
     empty = resolve(sessions, request(session=session, epoch=1, forgotten=(0,)))
     assert (empty.session, len(sessions)) == (None, 0)
 
 
-def test_partitions_with_data_go_to_the_end_of_the_turns(sessions: FetchSessions) -> None:
+def test_partitions_with_data_move_to_the_end_of_the_read_order(sessions: FetchSessions) -> None:
     """FT-6."""
     session_id = begin(sessions, 0, 1, 2)
     first = resolve(sessions, request(session=session_id, epoch=1))
@@ -132,7 +134,7 @@ def test_partitions_with_data_go_to_the_end_of_the_turns(sessions: FetchSessions
     assert [each.number for each in second.wanted] == [1, 2, 0]
 
 
-def test_a_full_cache_gives_no_session_while_all_are_young() -> None:
+def test_a_full_cache_creates_no_session_while_all_are_recent() -> None:
     """FT-8."""
     sessions = with_slots(2)
     assert begin(sessions, 0)
@@ -141,7 +143,7 @@ def test_a_full_cache_gives_no_session_while_all_are_young() -> None:
     assert len(sessions) == 2
 
 
-def test_one_that_is_not_used_for_two_minutes_makes_room() -> None:
+def test_a_session_unused_for_two_minutes_is_evicted() -> None:
     """FT-8."""
     sessions = with_slots(2)
     idle, busy = begin(sessions, 0, 1), begin(sessions, 0, 1)
@@ -151,7 +153,7 @@ def test_one_that_is_not_used_for_two_minutes_makes_room() -> None:
     assert sessions.evicted_count == 1
 
 
-def test_a_larger_session_takes_the_place_of_a_smaller_one_that_had_its_time() -> None:
+def test_a_larger_session_evicts_a_smaller_one_of_sufficient_age() -> None:
     """FT-8."""
     sessions = with_slots(2)
     small, large = begin(sessions, 0), begin(sessions, 0, 1, 2)
@@ -164,7 +166,7 @@ def test_a_larger_session_takes_the_place_of_a_smaller_one_that_had_its_time() -
     assert resolve(sessions, request(session=large, epoch=2)).refusal is None
 
 
-def test_topics_are_kept_apart_by_id(sessions: FetchSessions) -> None:
+def test_topics_are_distinguished_by_id(sessions: FetchSessions) -> None:
     asked = FetchRequest(
         session_epoch=0,
         topics=(
@@ -175,7 +177,7 @@ def test_topics_are_kept_apart_by_id(sessions: FetchSessions) -> None:
     assert len(resolve(sessions, asked, by_id=True).wanted) == 2
 
 
-def test_a_follower_takes_the_place_of_a_consumer_and_never_the_other_way_round() -> None:
+def test_a_follower_session_evicts_a_consumer_session_but_not_vice_versa() -> None:
     """FT-8."""
     sessions = with_slots(1)
     consumer = begin(sessions, 0, 1, 2)

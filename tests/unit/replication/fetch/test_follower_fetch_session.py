@@ -1,4 +1,4 @@
-"""What a follower's fetch looks at, of many partitions: FT-2, FT-6."""
+"""Which partitions a follower's fetch reads: FT-2, FT-6."""
 
 import random
 from functools import partial
@@ -64,7 +64,7 @@ class Lab:
         hosted.advanced(log, len(content))
 
     def fetch(self, offsets: dict[int, int], *, response_bytes: int = 1 << 20) -> dict[int, int]:
-        """Name these partitions; how many bytes each gives that was looked at."""
+        """Fetch these partitions; return the bytes of each partition that was read."""
         asked = tuple(
             FetchPartition(
                 partition=number,
@@ -97,7 +97,7 @@ class Lab:
         }
 
 
-def test_only_what_something_happened_to_is_looked_at() -> None:
+def test_only_partitions_that_changed_are_read() -> None:
     lab = Lab(4)
     assert lab.fetch(dict.fromkeys(range(4), 0)) == dict.fromkeys(range(4), 0)
     assert lab.fetch({}) == dict.fromkeys(range(4), 0)
@@ -108,7 +108,7 @@ def test_only_what_something_happened_to_is_looked_at() -> None:
     assert found[1] > 0
 
 
-def test_what_gave_bytes_is_looked_at_again_until_its_follower_has_them() -> None:
+def test_a_partition_with_data_is_read_again_until_the_follower_has_it() -> None:
     lab = Lab(2)
     lab.append(0)
     first = lab.fetch({0: 0, 1: 0})
@@ -116,7 +116,7 @@ def test_what_gave_bytes_is_looked_at_again_until_its_follower_has_them() -> Non
     assert lab.fetch({0: 1})[0] == 0
 
 
-def test_a_batch_that_is_too_large_for_what_is_left_gets_its_turn() -> None:
+def test_a_batch_larger_than_the_remaining_bytes_gets_its_turn() -> None:
     """A busy partition that is named first every time must not starve another one."""
     lab = Lab(2, max_bytes=100)
     lab.append(0)

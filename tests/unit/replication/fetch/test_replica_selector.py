@@ -1,4 +1,4 @@
-"""Reading from the nearest replica: FT-10 (KIP-392)."""
+"""Preferred read replicas: FT-10 (KIP-392)."""
 
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId
@@ -20,7 +20,7 @@ def with_records(texts: dict[str, str]) -> ReplicaWorld:
     return world
 
 
-def test_a_consumer_is_sent_to_the_in_sync_replica_in_its_rack() -> None:
+def test_a_consumer_is_sent_to_the_isr_member_in_its_rack() -> None:
     world = with_records(NEAREST)
     sent_on = world.fetch(world.leader, 0, rack="west")
     assert (sent_on.error_code, sent_on.preferred_read_replica) == (ErrorCode.NONE, TWO)
@@ -28,7 +28,7 @@ def test_a_consumer_is_sent_to_the_in_sync_replica_in_its_rack() -> None:
     assert (sent_on.high_watermark, sent_on.log_start_offset) == (3, 0)
 
 
-def test_a_consumer_without_a_near_replica_reads_from_the_leader() -> None:
+def test_a_consumer_without_a_replica_in_its_rack_reads_from_the_leader() -> None:
     world = with_records(NEAREST)
     for rack in ("east", "south", ""):
         read = world.fetch(world.leader, 0, rack=rack)
@@ -36,12 +36,12 @@ def test_a_consumer_without_a_near_replica_reads_from_the_leader() -> None:
         assert read.records
 
 
-def test_nobody_is_sent_anywhere_unless_the_broker_is_told_to() -> None:
+def test_without_a_replica_selector_consumers_read_from_the_leader() -> None:
     world = with_records({"broker.rack": "east"})
     assert world.fetch(world.leader, 0, rack="west").preferred_read_replica == -1
 
 
-def test_a_replica_that_is_not_in_sync_or_has_not_the_offset_is_not_named() -> None:
+def test_a_replica_outside_the_isr_or_without_the_offset_is_not_preferred() -> None:
     world = with_records(NEAREST)
     assert world.fetch(world.leader, 3, rack="west").preferred_read_replica == TWO
     world.network.isolate(TWO)
@@ -60,7 +60,7 @@ def test_a_follower_serves_consumers_up_to_its_own_high_watermark() -> None:
     assert read.high_watermark == follower.hosted.opened().high_watermark == 3
 
 
-def test_a_follower_hears_of_a_new_high_watermark_at_once_where_consumers_read_from_it() -> None:
+def test_a_follower_that_serves_consumers_gets_a_new_high_watermark_at_once() -> None:
     waits_long = {**NEAREST, "replica.fetch.wait.max.ms": "900"}
     world = with_records(waits_long)
     world.produce(b"more")
@@ -68,14 +68,14 @@ def test_a_follower_hears_of_a_new_high_watermark_at_once_where_consumers_read_f
     assert [node.hosted.opened().high_watermark for node in world.nodes] == [4, 4, 4]
 
 
-def test_a_broker_that_holds_no_replica_serves_nobody() -> None:
-    """FT-11: the cluster knows it, so the client shall look for its leader."""
+def test_a_broker_without_a_replica_answers_not_leader_or_follower() -> None:
+    """FT-11: the topic exists, so the client must look up its leader."""
     world = ReplicaWorld(spares=1)
     world.run(500)
     assert world.fetch(world.nodes[3], 0).error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_who_asks_the_wrong_broker_is_told_the_right_one() -> None:
+def test_a_request_to_the_wrong_broker_gets_a_leader_hint() -> None:
     """EP-11 (KIP-951)."""
     world = ReplicaWorld(spares=1)
     world.run(500)

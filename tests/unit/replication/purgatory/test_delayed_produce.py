@@ -1,4 +1,4 @@
-"""Whoever waits until all in-sync replicas have something: MIN-2."""
+"""Delayed produces: MIN-2."""
 
 from headwater.common.error_codes import ErrorCode
 from headwater.replication.purgatory.delayed_produce import DelayedProducePurgatory
@@ -13,7 +13,7 @@ class Writer:
         self.heard.append(code)
 
 
-def test_those_are_told_whose_offset_is_reached() -> None:
+def test_entries_up_to_the_high_watermark_complete() -> None:
     waits = DelayedProducePurgatory()
     one, two, three = Writer(waits, 3), Writer(waits, 5), Writer(waits, 9)
     waits.reached(5, ErrorCode.NONE)
@@ -23,7 +23,7 @@ def test_those_are_told_whose_offset_is_reached() -> None:
     assert len(waits) == 0
 
 
-def test_a_repeated_batch_does_not_wait_for_those_that_came_before_it() -> None:
+def test_a_duplicate_batch_does_not_wait_for_earlier_entries() -> None:
     waits = DelayedProducePurgatory()
     late, repeated, latest = Writer(waits, 9), Writer(waits, 3), Writer(waits, 12)
     waits.reached(4, ErrorCode.NONE)
@@ -32,7 +32,7 @@ def test_a_repeated_batch_does_not_wait_for_those_that_came_before_it() -> None:
     assert (late.heard, latest.heard) == ([ErrorCode.NONE], [])
 
 
-def test_who_leaves_is_not_told() -> None:
+def test_an_entry_that_left_is_not_completed() -> None:
     waits = DelayedProducePurgatory()
     one, two = Writer(waits, 1), Writer(waits, 2)
     waits.leave(one)
@@ -41,7 +41,7 @@ def test_who_leaves_is_not_told() -> None:
     assert (one.heard, two.heard) == ([], [ErrorCode.NOT_LEADER_OR_FOLLOWER])
 
 
-def test_whoever_is_told_may_wait_again_at_once() -> None:
+def test_a_completed_entry_may_wait_again_at_once() -> None:
     waits = DelayedProducePurgatory()
 
     class Again(Writer):

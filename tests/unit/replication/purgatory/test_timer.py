@@ -1,4 +1,4 @@
-"""Requests that wait are told when their time is over, once, and cost nothing when it is not."""
+"""Deadlines of delayed operations."""
 
 from dataclasses import dataclass, field
 
@@ -22,7 +22,7 @@ class Patient:
         self.timer.ended()
 
 
-def test_those_whose_time_is_over_hear_of_it_in_the_order_of_their_deadlines() -> None:
+def test_tasks_expire_in_the_order_of_their_deadlines() -> None:
     timer, said = Timer(), list[str]()
     for deadline_ms, name in ((30, "c"), (10, "a"), (20, "b"), (40, "d")):
         timer.add(deadline_ms, Patient(timer, name, said))
@@ -34,7 +34,7 @@ def test_those_whose_time_is_over_hear_of_it_in_the_order_of_their_deadlines() -
     assert timer.next_ms == 40
 
 
-def test_one_that_was_answered_before_its_time_is_not_told() -> None:
+def test_a_completed_task_does_not_expire() -> None:
     timer, said = Timer(), list[str]()
     waiter = Patient(timer, "a", said)
     timer.add(10, waiter)
@@ -44,7 +44,7 @@ def test_one_that_was_answered_before_its_time_is_not_told() -> None:
     assert len(timer) == 0
 
 
-def test_the_alarm_is_set_for_the_earliest_and_only_when_that_changes() -> None:
+def test_the_wakeup_is_set_for_the_earliest_deadline_and_only_when_it_changes() -> None:
     timer, alarms = Timer(), list[int]()
     timer.wake_with(alarms.append)
     for deadline_ms in (50, 60, 20, 30):
@@ -52,15 +52,15 @@ def test_the_alarm_is_set_for_the_earliest_and_only_when_that_changes() -> None:
     assert alarms == [50, 20]
 
 
-def test_what_waited_before_there_was_a_timer_does_not_keep_later_ones_from_being_told() -> None:
-    """A broker checks its in-sync replicas from its first moment on, long before its upkeep."""
+def test_a_task_added_before_the_loop_does_not_hide_later_deadlines() -> None:
+    """A broker checks its ISRs before its periodic tasks start."""
     timer, alarms = Timer(), list[int]()
     timer.add(10, Patient(timer, "early"))
     timer.wake_with(alarms.append)
     assert alarms == [10]
 
 
-def test_answered_requests_with_distant_deadlines_do_not_pile_up() -> None:
+def test_completed_tasks_with_distant_deadlines_do_not_accumulate() -> None:
     timer = Timer()
     timer.add(5, Patient(timer, "stays"))
     for _ in range(10_000):
@@ -72,7 +72,7 @@ def test_answered_requests_with_distant_deadlines_do_not_pile_up() -> None:
     assert timer.next_ms == 5
 
 
-def test_at_the_end_all_hear_that_their_time_is_over() -> None:
+def test_expire_all_expires_every_waiting_task() -> None:
     timer, said = Timer(), list[str]()
     answered = Patient(timer, "answered", said)
     timer.add(5, answered)
@@ -85,8 +85,8 @@ def test_at_the_end_all_hear_that_their_time_is_over() -> None:
     assert timer.next_ms is None
 
 
-def test_those_whose_clients_have_hung_up_are_ended_and_the_others_wait_on() -> None:
-    """A client may ask to wait for weeks and be gone the next second."""
+def test_tasks_of_disconnected_clients_expire_and_the_others_stay() -> None:
+    """A client may request a timeout of weeks and disconnect the next second."""
     timer, said = Timer(), list[str]()
     waiters = [Patient(timer, name, said) for name in "abc"]
     for waiter in waiters:
@@ -99,7 +99,7 @@ def test_those_whose_clients_have_hung_up_are_ended_and_the_others_wait_on() -> 
     assert said == ["b"]
 
 
-def test_an_alarm_rings_once_at_the_time_it_was_last_set_for() -> None:
+def test_a_wakeup_fires_once_at_the_time_it_was_last_set_for() -> None:
     timer = Timer()
     rung: list[bool] = []
     alarm = WakeupTimer(timer, lambda: rung.append(alarm.is_set))
@@ -112,7 +112,7 @@ def test_an_alarm_rings_once_at_the_time_it_was_last_set_for() -> None:
     assert (rung, alarm.is_set, len(timer)) == ([False], False, 0)
 
 
-def test_an_alarm_that_is_cancelled_does_not_ring() -> None:
+def test_a_cancelled_wakeup_does_not_fire() -> None:
     timer = Timer()
     rung: list[int] = []
     alarm = WakeupTimer(timer, lambda: rung.append(1))
@@ -123,7 +123,7 @@ def test_an_alarm_that_is_cancelled_does_not_ring() -> None:
     assert (rung, len(timer)) == ([], 0)
 
 
-def test_an_alarm_may_be_set_again_while_it_rings() -> None:
+def test_a_wakeup_may_be_set_again_while_it_fires() -> None:
     timer = Timer()
     rung: list[int] = []
 

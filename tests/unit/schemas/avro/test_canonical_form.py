@@ -1,4 +1,4 @@
-"""Tests for the text that a schema is known by, and for what is no schema."""
+"""Canonical texts of Avro schemas, and invalid schemas."""
 
 import json
 from typing import Any
@@ -10,15 +10,15 @@ from headwater.schemas.avro.schema import parse
 from headwater.schemas.errors import InvalidSchema
 
 
-def test_spaces_and_the_order_of_keys_do_not_matter() -> None:
+def test_whitespace_and_the_order_of_keys_do_not_matter() -> None:
     one = '{"type":"record","name":"Tea","namespace":"shop","fields":[{"name":"a","type":"int"}]}'
     other = """{ "fields": [ {"type": {"type": "int"}, "name": "a"} ],
         "name": "shop.Tea", "type": "record" }"""
     assert canonical(parse(other)) == canonical(parse(one)) == one
 
 
-def test_the_text_is_the_one_that_avro_for_java_prints() -> None:
-    """Known by heart: a registry that takes over a topic finds ids by these texts."""
+def test_text_is_the_one_that_avros_java_library_prints() -> None:
+    """Literal texts: a registry that takes over a topic finds ids by them."""
     given = {
         "name": "shop.Tea",
         "doc": "What we sell.",
@@ -51,19 +51,19 @@ def test_the_text_is_the_one_that_avro_for_java_prints() -> None:
     )
 
 
-def test_a_canonical_text_stays_as_it_is_when_it_is_read_again() -> None:
+def test_canonical_text_is_stable() -> None:
     text = '{"type":"record","name":"A","fields":[{"name":"n","type":["null","A"]}]}'
     assert canonical(parse(canonical(parse(text)))) == text
 
 
-def test_normalized_texts_are_the_same_whatever_order_properties_have() -> None:
+def test_normalized_text_ignores_the_order_of_properties() -> None:
     one = '{"type":"string","b":1,"a":2}'
     other = '{"type":"string","a":2,"b":1}'
     assert canonical(parse(one)) != canonical(parse(other))
     assert normalized(parse(one)) == normalized(parse(other))
 
 
-def test_a_primitive_alone_is_a_schema() -> None:
+def test_primitive_alone_is_a_schema() -> None:
     assert canonical(parse('{"type": "string"}')) == '"string"'
 
 
@@ -96,12 +96,12 @@ NO_SCHEMAS: list[Any] = [
 
 
 @pytest.mark.parametrize("given", NO_SCHEMAS, ids=lambda given: json.dumps(given)[:60])
-def test_what_is_no_schema_is_refused(given: Any) -> None:
+def test_invalid_schema_is_rejected(given: Any) -> None:
     with pytest.raises(InvalidSchema):
         parse(json.dumps(given))
 
 
 @pytest.mark.parametrize("text", ["", "tea", "{", "[" * 100_000, "NaN", '{"type":' * 5000])
-def test_what_is_no_json_is_refused_too(text: str) -> None:
+def test_text_that_is_not_json_is_rejected(text: str) -> None:
     with pytest.raises(InvalidSchema):
         parse(text)

@@ -1,4 +1,4 @@
-"""Tests for who can read whose data."""
+"""Compatibility of Avro schemas."""
 
 import json
 from typing import Any
@@ -97,13 +97,13 @@ UNREADABLE: dict[str, tuple[Any, Any, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", READABLE)
-def test_what_avro_resolves_is_compatible(name: str) -> None:
+def test_schemas_that_avro_resolves_are_compatible(name: str) -> None:
     reader, writer = READABLE[name]
     assert found(reader, writer) == []
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_what_avro_does_not_resolve_is_told_with_its_place(name: str) -> None:
+def test_incompatibility_is_reported_with_its_path(name: str) -> None:
     reader, writer, complaints = UNREADABLE[name]
     assert found(reader, writer) == complaints
 
@@ -130,8 +130,11 @@ def test_exactly_avros_promotions_are_readable() -> None:
     assert readable == PROMOTED
 
 
-def test_what_a_branch_that_failed_had_taken_for_granted_is_looked_at_again() -> None:
-    """The first branch meets both enums and fails for them; the second one reads the record."""
+def test_pairs_of_a_failed_branch_are_compared_for_other_branches() -> None:
+    """The first branch compares both enums and fails because of them.
+
+    The second one reads the record.
+    """
     first = rec(fld("e", enum("A")), name="S")
     second = rec(name="T", aliases=["S"])
     reader = rec(fld("u", [first, second]), fld("v", "E"))
@@ -140,7 +143,7 @@ def test_what_a_branch_that_failed_had_taken_for_granted_is_looked_at_again() ->
 
 
 @pytest.mark.parametrize("tail", ["int", "string"])
-def test_records_that_are_met_twice_on_each_of_many_levels_do_not_take_for_ever(tail: str) -> None:
+def test_shared_records_on_many_levels_are_compared_once(tail: str) -> None:
     def level(depth: int, last: str) -> dict[str, Any]:
         if depth == 0:
             return rec(fld("f", last), name="R0")
@@ -153,7 +156,7 @@ def test_records_that_are_met_twice_on_each_of_many_levels_do_not_take_for_ever(
 
 
 def union_of_records(count: int, kind: str = "string") -> Avro:
-    """A union whose records share no name, and each of which has a field of its own type."""
+    """A union whose records share no name, each with a field of its own type."""
     branches = [
         rec(fld("a", kind), fld("n", ["null", f"R{i}"]), name=f"R{i}") for i in range(count)
     ]
@@ -166,20 +169,20 @@ def steps(reader: Avro, writer: Avro) -> int:
     return comparison.steps
 
 
-def test_the_work_for_a_union_grows_with_its_size_and_not_with_its_square() -> None:
+def test_cost_of_a_union_is_linear() -> None:
     few, many = (steps(union_of_records(n), union_of_records(n)) for n in (100, 1_600))
     assert many <= 17 * few
     assert many <= 20 * 1_600
 
 
-def test_the_work_for_a_union_that_does_not_fit_grows_with_its_size_too() -> None:
+def test_cost_of_an_incompatible_union_is_linear() -> None:
     few, many = (steps(union_of_records(n), union_of_records(n, "int")) for n in (100, 1_600))
     assert many <= 17 * few
     complaints = unreadable(reader=union_of_records(100), writer=union_of_records(100, "int"))
     assert [each.kind for each in complaints] == ["MISSING_UNION_BRANCH"] * 50
 
 
-def test_a_record_with_many_aliases_reads_a_union_of_as_many_records() -> None:
+def test_record_with_many_aliases_reads_a_union_of_as_many_records() -> None:
     names = [f"R{i}" for i in range(1_600)]
     reader = parse(json.dumps(rec(name="S", aliases=names))).root
     writer = parse(json.dumps([rec(name=name) for name in names])).root
@@ -187,7 +190,7 @@ def test_a_record_with_many_aliases_reads_a_union_of_as_many_records() -> None:
     assert steps(reader, writer) <= 3 * len(names)
 
 
-def test_records_that_name_each_other_in_a_long_chain_are_judged_without_recursion() -> None:
+def test_long_chain_of_records_is_compared_without_recursion() -> None:
     def chain(last: str) -> Avro:
         links = [rec(fld("f", last), name="R0")]
         links += [rec(fld("f", f"R{i - 1}"), name=f"R{i}") for i in range(1, 5_000)]
@@ -197,14 +200,14 @@ def test_records_that_name_each_other_in_a_long_chain_are_judged_without_recursi
     assert len(unreadable(reader=chain("int"), writer=chain("long"))) == 50
 
 
-def test_schemas_with_too_many_pairs_of_types_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schemas_with_too_many_pairs_of_types_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compatibility, "STEPS_MAX", 1_000)
     assert unreadable(reader=union_of_records(50), writer=union_of_records(50)) == []
     with pytest.raises(InvalidSchema, match="too many pairs of types to compare"):
         unreadable(reader=union_of_records(500), writer=union_of_records(500))
 
 
-def test_an_incompatibility_is_described_in_the_words_of_confluents_registry() -> None:
+def test_incompatibility_has_confluents_description() -> None:
     [told] = unreadable(
         reader=parse(json.dumps(rec(fld("a", "int")))).root, writer=parse(json.dumps(rec())).root
     )

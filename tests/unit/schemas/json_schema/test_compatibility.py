@@ -1,4 +1,4 @@
-"""Tests for which JSON Schemas may follow which: Confluent's rules, and what they overlook."""
+"""Compatibility of JSON Schemas: Confluent's rules, and cases that Confluent's does not check."""
 
 import json
 from typing import Any
@@ -48,7 +48,7 @@ LET_PASS: dict[str, tuple[Any, Any]] = {
     "anything becomes open": (TEXT, {}),
     "what nothing fits becomes something": (False, TEXT),
     "words that forbid nothing": ({**TEXT, "title": "a"}, {**TEXT, "format": "date", "$id": "b"}),
-    # Texts and numbers.
+    # Strings and numbers.
     "longer texts": ({**TEXT, "maxLength": 3}, {**TEXT, "maxLength": 4}),
     "no limit to texts": ({**TEXT, "maxLength": 3, "minLength": 1, "pattern": "a"}, TEXT),
     "shorter texts": ({**TEXT, "minLength": 3}, {**TEXT, "minLength": 2}),
@@ -173,7 +173,7 @@ REFUSED: dict[str, tuple[Any, Any, list[str]]] = {
     "a type where there was none": ({}, TEXT, ["TYPE_CHANGED #"]),
     "nothing fits any more": (TEXT, False, ["TYPE_CHANGED #"]),
     "a type less": ({"type": ["string", "null"]}, TEXT, ["TYPE_CHANGED #"]),
-    # Texts and numbers.
+    # Strings and numbers.
     "shorter texts": (
         {**TEXT, "maxLength": 3, "minLength": 1},
         {**TEXT, "maxLength": 2, "minLength": 2},
@@ -450,35 +450,35 @@ REFUSED: dict[str, tuple[Any, Any, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", LET_PASS)
-def test_a_schema_that_lets_all_pass_that_passed_before_is_compatible(name: str) -> None:
+def test_schema_that_accepts_all_old_values_is_compatible(name: str) -> None:
     assert found(*LET_PASS[name]) == []
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_would_break_a_reader_is_told_with_its_place(name: str) -> None:
+def test_incompatibility_is_reported_with_its_path(name: str) -> None:
     old, new, expected = REFUSED[name]
     assert found(old, new) == expected
 
 
 @pytest.mark.parametrize("name", [*LET_PASS, *REFUSED])
-def test_every_schema_may_follow_itself(name: str) -> None:
+def test_every_schema_is_compatible_with_itself(name: str) -> None:
     for schema in (LET_PASS.get(name) or REFUSED[name])[:2]:
         assert found(schema, schema) == []
 
 
-def test_a_complaint_about_parts_says_which_one_is_narrower_and_why() -> None:
+def test_incompatible_part_is_reported_with_the_reason() -> None:
     old, new, _ = REFUSED["what stands beside an enum"]
     [complaint] = narrowed(old=tree(old), new=tree(new))
     assert "object is narrower: TYPE_CHANGED at #/properties/a" in complaint.reason
 
 
-def test_what_a_branch_that_failed_had_taken_for_granted_is_looked_at_again() -> None:
+def test_assumptions_of_a_failed_branch_are_dropped() -> None:
     node = obj({"next": of("anyOf", {"$ref": "#/definitions/n"}, {"type": "null"}), "v": WHOLE})
     narrower = obj({"next": of("anyOf", {"$ref": "#/definitions/n"}, {"type": "null"}), "v": TEXT})
     old = defined(of("oneOf", {"$ref": "#/definitions/n"}, TEXT), n=node)
     new = defined(of("oneOf", {"$ref": "#/definitions/n"}, TEXT), n=narrower)
     assert found(old, new) == ["COMBINED_TYPE_SUBSCHEMAS_CHANGED #"]
-    # Whoever follows `m` inside `n` takes `n` for good; alone, it is not.
+    # Comparing `m` inside `n` assumes that `n` is compatible; alone, it is not.
     chain = obj({"next": {"$ref": "#/definitions/n"}})
     ends = obj({"next": {"$ref": "#/definitions/m"}, "v": WHOLE})
     narrow = obj({"next": {"$ref": "#/definitions/m"}, "v": TEXT})
@@ -489,7 +489,7 @@ def test_what_a_branch_that_failed_had_taken_for_granted_is_looked_at_again() ->
     assert found(old, new) == ["TYPE_CHANGED #/properties/b/properties/next/properties/v"]
 
 
-def test_definitions_that_all_refer_to_each_other_do_not_take_for_ever() -> None:
+def test_definitions_that_refer_to_each_other_are_compared_once() -> None:
     names = [f"d{index}" for index in range(25)]
     every = of("oneOf", *({"$ref": f"#/definitions/{name}"} for name in names))
     graph = defined(every, **{name: obj({name: TEXT, "next": every}) for name in names})
@@ -498,7 +498,7 @@ def test_definitions_that_all_refer_to_each_other_do_not_take_for_ever() -> None
     assert found(graph, {**every, "definitions": last}) != []
 
 
-def test_schemas_with_more_parts_than_can_be_compared_are_refused() -> None:
+def test_schemas_with_too_many_parts_are_rejected() -> None:
     old = of("oneOf", *({"const": index} for index in range(600)))
     new = of("oneOf", *({"const": -index - 1} for index in range(600)))
     with pytest.raises(InvalidSchema, match="too many pairs of parts"):
@@ -506,7 +506,7 @@ def test_schemas_with_more_parts_than_can_be_compared_are_refused() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*b", "(a|aa)+$", "a?" * 40 + "a" * 40])
-def test_a_pattern_that_would_take_years_is_not_tried(pattern: str) -> None:
+def test_expensive_pattern_is_not_evaluated(pattern: str) -> None:
     assert matches(pattern, "a" * 60) is None
     hostile = obj({"a" * 60: TEXT}, patternProperties={pattern: TEXT}, additionalProperties=False)
     assert found(hostile, obj(patternProperties={pattern: TEXT}, additionalProperties=False)) != []
@@ -526,12 +526,12 @@ def test_a_pattern_that_would_take_years_is_not_tried(pattern: str) -> None:
         ("a", "a" * 300, None),
     ],
 )
-def test_simple_patterns_are_tried(pattern: str, name: str, is_match: bool | None) -> None:
+def test_cheap_patterns_are_evaluated(pattern: str, name: str, is_match: bool | None) -> None:
     assert matches(pattern, name) is is_match
 
 
 class Counted(str):
-    """A text that counts how often it is compared with another one."""
+    """A string that counts how often it is compared."""
 
     __slots__ = ()
     compared = 0
@@ -544,14 +544,14 @@ class Counted(str):
 
 
 @pytest.mark.parametrize("keyword", ["enum", "required", "dependentRequired"])
-def test_long_lists_of_names_are_not_compared_each_with_each(
+def test_cost_of_long_lists_of_names_is_linear(
     keyword: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def schema() -> Target:
         names = [Counted(f"a{each}") for each in range(2_000)]
         return read_tree({keyword: {"b": names} if keyword == "dependentRequired" else names}, {})
 
-    # Values of an enum are compared by their texts, which are written here.
+    # Enum values are compared by their texts, which are written here.
     monkeypatch.setattr(keywords, "value_text", Counted)
     old, new = schema(), schema()
     Counted.compared = 0
@@ -559,7 +559,7 @@ def test_long_lists_of_names_are_not_compared_each_with_each(
     assert Counted.compared < 20_000
 
 
-def test_an_object_with_very_many_patterns_does_not_try_each_with_each_name() -> None:
+def test_objects_with_very_many_patterns_are_not_matched() -> None:
     patterns = {f"^p{each}$": {"type": "string"} for each in range(300)}
     closed = {"additionalProperties": False, "patternProperties": patterns}
     names = {f"n{each}": {"type": "string"} for each in range(300)}
@@ -570,7 +570,7 @@ def test_an_object_with_very_many_patterns_does_not_try_each_with_each_name() ->
     assert tried == []
 
 
-def test_more_work_than_a_registry_has_time_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comparisons_with_too_many_steps_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compatibility, "STEPS_MAX", 1_000)
     small = {"enum": [f"a{each}" for each in range(400)]}
     large = {"enum": [f"a{each}" for each in range(600)]}
@@ -579,7 +579,7 @@ def test_more_work_than_a_registry_has_time_for_is_refused(monkeypatch: pytest.M
         found(large, {"enum": [*large["enum"], "b"]})
 
 
-def test_a_long_chain_of_references_ends_where_it_ends() -> None:
+def test_long_chain_of_references_is_resolved() -> None:
     links = {f"d{each}": {"$ref": f"#/$defs/d{each + 1}"} for each in range(3_000)}
     definitions = {**links, "d3000": {"type": "integer"}}
     chain = {"$defs": definitions, "properties": {"a": {"$ref": "#/$defs/d0"}}}

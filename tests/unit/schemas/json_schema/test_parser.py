@@ -1,4 +1,4 @@
-"""Tests for reading JSON Schemas: what is none, where a `$ref` leads, and the text of each."""
+"""Parsing of JSON Schemas: invalid schemas, `$ref` resolution, canonical texts."""
 
 import json
 from typing import Any
@@ -61,23 +61,23 @@ def is_same(one: Target, other: Target) -> bool:
         ({"properties": {"a": {"$id": "http://[bad"}}}, "#"),
     ],
 )
-def test_what_is_no_schema_is_refused_with_its_place(schema: Any, place: str) -> None:
+def test_invalid_schema_is_rejected_with_its_path(schema: Any, place: str) -> None:
     with pytest.raises(InvalidSchema) as told:
         tree(schema)
     assert f"Invalid schema of type JSON, details: at {place}:" in str(told.value)
 
 
 @pytest.mark.parametrize("text", ["", "{", "NaN", '{"minimum": Infinity}', "[" * 100_000])
-def test_what_is_no_json_is_refused_too(text: str) -> None:
+def test_text_that_is_not_json_is_rejected(text: str) -> None:
     with pytest.raises(InvalidSchema, match="not JSON"):
         parse_json(text)
 
 
-def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
+def test_deeply_nested_schema_is_rejected() -> None:
     schema: Any = TEXT
     for _ in range(150):
         schema = {"items": schema}
-    with pytest.raises(InvalidSchema, match="100 deep"):
+    with pytest.raises(InvalidSchema, match="100 levels deep"):
         tree(schema)
 
 
@@ -103,7 +103,7 @@ def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
         {"$ref": "#/definitions/t", "type": "integer", "definitions": {"t": TEXT}},
     ],
 )
-def test_a_ref_leads_into_the_schema_itself(schema: Any) -> None:
+def test_ref_into_the_schema_itself_is_resolved(schema: Any) -> None:
     assert is_same(tree(schema), tree(TEXT))
 
 
@@ -118,7 +118,7 @@ def test_a_ref_leads_into_the_schema_itself(schema: Any) -> None:
         {"$schema": MODERN, "$ref": "leaf.json"},
     ],
 )
-def test_a_ref_leads_to_a_schema_that_the_request_names(schema: Any) -> None:
+def test_ref_to_a_reference_is_resolved(schema: Any) -> None:
     leaf = {
         "$id": "http://tea.shop/own-id.json",
         "$ref": "#/definitions/t",
@@ -127,7 +127,7 @@ def test_a_ref_leads_to_a_schema_that_the_request_names(schema: Any) -> None:
     assert is_same(tree(schema, **{"leaf.json": leaf}), tree(TEXT))
 
 
-def test_documents_that_refer_to_each_other_are_read() -> None:
+def test_documents_that_refer_to_each_other_are_parsed() -> None:
     one = {"properties": {"other": {"$ref": "two.json"}, "v": TEXT}}
     two = {"properties": {"other": {"$ref": "one.json"}}}
     narrower = {"properties": {"other": {"$ref": "one.json"}, "v": {"type": "integer"}}}
@@ -136,12 +136,12 @@ def test_documents_that_refer_to_each_other_are_read() -> None:
     assert not is_same(tree(one, **others), tree(one, **{**others, "two.json": narrower}))
 
 
-def test_an_id_in_data_names_nothing() -> None:
+def test_id_in_data_is_ignored() -> None:
     data = {
         "enum": [{"$id": "leaf.json", "type": "string"}],
         "properties": {"a": {"$ref": "leaf.json"}},
     }
-    with pytest.raises(InvalidSchema, match="leads nowhere"):
+    with pytest.raises(InvalidSchema, match="is not found"):
         tree(data)
 
 
@@ -157,11 +157,11 @@ def test_an_id_in_data_names_nothing() -> None:
         ("true", "true"),
     ],
 )  # fmt: skip
-def test_the_text_is_the_one_that_confluents_registry_writes(text: str, expected: str) -> None:
+def test_text_is_the_one_that_confluents_registry_writes(text: str, expected: str) -> None:
     assert canonical(parse_json(text)) == expected
 
 
-def test_a_normalized_text_has_its_keys_in_order_and_its_lists_as_they_are() -> None:
+def test_normalized_text_sorts_keys_but_not_lists() -> None:
     text = (
         '{"type": "object", "required": ["b", "a"], "properties": {"b": {}, "a": {"z": 1, "y": 2}}}'
     )

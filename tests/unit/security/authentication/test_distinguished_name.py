@@ -1,4 +1,4 @@
-"""Names in certificates, as Java spells them. The expected texts were written by Java 17."""
+"""Subjects of certificates as Java spells them. The expected texts were written by Java 17."""
 
 import pytest
 from cryptography.x509 import NameAttribute, RelativeDistinguishedName
@@ -50,18 +50,18 @@ def part(*names: tuple[ObjectIdentifier, str]) -> RelativeDistinguishedName:
         ([part((NameOID.COMMON_NAME, "n\0l  mid   "))], "CN=n\\00l  mid\\ \\ \\ "),
     ],
 )
-def test_a_name_is_spelled_as_java_spells_it(
+def test_subject_is_spelled_as_in_java(
     parts: list[RelativeDistinguishedName], spelled: str
 ) -> None:
     assert subject_of(certificate_for(parts)) == spelled
 
 
-def test_java_takes_utf_16_for_utf_8() -> None:
+def test_utf_16_strings_are_decoded_as_utf_8_as_in_java() -> None:
     odd = NameAttribute(NameOID.ORGANIZATION_NAME, "x", _type=_ASN1Type.BMPString)
     assert subject_of(certificate_for([RelativeDistinguishedName([odd])])) == "O=\\00x"
 
 
-def test_a_certificate_cut_anywhere_is_refused_or_has_a_name() -> None:
+def test_truncated_certificate_is_rejected_or_has_a_subject() -> None:
     whole = certificate_for([part((NameOID.COMMON_NAME, "alice"))])
     for length in range(len(whole)):
         with pytest.raises(ProtocolError):

@@ -1,4 +1,4 @@
-"""Which tokens a published key has signed, and all the ways to pretend it."""
+"""Verification of token signatures against published keys, and attempts to forge them."""
 
 import base64
 import hashlib
@@ -44,52 +44,52 @@ def part(value: object) -> str:
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"])
-def test_a_key_of_rsa_signs_in_all_its_ways(algorithm: str) -> None:
+def test_rsa_key_verifies_all_rsa_algorithms(algorithm: str) -> None:
     assert one_key().verified(signed(SAID, algorithm=algorithm)) == SAID
 
 
 @pytest.mark.parametrize("algorithm", CURVES)
-def test_a_key_of_a_curve_signs_in_the_way_of_its_curve_only(algorithm: str) -> None:
+def test_curve_key_verifies_the_algorithm_of_its_curve_only(algorithm: str) -> None:
     key = ec_key("e1", CURVES[algorithm])
     found = keys(published(key, kid="e1"))
     token = signed(SAID, key, algorithm=algorithm, key_id="e1")
     assert found.verified(token) == SAID
     other = next(each for each in CURVES if each != algorithm)
     forged = signed(SAID, ec_key("e2", CURVES[other]), algorithm=other, key_id="e1")
-    with pytest.raises(SaslRefused, match="no key is for that"):
+    with pytest.raises(SaslRefused, match="no key for the token's algorithm"):
         found.verified(forged)
 
 
-def test_another_s_key_under_a_known_name_signs_nothing() -> None:
-    with pytest.raises(SaslRefused, match="wrong signature"):
+def test_signature_of_another_key_with_a_known_kid_is_rejected() -> None:
+    with pytest.raises(SaslRefused, match="signature is invalid"):
         one_key().verified(signed(SAID, rsa_key("evil")))
 
 
-def test_an_unknown_key_is_named() -> None:
-    with pytest.raises(SaslRefused, match="key 'k9', unknown here"):
+def test_unknown_kid_is_named_in_the_error() -> None:
+    with pytest.raises(SaslRefused, match="unknown key 'k9'"):
         one_key().verified(signed(SAID, key_id="k9"))
 
 
-def test_a_token_without_a_signature_is_refused() -> None:
+def test_unsigned_token_is_rejected() -> None:
     for algorithm in ("none", "None", "nOnE", ""):
         token = f"{part({'alg': algorithm, 'kid': 'k1'})}.{part(SAID)}."
-        with pytest.raises(SaslRefused, match="a token signed with"):
+        with pytest.raises(SaslRefused, match="is not supported"):
             one_key().verified(token)
 
 
-def test_a_public_key_used_as_a_shared_secret_is_refused() -> None:
+def test_public_key_used_as_a_shared_secret_is_rejected() -> None:
     pem = rsa_key("k1").public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     head = f"{part({'alg': 'HS256', 'kid': 'k1'})}.{part(SAID)}"
     token = f"{head}.{part(hmac.digest(pem, head.encode(), hashlib.sha256))}"
-    with pytest.raises(SaslRefused, match="signed with 'HS256'"):
+    with pytest.raises(SaslRefused, match="algorithm 'HS256' is not supported"):
         one_key().verified(token)
 
 
-def test_what_was_changed_after_it_was_signed_is_refused() -> None:
+def test_token_changed_after_signing_is_rejected() -> None:
     head, _, signature = signed(SAID).split(".")
-    with pytest.raises(SaslRefused, match="wrong signature"):
+    with pytest.raises(SaslRefused, match="signature is invalid"):
         one_key().verified(f"{head}.{part({**SAID, 'sub': 'admin'})}.{signature}")
-    with pytest.raises(SaslRefused, match="wrong signature"):
+    with pytest.raises(SaslRefused, match="signature is invalid"):
         one_key().verified(f"{head}.{part(SAID)}.")
 
 
@@ -98,46 +98,46 @@ def test_what_was_changed_after_it_was_signed_is_refused() -> None:
     [
         ("abc", "1 parts"),
         ("a.b.c.d", "4 parts"),
-        ("+.b.c", "not base64"),
-        (f"{part([])}.b.c", "no object"),
-        (f"{part(b'{')}.b.c", "no JSON"),
-        (f"{part(b'[' * 9_000)}.b.c", "no JSON"),
-        (f"{part({})}.b.c", "names no algorithm"),
-        (f"{part({'alg': 7})}.b.c", "names no algorithm"),
-        (f"{part({'alg': 'RS256', 'kid': 7})}.b.c", "names no algorithm"),
+        ("+.b.c", "not valid Base64"),
+        (f"{part([])}.b.c", "not a JSON object"),
+        (f"{part(b'{')}.b.c", "not JSON"),
+        (f"{part(b'[' * 9_000)}.b.c", "not JSON"),
+        (f"{part({})}.b.c", "no alg, or"),
+        (f"{part({'alg': 7})}.b.c", "no alg, or"),
+        (f"{part({'alg': 'RS256', 'kid': 7})}.b.c", "no alg, or"),
         (f"{part({'alg': 'RS256', 'kid': 'k1', 'crit': ['x']})}.b.c", "crit"),
-        (f"{part({'alg': 'RS256', 'kid': 'k1'})}.~.c", "wrong signature"),
+        (f"{part({'alg': 'RS256', 'kid': 'k1'})}.~.c", "signature is invalid"),
     ],
 )
-def test_what_is_no_token_is_refused(token: str, why: str) -> None:
+def test_malformed_token_is_rejected(token: str, why: str) -> None:
     with pytest.raises(SaslRefused, match=why):
         one_key().verified(token)
 
 
-def test_signed_claims_that_are_no_object_are_refused() -> None:
+def test_signed_claims_that_are_not_an_object_are_rejected() -> None:
     from jwt import PyJWS
 
     token = PyJWS().encode(b"[]", rsa_key("k1"), algorithm="RS256", headers={"kid": "k1"})
-    with pytest.raises(SaslRefused, match="claims is no object"):
+    with pytest.raises(SaslRefused, match="claims: not a JSON object"):
         one_key().verified(token)
 
 
-def test_a_token_that_names_no_key_needs_one_that_is_beyond_doubt() -> None:
+def test_token_without_kid_needs_exactly_one_candidate_key() -> None:
     token = signed(SAID, key_id=None)
     one, other = published(rsa_key("k1"), kid="k1"), published(rsa_key("k2"), kid="k2")
     assert keys(one, published(ec_key("e1"))).verified(token) == SAID
-    with pytest.raises(SaslRefused, match="which of 2 keys"):
+    with pytest.raises(SaslRefused, match="2 keys fit"):
         keys(one, other).verified(token)
 
 
-def test_a_key_may_be_for_one_algorithm() -> None:
+def test_key_may_be_restricted_to_one_algorithm() -> None:
     found = keys(published(rsa_key("k1"), kid="k1", alg="RS256"))
     assert found.verified(signed(SAID)) == SAID
-    with pytest.raises(SaslRefused, match="no key is for that"):
+    with pytest.raises(SaslRefused, match="no key for the token's algorithm"):
         found.verified(signed(SAID, algorithm="PS256"))
 
 
-def test_keys_that_prove_nothing_are_left_out() -> None:
+def test_unusable_keys_are_ignored() -> None:
     good = published(rsa_key("k1"), kid="k1")
     found = keys(
         {"kty": "oct", "k": part(b"shared secret"), "kid": "a"},
@@ -162,14 +162,14 @@ def small_key() -> rsa.RSAPrivateKey:
 @pytest.mark.parametrize(
     ("document", "why"),
     [
-        (b"<html>", "no JSON"),
-        (b"[" * 100_000, "no JSON"),
+        (b"<html>", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
         (b"[]", 'no list "keys"'),
         (b'{"keys": 7}', 'no list "keys"'),
-        (b'{"keys": []}', "no public key"),
-        (b'{"keys": [7, {"kty": "oct", "k": "AAAA"}]}', "no public key"),
+        (b'{"keys": []}', "no usable public key"),
+        (b'{"keys": [7, {"kty": "oct", "k": "AAAA"}]}', "no usable public key"),
     ],
 )
-def test_a_document_without_keys_is_refused(document: bytes, why: str) -> None:
+def test_document_without_keys_is_rejected(document: bytes, why: str) -> None:
     with pytest.raises(InvalidSetting, match=why):
         read_key_set(document)

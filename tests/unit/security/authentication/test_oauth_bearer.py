@@ -1,4 +1,4 @@
-"""The messages of OAUTHBEARER, and both ends of a login."""
+"""OAUTHBEARER messages, and both sides of the exchange."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from headwater.security.authentication.oauth_bearer import (
     OAuthBearerToken,
 )
 from headwater.security.authentication.oauth_bearer_messages import (
-    TOKEN_LETTERS_MAX,
+    TOKEN_CHARACTERS_MAX,
     OAuthBearerClientInitialResponse,
     read_client_first,
 )
@@ -24,7 +24,7 @@ def judge(token: str) -> OAuthBearerToken:
     return OAuthBearerToken(user="alice", expires_ms=5_000)
 
 
-def test_a_first_message_is_what_rfc_7628_says() -> None:
+def test_client_first_message_follows_rfc_7628() -> None:
     assert OAuthBearerClientInitialResponse(token="a.b.c").encode() == GOOD
     assert OAuthBearerClientInitialResponse(
         token="a.b.c", authorization_id="x=,y", extensions={"traceId": "7 8"}
@@ -32,7 +32,7 @@ def test_a_first_message_is_what_rfc_7628_says() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER  "])
-def test_a_first_message_of_others_is_read(scheme: str) -> None:
+def test_client_first_message_of_other_clients_is_parsed(scheme: str) -> None:
     message = f"n,a=x=3D=2Cy,\x01host=h\x01auth={scheme} a.b-_~+/c==\x01port=9\x01\x01".encode()
     assert read_client_first(message) == OAuthBearerClientInitialResponse(
         token="a.b-_~+/c==", authorization_id="x=,y", extensions={"host": "h", "port": "9"}
@@ -42,30 +42,33 @@ def test_a_first_message_of_others_is_read(scheme: str) -> None:
 @pytest.mark.parametrize(
     ("message", "why"),
     [
-        (b"", "no first message"),
-        (b"\x01", "no first message"),
-        (b"y,,\x01auth=Bearer a\x01\x01", "no first message"),
-        (b"n,,\x01auth=Bearer a\x01", "no first message"),
-        (b"n,,auth=Bearer a\x01\x01", "no first message"),
-        (b"n,,\x01auth=Bearer a\x01\x01\x01", "no first message"),
-        (b"n,,\x01\x01", "without a bearer token"),
-        (b"n,,\x01auth=Bearer\x01\x01", "without a bearer token"),
-        (b"n,,\x01auth=Basic a\x01\x01", "without a bearer token"),
-        (b"n,,\x01auth=Bearer a b\x01\x01", "without a bearer token"),
-        (b"n,,\x01host=h\x01\x01", "without a bearer token"),
-        (b"n,,\x01auth=Bearer a\x01auth=Bearer b\x01\x01", "comes twice"),
+        (b"", "malformed OAUTHBEARER message"),
+        (b"\x01", "malformed OAUTHBEARER message"),
+        (b"y,,\x01auth=Bearer a\x01\x01", "malformed OAUTHBEARER message"),
+        (b"n,,\x01auth=Bearer a\x01", "malformed OAUTHBEARER message"),
+        (b"n,,auth=Bearer a\x01\x01", "malformed OAUTHBEARER message"),
+        (b"n,,\x01auth=Bearer a\x01\x01\x01", "malformed OAUTHBEARER message"),
+        (b"n,,\x01\x01", "no bearer token"),
+        (b"n,,\x01auth=Bearer\x01\x01", "no bearer token"),
+        (b"n,,\x01auth=Basic a\x01\x01", "no bearer token"),
+        (b"n,,\x01auth=Bearer a b\x01\x01", "no bearer token"),
+        (b"n,,\x01host=h\x01\x01", "no bearer token"),
+        (b"n,,\x01auth=Bearer a\x01auth=Bearer b\x01\x01", "duplicate key"),
         (b"n,,\x01auth=Bearer a\x01h1=x\x01\x01", "not name=value"),
         (b"n,,\x01auth=Bearer a\x01h\x01\x01", "not name=value"),
-        (b"n,,\x01auth=Bearer \xff\x01\x01", "not UTF-8"),
-        (b"n,,\x01auth=Bearer " + b"a" * (TOKEN_LETTERS_MAX + 1) + b"\x01\x01", "of 65537 letters"),
+        (b"n,,\x01auth=Bearer \xff\x01\x01", "not valid UTF-8"),
+        (
+            b"n,,\x01auth=Bearer " + b"a" * (TOKEN_CHARACTERS_MAX + 1) + b"\x01\x01",
+            "has 65537 characters",
+        ),
     ],
 )
-def test_what_is_no_first_message_is_refused(message: bytes, why: str) -> None:
+def test_malformed_client_first_message_is_rejected(message: bytes, why: str) -> None:
     with pytest.raises(SaslRefused, match=why):
         OAuthBearerServer(judge).respond(message)
 
 
-def test_a_good_token_logs_in_for_as_long_as_it_holds() -> None:
+def test_session_expires_with_the_token() -> None:
     client, server = (
         OAuthBearerClient(OAuthBearerClientInitialResponse(token="a.b.c")),
         OAuthBearerServer(judge),
@@ -78,7 +81,7 @@ def test_a_good_token_logs_in_for_as_long_as_it_holds() -> None:
     assert client.is_complete
 
 
-def test_a_bad_token_is_told_as_json_and_refused_when_the_client_has_heard() -> None:
+def test_invalid_token_fails_after_the_client_has_acknowledged_the_error() -> None:
     client, server = (
         OAuthBearerClient(OAuthBearerClientInitialResponse(token="x.y.z")),
         OAuthBearerServer(judge),
@@ -96,7 +99,7 @@ def test_a_bad_token_is_told_as_json_and_refused_when_the_client_has_heard() -> 
     assert refused.value.told == '{"status":"invalid_token"}'
 
 
-def test_after_a_bad_token_a_good_one_comes_too_late() -> None:
+def test_valid_token_after_an_invalid_one_is_rejected() -> None:
     server = OAuthBearerServer(judge)
     server.respond(b"n,,\x01auth=Bearer bad\x01\x01")
     with pytest.raises(SaslRefused, match="an odd token"):
@@ -104,27 +107,27 @@ def test_after_a_bad_token_a_good_one_comes_too_late() -> None:
     assert not server.is_complete
 
 
-def test_nobody_acts_for_another() -> None:
-    with pytest.raises(SaslRefused, match="'alice' wants to act for another"):
+def test_different_authorization_id_is_rejected() -> None:
+    with pytest.raises(SaslRefused, match="'alice' requested a different authorization id"):
         OAuthBearerServer(judge).respond(b"n,a=bob,\x01auth=Bearer a.b.c\x01\x01")
     server = OAuthBearerServer(judge)
     server.respond(b"n,a=alice,\x01auth=Bearer a.b.c\x01\x01")
     assert server.user == "alice"
 
 
-def test_neither_side_goes_on_after_the_end() -> None:
+def test_messages_after_the_end_are_rejected_on_both_sides() -> None:
     server = OAuthBearerServer(judge)
     server.respond(GOOD)
-    with pytest.raises(SaslRefused, match="after the end"):
+    with pytest.raises(SaslRefused, match="after OAUTHBEARER authentication completed"):
         server.respond(GOOD)
     client = OAuthBearerClient(OAuthBearerClientInitialResponse(token="a"))
     client.respond(b"")
     client.respond(b"{}")
-    with pytest.raises(SaslRefused, match="goes on"):
+    with pytest.raises(SaslRefused, match="continued"):
         client.respond(b"{}")
 
 
-def test_no_repr_shows_a_token() -> None:
+def test_repr_hides_the_token() -> None:
     for each in (
         OAuthBearerClientInitialResponse(token="a.b.c"),
         OAuthBearerCredentials(token="a.b.c"),

@@ -1,4 +1,4 @@
-"""PLAIN on both sides."""
+"""SASL PLAIN, both sides."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def broker() -> PlainServer:
     return PlainServer(passwords(USERS))
 
 
-def test_a_right_password_is_enough() -> None:
+def test_correct_password_authenticates() -> None:
     server, client = broker(), PlainClient("alice", "alice-secret")
     token = client.respond(b"")
     assert token == b"\0alice\0alice-secret"
@@ -24,7 +24,7 @@ def test_a_right_password_is_enough() -> None:
 @pytest.mark.parametrize(
     "token", [b"\0alice\0wrong", b"\0carol\0alice-secret", b"\0bob\0alice-secret", b"\0carol\0\x01"]
 )
-def test_whoever_is_unknown_or_wrong_hears_the_same(token: bytes) -> None:
+def test_unknown_user_and_wrong_password_get_the_same_error(token: bytes) -> None:
     server = broker()
     with pytest.raises(SaslRefused) as refused:
         server.respond(token)
@@ -32,11 +32,11 @@ def test_whoever_is_unknown_or_wrong_hears_the_same(token: bytes) -> None:
     assert not server.is_complete
 
 
-def test_nobody_unknown_has_a_password_whatever_it_is() -> None:
+def test_unknown_user_never_authenticates() -> None:
     assert not any(passwords(USERS)("carol", each) for each in ("", "\0", "alice-secret"))
 
 
-def test_a_password_is_in_no_refusal() -> None:
+def test_errors_do_not_contain_the_password() -> None:
     with pytest.raises(SaslRefused) as refused:
         broker().respond(b"\0alice\0my-other-secret")
     assert "secret" not in f"{refused.value} {refused.value!r} {refused.value.told}"
@@ -45,19 +45,19 @@ def test_a_password_is_in_no_refusal() -> None:
 @pytest.mark.parametrize(
     "token", [b"", b"alice", b"\0alice", b"\0\0secret", b"\0alice\0", b"\0a\0b\0c", b"\xff\0a\0b"]
 )
-def test_what_is_not_plain_is_refused(token: bytes) -> None:
+def test_malformed_message_is_rejected(token: bytes) -> None:
     with pytest.raises(SaslRefused) as refused:
         broker().respond(token)
     assert refused.value.told is None
 
 
-def test_nobody_acts_for_another() -> None:
-    with pytest.raises(SaslRefused, match="for another"):
+def test_different_authorization_id_is_rejected() -> None:
+    with pytest.raises(SaslRefused, match="different authorization id"):
         broker().respond(b"bob\0alice\0alice-secret")
     assert broker().respond(b"alice\0alice\0alice-secret") == b""
 
 
-def test_a_login_cannot_go_on_after_its_end() -> None:
+def test_tokens_after_the_end_are_rejected() -> None:
     server, client = broker(), PlainClient("alice", "alice-secret")
     server.respond(b"\0alice\0alice-secret")
     with pytest.raises(SaslRefused):

@@ -1,4 +1,4 @@
-"""A client's login over Kafka's requests, and what settings it takes."""
+"""Client authentication over SaslHandshake and SaslAuthenticate, and its settings."""
 
 import random
 
@@ -26,7 +26,7 @@ def login(mechanism: str = "PLAIN") -> SaslClientAuthenticator:
     return Credentials(mechanism=mechanism, user="alice", password="a-secret").login(rng())
 
 
-def test_a_login_is_a_handshake_and_then_tokens_until_it_is_done() -> None:
+def test_handshake_is_followed_by_tokens_until_complete() -> None:
     begun = login()
     assert begun.begin() == SaslHandshakeRequest(mechanism="PLAIN")
     token = begun.heard(SaslHandshakeResponse(mechanisms=("PLAIN",)))
@@ -37,15 +37,15 @@ def test_a_login_is_a_handshake_and_then_tokens_until_it_is_done() -> None:
     assert 4_250 <= renewal_ms < 4_750
 
 
-def test_a_mechanism_that_is_not_enabled_is_told_with_those_that_are() -> None:
+def test_disabled_mechanism_error_lists_the_enabled_ones() -> None:
     response = SaslHandshakeResponse(
         error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=("SCRAM-SHA-256",)
     )
-    with pytest.raises(MechanismRefused, match="PLAIN; it takes SCRAM-SHA-256"):
+    with pytest.raises(MechanismRefused, match="PLAIN; it enables SCRAM-SHA-256"):
         login().heard(response)
 
 
-def test_a_refusal_is_told_in_the_broker_s_words() -> None:
+def test_authentication_error_has_the_broker_s_message() -> None:
     begun = login()
     begun.heard(SaslHandshakeResponse())
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
@@ -53,14 +53,14 @@ def test_a_refusal_is_told_in_the_broker_s_words() -> None:
         begun.heard(SaslAuthenticateResponse(error_code=code, error_message="who are you"))
 
 
-def test_a_broker_that_cannot_show_that_it_knows_the_user_is_refused() -> None:
+def test_broker_with_a_wrong_signature_is_rejected() -> None:
     begun = login("SCRAM-SHA-256")
     begun.heard(SaslHandshakeResponse())
     with pytest.raises(LoginRefused):
         begun.heard(SaslAuthenticateResponse(auth_bytes=b"v=AAAA"))
 
 
-def test_a_login_is_renewed_before_its_end_and_not_at_the_same_moment_by_all() -> None:
+def test_reauthentication_is_spread_before_the_end_of_the_session() -> None:
     begun = login()
     begun.heard(SaslHandshakeResponse())
     begun.heard(SaslAuthenticateResponse(session_lifetime_ms=100_000))
@@ -69,14 +69,14 @@ def test_a_login_is_renewed_before_its_end_and_not_at_the_same_moment_by_all() -
     assert all(each is not None and 85_000 <= each < 95_000 for each in found)
 
 
-def test_a_login_without_an_end_is_not_renewed() -> None:
+def test_session_without_lifetime_is_not_reauthenticated() -> None:
     begun = login()
     begun.heard(SaslHandshakeResponse())
     begun.heard(SaslAuthenticateResponse())
     assert begun.renewal_ms() is None
 
 
-def test_jaas_or_a_name_and_a_password_say_who_logs_in() -> None:
+def test_credentials_come_from_jaas_or_username_and_password() -> None:
     expected = Credentials(mechanism="SCRAM-SHA-512", user="alice", password="pw")
     text = f'{SCRAM} required username="alice" password="pw";'
     assert credentials("SCRAM-SHA-512", jaas=text, user=None, password=None) == expected
@@ -87,15 +87,15 @@ def test_jaas_or_a_name_and_a_password_say_who_logs_in() -> None:
     ("mechanism", "jaas", "user", "password", "why"),
     [
         (None, None, "a", "b", "sasl.mechanism must be one of PLAIN"),
-        ("GSSAPI", None, "a", "b", "and is GSSAPI"),
+        ("GSSAPI", None, "a", "b", "not GSSAPI"),
         ("PLAIN", None, "a", None, "sasl.username and sasl.password"),
         ("PLAIN", None, None, None, "sasl.username and sasl.password"),
-        ("PLAIN", f"{SCRAM} required;", "a", "b", "sasl.jaas.config, or sasl.username"),
-        ("PLAIN", f"{SCRAM} required;", None, None, "is for ScramLoginModule"),
+        ("PLAIN", f"{SCRAM} required;", "a", "b", "sasl.jaas.config or sasl.username"),
+        ("PLAIN", f"{SCRAM} required;", None, None, "names ScramLoginModule"),
         ("PLAIN", None, "a\0b", "c", "NUL"),
     ],
 )
-def test_settings_that_cannot_log_in_are_refused_with_their_reason(
+def test_invalid_credentials_settings_are_rejected_with_a_reason(
     mechanism: str | None, jaas: str | None, user: str | None, password: str | None, why: str
 ) -> None:
     with pytest.raises(InvalidSetting, match=why):

@@ -1,4 +1,4 @@
-"""SCRAM on both sides: the vectors of the RFCs, and what must be refused."""
+"""SCRAM, both sides: the test vectors of the RFCs, and invalid messages."""
 
 import random
 from base64 import b64decode, b64encode
@@ -29,8 +29,8 @@ SHA_512 = ScramMechanism.SCRAM_SHA_512
 SALT = b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 
 
-class SaidBytes:
-    """Dice that always show the same."""
+class FixedRandom:
+    """A random source that always returns the same bytes."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -63,8 +63,8 @@ def exchange(client: ScramClient, broker: ScramServer) -> None:
         challenge = broker.respond(token)
 
 
-def test_a_client_says_what_the_example_of_rfc_7677_says() -> None:
-    rng = SaidBytes(b64decode("rOprNGfwEbeRWgbNEkqO"))
+def test_client_matches_the_example_of_rfc_7677() -> None:
+    rng = FixedRandom(b64decode("rOprNGfwEbeRWgbNEkqO"))
     client = ScramClient(SHA_256, "user", "pencil", rng)
     assert client.respond(b"") == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
     nonce = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
@@ -74,7 +74,7 @@ def test_a_client_says_what_the_example_of_rfc_7677_says() -> None:
     assert client.is_complete
 
 
-def test_what_a_broker_keeps_signs_as_the_example_of_rfc_7677_does() -> None:
+def test_stored_credential_matches_the_example_of_rfc_7677() -> None:
     kept = credential(SHA_256, "pencil")
     nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
     first = messages.read_client_first(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
@@ -86,7 +86,7 @@ def test_what_a_broker_keeps_signs_as_the_example_of_rfc_7677_does() -> None:
 
 @pytest.mark.parametrize("mechanism", list(ScramMechanism))
 @pytest.mark.parametrize("user", ["alice", "a,b=c", "=2C", "ä ö", "=3D,=2C"])
-def test_both_sides_agree_on_a_password(mechanism: ScramMechanism, user: str) -> None:
+def test_correct_password_authenticates_both_sides(mechanism: ScramMechanism, user: str) -> None:
     client = ScramClient(mechanism, user, "p,w=ß", rng(7))
     broker = server(mechanism, {user: credential(mechanism, "p,w=ß")})
     exchange(client, broker)
@@ -96,7 +96,7 @@ def test_both_sides_agree_on_a_password(mechanism: ScramMechanism, user: str) ->
 
 
 @pytest.mark.parametrize("mechanism", list(ScramMechanism))
-def test_a_wrong_password_is_refused_without_a_word_of_why(mechanism: ScramMechanism) -> None:
+def test_wrong_password_is_rejected_without_details(mechanism: ScramMechanism) -> None:
     client = ScramClient(mechanism, "alice", "wrong", rng(7))
     broker = server(mechanism, {"alice": credential(mechanism, "right")})
     with pytest.raises(SaslRefused) as refused:
@@ -106,8 +106,8 @@ def test_a_wrong_password_is_refused_without_a_word_of_why(mechanism: ScramMecha
     assert not broker.is_complete
 
 
-def test_somebody_unknown_gets_the_same_answers_as_somebody_with_a_wrong_password() -> None:
-    """Neither the first answer nor the refusal tells who is known."""
+def test_unknown_user_and_wrong_password_get_the_same_responses() -> None:
+    """Neither the challenge nor the error reveals which users exist."""
     first = b"n,,n=mallory,r=abc"
     unknown, known = server(), server(known={"mallory": credential(SHA_256, "right")})
     challenges = [messages.read_server_first(each.respond(first)) for each in (unknown, known)]
@@ -121,7 +121,7 @@ def test_somebody_unknown_gets_the_same_answers_as_somebody_with_a_wrong_passwor
     assert refusals[0] == refusals[1]
 
 
-def test_somebody_unknown_has_the_same_salt_every_time_and_another_one_at_another_broker() -> None:
+def test_salt_of_an_unknown_user_is_stable_per_broker() -> None:
     def salt(seed: int, secret: bytes, name: bytes) -> bytes:
         said = server(seed=seed, secret=secret).respond(b"n,,n=" + name + b",r=abc")
         return messages.read_server_first(said).salt
@@ -131,8 +131,8 @@ def test_somebody_unknown_has_the_same_salt_every_time_and_another_one_at_anothe
     assert salt(1, b"one", b"mallory") != salt(1, b"one", b"oscar")
 
 
-def test_the_keys_of_somebody_unknown_cannot_be_forged() -> None:
-    """Their stored key is all zeros, and nobody has a key whose hash that is."""
+def test_proof_for_an_unknown_user_cannot_be_forged() -> None:
+    """Their stored key is all zeros, which is not the hash of any known key."""
     broker = server()
     challenge = messages.read_server_first(broker.respond(b"n,,n=mallory,r=abc"))
     unproved = messages.unproved_final("n,,", challenge.nonce)
@@ -142,7 +142,7 @@ def test_the_keys_of_somebody_unknown_cannot_be_forged() -> None:
         broker.respond(messages.client_final(unproved, proof))
 
 
-def test_the_nonce_of_another_login_is_refused() -> None:
+def test_nonce_of_another_exchange_is_rejected() -> None:
     broker = server(known={"alice": credential(SHA_256, "pw")})
     client = ScramClient(SHA_256, "alice", "pw", rng(3))
     first = client.respond(b"")
@@ -155,7 +155,7 @@ def test_the_nonce_of_another_login_is_refused() -> None:
         other.respond(final)
 
 
-def test_channel_binding_that_was_not_offered_is_refused() -> None:
+def test_channel_binding_is_rejected() -> None:
     broker = server(known={"alice": credential(SHA_256, "pw")})
     challenge = messages.read_server_first(broker.respond(b"n,,n=alice,r=abc"))
     unproved = messages.unproved_final("y,,", challenge.nonce)
@@ -163,19 +163,19 @@ def test_channel_binding_that_was_not_offered_is_refused() -> None:
         broker.respond(messages.client_final(unproved, bytes(32)))
 
 
-def test_a_client_refuses_a_broker_that_does_not_know_the_user() -> None:
+def test_client_rejects_a_broker_without_the_credential() -> None:
     client = ScramClient(SHA_256, "alice", "pw", rng(3))
     first = client.respond(b"")
     assert first is not None
     broker = server(known={"alice": credential(SHA_256, "pw")})
     assert client.respond(broker.respond(first)) is not None
-    with pytest.raises(SaslRefused, match="prove"):
+    with pytest.raises(SaslRefused, match="signature is wrong"):
         client.respond(messages.server_final(bytes(32)))
     assert not client.is_complete
 
 
 @pytest.mark.parametrize("iterations", [1, 4095, 999_999_999])
-def test_a_client_is_neither_cheated_nor_kept_busy_by_iterations(iterations: int) -> None:
+def test_client_rejects_too_few_and_too_many_iterations(iterations: int) -> None:
     client = ScramClient(SHA_256, "alice", "pw", rng(3))
     client.respond(b"")
     nonce = b64encode(rng(3).bytes(24)).decode() + "more"
@@ -184,15 +184,15 @@ def test_a_client_is_neither_cheated_nor_kept_busy_by_iterations(iterations: int
 
 
 @pytest.mark.parametrize("nonce", ["another", b64encode(rng(3).bytes(24)).decode()])
-def test_a_client_refuses_a_nonce_that_does_not_continue_its_own(nonce: str) -> None:
+def test_client_rejects_a_nonce_that_does_not_extend_its_own(nonce: str) -> None:
     client = ScramClient(SHA_256, "alice", "pw", rng(3))
     client.respond(b"")
-    with pytest.raises(SaslRefused, match="another login"):
+    with pytest.raises(SaslRefused, match="nonce"):
         client.respond(messages.server_first(nonce, SALT, 4096).text.encode())
 
 
-def test_a_message_is_no_longer_than_an_honest_one() -> None:
-    """Else half a megabyte would have to be looked at, for everybody who has yet to log in."""
+def test_message_size_is_limited() -> None:
+    """Otherwise every unauthenticated client could make the broker parse half a megabyte."""
     most = messages.LONGEST_BYTES
     begin = b"n,,n=alice,r="
     assert server().respond(begin + b"a" * (most - len(begin)))
@@ -200,7 +200,7 @@ def test_a_message_is_no_longer_than_an_honest_one() -> None:
         server().respond(begin + b"a" * (most + 1 - len(begin)))
 
 
-def test_nobody_acts_for_another() -> None:
+def test_different_authorization_id_is_rejected() -> None:
     with pytest.raises(SaslRefused) as refused:
         server().respond(b"n,a=bob,n=alice,r=abc")
     assert refused.value.told is not None
@@ -208,27 +208,27 @@ def test_nobody_acts_for_another() -> None:
     assert server().respond(b"n,a=alice,n=alice,r=abc")
 
 
-def test_a_delegation_token_is_refused_in_plain_words() -> None:
+def test_delegation_token_is_rejected_with_a_message() -> None:
     with pytest.raises(SaslRefused, match="delegation token"):
         server().respond(b"n,,n=alice,r=abc,tokenauth=true")
 
 
-def test_a_login_cannot_go_on_after_its_end() -> None:
+def test_messages_after_the_end_are_rejected() -> None:
     client = ScramClient(SHA_256, "alice", "pw", rng(3))
     broker = server(known={"alice": credential(SHA_256, "pw")})
     exchange(client, broker)
     for side in (client.respond, broker.respond):
-        with pytest.raises(SaslRefused, match="after the end"):
+        with pytest.raises(SaslRefused, match=r"authentication (completed|ended)"):
             side(b"n,,n=alice,r=abc")
 
 
-def test_a_credential_of_few_iterations_is_not_used() -> None:
+def test_credential_with_too_few_iterations_is_rejected() -> None:
     weak = credential(SHA_256, "pw", iterations=100)
     with pytest.raises(SaslRefused, match="iterations"):
         server(known={"alice": weak}).respond(b"n,,n=alice,r=abc")
 
 
-def test_a_credential_is_kept_in_the_words_of_kafka_and_read_back() -> None:
+def test_credential_round_trips_in_kafka_s_format() -> None:
     kept = credential(SHA_512, "pw")
     text = str(kept)
     assert text.startswith("salt=W22ZaJ0SNY7soEsUEjb6gQ==,stored_key=")
@@ -239,12 +239,12 @@ def test_a_credential_is_kept_in_the_words_of_kafka_and_read_back() -> None:
 @pytest.mark.parametrize(
     "text", ["", "salt=a", "salt=!,stored_key=,server_key=,iterations=1", "iterations=4096"]
 )
-def test_a_credential_that_cannot_be_read_is_not_repeated(text: str) -> None:
+def test_malformed_credential_is_not_repeated_in_the_error(text: str) -> None:
     with pytest.raises(InvalidSetting) as refused:
         read_credential(text)
-    assert str(refused.value) == "a SCRAM credential that cannot be read"
+    assert str(refused.value) == "malformed SCRAM credential"
 
 
-def test_nothing_that_is_secret_is_in_a_repr() -> None:
+def test_repr_hides_secrets() -> None:
     kept = credential(SHA_256, "pw")
     assert repr(kept) == "ScramCredential(iterations=4096)"

@@ -1,4 +1,4 @@
-"""Rules that turn names in certificates into principals."""
+"""Rules that map certificate subjects to principals."""
 
 import pytest
 
@@ -26,7 +26,7 @@ RULES = ", ".join(
         ("OU=Till,O=Tea Shop,C=DE", "OU=Till,O=Tea Shop,C=DE"),
     ],
 )
-def test_the_first_rule_that_fits_the_whole_name_counts(name: str, principal: str) -> None:
+def test_first_rule_that_matches_the_whole_name_applies(name: str, principal: str) -> None:
     assert mapped(parse_rules(RULES), name) == principal
 
 
@@ -36,18 +36,18 @@ def test_the_first_rule_that_fits_the_whole_name_counts(name: str, principal: st
         (r"RULE:^CN=((\\, *|\w)+)(,.*|$)/$1/,DEFAULT", r"CN=Tea\, Ann,OU=X", r"Tea\, Ann"),
         (r"RULE:^CN=([^,DEFAULT,]+)(,.*|$)/$1/", "CN=bob,O=x", "bob"),
         ("RULE:a\\/b/x\\/y/", "a/b", "x/y"),
-        # A group that is not there is no group, and of $12 only the 1 is one.
+        # With one group, $12 is group 1 followed by a literal 2.
         ("RULE:(a)b/$1@$4/", "ab", "a@$4"),
         ("RULE:(a)b/$12/", "ab", "a2"),
         ("RULE:ab/[$0]/", "ab", "[ab]"),
-        # It fits the name, and then the nothing behind it.
+        # The pattern matches the name, and then the empty rest.
         ("RULE:(.*)/<$1>/", "ab", "<ab><>"),
         (",, RULE:   /     / ,  DEFAULT ,", "   ", "     "),
-        # In Java a word has letters of English only, and this Cyrillic one looks like an a.
+        # In Java, \w matches ASCII only; this is a Cyrillic a.
         (r"RULE:^CN=(\w+)$/$1/, DEFAULT", "CN=\N{CYRILLIC SMALL LETTER A}nn", "CN=\u0430nn"),
     ],
 )
-def test_odd_rules_mean_what_they_mean_in_kafka(rules: str, name: str, principal: str) -> None:
+def test_unusual_rules_behave_as_in_kafka(rules: str, name: str, principal: str) -> None:
     assert mapped(parse_rules(rules), name) == principal
 
 
@@ -66,12 +66,12 @@ def test_odd_rules_mean_what_they_mean_in_kafka(rules: str, name: str, principal
         "RULE:a/b/X",
     ],
 )
-def test_what_is_no_rule_is_refused(rules: str) -> None:
+def test_malformed_rule_is_rejected(rules: str) -> None:
     with pytest.raises(InvalidSetting, match="mapping"):
         parse_rules(rules)
 
 
-def test_who_fits_no_rule_is_not_let_in() -> None:
+def test_name_without_a_matching_rule_is_rejected() -> None:
     with pytest.raises(TlsRefused, match="no rule"):
         mapped(parse_rules("RULE:CN=a/a/"), "CN=b")
     assert parse_rules(" , ,") == ()

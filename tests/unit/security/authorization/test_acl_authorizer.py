@@ -1,4 +1,4 @@
-"""The authorizer remembers its answers, forgets them with the rules, and writes refusals down."""
+"""Caching, super users and log lines of the ACL authorizer."""
 
 import logging
 
@@ -29,7 +29,7 @@ def rule(permission: Permission, operation: Operation) -> AclEntry:
 READING = rule(Permission.ALLOW, Operation.READ)
 
 
-def test_an_answer_holds_only_until_the_rules_change() -> None:
+def test_cached_result_is_dropped_when_acls_change() -> None:
     rights = AclAuthorizer()
     assert not rights.authorize(ALICE, Operation.READ, ORDERS)
     rights.replace(ON_ORDERS, (READING,))
@@ -40,17 +40,17 @@ def test_an_answer_holds_only_until_the_rules_change() -> None:
     assert not rights.authorize_any(ALICE, Operation.READ, ResourceKind.TOPIC)
 
 
-def test_answers_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "REMEMBERED_MOST", 3)
+def test_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CACHE_ENTRIES_MAX", 3)
     rights = AclAuthorizer()
     rights.replace(ON_ORDERS, (READING,))
     for number in range(10):
         assert not rights.allows(ALICE, Operation.READ, Resource(ResourceKind.TOPIC, f"{number}"))
         assert rights.allows(ALICE, Operation.READ, ORDERS)
-        assert len(rights._answers) <= 3
+        assert len(rights._cache) <= 3
 
 
-def test_a_name_of_megabytes_fills_neither_the_memory_nor_the_log(
+def test_long_resource_names_are_neither_cached_nor_logged_in_full(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "headwater.authorizer")
@@ -60,12 +60,12 @@ def test_a_name_of_megabytes_fills_neither_the_memory_nor_the_log(
     assert rights.authorize(ALICE, Operation.READ, endless)
     assert not rights.authorize(ALICE, Operation.WRITE, endless)
     assert rights.allows(Requester(Principal("User", "admin"), "h"), Operation.WRITE, endless)
-    assert not rights._answers
+    assert not rights._cache
     assert [len(line) < 400 for line in caplog.messages] == [True]
 
 
-def test_no_rule_applies_to_a_super_user() -> None:
-    """AC-1; names may have commas, as those of certificates do."""
+def test_super_user_bypasses_acls() -> None:
+    """AC-1; principals may contain commas, as those of certificates do."""
     admin = Requester(Principal("User", "CN=a,OU=b"), "192.0.2.1")
     rights = AclAuthorizer(super_users=["User:CN=a,OU=b"])
     denial = AclEntry("User:*", "*", Operation.ALL, Permission.DENY)
@@ -76,12 +76,12 @@ def test_no_rule_applies_to_a_super_user() -> None:
     assert not rights.authorize(ALICE, Operation.WRITE, ORDERS)
 
 
-def test_a_broker_may_ask_itself_whatever_it_wants() -> None:
+def test_broker_s_own_requests_bypass_acls() -> None:
     rights = AclAuthorizer()
     assert rights.authorize(Requester(OURSELVES, "127.0.0.1"), Operation.CLUSTER_ACTION, CLUSTER)
 
 
-def test_a_refusal_is_one_line_in_a_log_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+def test_denial_is_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "headwater.authorizer")
     rights = AclAuthorizer()
     rights.replace(ON_ORDERS, (READING, rule(Permission.DENY, Operation.WRITE)))
@@ -91,15 +91,17 @@ def test_a_refusal_is_one_line_in_a_log_of_its_own(caplog: pytest.LogCaptureFixt
     rights.authorize(ALICE, Operation.ALTER, CLUSTER)
     rights.authorize_any(ALICE, Operation.WRITE, ResourceKind.TOPIC)
     assert caplog.messages == [
-        "User:alice from 192.0.2.1 is denied WRITE on Topic:orders, "
-        "by the rule: DENY WRITE to User:alice on Topic:LITERAL:orders",
-        "User:alice from 192.0.2.1 is denied ALTER on Cluster:kafka-cluster",
-        "User:alice from 192.0.2.1 is denied WRITE on any Topic",
+        "Authorization denied: principal=User:alice host=192.0.2.1 operation=WRITE "
+        "resource=Topic:orders acl=DENY WRITE to User:alice on Topic:LITERAL:orders",
+        "Authorization denied: principal=User:alice host=192.0.2.1 operation=ALTER "
+        "resource=Cluster:kafka-cluster",
+        "Authorization denied: principal=User:alice host=192.0.2.1 operation=WRITE "
+        "resource=any Topic",
     ]
     assert {record.levelname for record in caplog.records} == {"INFO"}
 
 
-def test_what_is_allowed_is_written_down_for_those_who_look_closely(
+def test_allowed_operation_is_logged_at_debug(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG, "headwater.authorizer")
@@ -108,13 +110,15 @@ def test_what_is_allowed_is_written_down_for_those_who_look_closely(
     for _ in range(2):
         rights.authorize(ALICE, Operation.DESCRIBE, ORDERS)
     assert caplog.messages == 2 * [
-        "User:alice from 192.0.2.1 is allowed DESCRIBE on Topic:orders, "
-        "by the rule: ALLOW READ to User:alice on Topic:LITERAL:orders"
+        "Authorization allowed: principal=User:alice host=192.0.2.1 operation=DESCRIBE "
+        "resource=Topic:orders acl=ALLOW READ to User:alice on Topic:LITERAL:orders"
     ]
 
 
-def test_who_only_wants_to_know_is_no_intruder(caplog: pytest.LogCaptureFixture) -> None:
-    """AC-6: the bit field is exactly what is allowed, implied operations included."""
+def test_authorized_operations_are_computed_without_logging(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """AC-6: the bit field has exactly the authorized operations, including implied ones."""
     caplog.set_level(logging.DEBUG, "headwater.authorizer")
     rights = AclAuthorizer()
     rights.replace(ON_ORDERS, (READING, rule(Permission.ALLOW, Operation.ALTER_CONFIGS)))
@@ -131,7 +135,7 @@ def test_who_only_wants_to_know_is_no_intruder(caplog: pytest.LogCaptureFixture)
     assert not caplog.messages
 
 
-def test_many_denials_are_few_lines_and_the_count_of_the_rest(
+def test_repeated_denials_are_summarized(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """One request names 30,000 topics, and each of them is denied."""
@@ -145,7 +149,8 @@ def test_many_denials_are_few_lines_and_the_count_of_the_rest(
     caplog.clear()
     rights.tell_denials()
     assert caplog.messages == [
-        "User:alice from 192.0.2.1 is denied DESCRIBE on 29990 more resources of type Topic"
+        "Authorization denied: principal=User:alice host=192.0.2.1 operation=DESCRIBE "
+        "resource=Topic more_resources=29990"
     ]
     caplog.clear()
     rights.tell_denials()
@@ -154,7 +159,7 @@ def test_many_denials_are_few_lines_and_the_count_of_the_rest(
     assert len(caplog.messages) == 1
 
 
-def test_any_resource_of_a_kind_is_counted_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_denials_of_authorize_any_are_summarized_too(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "headwater.authorizer")
     rights = AclAuthorizer()
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""Who may do what, by the rules there are (AC-1, AC-2, AC-3)."""
+"""Authorization by ACLs (AC-1, AC-2, AC-3)."""
 
 import pytest
 
@@ -47,17 +47,17 @@ def may(
     resource: Resource = ORDERS,
     who: Requester = ALICE,
 ) -> bool:
-    return rules.judge(who, operation, resource).is_allowed
+    return rules.authorize(who, operation, resource).is_allowed
 
 
-def test_silence_is_no_permission() -> None:
+def test_operation_without_an_allow_is_denied() -> None:
     """AC-1"""
     assert not may(index())
     assert not may(index(("orders", LITERAL, entry(ALLOW, Operation.READ))), who=BOB)
 
 
-def test_where_no_rule_is_about_a_resource_everybody_may_if_the_broker_says_so() -> None:
-    """AC-1: a rule about somebody else is a rule about the resource."""
+def test_resource_without_acls_is_open_if_configured() -> None:
+    """AC-1: an ACL for another principal counts as an ACL of the resource."""
     rules = index(("orders", LITERAL, entry(ALLOW, Operation.READ)), everyone=True)
     assert may(rules, resource=Resource(ResourceKind.TOPIC, "payments"), who=BOB)
     assert not may(rules, who=BOB)
@@ -78,14 +78,14 @@ def test_where_no_rule_is_about_a_resource_everybody_may_if_the_broker_says_so()
         ("Orders", LITERAL, False),
     ],
 )
-def test_a_pattern_is_a_name_a_prefix_or_everything(
+def test_pattern_matches_literally_by_prefix_or_by_wildcard(
     name: str, pattern_type: PatternType, is_about: bool
 ) -> None:
     """AC-2"""
     assert may(index((name, pattern_type, entry(ALLOW, Operation.READ)))) is is_about
 
 
-def test_a_rule_is_about_one_kind_of_resource() -> None:
+def test_acl_applies_to_one_resource_type() -> None:
     rules = index(("orders", LITERAL, entry(ALLOW, Operation.READ)), kind=ResourceKind.GROUP)
     assert not may(rules)
     assert may(rules, resource=Resource(ResourceKind.GROUP, "orders"))
@@ -105,7 +105,7 @@ def test_a_rule_is_about_one_kind_of_resource() -> None:
         ("*", "*", False),
     ],
 )
-def test_a_rule_is_about_a_principal_and_a_host_or_about_all(
+def test_acl_matches_principal_and_host_or_wildcards(
     principal: str, host: str, is_meant: bool
 ) -> None:
     """AC-2"""
@@ -121,7 +121,7 @@ def test_a_rule_is_about_a_principal_and_a_host_or_about_all(
         ("fe80:0:0:0:0:0:0:1", "fe80::1%eth0"),
     ],
 )
-def test_an_address_may_be_spelled_as_java_spells_it(written: str, peer: str) -> None:
+def test_host_is_matched_in_any_spelling(written: str, peer: str) -> None:
     rules = index(
         ("orders", LITERAL, entry(ALLOW, Operation.READ)),
         ("orders", LITERAL, entry(DENY, Operation.READ, host=written)),
@@ -130,7 +130,7 @@ def test_an_address_may_be_spelled_as_java_spells_it(written: str, peer: str) ->
     assert may(rules, who=ALICE._replace(host="192.0.2.9"))
 
 
-def test_a_denial_wins_wherever_it_stands() -> None:
+def test_deny_wins_over_allow_in_any_pattern() -> None:
     """AC-1"""
     allowed = ("orders", LITERAL, entry(ALLOW, Operation.ALL))
     for name, pattern_type in (("orders", LITERAL), ("o", PREFIXED), ("*", LITERAL)):
@@ -156,14 +156,14 @@ def test_a_denial_wins_wherever_it_stands() -> None:
         (Operation.ALL, set(Operation) - {Operation.UNKNOWN, Operation.ANY}),
     ],
 )
-def test_who_may_change_a_thing_may_see_it(allowed: Operation, implied: set[Operation]) -> None:
+def test_allowed_operations_imply_describe(allowed: Operation, implied: set[Operation]) -> None:
     """AC-3"""
     rules = index(("orders", LITERAL, entry(ALLOW, allowed)))
     wanted = [each for each in Operation if each > Operation.ALL]
     assert {each for each in wanted if may(rules, each)} == ({allowed} | implied) & set(wanted)
 
 
-def test_a_denial_implies_nothing() -> None:
+def test_deny_implies_no_other_operation() -> None:
     """AC-3"""
     rules = index(
         ("orders", LITERAL, entry(ALLOW, Operation.DESCRIBE)),
@@ -172,7 +172,7 @@ def test_a_denial_implies_nothing() -> None:
     assert may(rules, Operation.DESCRIBE)
 
 
-def test_rules_that_are_gone_are_forgotten() -> None:
+def test_removed_acls_no_longer_apply() -> None:
     pattern = ResourcePattern(ResourceKind.TOPIC, "ord", PREFIXED)
     rules = AclIndex()
     for _ in range(2):
@@ -182,7 +182,7 @@ def test_rules_that_are_gone_are_forgotten() -> None:
         assert may(rules, who=BOB)
         rules.replace(pattern, ())
         assert not may(rules, who=BOB)
-        assert not rules.judge_any(BOB, Operation.READ, ResourceKind.TOPIC).is_allowed
+        assert not rules.authorize_any(BOB, Operation.READ, ResourceKind.TOPIC).is_allowed
 
 
 @pytest.mark.parametrize(
@@ -202,17 +202,17 @@ def test_rules_that_are_gone_are_forgotten() -> None:
         ([("*", LITERAL, ALLOW), ("h", PREFIXED, DENY)], True),
     ],
 )
-def test_some_resource_of_a_kind_is_open_unless_denials_cover_all_that_is(
+def test_authorize_any_is_allowed_unless_denials_cover_every_allow(
     rules: list[tuple[str, PatternType, Permission]], is_allowed: bool
 ) -> None:
-    """PV-8: whoever may write to any topic may have a producer id."""
+    """PV-8: a principal that may write to any topic may get a producer id."""
     found = index(*((name, kind, entry(each, Operation.WRITE)) for name, kind, each in rules))
-    assert found.judge_any(ALICE, Operation.WRITE, ResourceKind.TOPIC).is_allowed is is_allowed
-    assert not found.judge_any(ALICE, Operation.WRITE, ResourceKind.GROUP).is_allowed
+    assert found.authorize_any(ALICE, Operation.WRITE, ResourceKind.TOPIC).is_allowed is is_allowed
+    assert not found.authorize_any(ALICE, Operation.WRITE, ResourceKind.GROUP).is_allowed
     stranger = Requester(ANONYMOUS, "192.0.2.1")
-    assert not found.judge_any(stranger, Operation.WRITE, ResourceKind.TOPIC).is_allowed
+    assert not found.authorize_any(stranger, Operation.WRITE, ResourceKind.TOPIC).is_allowed
 
 
-def test_everybody_may_do_anything_to_something_where_no_rule_is_about_it() -> None:
+def test_authorize_any_is_allowed_if_resources_without_acls_are_open() -> None:
     rules = index(everyone=True)
-    assert rules.judge_any(ALICE, Operation.WRITE, ResourceKind.TOPIC).is_allowed
+    assert rules.authorize_any(ALICE, Operation.WRITE, ResourceKind.TOPIC).is_allowed

@@ -1,4 +1,4 @@
-"""Who has to wait for how long."""
+"""Throttle times of clients."""
 
 from headwater.security.quotas.client_quota_manager import ClientQuotaManager
 from headwater.security.quotas.connection_rate_quota import ConnectionRateQuota
@@ -16,7 +16,7 @@ def quotas(most: int = 100) -> ClientQuotaManager:
     return ClientQuotaManager(window=WINDOW, mutation_window=WINDOW, most=most)
 
 
-def test_there_is_no_quota_until_somebody_has_one() -> None:
+def test_no_quota_applies_until_one_is_set() -> None:
     made = quotas()
     assert not made
     made.set(ALICE, {QuotaKey.REQUEST_PERCENTAGE: 5})
@@ -26,17 +26,17 @@ def test_there_is_no_quota_until_somebody_has_one() -> None:
     assert not made
 
 
-def test_a_producer_above_its_rate_waits_for_what_it_has_sent() -> None:
+def test_producer_above_its_rate_is_throttled() -> None:
     made = quotas()
     made.set(ALICE, {QuotaKey.PRODUCER_BYTE_RATE: 1_000})
     assert made.produce.charge(APP, 10_000, 0) == 0
     assert made.produce.charge(APP, 5_000, 0) == 5_000
     assert made.produce.charge(QuotaClient("bob", "app"), 5_000, 0) == 0
-    # Of all clients of this user together.
+    # Shared by all clients of this user.
     assert made.produce.charge(QuotaClient("alice", "other"), 0, 0) == 5_000
 
 
-def test_a_consumer_above_its_rate_gets_nothing_and_is_charged_for_nothing() -> None:
+def test_consumer_above_its_rate_gets_nothing_and_is_not_charged() -> None:
     made = quotas()
     made.set(ALICE, {QuotaKey.CONSUMER_BYTE_RATE: 1_000})
     assert made.fetch.most_at_once(APP) == 10_000
@@ -45,7 +45,7 @@ def test_a_consumer_above_its_rate_gets_nothing_and_is_charged_for_nothing() -> 
     assert made.fetch.charge_if_within(APP, 1_000, 0) == 0
 
 
-def test_a_batch_that_is_larger_than_a_whole_window_is_given_when_nothing_else_was() -> None:
+def test_batch_larger_than_a_whole_window_is_returned_to_an_idle_consumer() -> None:
     made = quotas()
     made.set(ALICE, {QuotaKey.CONSUMER_BYTE_RATE: 1_000})
     assert made.fetch.charge_if_within(APP, 50_000, 0) == 0
@@ -53,7 +53,7 @@ def test_a_batch_that_is_larger_than_a_whole_window_is_given_when_nothing_else_w
     assert made.fetch.charge_if_within(APP, 50_000, 11_000) == 0
 
 
-def test_a_request_that_took_too_long_waits_no_longer_than_a_sample() -> None:
+def test_request_quota_throttles_for_at_most_one_sample() -> None:
     """QU-2: the request quota's wait is capped."""
     made = quotas()
     made.set(ALICE, {QuotaKey.REQUEST_PERCENTAGE: 1})
@@ -62,7 +62,7 @@ def test_a_request_that_took_too_long_waits_no_longer_than_a_sample() -> None:
     assert made.worked(APP, 10_000_000_000, 0) == 1_000
 
 
-def test_a_strict_client_is_refused_once_its_tokens_are_overdrawn() -> None:
+def test_strict_client_is_rejected_once_the_bucket_is_below_zero() -> None:
     """QU-4."""
     made = quotas()
     made.set(ALICE, {QuotaKey.CONTROLLER_MUTATION_RATE: 1})
@@ -79,7 +79,7 @@ def test_a_strict_client_is_refused_once_its_tokens_are_overdrawn() -> None:
     assert later.take(1)
 
 
-def test_an_older_client_is_served_and_then_waits() -> None:
+def test_older_client_is_served_and_then_throttled() -> None:
     """QU-4."""
     made = quotas()
     made.set(ALICE, {QuotaKey.CONTROLLER_MUTATION_RATE: 1})
@@ -91,7 +91,7 @@ def test_an_older_client_is_served_and_then_waits() -> None:
     assert made.mutation.allowance(QuotaClient("bob", ""), is_strict=True, now_ms=0) is None
 
 
-def test_an_address_that_connects_too_often_is_kept_out_and_not_counted() -> None:
+def test_rejected_connections_are_not_counted() -> None:
     rates = ConnectionRateQuota(WINDOW, most=10)
     assert not rates
     rates.set(DEFAULT, 1)
@@ -101,14 +101,14 @@ def test_an_address_that_connects_too_often_is_kept_out_and_not_counted() -> Non
     assert [rates.throttle_ms("10.9.9.9", 0) for _ in range(12)] == [0] * 10 + [1_000] * 2
     assert [rates.throttle_ms("10.0.0.1", 0) for _ in range(51)] == [0] * 50 + [200]
     assert [rates.throttle_ms("::1", 0) for _ in range(21)] == [0] * 20 + [500]
-    # However often it tries: what is not let in does not count.
+    # Rejected attempts do not count.
     assert {rates.throttle_ms("10.9.9.9", 10_000) for _ in range(100)} == {1_000}
     assert rates.throttle_ms("10.9.9.9", 11_000) == 0
     rates.set(DEFAULT, None)
     assert rates.throttle_ms("10.0.0.2", 11_000) == 0
 
 
-def test_whoever_is_quiet_for_an_hour_is_forgotten_and_the_number_has_a_limit() -> None:
+def test_idle_clients_are_dropped_and_their_number_is_bounded() -> None:
     remembered: RecentClients[str, list[int]] = RecentClients(list, most=2)
     remembered.of("a", 0).append(1)
     remembered.of("b", 1).append(2)

@@ -1,4 +1,4 @@
-"""Which quota is in force for whom (QU-1)."""
+"""Which quota applies to a client (QU-1)."""
 
 import pytest
 
@@ -24,7 +24,7 @@ OTHERS = [
 
 
 def limits(*entities: QuotaEntity) -> QuotaLimits:
-    """Each entity's bound is its place in the list, from 1."""
+    """Each entity's bound is its index in the list, starting at 1."""
     made = QuotaLimits()
     for bound, entity in enumerate(entities, 1):
         made.set(entity, bound)
@@ -32,14 +32,14 @@ def limits(*entities: QuotaEntity) -> QuotaLimits:
 
 
 @pytest.mark.parametrize("place", range(len(IN_ORDER)))
-def test_the_most_specific_quota_that_is_there_is_in_force(place: int) -> None:
-    """QU-1, one level after the other taken away."""
+def test_most_specific_quota_applies(place: int) -> None:
+    """QU-1, removing one level after the other."""
     found = limits(*IN_ORDER[place:], *OTHERS).of("alice", "app")
     assert found is not None
     assert found.bound == 1
 
 
-def test_a_quota_of_a_user_is_shared_by_his_clients_and_one_of_default_users_by_nobody() -> None:
+def test_user_quota_is_shared_by_its_clients_and_default_quota_is_per_user() -> None:
     of_users = limits(QuotaEntity(user="alice"), QuotaEntity(user=DEFAULT))
     assert of_users.of("alice", "app") == QuotaLimit(1, Sharing("alice", ""))
     assert of_users.of("alice", "other") == QuotaLimit(1, Sharing("alice", ""))
@@ -51,19 +51,19 @@ def test_a_quota_of_a_user_is_shared_by_his_clients_and_one_of_default_users_by_
     assert of_both.of("alice", "app") == QuotaLimit(1, Sharing("alice", "app"))
 
 
-def test_a_client_without_a_name_has_no_quota_but_its_users() -> None:
+def test_client_without_client_id_only_has_its_user_s_quota() -> None:
     named = limits(QuotaEntity(client_id=DEFAULT), QuotaEntity(user="alice", client_id=DEFAULT))
     assert named.of("alice", "") is None
     named.set(QuotaEntity(user=DEFAULT), 7)
     assert named.of("alice", "") == QuotaLimit(7, Sharing("alice", ""))
 
 
-def test_whoever_has_no_quota_has_no_limit() -> None:
+def test_client_without_a_quota_is_not_limited() -> None:
     assert limits().of("alice", "app") is None
     assert limits(*OTHERS).of("alice", "app") is None
 
 
-def test_a_quota_that_is_taken_away_gives_way_to_the_next_one() -> None:
+def test_removed_quota_gives_way_to_the_next_level() -> None:
     both = limits(QuotaEntity(user="alice"), QuotaEntity(user=DEFAULT))
     both.set(QuotaEntity(user="alice"), None)
     both.set(QuotaEntity(user="nobody"), None)

@@ -1,4 +1,4 @@
-"""Which log is due for cleaning, and how far."""
+"""LogCleanerManager: which logs are cleaned, and over which offsets."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def offsets(log: LogAge[str], now_ms: int = 1000) -> tuple[int, int]:
     return found.first_dirty_offset, found.end_offset
 
 
-def test_the_range_goes_from_the_checkpoint_to_the_active_segment() -> None:
+def test_cleanable_range_is_from_checkpoint_to_active_segment() -> None:
     """CP-1."""
     found = cleanable_range(LOG, 1000)
     assert (found.first_dirty_offset, found.end_offset) == (10, 30)
@@ -48,11 +48,11 @@ def test_the_range_goes_from_the_checkpoint_to_the_active_segment() -> None:
     assert not found.checkpoint_is_wrong
 
 
-def test_a_log_without_checkpoint_is_dirty_from_its_start() -> None:
+def test_log_without_checkpoint_is_dirty_from_its_start() -> None:
     assert offsets(replace(LOG, first_dirty_offset=None, log_start_offset=4)) == (4, 30)
 
 
-def test_a_checkpoint_outside_the_log_is_reset_to_its_start() -> None:
+def test_checkpoint_outside_the_log_is_reset_to_log_start() -> None:
     """CP-1."""
     below = cleanable_range(replace(LOG, first_dirty_offset=3, log_start_offset=5), 1000)
     above = cleanable_range(replace(LOG, first_dirty_offset=36), 1000)
@@ -60,14 +60,14 @@ def test_a_checkpoint_outside_the_log_is_reset_to_its_start() -> None:
     assert (above.first_dirty_offset, above.checkpoint_is_wrong) == (0, True)
 
 
-def test_the_range_ends_with_the_last_whole_segment_below_the_last_stable_offset() -> None:
+def test_cleanable_range_ends_with_last_whole_segment_below_last_stable_offset() -> None:
     assert offsets(replace(LOG, last_stable_offset=29)) == (10, 20)
     assert offsets(replace(LOG, last_stable_offset=20)) == (10, 20)
     assert offsets(replace(LOG, last_stable_offset=15)) == (10, 10)
     assert offsets(replace(LOG, last_stable_offset=5)) == (10, 10)
 
 
-def test_a_segment_younger_than_the_minimal_lag_ends_the_range() -> None:
+def test_segment_younger_than_min_compaction_lag_ends_the_range() -> None:
     settings = replace(COMPACTED, min_compaction_lag_ms=100)
     young = replace(
         LOG, settings=settings, segments=(segment(0), segment(10), segment(20, largest=901))
@@ -77,18 +77,18 @@ def test_a_segment_younger_than_the_minimal_lag_ends_the_range() -> None:
     assert offsets(log, now_ms=1001) == (10, 30)
 
 
-def test_a_young_segment_that_is_clean_already_ends_nothing() -> None:
+def test_young_segment_that_is_already_clean_does_not_end_the_range() -> None:
     settings = replace(COMPACTED, min_compaction_lag_ms=100)
     segments = (segment(0, largest=999), segment(10), segment(20), segment(30))
     assert offsets(replace(LOG, settings=settings, segments=segments)) == (10, 30)
 
 
-def test_a_half_cleaned_segment_counts_as_dirty_once() -> None:
+def test_half_cleaned_segment_counts_only_as_dirty() -> None:
     found = cleanable_range(replace(LOG, first_dirty_offset=15), 1000)
     assert (found.clean_bytes, found.dirty_bytes) == (100, 200)
 
 
-def test_a_log_is_due_above_the_dirty_ratio_and_not_at_it() -> None:
+def test_log_is_due_above_the_dirty_ratio_and_not_at_it() -> None:
     """CP-2."""
     half = replace(LOG, segments=(segment(0, 200), *LOG.segments[1:]))
     assert cleanable_range(half, 1000).dirty_ratio == 0.5
@@ -96,13 +96,13 @@ def test_a_log_is_due_above_the_dirty_ratio_and_not_at_it() -> None:
     assert [due.name for due in due_logs([LOG], 1000)] == ["log"]
 
 
-def test_a_log_with_nothing_dirty_is_never_due() -> None:
+def test_log_without_dirty_segments_is_never_due() -> None:
     settings = replace(COMPACTED, min_cleanable_dirty_ratio=0.0, max_compaction_lag_ms=1)
     assert due_logs([replace(LOG, first_dirty_offset=30, settings=settings)], 10**9) == []
     assert due_logs([replace(LOG, last_stable_offset=15, settings=settings)], 10**9) == []
 
 
-def test_a_dirty_segment_older_than_the_maximal_lag_makes_its_log_due() -> None:
+def test_dirty_segment_older_than_max_compaction_lag_makes_its_log_due() -> None:
     """CP-2."""
     settings = replace(COMPACTED, min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=50)
     log = replace(LOG, settings=settings)
@@ -111,13 +111,13 @@ def test_a_dirty_segment_older_than_the_maximal_lag_makes_its_log_due() -> None:
     assert is_due(log, found, 451)
 
 
-def test_a_segment_without_timestamps_has_no_age() -> None:
+def test_segment_without_timestamps_has_no_age() -> None:
     settings = replace(COMPACTED, min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=50)
     segments = tuple(replace(each, first_timestamp_ms=-1) for each in LOG.segments)
     assert due_logs([replace(LOG, settings=settings, segments=segments)], 10**9) == []
 
 
-def test_the_dirtiest_log_comes_first() -> None:
+def test_dirtiest_log_comes_first() -> None:
     """CP-2."""
     dirtier = replace(LOG, name="dirtier", first_dirty_offset=0)
     assert [due.name for due in due_logs([LOG, dirtier], 1000)] == ["dirtier", "log"]

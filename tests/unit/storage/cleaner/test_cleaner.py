@@ -1,4 +1,4 @@
-"""What a cleaning keeps and what it drops, rule by rule."""
+"""Cleaner: which records a cleaning keeps and removes."""
 
 import random
 from dataclasses import replace
@@ -57,7 +57,7 @@ def markers(log: SimpleLog) -> list[Batch]:
     return [batch for batch in read_log(log.disk) if batch.header.is_control]
 
 
-def test_only_the_newest_value_of_a_key_stays_at_its_offset(log: SimpleLog) -> None:
+def test_newest_value_of_a_key_stays_at_its_offset(log: SimpleLog) -> None:
     """CP-3."""
     log.append([(A, b"1"), (B, b"1"), (A, b"2")])
     log.append([(A, b"3"), (C, b"1")])
@@ -69,7 +69,7 @@ def test_only_the_newest_value_of_a_key_stays_at_its_offset(log: SimpleLog) -> N
     assert (stats.mapped_records, stats.read_records, stats.written_records) == (5, 5, 3)
 
 
-def test_the_active_segment_is_left_alone_and_overrides_nothing(log: SimpleLog) -> None:
+def test_active_segment_is_not_cleaned_and_not_mapped(log: SimpleLog) -> None:
     """CP-1."""
     log.append([(A, b"1")])
     log.roll()
@@ -78,7 +78,7 @@ def test_the_active_segment_is_left_alone_and_overrides_nothing(log: SimpleLog) 
     assert contents(log) == [(0, A, b"1"), (1, A, b"2")]
 
 
-def test_records_without_a_key_are_dropped_up_to_the_last_of_the_range(log: SimpleLog) -> None:
+def test_records_without_key_are_removed(log: SimpleLog) -> None:
     """CP-3."""
     log.append([(A, b"1"), (None, b"1")])
     log.append([(None, b"2")])
@@ -87,7 +87,7 @@ def test_records_without_a_key_are_dropped_up_to_the_last_of_the_range(log: Simp
     assert contents(log) == [(0, A, b"1")]
 
 
-def test_the_clean_part_is_filtered_by_what_the_dirty_part_says(log: SimpleLog) -> None:
+def test_clean_part_is_filtered_by_the_offset_map_of_the_dirty_part(log: SimpleLog) -> None:
     log.append([(A, b"1"), (B, b"1")])
     log.roll()
     clean_and_apply(log)
@@ -99,7 +99,7 @@ def test_the_clean_part_is_filtered_by_what_the_dirty_part_says(log: SimpleLog) 
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_a_thinned_batch_keeps_codec_producer_sequence_and_offsets(
+def test_filtered_batch_keeps_codec_producer_sequence_and_offsets(
     log: SimpleLog, codec: Codec
 ) -> None:
     log.append([(A, b"1"), (B, b"1"), (A, b"2")], producer_id=7, codec=codec, timestamp=500)
@@ -122,7 +122,7 @@ def test_a_thinned_batch_keeps_codec_producer_sequence_and_offsets(
         assert getattr(batch.header, name) == getattr(before, name)
 
 
-def test_log_append_time_survives_thinning(log: SimpleLog) -> None:
+def test_log_append_time_survives_filtering(log: SimpleLog) -> None:
     log.append(
         [(A, b"1"), (B, b"1"), (A, b"2"), (A, b"3")],
         timestamp=500,
@@ -136,7 +136,7 @@ def test_log_append_time_survives_thinning(log: SimpleLog) -> None:
     assert thinned.header.timestamp_type is TimestampType.LOG_APPEND_TIME
 
 
-def test_an_untouched_batch_is_copied_byte_by_byte(log: SimpleLog) -> None:
+def test_unchanged_batch_is_copied_byte_by_byte(log: SimpleLog) -> None:
     log.append([(A, b"1" * 100)], codec=Codec.ZSTD)
     log.append([(B, b"1"), (B, b"2")])
     log.roll()
@@ -147,7 +147,7 @@ def test_an_untouched_batch_is_copied_byte_by_byte(log: SimpleLog) -> None:
     assert after[1].raw != before[1].raw
 
 
-def test_a_tombstone_gets_a_horizon_stays_until_then_and_goes(log: SimpleLog) -> None:
+def test_tombstone_gets_a_delete_horizon_and_is_removed_after_it(log: SimpleLog) -> None:
     """CP-4."""
     log.append([(A, b"1")])
     log.append([(A, None), (B, b"1")], timestamp=700)
@@ -165,7 +165,7 @@ def test_a_tombstone_gets_a_horizon_stays_until_then_and_goes(log: SimpleLog) ->
     assert batch.header.delete_horizon_ms == 11_000
 
 
-def test_aborted_data_goes_and_overrides_nothing(log: SimpleLog) -> None:
+def test_aborted_data_is_removed_and_not_mapped(log: SimpleLog) -> None:
     """CP-5."""
     log.append([(A, b"old")])
     log.append([(A, b"aborted"), (B, b"aborted")], producer_id=7, is_transactional=True)
@@ -195,7 +195,9 @@ def test_committed_transactional_data_is_compacted_like_any_other(log: SimpleLog
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_marker_goes_after_its_data_and_its_own_horizon(log: SimpleLog, commit: bool) -> None:
+def test_marker_is_removed_after_its_data_and_its_delete_horizon(
+    log: SimpleLog, commit: bool
+) -> None:
     """CP-5."""
     log.append([(A, b"1")], producer_id=7, is_transactional=True)
     log.end_transaction(7, commit=commit, timestamp=900)
@@ -217,7 +219,7 @@ def test_a_marker_goes_after_its_data_and_its_own_horizon(log: SimpleLog, commit
     assert contents(log) == [(2, A, b"2")]
 
 
-def test_an_aborted_transaction_that_began_in_a_clean_segment_is_known(log: SimpleLog) -> None:
+def test_aborted_transaction_that_began_in_a_clean_segment_is_known(log: SimpleLog) -> None:
     log.append([(A, b"0")])
     log.append([(B, b"aborted")], producer_id=7, is_transactional=True)
     log.roll()
@@ -230,7 +232,7 @@ def test_an_aborted_transaction_that_began_in_a_clean_segment_is_known(log: Simp
     assert [pair[:3] for pair in read_committed(log.disk, 99)] == [(4, A, b"mine")]
 
 
-def test_a_marker_behind_the_range_still_condemns_the_data_in_it(log: SimpleLog) -> None:
+def test_abort_marker_after_the_range_applies_to_data_in_the_range(log: SimpleLog) -> None:
     log.append([(A, b"1")])
     log.append([(A, b"aborted")], producer_id=7, is_transactional=True)
     log.roll()
@@ -240,7 +242,7 @@ def test_a_marker_behind_the_range_still_condemns_the_data_in_it(log: SimpleLog)
     assert len(markers(log)) == 1
 
 
-def test_an_open_transaction_keeps_its_segment_out_of_the_range(log: SimpleLog) -> None:
+def test_open_transaction_keeps_its_segment_out_of_the_range(log: SimpleLog) -> None:
     """CP-1, LSO-1."""
     log.append([(A, b"1")])
     log.roll()
@@ -252,7 +254,7 @@ def test_an_open_transaction_keeps_its_segment_out_of_the_range(log: SimpleLog) 
     assert contents(log) == [(0, A, b"1"), (1, B, b"1"), (2, A, b"2")]
 
 
-def test_the_last_batch_of_a_live_producer_stays_as_an_empty_one(log: SimpleLog) -> None:
+def test_last_batch_of_an_active_producer_is_kept_empty(log: SimpleLog) -> None:
     """IDP-12, CP-6."""
     log.append([(A, b"1")], producer_id=7)
     log.append([(A, b"2"), (A, b"3")], producer_id=7)
@@ -268,7 +270,7 @@ def test_the_last_batch_of_a_live_producer_stays_as_an_empty_one(log: SimpleLog)
     assert [batch.header.base_offset for batch in read_log(log.disk)] == [3]
 
 
-def test_a_live_producer_without_data_keeps_the_marker_of_its_epoch(log: SimpleLog) -> None:
+def test_active_producer_without_data_keeps_the_marker_of_its_epoch(log: SimpleLog) -> None:
     """CP-6."""
     log.append([(A, b"1")], producer_id=7, is_transactional=True)
     log.end_transaction(7, commit=True, bumps_epoch=True)
@@ -283,7 +285,7 @@ def test_a_live_producer_without_data_keeps_the_marker_of_its_epoch(log: SimpleL
     assert markers(log) == []
 
 
-def test_the_batch_that_ends_the_range_stays_if_only_empty(log: SimpleLog) -> None:
+def test_last_batch_of_the_range_is_kept_even_if_empty(log: SimpleLog) -> None:
     """CP-6."""
     log.append([(A, b"1")])
     log.append([(None, b"1")])
@@ -294,7 +296,7 @@ def test_the_batch_that_ends_the_range_stays_if_only_empty(log: SimpleLog) -> No
     assert pairs(first) == [Pair(0, A, b"1", 1000)]
 
 
-def test_a_full_map_ends_the_range_and_the_next_round_goes_on(log: SimpleLog) -> None:
+def test_full_offset_map_ends_the_range_and_the_next_round_continues(log: SimpleLog) -> None:
     log.append([(A, b"1"), (B, b"1")])
     log.append([(A, b"2"), (C, b"1"), (A, b"3"), (B, b"2")])
     log.roll()
@@ -312,7 +314,7 @@ def test_a_full_map_ends_the_range_and_the_next_round_goes_on(log: SimpleLog) ->
         (5, B, b"2"),
         (6, A, b"4"),
     ]
-    # The batch is now larger than the map, which grows rather than never advance.
+    # The batch is now larger than the map, which grows, or no round would make progress.
     result = clean_and_apply(log, replace(log.job(), map_memory_bytes=24 * 3))
     assert result.first_dirty_offset == 7
     assert contents(log) == [(3, C, b"1"), (5, B, b"2"), (6, A, b"4")]
@@ -329,7 +331,9 @@ def test_committed_batches_above_the_map_are_copied_whole(log: SimpleLog) -> Non
     assert [batch.raw for batch in read_log(log.disk)] == before, "no horizon yet either"
 
 
-def test_small_segments_merge_and_keep_the_age_of_the_last(log: SimpleLog) -> None:
+def test_small_segments_are_merged_and_keep_the_modification_time_of_the_last(
+    log: SimpleLog,
+) -> None:
     """CP-7."""
     for offset in range(4):
         log.append([(b"%d" % offset, b"1")])
@@ -344,7 +348,7 @@ def test_small_segments_merge_and_keep_the_age_of_the_last(log: SimpleLog) -> No
     assert status.modified_ms == 1002
 
 
-def test_a_group_of_empty_segments_leaves_an_empty_segment(log: SimpleLog) -> None:
+def test_group_of_empty_segments_leaves_an_empty_segment(log: SimpleLog) -> None:
     log.append([(A, b"1")])
     log.roll()
     job = log.job()
@@ -353,7 +357,7 @@ def test_a_group_of_empty_segments_leaves_an_empty_segment(log: SimpleLog) -> No
     assert (result.groups[0].size_bytes, result.groups[0].next_offset) == (0, 0)
 
 
-def test_indexes_hold_what_an_append_would_have_written(log: SimpleLog) -> None:
+def test_indexes_have_the_entries_that_an_append_would_write(log: SimpleLog) -> None:
     for number in range(30):
         log.append([(b"%d" % number, b"v" * 40)], timestamp=5000 - number if number % 3 else number)
     log.roll()
@@ -372,7 +376,7 @@ def test_indexes_hold_what_an_append_would_have_written(log: SimpleLog) -> None:
     assert (group.offset_index_bytes, group.time_index_bytes) == (len(offsets), len(times))
 
 
-def test_a_full_index_takes_no_more_entries_but_the_last_time(log: SimpleLog) -> None:
+def test_full_index_gets_no_more_entries_except_the_last_timestamp(log: SimpleLog) -> None:
     for number in range(20):
         log.append([(b"%d" % number, b"v")], timestamp=number)
     log.roll()
@@ -410,7 +414,7 @@ def damage(log: SimpleLog, position: int, content: bytes) -> None:
     ],
     ids=["old magic", "length beyond the file", "length too short", "CRC", "offsets fall"],
 )
-def test_damage_stops_the_cleaning_by_name_and_leaves_everything(
+def test_corruption_stops_the_cleaning_and_leaves_the_log_unchanged(
     log: SimpleLog, position: int, content: bytes
 ) -> None:
     log.append([(A, b"1" * 20), (B, b"1")])
@@ -424,7 +428,7 @@ def test_damage_stops_the_cleaning_by_name_and_leaves_everything(
     assert log.disk.names(FOLDER) == names
 
 
-def test_a_segment_shorter_than_promised_is_damage(log: SimpleLog) -> None:
+def test_segment_shorter_than_expected_is_corrupt(log: SimpleLog) -> None:
     log.append([(A, b"1")])
     log.roll()
     job = log.job()
@@ -433,7 +437,7 @@ def test_a_segment_shorter_than_promised_is_damage(log: SimpleLog) -> None:
         clean(log.disk, replace(job, sources=(longer,)))
 
 
-def test_a_segment_whose_offsets_overflow_its_index_is_refused(log: SimpleLog) -> None:
+def test_segment_whose_offsets_overflow_its_index_is_rejected(log: SimpleLog) -> None:
     log.append([(A, b"1")])
     log.end_offset = 2**31
     log.append([(A, b"2")])
@@ -442,7 +446,7 @@ def test_a_segment_whose_offsets_overflow_its_index_is_refused(log: SimpleLog) -
         clean(log.disk, log.job())
 
 
-def test_a_failing_disk_leaves_no_output_behind(log: SimpleLog) -> None:
+def test_failing_disk_leaves_no_output_behind(log: SimpleLog) -> None:
     disk = log.disk
     assert isinstance(disk, LossyDisk)
     log.append([(A, b"1")])
@@ -462,7 +466,7 @@ def test_a_failing_disk_leaves_no_output_behind(log: SimpleLog) -> None:
         assert disk.names(FOLDER) == names
 
 
-def test_what_a_killed_cleaning_left_does_not_get_into_the_next(log: SimpleLog) -> None:
+def test_files_of_a_killed_cleaning_do_not_get_into_the_next(log: SimpleLog) -> None:
     log.append([(A, b"1")])
     log.roll()
     for name in (f"{0:020d}.txnindex.cleaned", f"{0:020d}.log.cleaned"):
@@ -474,7 +478,7 @@ def test_what_a_killed_cleaning_left_does_not_get_into_the_next(log: SimpleLog) 
     assert read_aborted(log.disk) == []
 
 
-def test_the_pace_is_told_of_every_byte(log: SimpleLog) -> None:
+def test_pace_is_called_with_every_byte(log: SimpleLog) -> None:
     log.append([(A, b"1"), (A, b"2")])
     log.roll()
     told: list[int] = []

@@ -1,4 +1,4 @@
-"""A cleaning in a process of its own: how it ends, and that it never outlives its parent."""
+"""Cleaning in a child process: how it ends, and that it never outlives its parent."""
 
 import os
 import select
@@ -38,7 +38,7 @@ def log(tmp_path: Path) -> SimpleLog:
 
 
 def slowly(job: CleaningJob) -> CleaningJob:
-    """The same job, at a pace that would take hours."""
+    """The same job, throttled so that it would take hours."""
     return replace(job, io_max_bytes_per_second=1, io_buffer_bytes=2000)
 
 
@@ -56,7 +56,7 @@ def run_in_thread(process: CleanerProcess) -> Callable[[], CleaningResult | Clea
 
 
 def child_of(process: CleanerProcess) -> int:
-    """The child's pid, as soon as there is one."""
+    """Wait for the child and return its pid."""
     waiting = threading.Event()
     for _ in range(DEADLINE_SECONDS * 100):
         if process.pid is not None:
@@ -65,7 +65,7 @@ def child_of(process: CleanerProcess) -> int:
     raise AssertionError("the child did not start")
 
 
-def test_the_child_gives_what_cleaning_here_would_give(log: SimpleLog) -> None:
+def test_child_returns_the_same_result_as_cleaning_in_process(log: SimpleLog) -> None:
     job = log.job()
     expected = clean(log.disk, job)
     outcome = CleanerProcess(log.disk, job).run()
@@ -75,7 +75,7 @@ def test_the_child_gives_what_cleaning_here_would_give(log: SimpleLog) -> None:
     assert [pair.offset for pair in read_committed(log.disk, 99, log.folder)] == list(range(43, 50))
 
 
-def test_damage_is_reported_by_place_and_nothing_is_left_behind(log: SimpleLog) -> None:
+def test_corruption_is_reported_with_position_and_no_file_is_left(log: SimpleLog) -> None:
     names = log.disk.names(log.folder)
     job = log.job()
     file = log.disk.open(job.log_path(job.sources[0]))
@@ -88,7 +88,7 @@ def test_damage_is_reported_by_place_and_nothing_is_left_behind(log: SimpleLog) 
     assert log.disk.names(log.folder) == names
 
 
-def test_a_failing_disk_is_reported(log: SimpleLog) -> None:
+def test_failing_disk_is_reported(log: SimpleLog) -> None:
     job = log.job()
     log.disk.remove(job.log_path(job.sources[0]))
     outcome = CleanerProcess(log.disk, job).run()
@@ -96,7 +96,7 @@ def test_a_failing_disk_is_reported(log: SimpleLog) -> None:
     assert outcome.kind is FailureKind.STORAGE
 
 
-def test_too_little_space_is_noticed_before_anything_is_written(log: SimpleLog) -> None:
+def test_lack_of_disk_space_is_reported_before_anything_is_written(log: SimpleLog) -> None:
     job = log.job()
     huge = replace(job.sources[0], size_bytes=1 << 60)
     outcome = CleanerProcess(log.disk, replace(job, sources=(huge,))).run()
@@ -104,7 +104,7 @@ def test_too_little_space_is_noticed_before_anything_is_written(log: SimpleLog) 
     assert outcome.kind is FailureKind.NO_SPACE
 
 
-def test_a_killed_child_is_a_crash_that_leaves_the_log_as_it_was(log: SimpleLog) -> None:
+def test_killed_child_is_reported_as_crash_and_leaves_the_log_unchanged(log: SimpleLog) -> None:
     names = log.disk.names(log.folder)
     process = CleanerProcess(log.disk, slowly(log.job()))
     wait = run_in_thread(process)
@@ -114,7 +114,7 @@ def test_a_killed_child_is_a_crash_that_leaves_the_log_as_it_was(log: SimpleLog)
     assert log.disk.names(log.folder) == names
 
 
-def test_a_cancelled_cleaning_ends_at_once_and_cleans_up(log: SimpleLog) -> None:
+def test_cancelled_cleaning_ends_at_once_and_removes_its_files(log: SimpleLog) -> None:
     names = log.disk.names(log.folder)
     process = CleanerProcess(log.disk, slowly(log.job()))
     wait = run_in_thread(process)
@@ -127,7 +127,7 @@ def test_a_cancelled_cleaning_ends_at_once_and_cleans_up(log: SimpleLog) -> None
     process.cancel()
 
 
-def test_a_cleaning_cancelled_before_it_began_never_starts(log: SimpleLog) -> None:
+def test_cleaning_cancelled_before_its_start_never_starts(log: SimpleLog) -> None:
     process = CleanerProcess(log.disk, log.job())
     process.cancel()
     outcome = process.run()
@@ -145,7 +145,7 @@ def test_a_cleaning_cancelled_before_it_began_never_starts(log: SimpleLog) -> No
         ("import os; os.abort()", "SIGABRT"),
     ],
 )
-def test_a_child_that_ends_without_a_word_has_crashed(
+def test_child_that_exits_without_result_has_crashed(
     log: SimpleLog, program: str, reason: str
 ) -> None:
     command = (sys.executable, "-c", program)
@@ -155,7 +155,7 @@ def test_a_child_that_ends_without_a_word_has_crashed(
     assert reason in outcome.reason
 
 
-def test_a_child_that_cannot_be_started_is_a_crash_too(log: SimpleLog) -> None:
+def test_child_that_cannot_be_started_is_reported_as_crash(log: SimpleLog) -> None:
     outcome = CleanerProcess(log.disk, log.job(), command=("/no/such/program",)).run()
     assert isinstance(outcome, CleaningFailure)
     assert outcome.kind is FailureKind.CRASHED
@@ -177,7 +177,7 @@ pause.wait()
 """
 
 
-def test_the_child_of_a_killed_parent_is_gone_soon(log: SimpleLog) -> None:
+def test_child_of_a_killed_parent_exits_soon(log: SimpleLog) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -195,8 +195,8 @@ def test_the_child_of_a_killed_parent_is_gone_soon(log: SimpleLog) -> None:
         os.close(child)
 
 
-def test_a_child_whose_parent_closes_the_line_leaves_by_itself(log: SimpleLog) -> None:
-    """The way out where the kernel offers no signal for it."""
+def test_child_exits_when_its_parent_closes_stdin(log: SimpleLog) -> None:
+    """For systems without PR_SET_PDEATHSIG."""
     child = subprocess.Popen(
         [*CHILD_COMMAND, str(os.getpid())],
         stdin=subprocess.PIPE,
@@ -207,8 +207,8 @@ def test_a_child_whose_parent_closes_the_line_leaves_by_itself(log: SimpleLog) -
     assert child.returncode == 3
 
 
-def test_a_child_of_somebody_else_does_not_even_begin() -> None:
-    """Its line stays open, so that only the parent's number can tell."""
+def test_child_of_another_process_does_not_start() -> None:
+    """Its stdin stays open, so only the parent's pid can tell."""
     child = subprocess.Popen([*CHILD_COMMAND, "1"], stdin=subprocess.PIPE)
     with child:
         try:
@@ -217,7 +217,7 @@ def test_a_child_of_somebody_else_does_not_even_begin() -> None:
             child.kill()
 
 
-def test_the_child_loads_little() -> None:
+def test_child_imports_few_modules() -> None:
     program = (
         "import sys, headwater.storage.cleaner.cleaner_child; "
         "print([name for name in ('pyarrow', 'numpy', 'asyncio', 'typer', 'rich') "

@@ -1,4 +1,4 @@
-"""Jobs and outcomes on their way between two processes."""
+"""JSON messages between broker and cleaner process."""
 
 import random
 from dataclasses import replace
@@ -16,7 +16,7 @@ from tests.simulation.fakes.lossy_disk import LossyDisk
 from tests.simulation.fakes.simple_log import SimpleLog
 
 
-def test_everything_arrives_as_it_was_sent() -> None:
+def test_jobs_and_results_survive_a_round_trip() -> None:
     log = SimpleLog(LossyDisk(random.Random(1)))
     log.append([(b"k", b"v")], producer_id=3, is_transactional=True)
     log.end_transaction(3, commit=False)

@@ -1,4 +1,4 @@
-"""The pace of a cleaning."""
+"""Throttle and progress of a cleaning."""
 
 from headwater.storage.cleaner.io_throttle import CleaningProgress, IoThrottle
 
@@ -15,7 +15,7 @@ class FakeTime:
         self.now += seconds
 
 
-def test_a_throttle_holds_its_rate() -> None:
+def test_throttle_keeps_its_rate() -> None:
     time = FakeTime()
     throttle = IoThrottle(1000, now=time.read, sleep=time.sleep)
     for _ in range(50):
@@ -23,7 +23,7 @@ def test_a_throttle_holds_its_rate() -> None:
     assert 124.0 <= time.now <= 125.0
 
 
-def test_a_long_pause_does_not_allow_a_long_burst() -> None:
+def test_long_pause_does_not_allow_a_long_burst() -> None:
     time = FakeTime()
     throttle = IoThrottle(1000, now=time.read, sleep=time.sleep)
     time.now += 60
@@ -33,7 +33,7 @@ def test_a_long_pause_does_not_allow_a_long_burst() -> None:
     assert time.now == 161.0
 
 
-def test_progress_is_told_in_steps() -> None:
+def test_progress_is_reported_in_steps() -> None:
     told: list[int] = []
     progress = CleaningProgress(100, told.append)
     for _ in range(7):

@@ -1,4 +1,4 @@
-"""Compaction from the broker's side: which log, when, and what becomes of the result."""
+"""LogCleaner: scheduling in the broker and handling of the results."""
 
 import dataclasses
 import random
@@ -46,7 +46,7 @@ SETTINGS = StorageSettings(log_cleaner_dedupe_buffer_size=1 << 16)
 
 
 class Workshop:
-    """A directory with one compacted log and a cleaner whose jobs wait until they are told."""
+    """Directory with one compacted log, and a cleaner whose jobs run when the test says so."""
 
     def __init__(self, settings: TopicSettings = COMPACTED) -> None:
         self.rng = random.Random(3)
@@ -103,7 +103,7 @@ class Workshop:
             self.cleaner.tick(self.now_ms)
 
     def compact(self) -> None:
-        """One whole cleaning, swapped in."""
+        """Run one complete cleaning and swap in its segments."""
         self.tick()
         self.executor.finish()
         while self.cleaner.is_busy:
@@ -123,7 +123,7 @@ def contents(log: UnifiedLog) -> list[tuple[int, bytes | None, bytes | None]]:
         offset = header.next_offset
 
 
-def test_a_dirty_log_is_cleaned_and_readers_find_the_newest_of_each_key() -> None:
+def test_dirty_log_is_cleaned_and_readers_find_the_newest_of_each_key() -> None:
     """CP-2, CP-3, CP-7"""
     workshop = Workshop()
     workshop.fill()
@@ -144,8 +144,8 @@ def test_a_dirty_log_is_cleaned_and_readers_find_the_newest_of_each_key() -> Non
     assert workshop.log.end_offset == 44
 
 
-def test_snapshots_of_producers_go_with_the_segments_that_compaction_merged() -> None:
-    """Kafka does so too, or a long-lived compacted topic would gather them without end."""
+def test_producer_snapshots_of_merged_segments_are_deleted() -> None:
+    """As in Kafka; otherwise they would accumulate in a long-lived compacted topic."""
     workshop = Workshop()
     workshop.fill()
     workshop.compact()
@@ -158,7 +158,7 @@ def test_snapshots_of_producers_go_with_the_segments_that_compaction_merged() ->
     assert snapshots == base_offsets[1:]
 
 
-def test_a_clean_log_is_left_alone_and_looked_at_again_later() -> None:
+def test_clean_log_is_skipped_and_checked_again_later() -> None:
     """CP-2"""
     workshop = Workshop()
     workshop.fill()
@@ -173,7 +173,7 @@ def test_a_clean_log_is_left_alone_and_looked_at_again_later() -> None:
     assert workshop.cleaner.is_busy
 
 
-def test_what_was_cleaned_is_remembered_over_a_restart() -> None:
+def test_first_dirty_offset_survives_a_restart() -> None:
     workshop = Workshop()
     workshop.fill()
     workshop.compact()
@@ -188,7 +188,7 @@ def test_what_was_cleaned_is_remembered_over_a_restart() -> None:
     assert contents(log) == expected
 
 
-def test_replaced_files_go_after_their_delay() -> None:
+def test_replaced_files_are_deleted_after_file_delete_delay() -> None:
     """RT-5"""
     workshop = Workshop()
     workshop.fill()
@@ -202,7 +202,7 @@ def test_replaced_files_go_after_their_delay() -> None:
 
 
 @pytest.mark.parametrize("what", ["truncation", "retention", "deletion", "move"])
-def test_a_result_is_thrown_away_when_its_sources_changed_meanwhile(what: str) -> None:
+def test_result_is_discarded_if_its_sources_changed_meanwhile(what: str) -> None:
     workshop = Workshop(dataclasses.replace(COMPACTED, cleanup_policy=("compact", "delete")))
     workshop.fill()
     workshop.tick()
@@ -228,8 +228,8 @@ def test_a_result_is_thrown_away_when_its_sources_changed_meanwhile(what: str) -
     assert workshop.logs.directories[0].failure is None
 
 
-def test_a_log_that_moves_to_another_directory_is_cleaned_afterwards() -> None:
-    """Or the copy could have a record from before, and lack its tombstone from after."""
+def test_log_that_moves_to_another_directory_is_cleaned_afterwards() -> None:
+    """Otherwise the copy could have an old record and lack its tombstone."""
     workshop = Workshop()
     workshop.fill()
     workshop.log.future = workshop.create("copy")
@@ -241,7 +241,7 @@ def test_a_log_that_moves_to_another_directory_is_cleaned_afterwards() -> None:
     assert workshop.log.first_dirty_offset is not None
 
 
-def test_a_damaged_log_is_not_tried_again_and_others_may_be() -> None:
+def test_corrupt_log_is_not_cleaned_again_and_others_are() -> None:
     workshop = Workshop()
     workshop.fill()
     workshop.run = lambda job: CleaningFailure(FailureKind.DAMAGED, f"bad batch in {job.folder}")
@@ -253,7 +253,7 @@ def test_a_damaged_log_is_not_tried_again_and_others_may_be() -> None:
     assert not workshop.cleaner.is_busy
 
 
-def test_a_crashed_cleaner_is_tried_again_after_a_while() -> None:
+def test_crashed_cleaner_is_retried_after_the_backoff() -> None:
     workshop = Workshop()
     workshop.fill()
     jobs: list[CleaningJob] = []
@@ -271,7 +271,7 @@ def test_a_crashed_cleaner_is_tried_again_after_a_while() -> None:
     assert len(jobs) == 2
 
 
-def test_a_transaction_that_is_open_holds_the_cleaner_back() -> None:
+def test_open_transaction_delays_cleaning() -> None:
     """CP-1"""
     workshop = Workshop()
     record = Record(key=b"key-0", value=b"open", timestamp=workshop.now_ms)
@@ -284,7 +284,7 @@ def test_a_transaction_that_is_open_holds_the_cleaner_back() -> None:
     assert not workshop.cleaner.is_busy
 
 
-def test_a_log_that_was_cut_under_the_cleaner_is_not_taken_for_damaged() -> None:
+def test_truncated_log_is_not_marked_uncleanable() -> None:
     workshop = Workshop()
     workshop.fill()
     workshop.tick()
@@ -294,8 +294,8 @@ def test_a_log_that_was_cut_under_the_cleaner_is_not_taken_for_damaged() -> None
     assert workshop.cleaner.uncleanable == {}
 
 
-def test_nothing_is_compacted_that_a_power_cut_could_take() -> None:
-    """The newer value must be safe before the older one goes."""
+def test_unflushed_records_are_not_compacted() -> None:
+    """The newer value must be durable before the older one is removed."""
     workshop = Workshop()
     workshop.fill()
     workshop.log._flushing.lower(0)
@@ -303,7 +303,7 @@ def test_nothing_is_compacted_that_a_power_cut_could_take() -> None:
     assert not workshop.cleaner.is_busy
 
 
-def test_a_log_that_cannot_be_looked_at_keeps_no_other_from_being_cleaned() -> None:
+def test_unreadable_log_does_not_prevent_cleaning_of_others() -> None:
     workshop = Workshop()
     workshop.fill()
     damaged = workshop.log.partition
@@ -321,7 +321,7 @@ def test_a_log_that_cannot_be_looked_at_keeps_no_other_from_being_cleaned() -> N
     assert workshop.logs.directories[0].failure is None
 
 
-def test_the_namesake_of_a_damaged_log_is_cleaned() -> None:
+def test_recreated_topic_of_a_corrupt_log_is_cleaned() -> None:
     workshop = Workshop()
     workshop.fill()
     sound, workshop.run = workshop.run, lambda _: CleaningFailure(FailureKind.DAMAGED, "bad")
@@ -335,7 +335,7 @@ def test_the_namesake_of_a_damaged_log_is_cleaned() -> None:
     assert workshop.cleaner.last_result is not None
 
 
-def test_a_log_that_was_deleted_under_the_cleaner_is_not_taken_for_damaged() -> None:
+def test_deleted_log_is_not_marked_uncleanable() -> None:
     workshop = Workshop()
     workshop.fill()
     workshop.tick()
@@ -346,7 +346,7 @@ def test_a_log_that_was_deleted_under_the_cleaner_is_not_taken_for_damaged() -> 
     assert workshop.cleaner.uncleanable == {}
 
 
-def test_a_disk_that_fails_amid_a_swap_fences_its_directory() -> None:
+def test_disk_failure_during_a_swap_takes_the_directory_offline() -> None:
     workshop = Workshop()
     workshop.fill()
     workshop.tick()
@@ -357,7 +357,7 @@ def test_a_disk_that_fails_amid_a_swap_fences_its_directory() -> None:
     assert workshop.logs.directories[0].failure is not None
 
 
-def test_a_cleaning_that_found_no_thread_is_tried_again_after_a_while() -> None:
+def test_cleaning_is_retried_if_the_executor_is_full() -> None:
     workshop = Workshop()
     workshop.fill()
     workshop.executor.is_full = True
@@ -372,7 +372,7 @@ def cleaned_files(workshop: Workshop) -> list[str]:
     return [name for name in workshop.disk.names(workshop.log.folder) if "cleaned" in name]
 
 
-def test_a_stopped_cleaner_cancels_the_cleaning_and_begins_no_other() -> None:
+def test_stop_cancels_the_cleaning_and_starts_no_other() -> None:
     workshop = Workshop()
     workshop.fill()
     workshop.tick()
@@ -387,7 +387,7 @@ def test_a_stopped_cleaner_cancels_the_cleaning_and_begins_no_other() -> None:
     assert contents(workshop.log) == before
 
 
-def test_a_result_that_comes_after_the_stop_is_dropped() -> None:
+def test_result_after_stop_is_dropped() -> None:
     workshop = Workshop()
     workshop.fill()
     workshop.tick()
@@ -401,7 +401,7 @@ def test_a_result_that_comes_after_the_stop_is_dropped() -> None:
     assert contents(workshop.log) == before
 
 
-def test_a_stop_amid_a_swap_keeps_what_is_in_place_and_drops_the_rest() -> None:
+def test_stop_during_a_swap_keeps_swapped_segments_and_drops_the_rest() -> None:
     """CP-7"""
     workshop = Workshop(dataclasses.replace(COMPACTED, segment_bytes=300))
     for number in range(40):
@@ -422,7 +422,7 @@ def test_a_stop_amid_a_swap_keeps_what_is_in_place_and_drops_the_rest() -> None:
     assert {key: value for _, key, value in contents(log)} == newest
 
 
-def test_a_clock_that_is_set_back_keeps_no_log_from_being_cleaned() -> None:
+def test_cleaning_continues_after_the_clock_is_set_back() -> None:
     workshop = Workshop()
     workshop.tick()
     workshop.now_ms -= 86_400_000

@@ -1,4 +1,4 @@
-"""Which segments merge (CP-7)."""
+"""Which segments are merged (CP-7)."""
 
 from headwater.storage.cleaner.cleaning_job import SourceSegment
 from headwater.storage.cleaner.segment_groups import group_segments
@@ -35,36 +35,36 @@ def bases(
 FIVE = [source(base) for base in (0, 10, 20, 30, 40)]
 
 
-def test_neighbours_merge_up_to_the_segment_size() -> None:
+def test_adjacent_segments_are_merged_up_to_segment_bytes() -> None:
     assert bases(FIVE, segment_bytes=200) == [[0, 10], [20, 30], [40]]
     assert bases(FIVE, segment_bytes=199) == [[0], [10], [20], [30], [40]]
     assert bases(FIVE) == [[0, 10, 20, 30, 40]]
 
 
-def test_a_segment_larger_than_allowed_stands_alone() -> None:
+def test_segment_larger_than_the_limit_is_not_merged() -> None:
     assert bases([source(0), source(10, 500), source(20)], segment_bytes=200) == [[0], [10], [20]]
 
 
-def test_each_index_must_fit_too() -> None:
+def test_merged_indexes_must_fit_too() -> None:
     wide = [source(base, offset_index_bytes=30) for base in (0, 10, 20)]
     assert bases(wide, index_bytes=60) == [[0, 10], [20]]
     timed = [source(base, time_index_bytes=30) for base in (0, 10, 20)]
     assert bases(timed, index_bytes=60) == [[0, 10], [20]]
 
 
-def test_a_group_spans_no_more_offsets_than_an_index_can_tell() -> None:
+def test_group_spans_no_more_offsets_than_an_index_can_hold() -> None:
     far = 2**31
     assert bases([source(0), source(10), source(far - 5)]) == [[0, 10], [far - 5]]
-    # The segment at 10 may reach up to the next base, so that base decides.
+    # The segment at 10 may extend to the next base offset, which therefore decides.
     assert bases([source(0), source(10), source(far)]) == [[0, 10], [far]]
     assert bases([source(0), source(10), source(far + 1)]) == [[0], [10], [far + 1]]
     assert bases([source(0), source(10), source(far - 10)]) == [[0, 10, far - 10]]
 
 
-def test_an_empty_segment_joins_whatever_its_distance() -> None:
+def test_empty_segment_is_merged_whatever_its_distance() -> None:
     far = 2**31
     assert bases([source(0), source(far, 0), source(far + 10)]) == [[0, far], [far + 10]]
 
 
-def test_no_segments_make_no_groups() -> None:
+def test_no_segments_give_no_groups() -> None:
     assert bases([]) == []

@@ -1,4 +1,4 @@
-"""Putting cleaned segments in place, and what a start makes of an interrupted swap."""
+"""Swap of cleaned segments, and completion of an interrupted swap."""
 
 import random
 from dataclasses import replace
@@ -19,10 +19,10 @@ Files = dict[str, bytes | None]
 
 
 class LooseJournal(NameJournal):
-    """Keeps any of the pending changes and not only the first ones.
+    """Keeps any subset of the pending changes, not only the first ones.
 
-    Only changes of the same name depend on each other. ext4 and XFS are stricter than that; a
-    swap shall not rely on it.
+    Only changes of the same name depend on each other. ext4 and XFS are stricter; a swap must not
+    rely on it.
     """
 
     def cut(self, rng: random.Random) -> None:
@@ -42,7 +42,7 @@ class LooseJournal(NameJournal):
 
 
 class LooseDisk(LossyDisk):
-    """A cruel disk that keeps no order among changes of different names."""
+    """Lossy disk that keeps no order among changes of different names."""
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__(rng)
@@ -50,7 +50,7 @@ class LooseDisk(LossyDisk):
 
 
 def sketch(disk: LossyDisk) -> SimpleLog:
-    """Six segments. Of the third, the last of the first group, no record will be left."""
+    """Six segments. No record of the third, the last of the first group, will be left."""
     log = SimpleLog(disk)
     log.append([(b"a", b"1"), (b"b", b"1")])
     log.append([(b"x", b"aborted")], producer_id=7, is_transactional=True)
@@ -80,7 +80,7 @@ def files(disk: LossyDisk) -> Files:
 
 
 def stages(disk: LossyDisk, result: CleaningResult) -> list[Files]:
-    """What the folder may hold: none, one or all of the new segments in place."""
+    """Possible contents of the directory: none, one or all of the new segments in place."""
     found = []
     for count in range(len(result.groups) + 1):
         copy = disk.copy(random.Random(1))
@@ -90,7 +90,7 @@ def stages(disk: LossyDisk, result: CleaningResult) -> list[Files]:
     return found
 
 
-def test_new_segments_take_the_place_of_old_ones_which_wait_as_deleted() -> None:
+def test_new_segments_replace_old_ones_which_become_deleted_files() -> None:
     """CP-7, RT-5."""
     log = sketch(LossyDisk(random.Random(1)))
     before = [name for name in log.disk.names(FOLDER) if int(name[:20]) < 11]
@@ -110,7 +110,7 @@ def test_new_segments_take_the_place_of_old_ones_which_wait_as_deleted() -> None
     ]
 
 
-def test_a_result_is_valid_only_for_the_very_segments_it_was_made_from() -> None:
+def test_result_is_valid_only_for_the_segments_it_was_made_from() -> None:
     log = sketch(LossyDisk(random.Random(1)))
     job = two_groups(log)
     result = clean(log.disk, job)
@@ -140,7 +140,7 @@ def crash_points(log: SimpleLog, job: CleaningJob) -> int:
     ("seed", "disk_type", "is_power_cut"),
     [(0, LossyDisk, True), (1, LooseDisk, True), (2, LooseDisk, True), (3, LossyDisk, False)],
 )
-def test_a_crash_at_any_step_leaves_each_group_old_or_new(
+def test_crash_at_any_step_leaves_each_group_old_or_new(
     seed: int, disk_type: type[LossyDisk], is_power_cut: bool
 ) -> None:
     """CP-7, RC-2."""
@@ -165,7 +165,7 @@ def test_a_crash_at_any_step_leaves_each_group_old_or_new(
 
 
 def recover_with_crashes(crashed: LossyDisk, allowed: list[Files], label: str) -> set[int]:
-    """Recover, and recover again from a crash at each step of the recovery."""
+    """Recover, and crash and recover again at each step of the recovery."""
     reached = set()
     whole = crashed.copy(random.Random(1))
     finish_interrupted(whole, FOLDER)
@@ -187,8 +187,8 @@ def put(disk: LossyDisk, name: str, content: bytes = b"") -> None:
     file.close()
 
 
-def test_a_swap_above_a_cleaned_file_is_dropped_and_one_below_is_completed() -> None:
-    """RC-2: Kafka splits a segment into several, of which some may not have got to .swap."""
+def test_swap_file_above_a_cleaned_file_is_dropped_and_one_below_is_completed() -> None:
+    """RC-2: Kafka splits a segment into several, not all of which may be .swap files."""
     disk = LossyDisk(random.Random(1))
     sketch(disk)
     log_bytes = read_whole(disk, FOLDER / f"{0:020d}.log") or b""
@@ -202,7 +202,7 @@ def test_a_swap_above_a_cleaned_file_is_dropped_and_one_below_is_completed() -> 
     assert disk.names(FOLDER) == [f"{0:020d}.log"]
 
 
-def test_leftovers_go_and_everything_else_stays() -> None:
+def test_leftover_files_are_removed_and_everything_else_stays() -> None:
     disk = LossyDisk(random.Random(1))
     disk.make_directory(FOLDER)
     for name in (
@@ -225,7 +225,7 @@ def test_leftovers_go_and_everything_else_stays() -> None:
     assert disk.names(FOLDER) == kept
 
 
-def test_a_folder_without_an_interrupted_swap_is_not_touched() -> None:
+def test_directory_without_interrupted_swap_is_not_touched() -> None:
     disk = LossyDisk(random.Random(1))
     sketch(disk)
     steps = disk.step_count
@@ -234,11 +234,11 @@ def test_a_folder_without_an_interrupted_swap_is_not_touched() -> None:
     assert disk.step_count == steps
 
 
-def test_a_damaged_swap_is_reported_and_nothing_is_removed() -> None:
+def test_corrupt_swap_file_is_reported_and_nothing_is_removed() -> None:
     disk = LossyDisk(random.Random(1))
     sketch(disk)
     put(disk, f"{0:020d}.log.swap", b"no batch at all" * 10)
     before = files(disk)
-    with pytest.raises(StorageError, match="damaged"):
+    with pytest.raises(StorageError, match="corrupt"):
         finish_interrupted(disk, FOLDER)
     assert files(disk) == before

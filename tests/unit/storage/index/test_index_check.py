@@ -1,4 +1,4 @@
-"""What a check says of indexes that do and do not fit their log."""
+"""Check of indexes that do and do not fit their log."""
 
 import struct
 
@@ -33,7 +33,7 @@ def findings(
     return [(finding.position, finding.reason) for finding in found]
 
 
-def test_indexes_that_fit_their_log_are_sound() -> None:
+def test_indexes_that_fit_their_log_have_no_findings() -> None:
     segment = three_batches(base_offset=1000)
     assert offset_findings(segment) == []
     assert time_findings(segment) == []
@@ -57,26 +57,28 @@ def test_an_entry_that_points_into_a_batch_is_found() -> None:
     ]
 
 
-def test_an_entry_that_names_an_offset_before_its_batch_ends_is_found() -> None:
+def test_entry_with_an_offset_before_its_batch_ends_is_reported() -> None:
     segment = three_batches()
     struct.pack_into(">i", segment.index, 8, 4)
     ((at, reason),) = offset_findings(segment)
     assert at == 8
-    assert reason == f"names offset 4 for position {segment.positions[2]}, whose batch ends with 5"
+    assert reason == f"offset 4 for position {segment.positions[2]}, whose batch ends with 5"
 
 
-def test_an_entry_may_name_the_last_offset_of_a_later_batch() -> None:
+def test_entry_may_have_the_last_offset_of_a_later_batch() -> None:
     """Brokers before 4.0 wrote one entry for an append of several batches."""
     segment = three_batches()
     segment.index = bytearray(struct.pack(">ii", 5, segment.positions[1]))
     assert offset_findings(segment) == []
 
 
-def test_an_entry_that_names_an_offset_which_ends_no_later_batch_is_found() -> None:
+def test_entry_with_an_offset_that_ends_no_later_batch_is_reported() -> None:
     segment = three_batches()
     for offset in (4, 6):
         segment.index = bytearray(struct.pack(">ii", offset, segment.positions[1]))
-        assert offset_findings(segment) == [(0, f"names offset {offset}, which ends no batch")]
+        assert offset_findings(segment) == [
+            (0, f"offset {offset} is not the last offset of a batch")
+        ]
 
 
 def test_entries_that_do_not_rise_are_found() -> None:
@@ -84,7 +86,7 @@ def test_entries_that_do_not_rise_are_found() -> None:
     segment.index[8:] = segment.index[:8]
     ((at, reason),) = offset_findings(segment)
     assert at == 8
-    assert reason.endswith("do not rise")
+    assert reason.endswith("do not increase")
 
 
 def test_an_entry_past_the_last_batch_is_found() -> None:
@@ -95,9 +97,9 @@ def test_an_entry_past_the_last_batch_is_found() -> None:
     ]
 
 
-def test_an_index_that_was_cut_inside_an_entry_is_found() -> None:
+def test_index_truncated_inside_an_entry_is_reported() -> None:
     (finding,) = misshapen(Bytes(three_batches().index[:-3]), OFFSET_ENTRY, "x")
-    assert finding.reason == "the size 13 is no multiple of 8, an entry was cut"
+    assert finding.reason == "size 13 is not a multiple of 8, incomplete entry"
 
 
 def test_entries_after_the_zero_tail_are_found() -> None:
@@ -106,14 +108,13 @@ def test_entries_after_the_zero_tail_are_found() -> None:
     assert finding.position == 16
 
 
-def test_a_timestamp_that_was_not_the_largest_is_found() -> None:
+def test_timestamp_that_was_not_the_largest_is_reported() -> None:
     segment = three_batches()
     struct.pack_into(">q", segment.time_index, 0, START_MS + 1)
     assert time_findings(segment) == [
         (
             0,
-            f"says {START_MS + 1} is the largest timestamp up to offset 2, "
-            f"but that is {START_MS + 2}",
+            f"timestamp {START_MS + 1} is not the largest up to offset 2, which is {START_MS + 2}",
         )
     ]
 
@@ -123,13 +124,13 @@ def test_timestamps_that_do_not_rise_are_found() -> None:
     segment.time_index[12:] = struct.pack(">qi", START_MS + 2, 5)
     ((at, reason),) = time_findings(segment)
     assert at == 12
-    assert reason.endswith("do not rise")
+    assert reason.endswith("do not increase")
 
 
 def test_a_time_entry_past_the_last_batch_is_found() -> None:
     segment = three_batches()
     segment.time_index += struct.pack(">qi", START_MS + 100, 100)
-    assert time_findings(segment) == [(24, "names offset 100, past the last batch")]
+    assert time_findings(segment) == [(24, "offset 100 is past the last batch")]
 
 
 def test_an_entry_that_repeats_a_position_is_found() -> None:
@@ -137,4 +138,4 @@ def test_an_entry_that_repeats_a_position_is_found() -> None:
     struct.pack_into(">i", segment.index, 12, segment.positions[1])
     ((at, reason),) = offset_findings(segment)
     assert at == 8
-    assert reason.endswith("do not rise")
+    assert reason.endswith("do not increase")

@@ -1,4 +1,4 @@
-"""The index of aborted transactions, and what a read_committed fetch takes from it."""
+"""TransactionIndex, and what a read_committed fetch takes from it."""
 
 import random
 import struct
@@ -39,7 +39,7 @@ def filled(disk: LossyDisk, *aborted: AbortedTransaction) -> TransactionIndex:
     return index
 
 
-def test_there_is_no_file_until_a_transaction_was_aborted(disk: LossyDisk) -> None:
+def test_no_file_before_the_first_aborted_transaction(disk: LossyDisk) -> None:
     """formats 5.4"""
     index = TransactionIndex(disk, PATH, base_offset=0)
     assert index.collect(0, 100) == ([], False)
@@ -49,14 +49,14 @@ def test_there_is_no_file_until_a_transaction_was_aborted(disk: LossyDisk) -> No
     assert disk.names(FOLDER) == []
 
 
-def test_the_bytes_are_kafkas(disk: LossyDisk) -> None:
+def test_format_is_kafkas(disk: LossyDisk) -> None:
     """formats 5.4"""
     filled(disk, FIRST, SECOND)
     expected = struct.pack(">hqqqq", 0, 1, 10, 20, 5) + struct.pack(">hqqqq", 0, 2, 5, 30, 25)
     assert read_whole(disk, PATH) == expected
 
 
-def test_an_index_is_read_back_and_goes_on_where_it_ended(disk: LossyDisk) -> None:
+def test_index_is_reopened_and_appended_to(disk: LossyDisk) -> None:
     filled(disk, FIRST, SECOND)
     again = TransactionIndex(disk, PATH, base_offset=0)
     again.append(THIRD)
@@ -80,7 +80,7 @@ def test_an_index_is_read_back_and_goes_on_where_it_ended(disk: LossyDisk) -> No
         (41, 100, [], False),
     ],
 )
-def test_a_fetch_takes_what_touches_its_range(
+def test_fetch_gets_transactions_that_overlap_its_range(
     disk: LossyDisk,
     fetch_offset: int,
     upper_offset: int,
@@ -92,8 +92,8 @@ def test_a_fetch_takes_what_touches_its_range(
     assert index.collect(fetch_offset, upper_offset) == (found, complete)
 
 
-def test_a_fetch_reads_on_in_later_segments_until_all_is_decided(disk: LossyDisk) -> None:
-    """formats 5.4: the marker may lie segments after the data."""
+def test_fetch_reads_later_segments_until_all_transactions_are_decided(disk: LossyDisk) -> None:
+    """formats 5.4: the marker may be segments after the data."""
     empty = TransactionIndex(disk, FOLDER / "a", base_offset=0)
     long_ago = TransactionIndex(disk, FOLDER / "b", base_offset=100)
     long_ago.append(AbortedTransaction(1, 10, 120, 30))
@@ -119,7 +119,9 @@ def test_a_long_index_is_read_in_pieces(disk: LossyDisk) -> None:
 
 
 @pytest.mark.parametrize(("offset", "kept"), [(41, 3), (40, 2), (30, 1), (21, 1), (20, 0), (0, 0)])
-def test_a_cut_forgets_markers_at_or_after_it(disk: LossyDisk, offset: int, kept: int) -> None:
+def test_truncation_removes_markers_at_or_after_the_offset(
+    disk: LossyDisk, offset: int, kept: int
+) -> None:
     index = filled(disk, FIRST, SECOND, THIRD)
     index.truncate_to(offset)
     assert index.entries() == [FIRST, SECOND, THIRD][:kept]
@@ -135,7 +137,7 @@ def test_synced_entries_survive_a_power_cut(disk: LossyDisk) -> None:
     assert TransactionIndex(disk, PATH, base_offset=0).entries() == [FIRST, SECOND]
 
 
-def test_a_torn_entry_is_noticed_at_once(disk: LossyDisk) -> None:
+def test_torn_entry_is_detected_on_open(disk: LossyDisk) -> None:
     filled(disk, FIRST, SECOND)
     disk.open(PATH).truncate(67)
     with pytest.raises(CorruptFile):
@@ -154,23 +156,21 @@ def test_a_torn_entry_is_noticed_at_once(disk: LossyDisk) -> None:
         [bytes(34)],
     ],
 )
-def test_entries_that_do_not_fit_the_segment_are_noticed(
-    disk: LossyDisk, entries: list[bytes]
-) -> None:
+def test_entries_outside_the_segment_are_detected(disk: LossyDisk, entries: list[bytes]) -> None:
     """RC-1"""
     disk.open(PATH, create=True).write(entries, 0)
     with pytest.raises(CorruptFile):
         TransactionIndex(disk, PATH, base_offset=100).check(end_offset=200)
 
 
-def test_zeros_that_a_power_cut_left_are_noticed_in_the_first_segment_too(disk: LossyDisk) -> None:
+def test_zeros_after_a_power_cut_are_detected_in_the_first_segment_too(disk: LossyDisk) -> None:
     """RC-1: zeros look like a transaction at offset 0."""
     disk.open(PATH, create=True).write([bytes(34)], 0)
     with pytest.raises(CorruptFile):
         TransactionIndex(disk, PATH, base_offset=0).check(end_offset=200)
 
 
-def test_an_index_that_shrank_under_its_reader_is_noticed(disk: LossyDisk) -> None:
+def test_shrunken_index_is_detected(disk: LossyDisk) -> None:
     index = filled(disk, FIRST, SECOND)
     disk.open(PATH).truncate(34)
     with pytest.raises(CorruptFile):

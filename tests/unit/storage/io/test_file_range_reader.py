@@ -1,4 +1,4 @@
-"""Hot and cold reads behind one call, on a fake disk and on a real one."""
+"""Hot and cold reads, on a fake disk and on a real one."""
 
 import random
 from pathlib import Path, PurePath
@@ -33,7 +33,7 @@ class PartlyResident:
 
 
 class Deliveries:
-    """What came of the reads, in order."""
+    """Results of the reads, in order."""
 
     def __init__(self) -> None:
         self.all: list[FileRange | bytes | HeadwaterError] = []
@@ -46,7 +46,7 @@ class Deliveries:
 
 
 def glance(file: File, length: int, position: int) -> bytearray | None:
-    """Reads where `PartlyResident` says that all of it is there."""
+    """Read if `PartlyResident` reports the whole range as resident."""
     is_resident = PartlyResident().resident_pages(file, position, length) == pages_in(
         position, length
     )
@@ -54,7 +54,7 @@ def glance(file: File, length: int, position: int) -> bytearray | None:
 
 
 class Scene:
-    """One file of three pages on a fake disk, and a reader whose jobs wait to be run."""
+    """One file of three pages on a fake disk, and a reader whose jobs run on demand."""
 
     def __init__(self, cold_limit_bytes: int = 10_000, glance: Glance | None = None) -> None:
         self.disk = LossyDisk(random.Random(1))
@@ -79,7 +79,7 @@ class Scene:
         return wanted
 
 
-def test_a_resident_range_is_delivered_as_it_is_and_held() -> None:
+def test_resident_range_is_delivered_as_file_range_and_held() -> None:
     scene = Scene()
     wanted = scene.read(4096, 8192)
     assert scene.seen.all == [wanted]
@@ -89,7 +89,7 @@ def test_a_resident_range_is_delivered_as_it_is_and_held() -> None:
     assert (scene.reader.hot_count, scene.reader.cold_count) == (1, 0)
 
 
-def test_a_small_resident_range_is_delivered_as_bytes_and_nothing_is_held() -> None:
+def test_small_resident_range_is_delivered_as_bytes_and_not_held() -> None:
     scene = Scene(glance=glance)
     scene.read(5_000, 3_000)
     assert scene.seen.all == [scene.content[5_000:8_000]]
@@ -97,7 +97,7 @@ def test_a_small_resident_range_is_delivered_as_bytes_and_nothing_is_held() -> N
     assert (scene.reader.hot_count, scene.reader.cold_count) == (1, 0)
 
 
-def test_a_small_range_that_is_not_resident_is_read_off_the_loop() -> None:
+def test_small_range_that_is_not_resident_is_read_in_the_executor() -> None:
     scene = Scene(glance=glance)
     scene.read(10, 100)
     assert scene.seen.all == []
@@ -115,7 +115,7 @@ def test_a_large_resident_range_is_not_copied() -> None:
     wanted.release()
 
 
-def test_a_range_that_misses_one_page_is_read_off_the_loop() -> None:
+def test_range_with_one_missing_page_is_read_in_the_executor() -> None:
     scene = Scene()
     scene.read(4095, 8000)
     assert scene.seen.all == []
@@ -125,7 +125,7 @@ def test_a_range_that_misses_one_page_is_read_off_the_loop() -> None:
     assert not scene.file.is_held
 
 
-def test_cold_reads_stay_within_their_bytes_and_start_in_order() -> None:
+def test_cold_reads_stay_within_their_byte_limit_and_start_in_order() -> None:
     scene = Scene(cold_limit_bytes=1000)
     for length in (400, 500, 200, 5000, 1):
         scene.read(0, length)
@@ -152,8 +152,8 @@ def test_many_small_cold_reads_hold_few_descriptors() -> None:
     assert not any(cached.is_held for cached in files)
 
 
-def test_a_file_removed_while_a_read_waits_gives_nothing_and_no_error() -> None:
-    """Compaction replaces files too: a consumer told that its offset is gone would skip data."""
+def test_queued_read_of_a_removed_file_delivers_nothing_without_error() -> None:
+    """Compaction replaces files too: OFFSET_OUT_OF_RANGE would make a consumer skip data."""
     scene = Scene(cold_limit_bytes=10)
     scene.read(0, 10)
     scene.read(5, 10)
@@ -197,7 +197,7 @@ def test_a_refusing_executor_fails_the_read() -> None:
     assert reader.cold_bytes_under_way == 0
 
 
-def test_a_callers_mistake_does_not_stop_the_reads_that_wait() -> None:
+def test_exception_in_a_callback_does_not_stop_queued_reads() -> None:
     def mistake(_: object) -> None:
         raise ZeroDivisionError
 
@@ -219,7 +219,7 @@ def test_a_truncated_file_delivers_what_is_left() -> None:
     assert scene.seen.all == [scene.content[:60]]
 
 
-def test_where_nothing_is_known_everything_is_hot() -> None:
+def test_everything_is_hot_without_residency_information() -> None:
     scene = Scene()
     reader = FileRangeReader(AssumedResidency(), scene.executor, read_plainly, cold_limit_bytes=1)
     wanted = FileRange(file=scene.file, position=0, length=10)
@@ -227,7 +227,7 @@ def test_where_nothing_is_known_everything_is_hot() -> None:
     assert scene.seen.all == [wanted]
 
 
-def test_on_a_real_disk_a_range_is_cold_after_it_left_memory(tmp_path: Path) -> None:
+def test_range_on_a_real_disk_is_cold_after_eviction(tmp_path: Path) -> None:
     need_cachestat(tmp_path)
     written = a_file(tmp_path / "log", 1 << 20)
     whole = written.read(1 << 20, 0)

@@ -1,4 +1,4 @@
-"""The bounded cache of open files, on a disk that notices the use of closed ones."""
+"""Cache of open files, on a disk that detects the use of closed ones."""
 
 import random
 from pathlib import PurePath
@@ -28,7 +28,7 @@ def test_many_files_are_used_within_the_limit() -> None:
     assert cache.over_limit_count == 0
 
 
-def test_a_file_of_the_cache_is_opened_at_its_first_use() -> None:
+def test_cached_file_is_opened_at_its_first_use() -> None:
     cache = OpenFiles(LossyDisk(random.Random(1)), 3)
     cached = cache.open(ROOT / "none.log")
     assert cache.open_count == 0
@@ -92,13 +92,13 @@ def test_a_forgotten_file_is_not_reopened() -> None:
         cached.file()
 
 
-def test_one_release_too_many_is_noticed() -> None:
+def test_surplus_release_is_detected() -> None:
     (cached,) = made(OpenFiles(LossyDisk(random.Random(1)), 1), 1)
     with pytest.raises(AssertionError, match="released more often"):
         cached.release()
 
 
-def test_a_view_is_kept_until_more_bytes_are_asked_for() -> None:
+def test_view_is_reused_until_more_bytes_are_requested() -> None:
     (cached,) = made(OpenFiles(LossyDisk(random.Random(1)), 1), 1)
     view = cached.view()
     cached.file().write([b"more"], 1)
@@ -107,7 +107,7 @@ def test_a_view_is_kept_until_more_bytes_are_asked_for() -> None:
     assert bytes(view) == b"0"
 
 
-def test_a_dropped_view_lets_the_file_be_truncated_and_fails_its_user() -> None:
+def test_dropped_view_allows_truncation_and_fails_its_user() -> None:
     (cached,) = made(OpenFiles(LossyDisk(random.Random(1)), 1), 1)
     view = cached.view()
     cached.drop_view()
@@ -118,7 +118,7 @@ def test_a_dropped_view_lets_the_file_be_truncated_and_fails_its_user() -> None:
     assert bytes(cached.view()) == b""
 
 
-def test_views_stay_within_their_limit_and_serve_whoever_has_one() -> None:
+def test_views_stay_within_their_limit_and_evicted_ones_remain_usable() -> None:
     cache = OpenFiles(LossyDisk(random.Random(1)), 2, view_limit=3)
     files = made(cache, 10)
     hot = files[0].view()

@@ -1,4 +1,4 @@
-"""The real disk behind the port."""
+"""Disk port on the real file system."""
 
 import os
 import resource
@@ -14,7 +14,7 @@ from headwater.storage.io import os_disk
 from headwater.storage.io.os_disk import MAX_BUFFERS_PER_WRITE, OsDisk
 
 
-def test_bytes_are_read_where_they_were_written(tmp_path: Path) -> None:
+def test_read_returns_what_was_written(tmp_path: Path) -> None:
     file = OsDisk().open(tmp_path / "log", create=True)
     file.write([b"world"], 6)
     file.write([b"hel", bytearray(b"lo"), memoryview(b",")], 0)
@@ -24,7 +24,7 @@ def test_bytes_are_read_where_they_were_written(tmp_path: Path) -> None:
     file.close()
 
 
-def test_more_buffers_than_the_system_takes_at_once_are_all_written(tmp_path: Path) -> None:
+def test_more_buffers_than_iov_max_are_all_written(tmp_path: Path) -> None:
     file = OsDisk().open(tmp_path / "log", create=True)
     buffers = [str(number).encode() for number in range(2 * MAX_BUFFERS_PER_WRITE + 3)]
     file.write(buffers, 5)
@@ -72,7 +72,7 @@ def files_no_longer_than(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_write_that_the_system_refuses_is_a_storage_error_with_path_and_reason(
+def test_failed_write_is_a_storage_error_with_path_and_reason(
     tmp_path: Path,
 ) -> None:
     file = OsDisk().open(tmp_path / "log", create=True)
@@ -85,7 +85,7 @@ def test_a_write_that_the_system_refuses_is_a_storage_error_with_path_and_reason
     file.close()
 
 
-def test_a_missing_file_is_made_only_when_asked(tmp_path: Path) -> None:
+def test_missing_file_is_created_only_on_request(tmp_path: Path) -> None:
     disk = OsDisk()
     with pytest.raises(StorageError, match=r"cannot open .*/log: No such file"):
         disk.open(tmp_path / "log")
@@ -104,7 +104,7 @@ def test_a_view_shows_the_contents_and_outlives_the_file(tmp_path: Path) -> None
     assert bytes(view[1:3]) == b"el"
 
 
-def test_closing_twice_closes_nobody_elses_file(tmp_path: Path) -> None:
+def test_closing_twice_does_not_close_a_reused_descriptor(tmp_path: Path) -> None:
     disk = OsDisk()
     file = disk.open(tmp_path / "one", create=True)
     file.close()
@@ -120,7 +120,7 @@ def test_descriptors_are_not_inherited(tmp_path: Path) -> None:
     file.close()
 
 
-def test_a_file_is_not_for_everybody_on_the_machine(tmp_path: Path) -> None:
+def test_files_are_not_world_readable(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         for is_kept in (False, True):
@@ -131,7 +131,7 @@ def test_a_file_is_not_for_everybody_on_the_machine(tmp_path: Path) -> None:
         os.umask(before)
 
 
-def test_status_tells_size_and_age_of_files_only(tmp_path: Path) -> None:
+def test_status_has_size_and_modification_time_of_regular_files_only(tmp_path: Path) -> None:
     disk = OsDisk()
     path = tmp_path / "log"
     disk.open(path, create=True).close()
@@ -169,7 +169,7 @@ def test_directory_operations_on_a_file_are_storage_errors(tmp_path: Path, opera
         getattr(disk, operation)(tmp_path / "file")
 
 
-def test_a_volume_has_a_size_and_a_part_that_may_be_used(tmp_path: Path) -> None:
+def test_volume_has_total_and_usable_bytes(tmp_path: Path) -> None:
     volume = OsDisk().volume(tmp_path)
     assert 0 < volume.usable_bytes <= volume.total_bytes
     with pytest.raises(StorageError, match="free space"):

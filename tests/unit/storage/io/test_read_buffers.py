@@ -1,9 +1,9 @@
-"""Blocks are used again when nobody looks at them any more, and not a moment sooner."""
+"""Blocks are reused when no view of them is left, and not before."""
 
 from headwater.storage.io.read_buffers import BLOCK_BYTES, ReadBufferPool
 
 
-def test_a_block_is_used_again_when_its_last_view_is_gone() -> None:
+def test_block_is_reused_when_its_last_view_is_released() -> None:
     memory = ReadBufferPool(limit=1)
     first = memory.take(10)
     first[:] = b"0123456789"
@@ -18,7 +18,7 @@ def test_a_block_is_used_again_when_its_last_view_is_gone() -> None:
     assert bytes(memory.take(10)) == b"0123456789"
 
 
-def test_two_that_are_taken_at_the_same_time_are_not_the_same() -> None:
+def test_concurrent_buffers_are_distinct() -> None:
     memory = ReadBufferPool(limit=4)
     taken = [memory.take(1) for _ in range(6)]
     for index, each in enumerate(taken):
@@ -26,7 +26,7 @@ def test_two_that_are_taken_at_the_same_time_are_not_the_same() -> None:
     assert [each[0] for each in taken] == [0, 1, 2, 3, 4, 5]
 
 
-def test_what_is_larger_than_a_block_is_whole() -> None:
+def test_buffer_larger_than_a_block_is_contiguous() -> None:
     taken = ReadBufferPool(limit=1).take(3 * BLOCK_BYTES + 5)
     taken[-1] = 7
     assert len(taken) == 3 * BLOCK_BYTES + 5

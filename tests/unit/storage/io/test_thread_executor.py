@@ -1,4 +1,4 @@
-"""Jobs on threads, outcomes on the loop. The loop here is a queue that the test empties."""
+"""Jobs on threads, results on the event loop, which is a queue here that the test empties."""
 
 import queue
 import threading
@@ -29,7 +29,7 @@ def ignore(_: object) -> None:
     """A callback that the test does not expect to matter."""
 
 
-def test_a_job_runs_elsewhere_and_its_result_comes_back_here() -> None:
+def test_job_runs_on_a_thread_and_its_result_comes_back_on_the_loop() -> None:
     loop, seen = Loop(), list[object]()
     executor = ThreadExecutor(1, loop.post)
 
@@ -43,7 +43,7 @@ def test_a_job_runs_elsewhere_and_its_result_comes_back_here() -> None:
     executor.close()
 
 
-def test_a_storage_error_is_told_on_the_loop() -> None:
+def test_storage_error_is_reported_on_the_loop() -> None:
     def fail() -> None:
         raise StorageError("disk on fire")
 
@@ -56,7 +56,7 @@ def test_a_storage_error_is_told_on_the_loop() -> None:
     executor.close()
 
 
-def test_a_mistake_in_a_job_is_raised_on_the_loop() -> None:
+def test_exception_in_a_job_is_raised_on_the_loop() -> None:
     loop = Loop()
     executor = ThreadExecutor(1, loop.post)
     executor.submit(lambda: 1 // 0, then=ignore, otherwise=ignore)
@@ -94,8 +94,8 @@ def test_closing_waits_for_every_job_that_was_submitted() -> None:
         executor.submit(job, then=ignore, otherwise=ignore)
 
 
-def test_a_flush_that_is_wanted_while_the_broker_stops_is_still_done() -> None:
-    """Or the log could not be closed, and its broker not be stopped cleanly."""
+def test_flush_during_shutdown_is_still_done() -> None:
+    """Otherwise the log could not be closed, and the shutdown would not be clean."""
     loop, gate, flushed = Loop(), threading.Event(), list[object]()
     executor = ThreadExecutor(1, loop.post)
     lab = LogLab(executor=executor)

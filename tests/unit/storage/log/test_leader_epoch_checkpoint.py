@@ -1,4 +1,4 @@
-"""Leader epochs: which one began where, and where each one ends."""
+"""LeaderEpochFileCache: start and end offsets of leader epochs."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from headwater.storage.log.leader_epoch_checkpoint import (
 THREE = [EpochEntry(0, 0), EpochEntry(3, 100), EpochEntry(4, 250)]
 
 
-def test_a_new_leader_is_noted_before_it_has_written_anything() -> None:
+def test_new_epoch_is_assigned_before_its_first_record() -> None:
     """EP-1"""
     epochs = LeaderEpochFileCache(THREE)
     assert epochs.assign(5, 400)
@@ -21,7 +21,7 @@ def test_a_new_leader_is_noted_before_it_has_written_anything() -> None:
     assert epochs.end_offset_for(5, log_end_offset=400) == EpochEnd(5, 400)
 
 
-def test_the_latest_epoch_at_a_later_offset_changes_nothing() -> None:
+def test_latest_epoch_at_a_later_offset_changes_nothing() -> None:
     """EP-2"""
     epochs = LeaderEpochFileCache(THREE)
     assert not epochs.assign(4, 250)
@@ -30,7 +30,7 @@ def test_the_latest_epoch_at_a_later_offset_changes_nothing() -> None:
     assert not epochs.unsaved
 
 
-def test_the_latest_epoch_at_an_earlier_offset_moves_there() -> None:
+def test_latest_epoch_at_an_earlier_offset_moves_there() -> None:
     """EP-2"""
     epochs = LeaderEpochFileCache(THREE)
     assert epochs.assign(4, 200)
@@ -49,7 +49,7 @@ def test_the_latest_epoch_at_an_earlier_offset_moves_there() -> None:
         (0, 300, 0),
     ],
 )
-def test_entries_that_contradict_a_new_one_go(epoch: int, start_offset: int, kept: int) -> None:
+def test_conflicting_entries_are_removed(epoch: int, start_offset: int, kept: int) -> None:
     """EP-2: both columns stay strictly rising."""
     epochs = LeaderEpochFileCache(THREE)
     assert epochs.assign(epoch, start_offset)
@@ -57,7 +57,7 @@ def test_entries_that_contradict_a_new_one_go(epoch: int, start_offset: int, kep
     assert epochs.unsaved
 
 
-def test_a_batch_from_before_there_were_epochs_says_nothing() -> None:
+def test_batch_without_leader_epoch_is_ignored() -> None:
     epochs = LeaderEpochFileCache(THREE)
     assert not epochs.assign(-1, 300)
     assert epochs.entries() == THREE
@@ -75,23 +75,23 @@ def test_a_batch_from_before_there_were_epochs_says_nothing() -> None:
         (-1, EpochEnd(-1, -1)),
     ],
 )
-def test_an_epoch_ends_where_the_next_known_one_begins(asked: int, answer: EpochEnd) -> None:
+def test_epoch_ends_where_the_next_known_one_starts(asked: int, answer: EpochEnd) -> None:
     """EP-3, EP-5, EP-6"""
     assert LeaderEpochFileCache(THREE).end_offset_for(asked, log_end_offset=500) == answer
 
 
-def test_an_epoch_below_the_first_known_one_is_echoed_with_the_start_of_what_is_left() -> None:
+def test_epoch_below_the_first_known_one_is_returned_with_the_first_start_offset() -> None:
     """EP-3"""
     assert LeaderEpochFileCache(THREE[1:]).end_offset_for(2, log_end_offset=500) == EpochEnd(2, 100)
 
 
-def test_without_epochs_every_question_is_answered_with_unknown() -> None:
+def test_without_epochs_the_end_offset_is_undefined() -> None:
     """EP-3"""
     assert LeaderEpochFileCache().end_offset_for(0, log_end_offset=500) == EpochEnd(-1, -1)
     assert LeaderEpochFileCache().latest == -1
 
 
-def test_an_offset_belongs_to_the_epoch_that_began_last_before_it() -> None:
+def test_epoch_for_offset_is_the_last_one_started_before_it() -> None:
     epochs = LeaderEpochFileCache(THREE[1:])
     assert [epochs.epoch_for_offset(offset) for offset in (99, 100, 249, 250, 9999)] == [
         -1,
@@ -103,10 +103,10 @@ def test_an_offset_belongs_to_the_epoch_that_began_last_before_it() -> None:
 
 
 @pytest.mark.parametrize(("end_offset", "kept"), [(251, 3), (250, 2), (101, 2), (100, 1), (0, 0)])
-def test_a_cut_at_the_end_forgets_epochs_that_begin_at_or_after_it(
+def test_truncation_at_the_end_removes_epochs_that_start_at_or_after_it(
     end_offset: int, kept: int
 ) -> None:
-    """EP-2: a cut that changes something asks to be saved before the next append."""
+    """EP-2: a truncation that changes something must be saved before the next append."""
     epochs = LeaderEpochFileCache(THREE)
     assert epochs.truncate_from_end(end_offset) is (kept < 3)
     assert epochs.entries() == THREE[:kept]
@@ -123,7 +123,7 @@ def test_a_cut_at_the_end_forgets_epochs_that_begin_at_or_after_it(
         (400, [EpochEntry(4, 400)]),
     ],
 )
-def test_a_cut_at_the_start_keeps_the_epoch_that_spans_it(
+def test_truncation_at_the_start_keeps_the_epoch_that_spans_it(
     start_offset: int, left: list[EpochEntry]
 ) -> None:
     """EP-2"""
@@ -133,14 +133,14 @@ def test_a_cut_at_the_start_keeps_the_epoch_that_spans_it(
     assert epochs.unsaved is (left != THREE)
 
 
-def test_a_cut_below_the_first_epoch_changes_nothing() -> None:
+def test_truncation_below_the_first_epoch_changes_nothing() -> None:
     epochs = LeaderEpochFileCache(THREE[1:])
     epochs.truncate_from_start(50)
     assert epochs.entries() == THREE[1:]
     assert not epochs.unsaved
 
 
-def test_clearing_forgets_all_epochs() -> None:
+def test_clear_removes_all_epochs() -> None:
     epochs = LeaderEpochFileCache(THREE)
     epochs.clear()
     assert epochs.entries() == []
@@ -152,7 +152,7 @@ def test_the_file_has_one_line_per_epoch() -> None:
     assert decode(b"0\n3\n0 0\n3 100\n4 250\n").entries() == THREE
 
 
-def test_the_empty_file_that_kafka_makes_first_holds_no_epochs() -> None:
+def test_empty_file_created_by_kafka_has_no_epochs() -> None:
     assert decode(b"").entries() == []
 
 
@@ -169,6 +169,6 @@ def test_the_empty_file_that_kafka_makes_first_holds_no_epochs() -> None:
         b"\xff",
     ],
 )
-def test_a_damaged_file_is_named(content: bytes) -> None:
+def test_corrupt_file_is_rejected(content: bytes) -> None:
     with pytest.raises(CorruptFile):
         decode(content)

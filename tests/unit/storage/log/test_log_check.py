@@ -1,4 +1,4 @@
-"""What a check says of sound, torn and damaged logs."""
+"""Check of valid, torn and corrupt logs."""
 
 import struct
 
@@ -15,7 +15,7 @@ def reasons(log: bytes | bytearray, base_offset: int = 0) -> list[tuple[int, str
     return [(item.position, item.reason) for item in items if isinstance(item, Finding)]
 
 
-def test_a_sound_log_gives_its_batches_and_nothing_else() -> None:
+def test_valid_log_yields_its_batches_without_findings() -> None:
     segment = three_batches()
     items = list(check_log(Bytes(segment.log), "x.log", 0))
     batches = [item for item in items if isinstance(item, CheckedBatch)]
@@ -25,11 +25,11 @@ def test_a_sound_log_gives_its_batches_and_nothing_else() -> None:
     assert all(item.crc_matches for item in batches)
 
 
-def test_an_empty_log_is_sound() -> None:
+def test_empty_log_is_valid() -> None:
     assert list(check_log(Bytes(b""), "x.log", 0)) == []
 
 
-def test_a_flipped_bit_is_a_wrong_crc_and_the_walk_goes_on() -> None:
+def test_flipped_bit_is_a_wrong_crc_and_the_check_continues() -> None:
     segment = three_batches()
     segment.log[segment.positions[1] + 65] ^= 1
     items = list(check_log(Bytes(segment.log), "x.log", 0))
@@ -43,7 +43,7 @@ def test_a_flipped_bit_is_a_wrong_crc_and_the_walk_goes_on() -> None:
     assert reason.startswith("wrong CRC")
 
 
-def test_every_cut_of_the_last_batch_is_a_torn_tail_and_keeps_the_batches_before() -> None:
+def test_truncated_last_batch_is_a_torn_tail_and_earlier_batches_stay() -> None:
     segment = three_batches()
     start = segment.positions[2]
     for end in range(start + 1, len(segment.log)):
@@ -55,7 +55,7 @@ def test_every_cut_of_the_last_batch_is_a_torn_tail_and_keeps_the_batches_before
 
 
 @pytest.mark.parametrize("length", [2**31 - 1, 1 << 20, 10_000])
-def test_a_length_that_overruns_the_file_is_a_torn_tail_and_not_a_large_read(length: int) -> None:
+def test_length_beyond_the_file_is_a_torn_tail_and_not_a_large_read(length: int) -> None:
     segment = three_batches()
     struct.pack_into(">i", segment.log, segment.positions[1] + 8, length)
     ((position, reason),) = reasons(segment.log)
@@ -64,7 +64,7 @@ def test_a_length_that_overruns_the_file_is_a_torn_tail_and_not_a_large_read(len
 
 
 @pytest.mark.parametrize("length", [-1, 0, 48])
-def test_a_length_that_cannot_hold_its_header_ends_the_walk(length: int) -> None:
+def test_length_shorter_than_a_header_ends_the_check(length: int) -> None:
     segment = three_batches()
     struct.pack_into(">i", segment.log, segment.positions[1] + 8, length)
     ((position, reason),) = reasons(segment.log)
@@ -81,15 +81,13 @@ def test_a_huge_batch_is_checked_in_chunks() -> None:
 
 
 def test_an_unknown_codec_is_named() -> None:
-    assert reasons(batch(0, texts("a"), attributes=6)) == [
-        (0, "no compression codec has the number 6")
-    ]
+    assert reasons(batch(0, texts("a"), attributes=6)) == [(0, "unknown compression codec 6")]
 
 
-def test_offsets_that_step_back_are_found() -> None:
+def test_decreasing_offsets_are_reported() -> None:
     log = batch(10, texts("a", "b")) + batch(11, texts("c"))
     ((_, reason),) = reasons(log)
-    assert reason == "base offset 11, where 12 or more was due"
+    assert reason == "base offset 11, expected at least 12"
 
 
 def test_a_batch_below_the_offset_in_the_file_name_is_found() -> None:
@@ -110,28 +108,28 @@ def test_more_records_than_offsets_are_found() -> None:
     assert reasons(lowered) == [(0, "2 records do not fit offsets 0 to 0")]
 
 
-def test_preallocated_zeros_after_the_last_batch_are_no_damage() -> None:
+def test_preallocated_zeros_after_the_last_batch_are_not_corruption() -> None:
     segment = three_batches()
     *_, last = check_log(Bytes(segment.log + bytes(3 * CHUNK_BYTES)), "x.log", 0)
     assert last == ZeroTail(len(segment.log), 3 * CHUNK_BYTES)
 
 
-def test_zeros_with_something_after_them_are_damage() -> None:
+def test_zeros_followed_by_data_are_corruption() -> None:
     segment = three_batches()
     ((position, reason),) = reasons(segment.log + bytes(500) + b"x")
     assert position == len(segment.log)
-    assert reason.startswith("unreadable from here, 501 bytes are left")
+    assert reason.startswith("unreadable from here to the end (501 bytes)")
 
 
 @pytest.mark.parametrize(
     "content",
     [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\1\0" + bytes(range(200)), b"#!/bin/sh\n" * 20],
 )
-def test_a_foreign_file_is_refused_as_a_whole(content: bytes) -> None:
+def test_foreign_file_is_rejected_as_a_whole(content: bytes) -> None:
     with pytest.raises(UnsupportedMagic):
         list(check_log(Bytes(content), "x.log", 0))
 
 
-def test_a_file_too_short_for_one_header_is_refused_as_a_whole() -> None:
+def test_file_shorter_than_a_header_is_rejected_as_a_whole() -> None:
     with pytest.raises(TruncatedBatch):
         list(check_log(Bytes(three_batches().log[:60]), "x.log", 0))

@@ -1,4 +1,4 @@
-"""Batches whose records were opened off the loop, before they are appended."""
+"""Appends of batches that were validated off the event loop."""
 
 import random
 from dataclasses import replace
@@ -38,8 +38,8 @@ def test_a_prepared_batch_is_appended_as_the_same_bytes(
     assert labs[1].read_bytes() == labs[0].read_bytes()
 
 
-def test_a_prepared_batch_is_a_duplicate_if_another_came_first() -> None:
-    """IDP-2: the producer is asked at the append, not when the batch was prepared."""
+def test_prepared_batch_is_a_duplicate_if_another_came_first() -> None:
+    """IDP-2: duplicates are detected at the append, not when the batch is prepared."""
     lab = LogLab(TopicSettings(compression_type="zstd"))
     batch = build_batch(records(b"v"), producer_id=7, producer_epoch=0, base_sequence=0)
     prepared = [prepare_batch(bytearray(batch), lab.settings, now_ms=START_MS) for _ in range(2)]
@@ -51,7 +51,7 @@ def test_a_prepared_batch_is_a_duplicate_if_another_came_first() -> None:
     assert lab.log.end_offset == 1
 
 
-def test_a_batch_prepared_under_old_settings_is_stored_as_the_new_ones_say() -> None:
+def test_batch_prepared_under_old_settings_is_stored_with_the_new_codec() -> None:
     """PV-5"""
     lab = LogLab(TopicSettings(compression_type="gzip"))
     prepared = prepare_batch(
@@ -62,7 +62,7 @@ def test_a_batch_prepared_under_old_settings_is_stored_as_the_new_ones_say() -> 
     assert read_header(lab.read_bytes()).codec is Codec.ZSTD
 
 
-def test_a_log_says_which_batches_it_wants_prepared() -> None:
+def test_log_reports_which_batches_need_preparation() -> None:
     lab = LogLab(TopicSettings(compression_type="producer"))
     packed = build_batch(records(b"v" * 100), codec=Codec.LZ4)
     assert not lab.log.needs_preparation(packed)
@@ -72,8 +72,8 @@ def test_a_log_says_which_batches_it_wants_prepared() -> None:
     assert not lab.log.needs_preparation(packed)
 
 
-def test_a_log_expects_of_batches_what_one_like_them_has_shown() -> None:
-    """Else each would be decompressed in part on the loop, in vain."""
+def test_expansive_batches_are_predicted_from_earlier_ones() -> None:
+    """Otherwise each would be partly decompressed on the event loop for nothing."""
     log = LogLab().log
 
     def is_appended(value: bytes, codec: Codec) -> bool:
@@ -87,7 +87,7 @@ def test_a_log_expects_of_batches_what_one_like_them_has_shown() -> None:
     far, near = bytes(LOOP_UNPACKED_BYTES), random.Random(1).randbytes(2_000)
     assert is_appended(near, Codec.ZSTD)
     assert not is_appended(far, Codec.ZSTD)
-    # It is the larger of the two as it is sent, so it is taken for one that decompresses far.
+    # It is the larger of the two as sent, so it is assumed to decompress far.
     assert is_appended(near, Codec.NONE)
     tried = [is_appended(near, Codec.ZSTD) for _ in range(300)]
     assert not tried[0]

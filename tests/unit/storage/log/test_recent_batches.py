@@ -1,4 +1,4 @@
-"""What is remembered of the last batches agrees with all batches, or is nothing."""
+"""Remembered batch positions agree with the log, or are unknown."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +10,7 @@ BATCHES = st.lists(st.tuples(st.integers(1, 5), st.integers(61, 99)), min_size=1
 
 
 @given(BATCHES, st.integers(0, 1_000))
-def test_a_place_that_is_known_is_the_right_one(batches: list[tuple[int, int]], base: int) -> None:
+def test_known_position_is_right(batches: list[tuple[int, int]], base: int) -> None:
     recent = RecentBatches()
     places: list[tuple[int, int, int]] = []
     offset, position = base, 0
@@ -29,7 +29,7 @@ def test_a_place_that_is_known_is_the_right_one(batches: list[tuple[int, int]], 
     assert recent.find(offset, position) is None
 
 
-def test_what_was_appended_before_may_hold_an_offset_and_so_nothing_is_known() -> None:
+def test_offset_before_the_remembered_batches_is_unknown() -> None:
     recent = RecentBatches()
     recent.add(9, 500)
     recent.add(19, 600)
@@ -37,7 +37,7 @@ def test_what_was_appended_before_may_hold_an_offset_and_so_nothing_is_known() -
     assert recent.find(10, 700) == (600, 700)
 
 
-def test_nothing_is_known_after_a_cut() -> None:
+def test_nothing_is_known_after_truncation() -> None:
     recent = RecentBatches()
     recent.add(9, 0)
     assert recent.find(3, 80) == (0, 80)

@@ -28,7 +28,7 @@ def only_batch(content: bytes | bytearray) -> tuple[SegmentFiles, CheckedBatch]:
     return files, checked
 
 
-def test_a_sound_segment_has_no_findings() -> None:
+def test_valid_segment_has_no_findings() -> None:
     assert findings(files_of(three_batches())) == []
 
 
@@ -67,14 +67,14 @@ def test_a_batch_with_a_wrong_crc_is_not_opened() -> None:
     assert list(open_batch(*only_batch(content))) == []
 
 
-def test_records_are_given_up_to_the_one_that_cannot_be_read() -> None:
+def test_records_are_yielded_up_to_the_first_unreadable_one() -> None:
     payload = texts("a", "b")[0] + b"\x7f"
     good, bad = open_batch(*only_batch(batch(0, texts("a", "b"), payload=payload + bytes(20))))
     assert isinstance(good, Record)
     assert isinstance(bad, Finding)
 
 
-def test_a_marker_that_says_nothing_is_found() -> None:
+def test_marker_without_content_is_reported() -> None:
     nameless = batch(0, texts("a"), attributes=0x30)
     (finding,) = open_batch(*only_batch(nameless))
     assert isinstance(finding, Finding)

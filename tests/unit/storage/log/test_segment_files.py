@@ -7,7 +7,7 @@ from headwater.storage.log.segment_files import SegmentFile, file_name, parse_na
 
 @pytest.mark.parametrize("kind", [".log", ".index", ".timeindex", ".txnindex"])
 @pytest.mark.parametrize("suffix", ["", ".cleaned", ".swap", ".deleted"])
-def test_a_name_is_taken_apart_as_it_was_put_together(kind: str, suffix: str) -> None:
+def test_file_names_are_parsed_as_formatted(kind: str, suffix: str) -> None:
     name = file_name(170, kind, suffix)
     assert name == "00000000000000000170" + kind + suffix
     assert parse_name(name) == SegmentFile(base_offset=170, kind=kind, suffix=suffix)
@@ -25,5 +25,5 @@ def test_a_name_is_taken_apart_as_it_was_put_together(kind: str, suffix: str) ->
         "-0000000000000000170.log",
     ],
 )
-def test_other_files_are_none_of_ours(name: str) -> None:
+def test_other_files_are_not_segment_files(name: str) -> None:
     assert parse_name(name) is None

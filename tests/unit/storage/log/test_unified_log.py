@@ -1,4 +1,4 @@
-"""A partition's log: appending, reading, rolling, cutting, trimming and opening again."""
+"""UnifiedLog: append, read, roll, truncate, retention and recovery."""
 
 import dataclasses
 import random
@@ -40,7 +40,7 @@ def bases(lab: LogLab) -> list[int]:
     return [segment.base_offset for segment in lab.log.body.segments]
 
 
-def test_a_leader_gives_offsets_and_epoch_and_a_reader_gets_the_same_bytes() -> None:
+def test_leader_assigns_offsets_and_epoch_and_readers_get_the_same_bytes() -> None:
     lab = LogLab()
     batch = bytearray(build_batch(records(b"a", b"b")))
     first = lab.log.append_as_leader(batch, leader_epoch=7, now_ms=lab.now_ms)
@@ -52,7 +52,7 @@ def test_a_leader_gives_offsets_and_epoch_and_a_reader_gets_the_same_bytes() -> 
     assert [offset for offset, _ in lab.contents()] == [0, 1, 2, 3, 4]
 
 
-def test_a_follower_keeps_offsets_and_epochs_over_several_segments() -> None:
+def test_follower_keeps_offsets_and_epochs_across_segments() -> None:
     """EP-9"""
     leader, follower = LogLab(SMALL), LogLab(SMALL)
     for epoch in (0, 0, 1, 3, 3):
@@ -64,7 +64,7 @@ def test_a_follower_keeps_offsets_and_epochs_over_several_segments() -> None:
     assert len(bases(follower)) > 1
 
 
-def test_a_follower_stops_at_a_batch_of_a_newer_epoch_and_at_a_torn_one() -> None:
+def test_follower_stops_at_a_newer_epoch_and_at_an_incomplete_batch() -> None:
     """EP-8"""
     leader, follower = LogLab(), LogLab()
     leader.append(2, leader_epoch=1)
@@ -76,7 +76,7 @@ def test_a_follower_stops_at_a_batch_of_a_newer_epoch_and_at_a_torn_one() -> Non
     assert follower.read_bytes() == old
 
 
-def test_a_follower_refuses_offsets_that_go_back_and_keeps_its_log() -> None:
+def test_follower_rejects_decreasing_offsets_and_keeps_its_log() -> None:
     leader, follower = LogLab(), LogLab()
     leader.append(2)
     content = leader.read_bytes()
@@ -86,7 +86,7 @@ def test_a_follower_refuses_offsets_that_go_back_and_keeps_its_log() -> None:
     assert follower.read_bytes() == content
 
 
-def test_a_follower_takes_gaps_as_compaction_leaves_them() -> None:
+def test_follower_accepts_offset_gaps_left_by_compaction() -> None:
     """EP-9"""
     lab = LogLab(SMALL)
     batch = build_batch(records(b"x"), base_offset=2**40, leader_epoch=0)
@@ -96,7 +96,7 @@ def test_a_follower_takes_gaps_as_compaction_leaves_them() -> None:
     assert lab.contents() == [(2**40, b"x")]
 
 
-def test_a_follower_refuses_a_marker_that_says_nothing_and_keeps_its_log() -> None:
+def test_follower_rejects_an_unreadable_marker_and_keeps_its_log() -> None:
     lab = LogLab()
     lab.append(2)
     before = lab.read_bytes()
@@ -116,7 +116,7 @@ def test_a_follower_refuses_a_marker_that_says_nothing_and_keeps_its_log() -> No
 
 
 @pytest.mark.parametrize("damage", ["crc", "length", "codec", "magic", "foreign", "empty"])
-def test_bad_batches_are_refused_and_the_log_stays_as_it_was(damage: str) -> None:
+def test_bad_batches_are_rejected_and_the_log_is_unchanged(damage: str) -> None:
     """PV-1"""
     lab = LogLab()
     lab.append(2)
@@ -143,7 +143,7 @@ def test_bad_batches_are_refused_and_the_log_stays_as_it_was(damage: str) -> Non
     assert lab.log.end_offset == 2
 
 
-def test_limits_of_the_topic_are_enforced() -> None:
+def test_topic_limits_are_enforced() -> None:
     """PV-1, PV-2, PV-3"""
     lab = lab_with(max_message_bytes=200, message_timestamp_after_max_ms=1000)
     with pytest.raises(BatchTooLarge):
@@ -174,14 +174,14 @@ def test_a_topics_codec_replaces_the_producers() -> None:
     assert len(lab.contents()) == 5
 
 
-def test_a_compacted_topic_refuses_null_keys() -> None:
+def test_compacted_topic_rejects_null_keys() -> None:
     """CP-8"""
     lab = lab_with(cleanup_policy=("compact",))
     with pytest.raises(InvalidRecord):
         lab.append([dataclasses.replace(records(b"x")[0], key=None)])
 
 
-def test_segments_roll_by_size_and_reads_go_on_over_them() -> None:
+def test_segments_roll_by_size_and_reads_continue_across_them() -> None:
     """RL-1, RL-2"""
     lab = LogLab(SMALL)
     for _ in range(12):
@@ -204,7 +204,7 @@ def test_segments_roll_by_the_timestamps_of_their_records() -> None:
     assert bases(lab) == [0, 2]
 
 
-def test_a_compacted_log_rolls_in_time_for_its_cleaner() -> None:
+def test_compacted_log_rolls_within_max_compaction_lag() -> None:
     """CP-2: the active segment is not cleaned, so max.compaction.lag.ms bounds its age as well."""
     lab = lab_with(segment_bytes=1 << 20, cleanup_policy=("compact",), max_compaction_lag_ms=1000)
     lab.append(records(b"a", timestamp=START_MS))
@@ -222,7 +222,7 @@ def test_a_full_index_rolls_the_segment() -> None:
     assert [offset for offset, _ in lab.contents()] == list(range(10))
 
 
-def test_a_read_gives_whole_batches_from_the_one_that_holds_the_offset() -> None:
+def test_read_returns_whole_batches_from_the_one_with_the_offset() -> None:
     """FT-2, FT-3"""
     lab = LogLab()
     lab.append(3)
@@ -237,7 +237,7 @@ def test_a_read_gives_whole_batches_from_the_one_that_holds_the_offset() -> None
     assert (cut.range.position, cut.range.length) == (size, size)
 
 
-def test_readers_see_no_further_than_their_bound() -> None:
+def test_reads_stop_at_their_isolation_bound() -> None:
     """HW-6, HW-7"""
     lab = LogLab()
     lab.append(2)
@@ -255,7 +255,7 @@ def test_readers_see_no_further_than_their_bound() -> None:
             lab.log.read(offset, max_bytes=99, bound=ReadBound.HIGH_WATERMARK)
 
 
-def test_a_repeated_batch_is_answered_with_its_first_offsets_and_not_written() -> None:
+def test_duplicate_is_answered_with_its_first_offsets_and_not_written() -> None:
     """IDP-2, IDP-3, IDP-4"""
     lab = LogLab()
     first = lab.append(2, producer=(9, 0, 0))
@@ -273,7 +273,7 @@ def test_a_repeated_batch_is_answered_with_its_first_offsets_and_not_written() -
 
 
 @pytest.mark.parametrize("stop", ["clean", "crash", "truncate"])
-def test_producers_are_remembered_over_every_kind_of_restart(stop: str) -> None:
+def test_producer_state_survives_every_kind_of_restart(stop: str) -> None:
     """IDP-8, RC-4"""
     lab = LogLab(SMALL)
     for sequence in range(0, 20, 2):
@@ -290,8 +290,8 @@ def test_producers_are_remembered_over_every_kind_of_restart(stop: str) -> None:
     assert lab.append(1, producer=(9, 0, 20)).base_offset == 20
 
 
-def test_after_a_restart_all_that_was_under_way_is_still_recognised() -> None:
-    """IDP-2. A snapshot has only the last batch of a producer, but the others lie in the log."""
+def test_duplicates_of_in_flight_batches_are_recognised_after_a_restart() -> None:
+    """IDP-2. A snapshot has only the last batch of a producer, but the others are in the log."""
     lab = LogLab(TopicSettings(segment_bytes=1_000))
     first = [lab.append(2, producer=(9, 0, 2 * n)).base_offset for n in range(12)]
     for n in range(10):
@@ -307,7 +307,7 @@ def test_after_a_restart_all_that_was_under_way_is_still_recognised() -> None:
 @pytest.mark.parametrize(
     "producer", [(9, 0, 5), (9, 0, 30), (9, 0, 7)], ids=["older", "later", "cut differently"]
 )
-def test_after_a_restart_what_was_never_written_so_is_refused(
+def test_batch_that_was_never_written_is_rejected_after_a_restart(
     producer: tuple[int, int, int],
 ) -> None:
     """IDP-3."""
@@ -321,7 +321,7 @@ def test_after_a_restart_what_was_never_written_so_is_refused(
     assert lab.log.end_offset == end_offset
 
 
-def test_open_transactions_hold_back_the_stable_offset() -> None:
+def test_open_transactions_hold_back_the_last_stable_offset() -> None:
     """LSO-1, LSO-2"""
     lab = LogLab(SMALL)
     lab.append(1)
@@ -354,7 +354,7 @@ def test_aborted_transactions_are_found_after_a_restart(was_clean: bool) -> None
     assert aborted == [2, 4, 6]
 
 
-def test_a_clean_stop_leaves_nothing_to_recover_and_everything_in_place() -> None:
+def test_clean_shutdown_needs_no_recovery() -> None:
     """RC-1"""
     lab = LogLab(SMALL)
     for _ in range(10):
@@ -382,7 +382,7 @@ def test_after_a_crash_only_segments_from_the_recovery_point_on_are_read() -> No
     assert lab.read_bytes() == before
 
 
-def test_a_torn_tail_is_cut_at_the_last_good_batch() -> None:
+def test_torn_tail_is_truncated_at_the_last_valid_batch() -> None:
     """RC-1"""
     lab = LogLab()
     lab.append(2)
@@ -397,7 +397,7 @@ def test_a_torn_tail_is_cut_at_the_last_good_batch() -> None:
     assert lab.append(1).base_offset == 2
 
 
-def test_damage_in_the_middle_drops_the_segments_behind_it() -> None:
+def test_corruption_in_the_middle_drops_later_segments() -> None:
     """RC-1"""
     lab = LogLab(SMALL)
     for _ in range(12):
@@ -413,8 +413,8 @@ def test_damage_in_the_middle_drops_the_segments_behind_it() -> None:
     assert lab.append(1).base_offset == end
 
 
-def test_messages_of_an_old_format_are_refused_and_never_cut() -> None:
-    """formats 4: a segment of magic 1 is somebody's data, not a torn tail."""
+def test_old_message_formats_are_rejected_and_never_truncated() -> None:
+    """formats 4: a segment of magic 1 is valid data, not a torn tail."""
     import zlib
 
     lab = LogLab()
@@ -422,7 +422,7 @@ def test_messages_of_an_old_format_are_refused_and_never_cut() -> None:
     entry = bytes(8) + (len(message) + 4).to_bytes(4, "big")
     entry += zlib.crc32(message).to_bytes(4, "big") + message
     lab.log.body.segments.active.log.file().write([entry], 0)
-    with pytest.raises(UnsupportedMagic, match="not served"):
+    with pytest.raises(UnsupportedMagic, match="not supported"):
         lab.crash()
     status = lab.disk.status(FOLDER / file_name(0, LOG))
     assert status is not None
@@ -431,7 +431,7 @@ def test_messages_of_an_old_format_are_refused_and_never_cut() -> None:
 
 @pytest.mark.parametrize("name", [".index", ".timeindex"])
 @pytest.mark.parametrize("how", ["missing", "garbage", "torn"])
-def test_an_index_that_is_missing_or_wrong_is_built_anew(name: str, how: str) -> None:
+def test_missing_or_corrupt_index_is_rebuilt(name: str, how: str) -> None:
     """RC-1"""
     lab = LogLab(SMALL)
     for n in range(10):
@@ -455,8 +455,8 @@ def test_an_index_that_is_missing_or_wrong_is_built_anew(name: str, how: str) ->
 
 @pytest.mark.parametrize("slot", [1, 3, -1])
 @pytest.mark.parametrize("position", [-400, 1, 400, 590, 1 << 30])
-def test_an_index_entry_that_points_anywhere_skips_no_record(slot: int, position: int) -> None:
-    """Only the last entry is looked at when an index is opened, the others when they are used."""
+def test_wrong_index_entry_skips_no_record(slot: int, position: int) -> None:
+    """Only the last entry is checked when an index is opened, the others when they are used."""
     lab = LogLab(TopicSettings(index_interval_bytes=0))
     for _ in range(8):
         lab.append(records(b"x" * 50))
@@ -476,7 +476,7 @@ def test_an_index_entry_that_points_anywhere_skips_no_record(slot: int, position
     assert lab.failures == []
 
 
-def test_a_truncated_log_forgets_what_was_cut_and_goes_on_from_there() -> None:
+def test_truncation_removes_records_and_appends_continue_there() -> None:
     """EP-2, EP-6"""
     lab = LogLab(SMALL)
     for epoch in range(10):
@@ -493,7 +493,7 @@ def test_a_truncated_log_forgets_what_was_cut_and_goes_on_from_there() -> None:
     assert lab.contents() == after
 
 
-def test_a_cut_amid_a_batch_ends_the_log_before_it_now_and_after_a_restart() -> None:
+def test_truncation_inside_a_batch_ends_the_log_before_it_even_after_a_restart() -> None:
     """EP-6"""
     lab = LogLab(SMALL)
     for _ in range(10):
@@ -504,7 +504,7 @@ def test_a_cut_amid_a_batch_ends_the_log_before_it_now_and_after_a_restart() -> 
     assert lab.log.end_offset == 15
 
 
-def test_a_truncation_lowers_the_recovery_point_before_it_cuts() -> None:
+def test_truncation_lowers_the_recovery_point_first() -> None:
     lab = LogLab(SMALL)
     for _ in range(10):
         lab.append(3)
@@ -515,7 +515,7 @@ def test_a_truncation_lowers_the_recovery_point_before_it_cuts() -> None:
     assert lab.recovery_point <= 15
 
 
-def test_a_log_can_start_over_at_another_offset() -> None:
+def test_log_can_be_truncated_fully_and_start_at_another_offset() -> None:
     """EP-7"""
     lab = LogLab(SMALL)
     for _ in range(10):
@@ -527,7 +527,7 @@ def test_a_log_can_start_over_at_another_offset() -> None:
     assert (lab.log.log_start_offset, lab.log.end_offset) == (500, 502)
 
 
-def test_deleted_records_are_gone_for_readers_and_their_segments_follow() -> None:
+def test_delete_records_hides_records_and_later_deletes_segments() -> None:
     """LSO-3, DR-1, RT-5"""
     lab = LogLab(SMALL)
     for _ in range(10):
@@ -548,7 +548,7 @@ def test_deleted_records_are_gone_for_readers_and_their_segments_follow() -> Non
     assert len(lab.removals.take_due(lab.now_ms + 1000, limit=100)) == len(deleted)
 
 
-def test_retention_by_time_takes_whole_segments_and_rolls_the_active_one() -> None:
+def test_retention_by_time_deletes_whole_segments_and_rolls_the_active_one() -> None:
     """RT-1, RT-2, RT-4"""
     lab = lab_with(retention_ms=1000)
     for n in range(10):
@@ -564,7 +564,7 @@ def test_retention_by_time_takes_whole_segments_and_rolls_the_active_one() -> No
     assert lab.append(1).base_offset == 10
 
 
-def test_a_record_from_the_future_pins_its_segment() -> None:
+def test_record_with_a_future_timestamp_keeps_its_segment() -> None:
     """RT-2"""
     lab = lab_with(retention_ms=1000, message_timestamp_after_max_ms=1 << 50)
     lab.append(records(b"x" * 250, timestamp=START_MS + 10**9))
@@ -595,7 +595,7 @@ def test_nothing_above_the_high_watermark_is_deleted() -> None:
     assert lab.log.end_offset == 10
 
 
-def test_compaction_alone_retains_for_ever() -> None:
+def test_compact_policy_alone_never_deletes_segments() -> None:
     """CP-9"""
     lab = lab_with(cleanup_policy=("compact",), retention_ms=1, retention_bytes=1)
     for _ in range(10):
@@ -603,7 +603,7 @@ def test_compaction_alone_retains_for_ever() -> None:
     assert lab.log.apply_retention(lab.now_ms + 10**9) == 0
 
 
-def test_a_failed_write_changes_nothing_and_fences() -> None:
+def test_failed_write_changes_nothing_and_takes_the_directory_offline() -> None:
     """RC-5"""
     lab = LogLab()
     lab.append(2)
@@ -622,7 +622,7 @@ def test_a_failed_write_changes_nothing_and_fences() -> None:
         lab.log.read(0, max_bytes=1, bound=ReadBound.LOG_END)
 
 
-def test_flush_is_asked_for_by_count_and_moves_the_recovery_point() -> None:
+def test_flush_messages_triggers_a_flush_and_raises_the_recovery_point() -> None:
     lab = lab_with(flush_messages=3, segment_bytes=1 << 20)
     lab.append(2)
     assert not lab.log.needs_flush
@@ -634,7 +634,7 @@ def test_flush_is_asked_for_by_count_and_moves_the_recovery_point() -> None:
     assert lab.log.recovery_point == 3
 
 
-def test_flush_comes_by_time() -> None:
+def test_flush_ms_triggers_a_flush() -> None:
     lab = lab_with(flush_ms=1000, segment_bytes=1 << 20)
     lab.append(2)
     lab.log.flush_if_old(lab.now_ms)
@@ -652,7 +652,7 @@ def test_a_log_of_many_segments_needs_few_open_files() -> None:
     assert lab.files.open_count <= 4
 
 
-def test_a_flush_that_cannot_write_the_index_fences_the_directory() -> None:
+def test_failed_index_write_takes_the_directory_offline() -> None:
     lab = LogLab(TopicSettings(index_interval_bytes=0))
     for _ in range(3):
         lab.append(2)
@@ -664,8 +664,8 @@ def test_a_flush_that_cannot_write_the_index_fences_the_directory() -> None:
     assert lab.log.recovery_point == 0
 
 
-def test_a_flush_that_ends_after_another_sync_has_failed_promises_nothing() -> None:
-    """The system tells of lost pages once, to whoever asks first."""
+def test_flush_after_another_failed_sync_does_not_raise_the_recovery_point() -> None:
+    """The kernel reports lost pages once, to the first caller of fsync."""
     held = HeldExecutor(random.Random(1))
     lab = LogLab(executor=held)
     for _ in range(3):
@@ -683,7 +683,7 @@ def test_a_flush_that_ends_after_another_sync_has_failed_promises_nothing() -> N
     assert lab.log.recovery_point == 0
 
 
-def test_a_damaged_transaction_index_closes_one_log_to_readers_of_committed_data() -> None:
+def test_corrupt_transaction_index_fails_only_read_committed_fetches() -> None:
     lab = LogLab()
     lab.append(1, producer=(7, 0, 0), is_transactional=True)
     lab.end_transaction(7, commit=False)

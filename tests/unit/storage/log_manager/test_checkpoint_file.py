@@ -1,4 +1,4 @@
-"""A checkpoint that is written here and now, or by a job that must not undo what came meanwhile."""
+"""Checkpoints written synchronously, or by a job that must not undo newer changes."""
 
 import random
 from pathlib import PurePath
@@ -16,7 +16,7 @@ ORDERS = TopicPartition("orders", 0)
 
 
 class Lab:
-    """A checkpoint whose jobs run when the test says so."""
+    """Checkpoint whose jobs run when the test says so."""
 
     def __init__(self) -> None:
         self.disk = LossyDisk(random.Random(1))
@@ -36,7 +36,7 @@ class Lab:
         return checkpoints.load_offsets(self.disk, PATH).get(ORDERS)
 
 
-def test_what_is_saved_later_is_on_disk_when_its_job_is_done_and_not_before() -> None:
+def test_background_save_is_on_disk_when_its_job_is_done() -> None:
     lab = Lab()
     lab.set(5).save()
     assert lab.set(9).save_later()
@@ -48,7 +48,7 @@ def test_what_is_saved_later_is_on_disk_when_its_job_is_done_and_not_before() ->
     assert lab.disk.names(FOLDER) == [checkpoints.RECOVERY_POINTS]
 
 
-def test_a_job_does_not_raise_again_what_was_lowered_meanwhile() -> None:
+def test_background_save_does_not_raise_an_offset_lowered_meanwhile() -> None:
     for jobs_before in (0, 1):
         lab = Lab()
         lab.set(9).save_later()
@@ -62,7 +62,7 @@ def test_a_job_does_not_raise_again_what_was_lowered_meanwhile() -> None:
         assert not lab.failures
 
 
-def test_after_an_outdated_job_the_next_one_counts() -> None:
+def test_save_after_an_outdated_job_takes_effect() -> None:
     lab = Lab()
     lab.set(9).save_later()
     lab.set(3).save()
@@ -72,7 +72,7 @@ def test_after_an_outdated_job_the_next_one_counts() -> None:
     assert lab.on_disk() == 4
 
 
-def test_one_job_at_a_time_and_what_it_writes_is_what_was_known_when_it_began() -> None:
+def test_one_background_save_at_a_time_writes_the_offsets_of_its_start() -> None:
     lab = Lab()
     assert lab.set(5).save_later()
     assert not lab.set(6).save_later()
@@ -82,7 +82,7 @@ def test_one_job_at_a_time_and_what_it_writes_is_what_was_known_when_it_began() 
     assert lab.on_disk() == 5
 
 
-def test_a_full_executor_is_no_failure_and_may_be_asked_again() -> None:
+def test_full_executor_is_not_a_failure_and_can_be_retried() -> None:
     lab = Lab()
     lab.executor.is_full = True
     assert not lab.set(5).save_later()
@@ -92,7 +92,7 @@ def test_a_full_executor_is_no_failure_and_may_be_asked_again() -> None:
     assert (lab.on_disk(), lab.failures) == (5, [])
 
 
-def test_a_disk_that_fails_under_the_job_is_told() -> None:
+def test_disk_failure_in_the_job_is_reported() -> None:
     lab = Lab()
     lab.set(5).save_later()
     lab.disk.fail_next_sync()
@@ -101,7 +101,7 @@ def test_a_disk_that_fails_under_the_job_is_told() -> None:
     assert not lab.checkpoint.is_saving
 
 
-def test_a_disk_that_fails_when_the_file_is_put_in_place_is_told() -> None:
+def test_disk_failure_of_the_rename_is_reported() -> None:
     lab = Lab()
     lab.set(5).save_later()
     lab.executor.work()

@@ -45,7 +45,7 @@ def test_a_directory_is_locked_once_per_process(tmp_path: Path) -> None:
     assert (tmp_path / ".lock").exists()
 
 
-def test_another_process_is_kept_out(tmp_path: Path) -> None:
+def test_another_process_is_refused(tmp_path: Path) -> None:
     lock = DirectoryLock(tmp_path)
     command = [sys.executable, "-c", LOCK_ELSEWHERE, str(tmp_path)]
     refusal = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -56,7 +56,7 @@ def test_another_process_is_kept_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(fcntl, "F_OFD_SETLK"), reason="the system has no such locks")
-def test_kafka_and_we_keep_each_other_out(tmp_path: Path) -> None:
+def test_kafka_and_headwater_exclude_each_other(tmp_path: Path) -> None:
     command = [sys.executable, "-c", LOCK_AS_JAVA_DOES, str(tmp_path / ".lock")]
     with DirectoryLock(tmp_path):
         found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -72,7 +72,7 @@ def test_kafka_and_we_keep_each_other_out(tmp_path: Path) -> None:
     DirectoryLock(tmp_path).release()
 
 
-def test_the_lock_is_seen_by_whoever_uses_flock(tmp_path: Path) -> None:
+def test_lock_is_visible_to_flock(tmp_path: Path) -> None:
     with (
         DirectoryLock(tmp_path),
         (tmp_path / ".lock").open() as other,
@@ -86,7 +86,7 @@ def test_a_directory_that_cannot_be_locked_is_a_storage_error(tmp_path: Path) ->
         DirectoryLock(tmp_path / "none")
 
 
-def test_a_refused_lock_leaves_no_descriptor_behind(tmp_path: Path) -> None:
+def test_refused_lock_leaks_no_descriptor(tmp_path: Path) -> None:
     with DirectoryLock(tmp_path):
         with pytest.raises(DirectoryInUse):
             DirectoryLock(tmp_path)
@@ -95,6 +95,6 @@ def test_a_refused_lock_leaves_no_descriptor_behind(tmp_path: Path) -> None:
 
 
 def opened(path: Path) -> int:
-    """How many descriptors of this process lead to a file. Others come and go with other tests."""
+    """Count the descriptors of this process for a file."""
     links = (os.path.realpath(each) for each in Path("/proc/self/fd").iterdir())
     return sum(link == str(path) for link in links)

@@ -1,4 +1,4 @@
-"""What a move does next, and how much of a copy from an earlier life is kept."""
+"""Next step of a move, and how much of an existing copy is kept."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def extent(start: int, end: int, *epochs: tuple[int, int], is_compacted: bool = 
         (0, 0, MoveStep.FINISH),
     ],
 )
-def test_a_move_is_finished_when_little_is_left_to_copy_and_to_flush(
+def test_move_finishes_when_little_is_left_to_copy_and_flush(
     left_bytes: int, unflushed_bytes: int, expected: MoveStep
 ) -> None:
     step = next_step(
@@ -48,37 +48,37 @@ def test_a_move_is_finished_when_little_is_left_to_copy_and_to_flush(
     assert step is expected
 
 
-def test_a_copy_that_ends_where_nothing_is_any_more_starts_over() -> None:
+def test_copy_that_ends_below_the_log_start_starts_over() -> None:
     step = next_step(SIZES, copy_end=6, original_start=7, left_bytes=0, unflushed_bytes=0)
     assert step is MoveStep.START_OVER
 
 
-def test_a_copy_is_kept_as_far_as_it_goes() -> None:
+def test_copy_is_kept_up_to_its_end() -> None:
     assert kept_end(extent(0, 9, (0, 0)), extent(0, 5, (0, 0))) == 5
 
 
-def test_a_copy_that_knows_more_than_its_original_is_cut() -> None:
-    """A power cut has taken the end of the original, but not that of the copy."""
+def test_copy_ahead_of_its_original_is_truncated() -> None:
+    """A power cut took the end of the original, but not that of the copy."""
     assert kept_end(extent(0, 4, (0, 0)), extent(0, 7, (0, 0))) == 4
 
 
-def test_a_copy_is_cut_where_another_leader_went_another_way() -> None:
+def test_copy_is_truncated_where_leader_epochs_diverge() -> None:
     original = extent(0, 9, (0, 0), (2, 3))
     assert kept_end(original, extent(0, 7, (0, 0))) == 3
     assert kept_end(original, extent(0, 7, (0, 0), (1, 2))) == 2
     assert kept_end(original, extent(0, 7, (0, 0), (2, 3))) == 7
 
 
-def test_a_copy_that_begins_behind_its_original_is_of_no_use() -> None:
+def test_copy_that_starts_after_its_original_starts_over() -> None:
     assert kept_end(extent(2, 9, (0, 0)), extent(3, 5, (0, 3))) is None
     assert kept_end(extent(3, 9, (0, 3)), extent(2, 5, (0, 0))) == 5
 
 
-def test_a_copy_that_ends_before_its_original_begins_is_of_no_use() -> None:
+def test_copy_that_ends_before_its_original_starts_over() -> None:
     assert kept_end(extent(6, 9, (0, 6)), extent(0, 5, (0, 0))) is None
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_the_copy_of_a_compacted_log_is_of_no_use(which: int) -> None:
+def test_copy_of_a_compacted_log_starts_over(which: int) -> None:
     one, other = (extent(0, 9, (0, 0), is_compacted=each == which) for each in (0, 1))
     assert kept_end(one, other) is None

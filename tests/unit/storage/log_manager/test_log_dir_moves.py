@@ -1,4 +1,4 @@
-"""A log moves to another directory while it is used, whatever happens on the way (KIP-113)."""
+"""Moves of a log between directories while it is used (KIP-113)."""
 
 import dataclasses
 import random
@@ -32,7 +32,7 @@ STEPS = MoveSizes(step_bytes=300, unflushed_bytes=700, last_lap_bytes=170)
 
 
 class Lab:
-    """A broker's directories, one of which has the log of orders-0."""
+    """Log directories of a broker, one of which has the log of orders-0."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Lab:
         self.logs.tick(self.now_ms)
 
     def finish(self) -> None:
-        """Let the move come to its end."""
+        """Run the move to its end."""
         for _ in range(200):
             self.tick()
             self.executor.finish()
@@ -109,7 +109,7 @@ class Lab:
         raise AssertionError("the move does not end")
 
     def step(self) -> None:
-        """A little of what there is to do."""
+        """Run a few pending jobs."""
         self.tick()
         self.executor.step()
 
@@ -118,13 +118,13 @@ class Lab:
         self.logs.close()
 
     def folders(self, path: PurePath) -> list[str]:
-        """The kinds of folders that bear the partition's name."""
+        """Kinds of directories with the partition's name."""
         found = [name for name in self.disk.names(path) if name.startswith("orders-0")]
         return sorted("live" if name == "orders-0" else name.rsplit("-", 1)[1] for name in found)
 
 
 def content(log: UnifiedLog) -> bytes:
-    """All bytes that can be read."""
+    """All readable bytes."""
     parts, offset = [], log.log_start_offset
     for _ in range(1_000):
         found = log.read(offset, max_bytes=1 << 20, bound=ReadBound.LOG_END).range
@@ -147,7 +147,7 @@ def moved_lab() -> Lab:
 
 
 def halfway_lab(*, settings: TopicSettings = SMALL) -> Lab:
-    """A move that has come to a part of the log, and waits because of its limit."""
+    """A move that is partly done and waits because of its throttle."""
     lab = Lab(
         settings=settings,
         storage=StorageSettings(replica_alter_log_dirs_io_max_bytes_per_second=100),
@@ -168,7 +168,7 @@ def halfway_lab(*, settings: TopicSettings = SMALL) -> Lab:
     return lab
 
 
-def test_a_log_goes_to_another_directory_with_all_that_it_has() -> None:
+def test_moved_log_has_all_records_and_state() -> None:
     lab = moved_lab()
     log, before = lab.log, content(lab.log)
     lab.finish()
@@ -180,7 +180,7 @@ def test_a_log_goes_to_another_directory_with_all_that_it_has() -> None:
     assert log.end_offset == 23
 
 
-def test_the_folder_that_is_left_goes_after_its_delay() -> None:
+def test_old_directory_is_deleted_after_its_delay() -> None:
     lab = moved_lab()
     lab.finish()
     lab.now_ms += 2_000
@@ -189,7 +189,7 @@ def test_the_folder_that_is_left_goes_after_its_delay() -> None:
     assert lab.folders(ONE) == []
 
 
-def test_a_copy_stands_in_a_folder_with_kafkas_name_for_it() -> None:
+def test_future_log_has_kafkas_directory_name() -> None:
     lab = moved_lab()
     (name,) = [each for each in lab.disk.names(TWO) if each.startswith("orders")]
     topic, unique = name.removesuffix("-future").rsplit(".", 1)
@@ -197,7 +197,7 @@ def test_a_copy_stands_in_a_folder_with_kafkas_name_for_it() -> None:
     assert len(bytes.fromhex(unique)) == 16
 
 
-def test_what_is_written_and_read_meanwhile_is_as_it_was_without_a_move() -> None:
+def test_reads_and_writes_during_a_move_are_unaffected() -> None:
     lab = moved_lab()
     for number in range(40):
         lab.append(b"new %d" % number)
@@ -211,7 +211,7 @@ def test_what_is_written_and_read_meanwhile_is_as_it_was_without_a_move() -> Non
 
 
 def about_to_swap() -> Lab:
-    """A move whose last flush is done, but nobody has heard of it yet."""
+    """A move whose last flush is done, but not yet reported."""
     lab = Lab()
     lab.create()
     lab.append(b"the only one")
@@ -223,7 +223,7 @@ def about_to_swap() -> Lab:
     return lab
 
 
-def test_a_flush_that_is_under_way_when_the_log_moves_is_kept_like_those_that_wait() -> None:
+def test_flush_in_progress_during_the_swap_completes_like_waiting_ones() -> None:
     lab = about_to_swap()
     told: list[StorageError | None] = []
     lab.log.flush(told.append)
@@ -232,13 +232,13 @@ def test_a_flush_that_is_under_way_when_the_log_moves_is_kept_like_those_that_wa
     assert lab.executor.deliver()
     assert lab.home() == TWO
     assert told == [None, None]
-    # The first one's files have gone, and that is no failure.
+    # The first one's files are gone, which is not a failure.
     lab.executor.finish()
     assert told == [None, None, None]
     assert lab.directory(ONE).failure is None
 
 
-def test_what_was_flushed_in_one_directory_is_flushed_in_the_other() -> None:
+def test_recovery_point_is_kept_by_a_move() -> None:
     lab = about_to_swap()
     lab.append(b"late")
     told: list[StorageError | None] = []
@@ -253,7 +253,7 @@ def test_what_was_flushed_in_one_directory_is_flushed_in_the_other() -> None:
     assert lab.log.end_offset == 2
 
 
-def test_what_one_directory_remembers_of_a_log_the_other_remembers_too() -> None:
+def test_checkpoints_move_with_the_log() -> None:
     lab = halfway_lab()
     lab.log.delete_records_below(8)
     lab.directory(ONE).save_log_starts()
@@ -266,7 +266,7 @@ def test_what_one_directory_remembers_of_a_log_the_other_remembers_too() -> None
     assert lab.log.recovery_point == 40
 
 
-def test_who_waits_for_a_flush_hears_of_it_when_the_log_has_moved() -> None:
+def test_waiting_flush_completes_when_the_log_has_moved() -> None:
     lab = moved_lab()
     told: list[StorageError | None] = []
     while lab.home() == ONE:
@@ -280,7 +280,7 @@ def test_who_waits_for_a_flush_hears_of_it_when_the_log_has_moved() -> None:
     assert lab.log.recovery_point == lab.log.end_offset
 
 
-def test_producers_transactions_and_epochs_are_known_after_a_move_and_a_restart() -> None:
+def test_producers_transactions_and_epochs_survive_a_move_and_a_restart() -> None:
     lab = Lab()
     log = lab.create()
     gone = build_batch(
@@ -308,8 +308,7 @@ def test_producers_transactions_and_epochs_are_known_after_a_move_and_a_restart(
         )
     )
     log.append_as_leader(marker, leader_epoch=3, now_ms=lab.now_ms, origin=AppendOrigin.COORDINATOR)
-    # An epoch that begins before its first record, and a record that is deleted: what lies in the
-    # log tells of neither.
+    # An epoch without records and a deleted record: the log's content shows neither.
     log.begin_epoch(5)
     log.skip_to(9, now_ms=lab.now_ms)
     lab.append(b"the last", epoch=5)
@@ -328,7 +327,7 @@ def test_producers_transactions_and_epochs_are_known_after_a_move_and_a_restart(
     assert [each.producer_id for each in log.body.segments.first.transactions.entries()] == [7]
 
 
-def test_asking_for_the_directory_where_it_is_cancels_a_move() -> None:
+def test_moving_to_the_current_directory_cancels_a_move() -> None:
     lab = moved_lab()
     lab.step()
     lab.move(ONE)
@@ -340,7 +339,7 @@ def test_asking_for_the_directory_where_it_is_cancels_a_move() -> None:
     lab.fill(2)
 
 
-def test_a_move_can_be_given_another_target() -> None:
+def test_move_can_be_redirected() -> None:
     lab = Lab(ONE, TWO, THREE)
     lab.create()
     lab.fill()
@@ -352,7 +351,7 @@ def test_a_move_can_be_given_another_target() -> None:
     assert lab.folders(TWO) == ["delete"]
 
 
-def test_what_is_cut_meanwhile_is_not_in_the_copy() -> None:
+def test_truncated_records_are_not_in_the_copy() -> None:
     lab = moved_lab()
     while lab.log.future is not None and lab.log.future.end_offset < 12:
         lab.step()
@@ -365,7 +364,7 @@ def test_what_is_cut_meanwhile_is_not_in_the_copy() -> None:
     assert content(lab.log) == before
 
 
-def test_a_log_that_starts_over_takes_its_copy_along() -> None:
+def test_full_truncation_applies_to_the_copy() -> None:
     lab = moved_lab()
     lab.step()
     lab.log.start_over(100, now_ms=lab.now_ms)
@@ -374,7 +373,7 @@ def test_a_log_that_starts_over_takes_its_copy_along() -> None:
     assert (lab.log.log_start_offset, lab.log.end_offset) == (100, 101)
 
 
-def test_a_log_that_starts_over_where_it_began_takes_its_copy_along() -> None:
+def test_full_truncation_to_the_log_start_applies_to_the_copy() -> None:
     lab = halfway_lab()
     lab.log.start_over(0, now_ms=lab.now_ms)
     for _ in range(30):
@@ -385,7 +384,7 @@ def test_a_log_that_starts_over_where_it_began_takes_its_copy_along() -> None:
     assert content(lab.log) == before
 
 
-def test_a_log_whose_last_offsets_nobody_has_ends_where_it_ended() -> None:
+def test_moved_log_keeps_a_log_end_after_an_offset_gap() -> None:
     lab = moved_lab()
     lab.log.skip_to(30, now_ms=lab.now_ms)
     lab.finish()
@@ -397,7 +396,7 @@ def test_a_log_whose_last_offsets_nobody_has_ends_where_it_ended() -> None:
     assert lab.log.end_offset == 31
 
 
-def test_records_that_retention_takes_meanwhile_are_gone_after_the_move() -> None:
+def test_retention_during_a_move_applies_after_it() -> None:
     lab = moved_lab()
     lab.step()
     lab.log.delete_records_below(15)
@@ -409,7 +408,7 @@ def test_records_that_retention_takes_meanwhile_are_gone_after_the_move() -> Non
     assert lab.log.log_start_offset == 15
 
 
-def test_a_partition_that_is_deleted_takes_its_copy_along() -> None:
+def test_deleting_a_partition_deletes_its_copy() -> None:
     lab = moved_lab()
     lab.step()
     lab.logs.delete(ORDERS, now_ms=lab.now_ms)
@@ -418,18 +417,18 @@ def test_a_partition_that_is_deleted_takes_its_copy_along() -> None:
     assert (lab.folders(ONE), lab.folders(TWO)) == (["delete"], ["delete"])
 
 
-def test_a_limit_holds_back_what_is_copied() -> None:
+def test_move_is_throttled() -> None:
     lab = halfway_lab()
     future = lab.log.future
     assert future is not None
-    # Ten seconds' worth may go at first, as in Kafka, and one step more.
+    # The first ten seconds' worth is not throttled, as in Kafka, plus one step.
     assert 0 < future.size_bytes <= 10 * 100 + 2 * STEPS.step_bytes
     lab.logs.configure(StorageSettings())
     lab.finish()
     assert lab.home() == TWO
 
 
-def test_a_clean_restart_goes_on_with_a_move() -> None:
+def test_move_continues_after_a_clean_restart() -> None:
     lab = halfway_lab()
     assert lab.log.future is not None
     end_offset = lab.log.future.end_offset
@@ -444,7 +443,7 @@ def test_a_clean_restart_goes_on_with_a_move() -> None:
     assert content(lab.log) == before
 
 
-def test_a_target_that_fails_leaves_the_log_where_it_is() -> None:
+def test_failed_target_leaves_the_log_in_place() -> None:
     lab = moved_lab()
     lab.step()
     lab.disk.break_under(TWO)
@@ -459,7 +458,7 @@ def test_a_target_that_fails_leaves_the_log_where_it_is() -> None:
     assert lab.home() == ONE
 
 
-def test_a_source_that_fails_takes_the_log_down_and_a_repair_goes_on_with_the_move() -> None:
+def test_failed_source_takes_the_log_offline_and_the_move_continues_after_repair() -> None:
     lab = halfway_lab()
     lab.disk.break_under(ONE)
     lab.logs.configure(StorageSettings())
@@ -476,7 +475,7 @@ def test_a_source_that_fails_takes_the_log_down_and_a_repair_goes_on_with_the_mo
     assert lab.log.end_offset == 40
 
 
-def test_a_copy_of_which_the_original_is_away_is_neither_used_nor_removed() -> None:
+def test_copy_of_an_offline_original_is_neither_used_nor_removed() -> None:
     lab = halfway_lab()
     lab.disk.process_crash()
     lab.disk.break_under(ONE)
@@ -486,10 +485,10 @@ def test_a_copy_of_which_the_original_is_away_is_neither_used_nor_removed() -> N
 
 
 @pytest.mark.parametrize("is_power_cut", [False, True])
-def test_a_crash_at_any_step_leaves_exactly_one_log_with_all_that_was_flushed(
+def test_crash_at_any_step_leaves_exactly_one_log_with_all_flushed_records(
     is_power_cut: bool,
 ) -> None:
-    """The whole move, crashed at each of its disk operations, and then brought to its end."""
+    """The whole move, crashed at each of its disk operations, and then completed."""
     crashes = 0
     for step in range(1, 2_000):
         lab = Lab(seed=step)
@@ -527,7 +526,7 @@ def test_a_crash_at_any_step_leaves_exactly_one_log_with_all_that_was_flushed(
 
 
 def swap_breaking(lab: Lab, operation: Callable[[], None]) -> None:
-    """Have something happen in the moment before the copy gets its name."""
+    """Run an action just before the copy is renamed."""
     futures = lab.directory(TWO).futures
     promote = futures.promote
 
@@ -538,8 +537,8 @@ def swap_breaking(lab: Lab, operation: Callable[[], None]) -> None:
     futures.promote = before  # type: ignore[method-assign]
 
 
-def test_a_swap_that_may_have_happened_is_undone_by_the_next_start() -> None:
-    """The copy has its name, but its disk fails before it says so: the original goes on."""
+def test_swap_with_unknown_result_is_undone_by_the_next_start() -> None:
+    """The copy is renamed, but its disk fails before reporting it: the original continues."""
     lab = moved_lab()
     swap_breaking(lab, lambda: lab.disk.fail_next_sync("/two"))
     for _ in range(100):
@@ -558,7 +557,7 @@ def test_a_swap_that_may_have_happened_is_undone_by_the_next_start() -> None:
     assert lab.folders(TWO) == ["delete"]
 
 
-def test_a_disk_that_comes_back_with_what_a_log_has_left_there_is_not_believed() -> None:
+def test_obsolete_log_on_a_returning_disk_is_not_used() -> None:
     lab = moved_lab()
     swap_breaking(lab, lambda: lab.disk.break_under(ONE))
     for _ in range(100):
@@ -576,8 +575,8 @@ def test_a_disk_that_comes_back_with_what_a_log_has_left_there_is_not_believed()
     assert lab.folders(ONE) == ["delete"]
 
 
-def test_a_copy_that_was_away_while_its_original_lost_its_end_is_cut_or_begun_anew() -> None:
-    """A broker that is alone writes on in the same epoch, so epochs do not tell."""
+def test_copy_that_was_offline_while_its_original_lost_records_is_truncated_or_restarted() -> None:
+    """A single broker continues in the same epoch, so epochs do not show the difference."""
     lab = halfway_lab()
     lab.disk.process_crash()
     lab.disk.break_under(TWO)
@@ -595,7 +594,7 @@ def test_a_copy_that_was_away_while_its_original_lost_its_end_is_cut_or_begun_an
     assert content(lab.log) == before
 
 
-def test_the_copy_of_a_topic_that_is_gone_goes_too() -> None:
+def test_copy_of_a_deleted_topic_is_deleted() -> None:
     lab = halfway_lab()
     lab.close()
     lab.disk.remove_tree(ONE / "orders-0")
@@ -604,7 +603,7 @@ def test_the_copy_of_a_topic_that_is_gone_goes_too() -> None:
     assert lab.folders(TWO) == ["delete"]
 
 
-def test_a_copy_whose_original_a_power_cut_took_becomes_the_log() -> None:
+def test_copy_becomes_the_log_if_a_power_cut_took_the_original() -> None:
     lab = halfway_lab()
     lab.close()
     lab.disk.remove_tree(ONE / "orders-0")
@@ -622,7 +621,7 @@ def test_a_copy_whose_original_a_power_cut_took_becomes_the_log() -> None:
         pytest.param(0, 16, b"\x07", id="in the magic"),
     ],
 )
-def test_a_damaged_batch_ends_the_move_and_not_the_log(
+def test_corrupt_batch_cancels_the_move_and_keeps_the_log(
     number: int, position: int, damage: bytes
 ) -> None:
     lab = moved_lab()
@@ -637,8 +636,8 @@ def test_a_damaged_batch_ends_the_move_and_not_the_log(
     assert lab.directory(TWO).failure is None
 
 
-def test_a_compacted_log_begins_its_copy_anew_after_a_restart() -> None:
-    """It may have been compacted without it, which could bring deleted keys back."""
+def test_compacted_log_restarts_its_copy_after_a_restart() -> None:
+    """It may have been compacted meanwhile, which could bring deleted keys back."""
     lab = halfway_lab()
     lab.settings = dataclasses.replace(SMALL, cleanup_policy=("compact",))
     lab.close()
@@ -647,7 +646,7 @@ def test_a_compacted_log_begins_its_copy_anew_after_a_restart() -> None:
     assert lab.log.future.end_offset == 0
 
 
-def test_a_partition_that_is_not_here_yet_is_made_where_it_is_wanted() -> None:
+def test_new_partition_is_created_in_its_requested_directory() -> None:
     lab = Lab()
     lab.logs.want(ORDERS, lab.directory(TWO))
     lab.create()

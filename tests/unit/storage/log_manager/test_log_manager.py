@@ -1,4 +1,4 @@
-"""Several log directories as one place: placement, restarts, failures, background work."""
+"""LogManager: placement, restarts, disk failures and background work."""
 
 import dataclasses
 import random
@@ -33,7 +33,7 @@ SMALL = TopicSettings(segment_bytes=300, file_delete_delay_ms=1000, retention_ms
 
 
 class Broker:
-    """A process with two directories, that can be started again on the same disk."""
+    """Process with two log directories that can be restarted on the same disk."""
 
     def __init__(self, *paths: PurePath) -> None:
         self.disk = LossyDisk(random.Random(1))
@@ -89,7 +89,7 @@ def remove_segment(broker: Broker, log: UnifiedLog, base_offset: int) -> None:
         broker.disk.remove(log.folder / f"{base_offset:020d}.{kind}")
 
 
-def test_a_new_partition_goes_to_the_directory_with_the_fewest() -> None:
+def test_new_partition_is_created_in_the_directory_with_the_fewest() -> None:
     broker = Broker()
     for partition in range(6):
         broker.create("orders", partition)
@@ -100,7 +100,7 @@ def test_a_new_partition_goes_to_the_directory_with_the_fewest() -> None:
     ]
 
 
-def test_logs_open_when_asked_for_after_a_clean_stop() -> None:
+def test_logs_open_on_first_use_after_a_clean_shutdown() -> None:
     broker = Broker()
     broker.append(broker.create("orders"), 5)
     broker.append(broker.create("parcels"), 2)
@@ -113,7 +113,7 @@ def test_logs_open_when_asked_for_after_a_clean_stop() -> None:
     assert len(list(broker.logs.opened())) == 2
 
 
-def test_a_crash_recovers_every_log_and_keeps_the_high_watermark() -> None:
+def test_crash_recovers_every_log_and_keeps_high_watermarks() -> None:
     """HW-9, RC-1"""
     broker = Broker()
     broker.append(broker.create("orders"), 5)
@@ -127,8 +127,8 @@ def test_a_crash_recovers_every_log_and_keeps_the_high_watermark() -> None:
     assert sum(report.recovered_segments for report in reports) > 0
 
 
-def test_a_segment_that_was_flushed_is_not_checked_again_even_after_a_kill() -> None:
-    """RC-1. The next regular save of the recovery points would be a minute away."""
+def test_flushed_segment_is_not_checked_again_after_a_kill() -> None:
+    """RC-1. The next regular checkpoint of the recovery points would be a minute away."""
     broker = Broker(ONE)
     log = broker.create("orders")
     broker.append(log, 9)
@@ -139,7 +139,7 @@ def test_a_segment_that_was_flushed_is_not_checked_again_even_after_a_kill() -> 
     assert (report.recovered_segments, broker.log("orders").end_offset) == (1, 9)
 
 
-def test_logs_that_roll_often_share_the_writing_of_their_recovery_points() -> None:
+def test_logs_that_roll_often_share_checkpoint_writes() -> None:
     broker = Broker(ONE)
     jobs = broker.executor = HeldExecutor(random.Random(1))
     broker.start()
@@ -153,7 +153,7 @@ def test_logs_that_roll_often_share_the_writing_of_their_recovery_points() -> No
     assert jobs.waiting_count == 1
 
 
-def test_what_the_checkpoints_said_of_unopened_logs_is_not_lost() -> None:
+def test_checkpoint_entries_of_unopened_logs_are_kept() -> None:
     broker = Broker(ONE)
     broker.append(broker.create("orders"), 5)
     broker.log("orders").delete_records_below(4)
@@ -168,7 +168,7 @@ def test_what_the_checkpoints_said_of_unopened_logs_is_not_lost() -> None:
     assert (log.log_start_offset, log.end_offset) == (4, 5)
 
 
-def test_a_deleted_partition_leaves_nothing_to_its_namesake() -> None:
+def test_recreated_partition_inherits_nothing() -> None:
     broker = Broker(ONE)
     log = broker.create("orders")
     broker.append(log, 9)
@@ -184,8 +184,8 @@ def test_a_deleted_partition_leaves_nothing_to_its_namesake() -> None:
     assert (again.log_start_offset, again.end_offset) == (0, 2)
 
 
-def test_a_namesake_inherits_no_high_watermark() -> None:
-    """HW-9. Or its readers would see, after a crash, what other replicas may not have."""
+def test_recreated_partition_inherits_no_high_watermark() -> None:
+    """HW-9. Consumers could see records that other replicas may not have."""
     broker = Broker(ONE)
     broker.append(broker.create("orders"), 9)
     broker.pass_time(5_000)
@@ -197,7 +197,7 @@ def test_a_namesake_inherits_no_high_watermark() -> None:
     assert (broker.log("orders").high_watermark, broker.log("orders").end_offset) == (0, 1)
 
 
-def test_a_deleted_folder_goes_after_its_delay_or_at_the_next_start() -> None:
+def test_deleted_directory_is_removed_after_its_delay_or_at_the_next_start() -> None:
     """TO-4"""
     broker = Broker(ONE)
     broker.create("orders")
@@ -212,7 +212,7 @@ def test_a_deleted_folder_goes_after_its_delay_or_at_the_next_start() -> None:
     assert [name for name in broker.disk.names(ONE) if name.endswith("-delete")] == []
 
 
-def test_a_failed_directory_is_fenced_and_the_other_serves() -> None:
+def test_failed_directory_goes_offline_and_the_other_serves() -> None:
     """RC-5"""
     broker = Broker()
     failing, healthy = broker.create("orders"), broker.create("parcels")
@@ -234,8 +234,24 @@ def test_a_failed_directory_is_fenced_and_the_other_serves() -> None:
     assert broker.disk.status(TWO / ".kafka_cleanshutdown") is not None
 
 
-def test_a_failed_fsync_fences_the_directory() -> None:
-    """RC-5: after a failed fsync the kernel may have dropped the pages, so no retry is honest."""
+def test_directory_that_fails_during_log_creation_leaves_no_second_folder() -> None:
+    """Kafka does not start on two folders of one partition."""
+    broker = Broker()
+    broker.disk.fail_next_write("*partition.metadata")
+    with pytest.raises(StorageError):
+        broker.create("orders")
+    failed = broker.logs.directory_of(TopicPartition("orders", 0))
+    assert failed.failure is not None
+    with pytest.raises(StorageError):
+        broker.logs.log(TopicPartition("orders", 0), now_ms=broker.now_ms)
+    broker.crash()
+    folders = [name for path in (ONE, TWO) for name in broker.disk.names(path)]
+    assert folders.count("orders-0") == 1
+    assert broker.log("orders").end_offset == 0
+
+
+def test_failed_fsync_takes_the_directory_offline() -> None:
+    """RC-5: the kernel may have dropped the pages, so a retry proves nothing."""
     broker = Broker()
     log = broker.create("orders")
     broker.append(log)
@@ -249,7 +265,7 @@ def test_a_failed_fsync_fences_the_directory() -> None:
         broker.append(log)
 
 
-def test_whoever_waits_for_a_flush_hears_of_it_once_even_if_the_log_goes_meanwhile() -> None:
+def test_flush_callback_is_called_once_even_if_the_log_is_deleted() -> None:
     broker = Broker(ONE)
     jobs = broker.executor = HeldExecutor(random.Random(1))
     broker.start()
@@ -264,19 +280,19 @@ def test_whoever_waits_for_a_flush_hears_of_it_once_even_if_the_log_goes_meanwhi
     assert len(answered) == 2
 
 
-def test_a_broker_without_any_directory_says_so() -> None:
+def test_error_if_all_directories_fail() -> None:
     """RC-5"""
     broker = Broker(ONE)
     log = broker.create("orders")
     broker.disk.fail_next_write("*.log")
     with pytest.raises(StorageError):
         broker.append(log)
-    with pytest.raises(StorageError, match="no log directory is left"):
+    with pytest.raises(StorageError, match="all log directories have failed"):
         broker.create("parcels")
 
 
 @pytest.mark.parametrize(("node_id", "cluster_id"), [(2, "here"), (1, "elsewhere")])
-def test_the_directory_of_another_broker_is_refused(node_id: int, cluster_id: str) -> None:
+def test_directory_of_another_broker_is_rejected(node_id: int, cluster_id: str) -> None:
     broker = Broker()
     broker.stop()
     with pytest.raises(WrongLogDirectory):
@@ -293,7 +309,7 @@ def test_a_directory_keeps_its_id() -> None:
 
 
 def test_one_unreadable_log_does_not_stop_the_others() -> None:
-    """formats 4: a segment in an old message format is refused, and left as it is."""
+    """formats 4: a segment in an old message format is rejected and left unchanged."""
     broker = Broker(ONE)
     broker.create("orders")
     broker.append(broker.create("parcels"), 3)
@@ -310,8 +326,8 @@ def test_one_unreadable_log_does_not_stop_the_others() -> None:
     assert TopicPartition("orders", 0) in broker.logs
 
 
-def test_the_log_of_a_raft_quorum_is_left_alone() -> None:
-    """Kafka 4 keeps its metadata in the same directory, with an end that is not ours to cut."""
+def test_raft_metadata_log_is_ignored() -> None:
+    """Kafka 4 keeps its metadata log in the same directory, and it must not be truncated."""
     broker = Broker(ONE)
     broker.append(broker.create("orders"), 2)
     folder = ONE / "__cluster_metadata-0"
@@ -327,7 +343,7 @@ def test_the_log_of_a_raft_quorum_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("checkpoint", ["missing", "damaged"])
-def test_gaps_that_compaction_left_are_kept_where_nobody_knows_what_was_flushed(
+def test_gaps_left_by_compaction_are_kept_without_recovery_points(
     checkpoint: str,
 ) -> None:
     """Kafka's compaction leaves such gaps."""
@@ -349,7 +365,7 @@ def test_gaps_that_compaction_left_are_kept_where_nobody_knows_what_was_flushed(
     assert broker.log("orders").end_offset == bases[1]
 
 
-def test_gaps_in_the_compacted_part_of_a_log_survive_a_crash() -> None:
+def test_gaps_in_the_compacted_part_survive_a_crash() -> None:
     """Kafka's cleaner leaves them between segments that its recovery point does not cover yet."""
     broker = Broker(ONE)
     log = broker.create("orders")
@@ -371,8 +387,8 @@ def test_gaps_in_the_compacted_part_of_a_log_survive_a_crash() -> None:
     assert log.first_dirty_offset == bases[3]
 
 
-def test_epochs_whose_records_were_compacted_keep_their_start_over_a_crash() -> None:
-    """EP-3: else a follower would be told that the epoch before them went on for longer."""
+def test_epochs_of_compacted_records_keep_their_start_offset_after_a_crash() -> None:
+    """EP-3: otherwise a follower would be told that the previous epoch went on for longer."""
     broker = Broker(ONE)
     log = broker.create("orders")
     for epoch in (0, 1, 4, 5):
@@ -392,8 +408,8 @@ def test_epochs_whose_records_were_compacted_keep_their_start_over_a_crash() -> 
     assert broker.log("orders").epochs.entries() == before
 
 
-def test_a_cut_below_the_compacted_part_is_noted_before_it_is_made() -> None:
-    """Else the next start could take what a power cut tore out for compaction's work."""
+def test_truncation_below_the_compacted_part_is_checkpointed_first() -> None:
+    """Otherwise the next start could attribute a loss by a power cut to compaction."""
     broker = Broker(ONE)
     log = broker.create("orders")
     path = ONE / "cleaner-offset-checkpoint"
@@ -406,7 +422,7 @@ def test_a_cut_below_the_compacted_part_is_noted_before_it_is_made() -> None:
     assert checkpoints.load_offsets(broker.disk, path) == {}
 
 
-def test_a_torn_transaction_index_is_built_anew() -> None:
+def test_torn_transaction_index_is_rebuilt() -> None:
     """RC-1"""
     broker = Broker(ONE)
     log = broker.create("orders")
@@ -442,7 +458,7 @@ def test_a_torn_transaction_index_is_built_anew() -> None:
     assert [read_whole(broker.disk, folder / name) for name in names] == before
 
 
-def test_damaged_checkpoints_cost_a_recovery_and_no_data() -> None:
+def test_corrupt_checkpoints_cost_a_recovery_and_no_data() -> None:
     broker = Broker(ONE)
     broker.append(broker.create("orders"), 5)
     broker.stop()
@@ -495,7 +511,7 @@ def test_flush_by_time_needs_its_scheduler() -> None:
     assert log.recovery_point == 1
 
 
-def test_background_work_goes_on_past_a_damaged_log() -> None:
+def test_background_work_continues_past_a_corrupt_log() -> None:
     broker = Broker(ONE)
     for topic in ("orders", "parcels"):
         broker.append(broker.create(topic), 8)
@@ -509,7 +525,7 @@ def test_background_work_goes_on_past_a_damaged_log() -> None:
     assert broker.logs.directories[0].failure is None
 
 
-def test_work_that_found_no_thread_is_done_later() -> None:
+def test_work_refused_by_a_full_executor_is_done_later() -> None:
     """RT-5, HW-9"""
     broker = Broker(ONE)
     broker.executor = executor = HeldExecutor(random.Random(1))
@@ -530,7 +546,7 @@ def test_work_that_found_no_thread_is_done_later() -> None:
     assert read_whole(broker.disk, ONE / "replication-offset-checkpoint") == b"0\n1\norders 0 9\n"
 
 
-def test_a_new_partition_costs_no_sync_and_is_durable_with_its_first_flush() -> None:
+def test_new_partition_is_durable_with_its_first_flush() -> None:
     broker = Broker(ONE)
     before = broker.disk.sync_count
     broker.create("orders")
@@ -549,7 +565,7 @@ def test_a_new_partition_costs_no_sync_and_is_durable_with_its_first_flush() -> 
 
 
 @pytest.mark.parametrize("content", [None, b"", bytes(45), b"version: 0\ntopic"])
-def test_a_folder_that_lost_its_topic_id_in_a_power_cut_is_adopted(content: bytes | None) -> None:
+def test_directory_that_lost_its_topic_id_in_a_power_cut_is_adopted(content: bytes | None) -> None:
     broker = Broker(ONE)
     partition = TopicPartition("orders", 0)
     broker.append(broker.create("orders"), 2)
@@ -565,7 +581,7 @@ def test_a_folder_that_lost_its_topic_id_in_a_power_cut_is_adopted(content: byte
     assert directory.topic_id(partition) == TOPIC_ID
 
 
-def test_a_partition_made_again_inherits_nothing_from_one_that_a_power_cut_took() -> None:
+def test_recreated_partition_inherits_nothing_from_one_lost_in_a_power_cut() -> None:
     broker = Broker(ONE)
     log = broker.create("orders")
     broker.append(log, 9)
@@ -580,7 +596,7 @@ def test_a_partition_made_again_inherits_nothing_from_one_that_a_power_cut_took(
     assert (again.log_start_offset, again.end_offset) == (0, 2)
 
 
-def test_many_partitions_are_deleted_with_a_handful_of_syncs() -> None:
+def test_many_partitions_are_deleted_with_few_syncs() -> None:
     """TO-4"""
     broker = Broker(ONE)
     for partition in range(50):
@@ -597,7 +613,7 @@ def test_many_partitions_are_deleted_with_a_handful_of_syncs() -> None:
     assert [each for each in broker.logs.partitions() if each.partition > 0] == []
 
 
-def test_a_failed_directory_keeps_its_partitions_while_the_others_are_deleted() -> None:
+def test_failed_directory_keeps_its_partitions_while_others_are_deleted() -> None:
     """RC-5"""
     broker = Broker()
     failing, healthy = broker.create("orders"), broker.create("parcels")
@@ -607,7 +623,7 @@ def test_a_failed_directory_keeps_its_partitions_while_the_others_are_deleted() 
     assert broker.logs.partitions() == [failing.partition]
 
 
-def test_a_stop_syncs_no_log_that_nobody_has_touched() -> None:
+def test_shutdown_syncs_no_unchanged_log() -> None:
     broker = Broker(ONE)
     for partition in range(20):
         broker.append(broker.create("orders", partition))
@@ -625,7 +641,7 @@ def test_a_stop_syncs_no_log_that_nobody_has_touched() -> None:
     assert [broker.log("orders", partition).end_offset for partition in (6, 7)] == [1, 2]
 
 
-def test_deleted_folders_go_a_few_at_a_time() -> None:
+def test_deleted_directories_are_removed_a_few_at_a_time() -> None:
     broker = Broker(ONE)
     partitions = [broker.create("orders", partition).partition for partition in range(250)]
     broker.logs.delete_all(partitions, now_ms=broker.now_ms)
@@ -635,7 +651,7 @@ def test_deleted_folders_go_a_few_at_a_time() -> None:
     assert [name for name in broker.disk.names(ONE) if name.endswith("-delete")] == []
 
 
-def test_the_size_of_a_partition_is_known_whether_or_not_its_log_is_open() -> None:
+def test_partition_size_is_known_without_opening_its_log() -> None:
     broker = Broker(ONE)
     partition = TopicPartition("orders", 0)
     broker.append(broker.create("orders"), 9)
@@ -650,8 +666,8 @@ def test_the_size_of_a_partition_is_known_whether_or_not_its_log_is_open() -> No
     assert directory.volume().usable_bytes <= directory.volume().total_bytes
 
 
-def test_an_adopted_folder_keeps_its_topic_id_from_the_next_flush_on() -> None:
-    """Recovery has flushed the log before anybody could adopt it."""
+def test_adopted_directory_keeps_its_topic_id_from_the_next_flush_on() -> None:
+    """Recovery has flushed the log before it could be adopted."""
     broker = Broker(ONE)
     partition = TopicPartition("orders", 0)
     broker.append(broker.create("orders"), 2)
@@ -669,12 +685,10 @@ def test_an_adopted_folder_keeps_its_topic_id_from_the_next_flush_on() -> None:
 
 
 @pytest.mark.parametrize("is_made_anew", [False, True])
-def test_background_work_leaves_a_partition_alone_that_is_deleted_before_its_turn(
+def test_background_work_skips_a_partition_deleted_before_its_turn(
     is_made_anew: bool,
 ) -> None:
-    """RT-4. With many logs a round takes several ticks, and what is deleted in between has files
-    under the same names as whoever comes next, or none at all.
-    """
+    """RT-4. Its files may be gone, or those of a re-created partition."""
     broker = Broker(ONE)
     doomed = [broker.create("orders", number) for number in range(150)]
     for log in doomed:
@@ -696,8 +710,8 @@ def test_background_work_leaves_a_partition_alone_that_is_deleted_before_its_tur
 DAY_MS = 86_400_000
 
 
-def test_what_is_removed_goes_and_watermarks_are_saved_though_the_clock_is_set_back() -> None:
-    """HW-9, RT-5. It may have been ahead when the machine was started."""
+def test_deletes_and_checkpoints_continue_after_the_clock_is_set_back() -> None:
+    """HW-9, RT-5. The clock may have been ahead when the machine was started."""
     broker = Broker(ONE)
     log = broker.create("orders")
     broker.create("parcels")
@@ -710,8 +724,8 @@ def test_what_is_removed_goes_and_watermarks_are_saved_though_the_clock_is_set_b
     assert broker.log("orders").high_watermark == 5
 
 
-def test_segments_expire_though_the_clock_was_ahead_by_a_day() -> None:
-    """RT-2. Or the disk could be full before the clock is where it was."""
+def test_segments_expire_after_the_clock_was_a_day_ahead() -> None:
+    """RT-2. Otherwise the disk could be full before the clock catches up."""
     broker = Broker(ONE)
     log = broker.create("orders")
     broker.pass_time(DAY_MS)
@@ -721,7 +735,7 @@ def test_segments_expire_though_the_clock_was_ahead_by_a_day() -> None:
     assert log.log_start_offset == 8
 
 
-def test_a_log_is_flushed_in_time_though_the_clock_is_set_back() -> None:
+def test_flush_ms_works_after_the_clock_is_set_back() -> None:
     broker = Broker(ONE)
     broker.settings = dataclasses.replace(SMALL, flush_ms=10)
     broker.logs = LogManager(
@@ -736,10 +750,8 @@ def test_a_log_is_flushed_in_time_though_the_clock_is_set_back() -> None:
     assert log.recovery_point == 1
 
 
-def test_a_crash_with_many_unflushed_logs_does_not_use_up_the_descriptors_of_the_next_start() -> (
-    None
-):
-    """RC-1. Each flush holds files until it is done, and none is done before the start is over."""
+def test_recovery_of_many_unflushed_logs_does_not_exhaust_descriptors() -> None:
+    """RC-1. Each flush holds files, and none is done before the start is complete."""
     broker = Broker(ONE)
     for number in range(100):
         broker.append(broker.create("orders", number))

@@ -1,4 +1,4 @@
-"""Snapshot files: their bytes, and which of them a log may trust."""
+"""Producer snapshot files: format, and which of them a log may use."""
 
 import random
 import struct
@@ -43,7 +43,7 @@ def disk() -> LossyDisk:
 
 
 def save(disk: LossyDisk, folder: PurePath, offset: int, entries: list[ProducerEntry]) -> None:
-    """Write a snapshot and make it durable, as a flush of the log does."""
+    """Write a snapshot and sync it, as a flush of the log does."""
     file = write(disk, folder, offset, entries)
     file.sync()
     file.close()
@@ -51,7 +51,7 @@ def save(disk: LossyDisk, folder: PurePath, offset: int, entries: list[ProducerE
 
 
 def a_disk(seed: int) -> LossyDisk:
-    """A disk that has the partition's folder for certain."""
+    """A disk with a durable partition directory."""
     disk = LossyDisk(random.Random(seed))
     disk.make_directory(FOLDER)
     disk.sync_directory(FOLDER.parent)
@@ -66,21 +66,21 @@ def overwrite(disk: LossyDisk, name: str, content: bytes) -> None:
     file.close()
 
 
-def test_the_bytes_are_kafkas() -> None:
-    """formats 5.6, spelled out field by field."""
+def test_format_is_kafkas() -> None:
+    """formats 5.6, field by field."""
     body = struct.pack(">i", 2)
     body += struct.pack(">qhiqiqiq", 7, 2, 41, 1041, 3, 1_700_000_000_000, 5, 1000)
     body += struct.pack(">qhiqiqiq", 8, 0, -1, -1, 0, 1, -1, -1)
     assert encode([ENTRY, OTHER]) == struct.pack(">hI", 1, crc32c(body)) + body
 
 
-def test_a_snapshot_is_read_back() -> None:
+def test_snapshot_survives_a_round_trip() -> None:
     assert decode(encode([ENTRY, OTHER])) == [ENTRY, OTHER]
     assert decode(encode([])) == []
 
 
 @pytest.mark.parametrize("position", range(0, 56, 5))
-def test_a_flipped_bit_is_noticed(position: int) -> None:
+def test_flipped_bit_is_detected(position: int) -> None:
     """RC-4"""
     content = bytearray(encode([ENTRY]))
     content[position] ^= 4
@@ -88,7 +88,7 @@ def test_a_flipped_bit_is_noticed(position: int) -> None:
         decode(bytes(content))
 
 
-def test_a_torn_snapshot_is_noticed() -> None:
+def test_torn_snapshot_is_detected() -> None:
     """RC-4"""
     content = encode([ENTRY])
     for length in range(len(content)):
@@ -96,7 +96,7 @@ def test_a_torn_snapshot_is_noticed() -> None:
             decode(content[:length])
 
 
-def test_a_count_that_does_not_fit_the_size_is_noticed_though_its_crc_is_right() -> None:
+def test_count_that_does_not_fit_the_size_is_detected_despite_a_valid_crc() -> None:
     body = struct.pack(">i", 2) + bytes(46)
     with pytest.raises(CorruptFile, match="2 producers"):
         decode(struct.pack(">hI", 1, crc32c(body)) + body)
@@ -126,7 +126,7 @@ def test_a_shorter_snapshot_replaces_a_longer_one(disk: LossyDisk) -> None:
     assert read_whole(disk, FOLDER / file_name(100)) == encode([OTHER])
 
 
-def test_the_newest_snapshot_within_the_log_is_taken_and_those_outside_are_removed(
+def test_newest_snapshot_within_the_log_is_loaded_and_others_outside_are_removed(
     disk: LossyDisk,
 ) -> None:
     """RC-4"""
@@ -138,7 +138,7 @@ def test_the_newest_snapshot_within_the_log_is_taken_and_those_outside_are_remov
     assert list_offsets(disk, FOLDER) == [100, 200, 300]
 
 
-def test_a_bad_snapshot_is_removed_and_an_older_one_is_taken(disk: LossyDisk) -> None:
+def test_corrupt_snapshot_is_removed_and_an_older_one_loaded(disk: LossyDisk) -> None:
     """RC-4"""
     save(disk, FOLDER, 100, [ENTRY])
     overwrite(disk, file_name(200), encode([ENTRY])[:-1])
@@ -148,14 +148,14 @@ def test_a_bad_snapshot_is_removed_and_an_older_one_is_taken(disk: LossyDisk) ->
     assert list_offsets(disk, FOLDER) == [100]
 
 
-def test_without_a_usable_snapshot_there_is_none(disk: LossyDisk) -> None:
+def test_no_snapshot_without_a_valid_one(disk: LossyDisk) -> None:
     overwrite(disk, file_name(5), b"nonsense")
     assert load_newest(disk, FOLDER, log_start_offset=0, log_end_offset=9) is None
     assert load_newest(disk, FOLDER / "absent", log_start_offset=0, log_end_offset=9) is None
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_power_cut_amid_a_snapshot_leaves_the_older_one_or_the_whole_new_one(seed: int) -> None:
+def test_power_cut_during_a_snapshot_leaves_the_older_or_the_complete_new_one(seed: int) -> None:
     """RC-4"""
     disk = a_disk(seed)
     save(disk, FOLDER, 100, [ENTRY])
@@ -167,7 +167,7 @@ def test_a_power_cut_amid_a_snapshot_leaves_the_older_one_or_the_whole_new_one(s
     assert loaded in (Snapshot(100, [ENTRY]), Snapshot(200, many))
 
 
-def test_snapshots_without_a_segment_go_all_but_the_newest(disk: LossyDisk) -> None:
+def test_snapshots_without_a_segment_are_removed_except_the_newest(disk: LossyDisk) -> None:
     for offset in (10, 100, 150, 200, 250):
         save(disk, FOLDER, offset, [])
     remove_strays(disk, FOLDER, {100, 200})

@@ -1,4 +1,4 @@
-"""What a partition remembers of its producers, rule by rule."""
+"""ProducerStateManager, rule by rule."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def batch(
     epoch: int = 0,
     transactional: bool = False,
 ) -> BatchHeader:
-    """A client's header: offsets count from 0, and only what producers say is filled in."""
+    """A client's header: offsets start at 0, and only producer fields are set."""
     return BatchHeader(
         base_offset=0,
         length=100,
@@ -84,14 +84,14 @@ def stable(states: ProducerStateManager, high_watermark: int, log_start_offset: 
     )
 
 
-def test_a_repeated_batch_is_answered_with_its_first_offset_and_timestamp() -> None:
+def test_duplicate_is_answered_with_its_first_offset_and_timestamp() -> None:
     """IDP-2"""
     states = ProducerStateManager()
     write(states, batch(0, records=3), offset=10, timestamp=5)
     assert states.find_duplicate(batch(0, records=3)) == BatchEntry(0, 2, 10, 12, 5)
 
 
-def test_only_the_last_five_batches_are_recognised_as_repeated() -> None:
+def test_only_the_last_five_batches_are_recognised_as_duplicates() -> None:
     """IDP-1, IDP-2, IDP-4: an older one is out of sequence."""
     states = ProducerStateManager()
     for sequence in range(6):
@@ -102,7 +102,7 @@ def test_only_the_last_five_batches_are_recognised_as_repeated() -> None:
         states.check(batch(0), CLIENT)
 
 
-def test_a_batch_that_shares_only_a_part_of_its_sequences_is_no_duplicate() -> None:
+def test_batch_with_partly_equal_sequences_is_not_a_duplicate() -> None:
     """IDP-2"""
     states = ProducerStateManager()
     write(states, batch(0, records=3), offset=0)
@@ -112,7 +112,7 @@ def test_a_batch_that_shares_only_a_part_of_its_sequences_is_no_duplicate() -> N
     assert states.find_duplicate(batch(0, records=3, producer_id=8)) is None
 
 
-def test_an_older_epoch_is_refused_whoever_sends_it() -> None:
+def test_older_epoch_is_rejected_whatever_its_origin() -> None:
     """IDP-3, IDP-9"""
     states = ProducerStateManager()
     write(states, batch(0, epoch=2), offset=0)
@@ -122,15 +122,15 @@ def test_an_older_epoch_is_refused_whoever_sends_it() -> None:
 
 
 @pytest.mark.parametrize("sequence", [0, 2, 4, 100])
-def test_a_sequence_that_does_not_follow_the_last_is_refused(sequence: int) -> None:
+def test_out_of_sequence_batch_is_rejected(sequence: int) -> None:
     """IDP-4"""
     states = ProducerStateManager()
     write(states, batch(0, records=3), offset=0)
-    with pytest.raises(SequenceRefused, match=rf"producer 7 .*sequence {sequence} where 3"):
+    with pytest.raises(SequenceRefused, match=rf"producer 7 .*sequence {sequence}, expected 3"):
         states.check(batch(sequence), CLIENT)
 
 
-def test_after_the_largest_sequence_comes_zero() -> None:
+def test_sequence_zero_follows_the_largest() -> None:
     """IDP-4"""
     states = ProducerStateManager()
     write(states, batch(MAX_SEQUENCE), offset=0)
@@ -148,17 +148,17 @@ def test_sequences_wrap_within_a_batch() -> None:
     write(states, batch(2), offset=4)
 
 
-def test_a_new_epoch_begins_at_sequence_zero() -> None:
+def test_new_epoch_starts_at_sequence_zero() -> None:
     """IDP-5"""
     states = ProducerStateManager()
     write(states, batch(0, records=3), offset=0)
-    with pytest.raises(SequenceRefused, match="sequence 3 where 0"):
+    with pytest.raises(SequenceRefused, match="sequence 3, expected 0"):
         states.check(batch(3, epoch=1), CLIENT)
     write(states, batch(0, epoch=1), offset=3)
     assert states.find_duplicate(batch(0, records=3)) is None
 
 
-def test_an_unknown_producer_may_begin_at_any_sequence() -> None:
+def test_unknown_producer_may_start_at_any_sequence() -> None:
     """IDP-6"""
     states = ProducerStateManager()
     write(states, batch(41), offset=0)
@@ -171,14 +171,14 @@ def test_a_negative_sequence_with_a_producer_is_an_invalid_record() -> None:
         ProducerStateManager().check(batch(-1), CLIENT)
 
 
-def test_a_batch_without_a_producer_is_neither_checked_nor_remembered() -> None:
+def test_batch_without_producer_is_neither_checked_nor_recorded() -> None:
     states = ProducerStateManager()
     write(states, batch(-1, producer_id=-1), offset=0)
     assert states.find_duplicate(batch(-1, producer_id=-1)) is None
     assert len(states) == 0
 
 
-def test_a_coordinator_writes_without_sequences() -> None:
+def test_coordinator_writes_without_sequences() -> None:
     """IDP-9"""
     states = ProducerStateManager()
     for offset in range(3):
@@ -189,7 +189,7 @@ def test_a_coordinator_writes_without_sequences() -> None:
     assert states.entries()[0].last_sequence == -1
 
 
-def test_replication_takes_what_the_leader_took() -> None:
+def test_replication_accepts_what_the_leader_accepted() -> None:
     """IDP-9, EP-9"""
     states = ProducerStateManager()
     write(states, batch(0, epoch=3, transactional=True), offset=0)
@@ -197,7 +197,7 @@ def test_replication_takes_what_the_leader_took() -> None:
     states.check(batch(-1), REPLICATION)
 
 
-def test_a_batch_outside_of_the_open_transaction_is_refused() -> None:
+def test_non_transactional_batch_during_a_transaction_is_rejected() -> None:
     """TX-8"""
     states = ProducerStateManager()
     write(states, batch(0, transactional=True), offset=40)
@@ -208,8 +208,8 @@ def test_a_batch_outside_of_the_open_transaction_is_refused() -> None:
     write(states, batch(1), offset=42)
 
 
-def test_an_out_of_sequence_batch_is_called_so_even_outside_of_the_transaction() -> None:
-    """TX-8: Kafka looks at the sequence first."""
+def test_out_of_sequence_has_precedence_over_the_transaction_state() -> None:
+    """TX-8: Kafka checks the sequence first."""
     states = ProducerStateManager()
     write(states, batch(0, transactional=True), offset=40)
     with pytest.raises(SequenceRefused):
@@ -239,8 +239,8 @@ def test_a_transaction_is_open_in_its_epoch_from_its_first_batch_to_its_marker()
     assert not states.has_open_transaction(PRODUCER, epoch=0)
 
 
-def test_a_marker_without_an_open_transaction_ends_nothing() -> None:
-    """TX-7: it is remembered all the same."""
+def test_marker_without_open_transaction_ends_nothing() -> None:
+    """TX-7: it is recorded all the same."""
     states = ProducerStateManager()
     assert end_transaction(states, offset=5, epoch=3, coordinator_epoch=9) is None
     assert stable(states, high_watermark=5) == 5
@@ -249,7 +249,7 @@ def test_a_marker_without_an_open_transaction_ends_nothing() -> None:
     ]
 
 
-def test_a_producer_known_only_by_a_marker_begins_at_sequence_zero() -> None:
+def test_producer_known_only_by_a_marker_starts_at_sequence_zero() -> None:
     """IDP-5, TX-14"""
     states = ProducerStateManager()
     end_transaction(states, offset=5, epoch=3)
@@ -258,7 +258,7 @@ def test_a_producer_known_only_by_a_marker_begins_at_sequence_zero() -> None:
     states.check(batch(0, epoch=3), CLIENT)
 
 
-def test_a_marker_of_the_same_epoch_keeps_the_sequence_going() -> None:
+def test_marker_of_the_same_epoch_keeps_the_sequence() -> None:
     """TX-6"""
     states = ProducerStateManager()
     write(states, batch(0, transactional=True), offset=0)
@@ -267,7 +267,7 @@ def test_a_marker_of_the_same_epoch_keeps_the_sequence_going() -> None:
     write(states, batch(1, transactional=True), offset=2)
 
 
-def test_a_marker_of_a_new_epoch_fences_the_old_one_and_starts_the_sequence_anew() -> None:
+def test_marker_of_a_new_epoch_fences_the_old_one_and_resets_the_sequence() -> None:
     """TX-6, TX-14"""
     states = ProducerStateManager()
     write(states, batch(0, transactional=True), offset=0)
@@ -278,7 +278,7 @@ def test_a_marker_of_a_new_epoch_fences_the_old_one_and_starts_the_sequence_anew
     write(states, batch(0, epoch=1, transactional=True), offset=2)
 
 
-def test_a_marker_of_an_old_producer_epoch_is_refused() -> None:
+def test_marker_of_an_old_producer_epoch_is_rejected() -> None:
     """TX-6"""
     states = ProducerStateManager()
     write(states, batch(0, epoch=2, transactional=True), offset=0)
@@ -286,7 +286,7 @@ def test_a_marker_of_an_old_producer_epoch_is_refused() -> None:
         states.check_marker(producer_id=PRODUCER, epoch=1, coordinator_epoch=9)
 
 
-def test_a_marker_of_a_replaced_coordinator_is_refused() -> None:
+def test_marker_of_a_fenced_coordinator_is_rejected() -> None:
     """TX-6"""
     states = ProducerStateManager()
     end_transaction(states, offset=0, coordinator_epoch=5)
@@ -295,8 +295,8 @@ def test_a_marker_of_a_replaced_coordinator_is_refused() -> None:
     states.check_marker(producer_id=PRODUCER, epoch=0, coordinator_epoch=5)
 
 
-def test_a_new_epoch_carries_on_an_open_transaction() -> None:
-    """Kafka does this: only a marker ends a transaction in a partition."""
+def test_new_epoch_continues_an_open_transaction() -> None:
+    """As in Kafka: only a marker ends a transaction in a partition."""
     states = ProducerStateManager()
     write(states, batch(0, transactional=True), offset=10)
     write(states, batch(0, epoch=1, transactional=True), offset=11)
@@ -305,7 +305,7 @@ def test_a_new_epoch_carries_on_an_open_transaction() -> None:
     )
 
 
-def test_without_transactions_everything_below_the_watermark_is_stable() -> None:
+def test_without_transactions_everything_below_the_high_watermark_is_stable() -> None:
     """LSO-1"""
     states = ProducerStateManager()
     write(states, batch(0), offset=0)
@@ -313,7 +313,7 @@ def test_without_transactions_everything_below_the_watermark_is_stable() -> None
     assert stable(states, high_watermark=1) == 1
 
 
-def test_the_earliest_open_transaction_holds_back_the_stable_offset() -> None:
+def test_earliest_open_transaction_holds_back_the_last_stable_offset() -> None:
     """LSO-1"""
     states = ProducerStateManager()
     write(states, batch(0, producer_id=1, transactional=True), offset=10)
@@ -347,14 +347,14 @@ def test_a_long_transaction_outlives_the_short_ones_within_it() -> None:
     assert stable(states, high_watermark=14) == 14
 
 
-def test_the_stable_offset_does_not_fall_below_the_log_start() -> None:
-    """LSO-1, LSO-3: DeleteRecords may take the first records of an open transaction."""
+def test_last_stable_offset_is_not_below_the_log_start() -> None:
+    """LSO-1, LSO-3: DeleteRecords may delete the first records of an open transaction."""
     states = ProducerStateManager()
     write(states, batch(0, transactional=True), offset=10)
     assert stable(states, high_watermark=30, log_start_offset=15) == 15
 
 
-def test_the_index_is_told_the_first_undecided_offset() -> None:
+def test_transaction_index_gets_the_first_undecided_offset() -> None:
     """LSO-2"""
     states = ProducerStateManager()
     write(states, batch(0, producer_id=1, transactional=True), offset=10)
@@ -377,7 +377,7 @@ def test_idle_producers_expire_unless_a_transaction_is_open() -> None:
     assert [entry.producer_id for entry in states.entries()] == [2, 3]
 
 
-def test_a_marker_counts_as_a_sign_of_life() -> None:
+def test_marker_counts_as_activity_for_expiration() -> None:
     """IDP-8"""
     states = ProducerStateManager()
     write(states, batch(0, transactional=True), offset=0, timestamp=100)
@@ -403,7 +403,7 @@ def test_an_entry_shows_the_last_batch_and_the_open_transaction() -> None:
     ]
 
 
-def test_loaded_state_knows_the_last_batch_and_no_older_one() -> None:
+def test_loaded_state_has_only_the_last_batch_of_each_producer() -> None:
     """RC-4: a snapshot holds one batch of each producer."""
     before = ProducerStateManager()
     write(before, batch(MAX_SEQUENCE), offset=9)
@@ -417,7 +417,7 @@ def test_loaded_state_knows_the_last_batch_and_no_older_one() -> None:
     assert stable(after, high_watermark=13) == 13
 
 
-def test_a_loaded_batch_remembers_where_its_sequences_wrapped() -> None:
+def test_loaded_batch_keeps_its_wrapped_sequences() -> None:
     """RC-4, IDP-7"""
     before = ProducerStateManager()
     write(before, batch(MAX_SEQUENCE, records=3), offset=10)
@@ -441,7 +441,7 @@ def test_open_transactions_are_loaded_in_the_order_of_their_offsets() -> None:
     assert stable(states, high_watermark=31) == 20
 
 
-def test_clearing_forgets_producers_and_transactions() -> None:
+def test_clear_removes_producers_and_transactions() -> None:
     states = ProducerStateManager()
     write(states, batch(0, producer_id=1, transactional=True), offset=0)
     write(states, batch(0, producer_id=2, transactional=True), offset=1)

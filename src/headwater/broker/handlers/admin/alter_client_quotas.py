@@ -25,14 +25,12 @@ def handle(
         call,
         partial(alter_client_quotas, request=request),
         respond=lambda results: AlterClientQuotasResponse(entries=results),
-        refuse=partial(error_response, request),
+        error_response=partial(error_response, request),
     )
     return None
 
 
-def error_response(
-    request: AlterClientQuotasRequest, refusal: ApiError
-) -> AlterClientQuotasResponse:
+def error_response(request: AlterClientQuotasRequest, error: ApiError) -> AlterClientQuotasResponse:
     return AlterClientQuotasResponse(
-        entries=tuple(refused(entry, refusal) for entry in request.entries)
+        entries=tuple(refused(entry, error) for entry in request.entries)
     )

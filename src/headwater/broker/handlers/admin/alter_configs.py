@@ -19,18 +19,18 @@ from headwater.security.authorization.authorizer import Operation
 
 
 def handle(broker: Broker, request: AlterConfigsRequest, call: Call) -> None:
-    allowed, refused = [], []
+    allowed, errors = [], []
     for each in request.resources:
-        refusal = authorization_error(
+        error = authorization_error(
             broker, call, Operation.ALTER_CONFIGS, each.resource_type, each.resource_name
         )
-        if refusal is None:
+        if error is None:
             allowed.append(each)
         else:
-            refused.append(_refused(each, refusal))
+            errors.append(_error_result(each, error))
 
     def respond(results: tuple[AlterConfigsResourceResponse, ...]) -> AlterConfigsResponse:
-        return AlterConfigsResponse(responses=(*results, *refused))
+        return AlterConfigsResponse(responses=(*results, *errors))
 
     submit(
         broker,
@@ -39,20 +39,20 @@ def handle(broker: Broker, request: AlterConfigsRequest, call: Call) -> None:
             alter_configs, request=replace(request, resources=tuple(allowed)), static=broker.static
         ),
         respond=respond,
-        refuse=partial(error_response, request),
+        error_response=partial(error_response, request),
     )
 
 
-def error_response(request: AlterConfigsRequest, refusal: ApiError) -> AlterConfigsResponse:
+def error_response(request: AlterConfigsRequest, error: ApiError) -> AlterConfigsResponse:
     return AlterConfigsResponse(
-        responses=tuple(_refused(each, refusal) for each in request.resources)
+        responses=tuple(_error_result(each, error) for each in request.resources)
     )
 
 
-def _refused(asked: AlterConfigsResource, refusal: ApiError) -> AlterConfigsResourceResponse:
+def _error_result(asked: AlterConfigsResource, error: ApiError) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(
-        error_code=refusal.code,
-        error_message=refusal.reason,
+        error_code=error.code,
+        error_message=error.reason,
         resource_type=asked.resource_type,
         resource_name=asked.resource_name,
     )

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (RA-1)."""
+"""AlterPartitionReassignments: start, change or cancel reassignments (RA-1)."""
 
 from functools import partial
 
@@ -28,7 +28,7 @@ def handle(
     ) -> AlterPartitionReassignmentsResponse:
         return AlterPartitionReassignmentsResponse(
             allow_replication_factor_change=request.allow_replication_factor_change,
-            # An empty text, and not null, to an empty request: Kafka does this (4.1).
+            # An empty string instead of null for an empty request, as in Kafka 4.1.
             error_message=None if results else "",
             responses=results,
         )
@@ -38,26 +38,26 @@ def handle(
         call,
         partial(alter_reassignments, request=request),
         respond=respond,
-        refuse=partial(error_response, request),
+        error_response=partial(error_response, request),
         timeout_ms=request.timeout_ms,
     )
     return None
 
 
 def error_response(
-    request: AlterPartitionReassignmentsRequest, refusal: ApiError
+    request: AlterPartitionReassignmentsRequest, error: ApiError
 ) -> AlterPartitionReassignmentsResponse:
     return AlterPartitionReassignmentsResponse(
-        error_code=refusal.code,
-        error_message=refusal.reason,
+        error_code=error.code,
+        error_message=error.reason,
         responses=tuple(
             ReassignableTopicResponse(
                 name=topic.name,
                 partitions=tuple(
                     ReassignablePartitionResponse(
                         partition_index=each.partition_index,
-                        error_code=refusal.code,
-                        error_message=refusal.reason,
+                        error_code=error.code,
+                        error_message=error.reason,
                     )
                     for each in topic.partitions
                 ),

@@ -1,8 +1,9 @@
 """AlterReplicaLogDirs: move partitions to other log directories of this broker (KIP-113).
 
-The answer says that a move has begun; DescribeLogDirs tells how far it has come. What a reader
-would get wrong: a partition that is not here is refused, and its directory is remembered all the
-same. A reassignment may bring it, and then it is made there.
+The response says that a move has started; DescribeLogDirs shows its progress.
+
+Note: a partition that is not on this broker gets an error, but its directory is remembered: if a
+reassignment adds it later, it is created there.
 """
 
 from headwater.broker.node.broker import Broker
@@ -41,18 +42,18 @@ def handle(
 
 
 def error_response(
-    request: AlterReplicaLogDirsRequest, refusal: ApiError
+    request: AlterReplicaLogDirsRequest, error: ApiError
 ) -> AlterReplicaLogDirsResponse:
     results: dict[str, dict[int, ErrorCode]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
             codes = results.setdefault(topic.name, {})
-            codes.update(dict.fromkeys(topic.partitions, refusal.code))
+            codes.update(dict.fromkeys(topic.partitions, error.code))
     return _response(results)
 
 
 def _move(broker: Broker, name: TopicPartition, path: str) -> ErrorCode:
-    """A path is compared as it is written, as Kafka does it (4.1)."""
+    """Move one partition. As in Kafka 4.1, the path is compared literally."""
     if len(future_name(name, bytes(UNIQUE_BYTES))) > MAX_NAME_CHARACTERS:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     target = next((each for each in broker.directories.directories if str(each.path) == path), None)
@@ -69,7 +70,7 @@ def _move(broker: Broker, name: TopicPartition, path: str) -> ErrorCode:
     if trouble is not ErrorCode.NONE:
         return trouble
     if name not in broker.directories:
-        # It is here, but nobody has used it yet.
+        # It is on this broker, but its log has not been created yet.
         broker.directories.want(name, target)
         return ErrorCode.NONE
     try:

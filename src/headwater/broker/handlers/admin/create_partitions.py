@@ -1,4 +1,4 @@
-"""CreatePartitions (TO-5)."""
+"""CreatePartitions: add partitions to topics (TO-5)."""
 
 from collections import Counter
 from dataclasses import replace
@@ -32,9 +32,9 @@ def handle(broker: Broker, request: CreatePartitionsRequest, call: Call) -> None
     mutations = ControllerMutations(broker, call)
 
     def respond(results: tuple[CreatePartitionsTopicResult, ...]) -> CreatePartitionsResponse:
-        refused = (_refused(name, _UNAUTHORIZED) for name in unauthorized)
+        errors = (_error_result(name, _UNAUTHORIZED) for name in unauthorized)
         return CreatePartitionsResponse(
-            throttle_time_ms=mutations.throttle_ms, results=(*results, *refused)
+            throttle_time_ms=mutations.throttle_ms, results=(*results, *errors)
         )
 
     submit(
@@ -47,21 +47,19 @@ def handle(broker: Broker, request: CreatePartitionsRequest, call: Call) -> None
             spend=mutations.spend,
         ),
         respond=respond,
-        refuse=partial(error_response, request),
+        error_response=partial(error_response, request),
         timeout_ms=request.timeout_ms,
     )
 
 
 def error_response(
     request: CreatePartitionsRequest,
-    refusal: ApiError,
+    error: ApiError,
 ) -> CreatePartitionsResponse:
     return CreatePartitionsResponse(
-        results=tuple(_refused(each.name, refusal) for each in request.topics)
+        results=tuple(_error_result(each.name, error) for each in request.topics)
     )
 
 
-def _refused(name: str, refusal: ApiError) -> CreatePartitionsTopicResult:
-    return CreatePartitionsTopicResult(
-        name=name, error_code=refusal.code, error_message=refusal.reason
-    )
+def _error_result(name: str, error: ApiError) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.reason)

@@ -1,4 +1,4 @@
-"""CreateTopics (TO-2, TO-3)."""
+"""CreateTopics: create topics (TO-2, TO-3)."""
 
 from collections import Counter
 from dataclasses import replace
@@ -19,7 +19,7 @@ from headwater.protocol.messages.create_topics import (
 from headwater.security.authorization.authorizer import CLUSTER, Operation
 
 _UNAUTHORIZED = ApiError(
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED, "creating a topic of that name is not allowed"
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not authorized to create a topic of that name"
 )
 
 
@@ -32,8 +32,8 @@ def handle(broker: Broker, request: CreateTopicsRequest, call: Call) -> None:
         return CreateTopicsResponse(
             throttle_time_ms=mutations.throttle_ms,
             topics=(
-                *(_without_secrets(broker, each, call) for each in results),
-                *(_refused(name, _UNAUTHORIZED) for name in unauthorized),
+                *(_without_hidden_configs(broker, each, call) for each in results),
+                *(_error_result(name, _UNAUTHORIZED) for name in unauthorized),
             ),
         )
 
@@ -48,19 +48,19 @@ def handle(broker: Broker, request: CreateTopicsRequest, call: Call) -> None:
             spend=mutations.spend,
         ),
         respond=respond,
-        refuse=partial(error_response, request),
+        error_response=partial(error_response, request),
         timeout_ms=request.timeout_ms,
     )
 
 
-def error_response(request: CreateTopicsRequest, refusal: ApiError) -> CreateTopicsResponse:
+def error_response(request: CreateTopicsRequest, error: ApiError) -> CreateTopicsResponse:
     return CreateTopicsResponse(
-        topics=tuple(_refused(each.name, refusal) for each in request.topics)
+        topics=tuple(_error_result(each.name, error) for each in request.topics)
     )
 
 
 def _unauthorized(broker: Broker, request: CreateTopicsRequest, call: Call) -> list[str]:
-    """Names that may not be made; a name that stands there twice is refused for that instead."""
+    """Return names that the client may not create; duplicates are rejected for that instead."""
     if broker.is_allowed(call, Operation.CREATE, CLUSTER):
         return []
     times = Counter(each.name for each in request.topics)
@@ -71,10 +71,10 @@ def _unauthorized(broker: Broker, request: CreateTopicsRequest, call: Call) -> l
     ]
 
 
-def _without_secrets(
+def _without_hidden_configs(
     broker: Broker, result: CreatableTopicResult, call: Call
 ) -> CreatableTopicResult:
-    """Who may make a topic may still not see its configs."""
+    """Remove configs if the client may create the topic but not describe its configs."""
     if result.error_code or broker.is_allowed_for_topic(
         call, Operation.DESCRIBE_CONFIGS, result.name
     ):
@@ -86,5 +86,5 @@ def _without_secrets(
     )
 
 
-def _refused(name: str, refusal: ApiError) -> CreatableTopicResult:
-    return CreatableTopicResult(name=name, error_code=refusal.code, error_message=refusal.reason)
+def _error_result(name: str, error: ApiError) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.reason)

@@ -1,4 +1,4 @@
-"""DeleteTopics (TO-4)."""
+"""DeleteTopics: delete topics by name or id (TO-4)."""
 
 from functools import partial
 from typing import Final
@@ -43,20 +43,20 @@ def handle(broker: Broker, request: DeleteTopicsRequest, call: Call) -> DeleteTo
         respond=lambda results: DeleteTopicsResponse(
             throttle_time_ms=mutations.throttle_ms, responses=results
         ),
-        refuse=partial(error_response, request),
+        error_response=partial(error_response, request),
         timeout_ms=request.timeout_ms,
     )
     return None
 
 
-def error_response(request: DeleteTopicsRequest, refusal: ApiError) -> DeleteTopicsResponse:
+def error_response(request: DeleteTopicsRequest, error: ApiError) -> DeleteTopicsResponse:
     return DeleteTopicsResponse(
         responses=tuple(
             DeletableTopicResult(
                 name=each.name,
                 topic_id=each.topic_id,
-                error_code=refusal.code,
-                error_message=refusal.reason,
+                error_code=error.code,
+                error_message=error.reason,
             )
             for each in request.topics
         )

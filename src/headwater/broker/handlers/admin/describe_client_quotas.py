@@ -20,13 +20,11 @@ def handle(
     found = describe_client_quotas(broker.image, request)
     if isinstance(found, ApiError):
         return error_response(request, found)
-    # Empty, and not null: Kafka does this (4.1).
+    # An empty string instead of null, as in Kafka 4.1.
     return DescribeClientQuotasResponse(error_message="", entries=found)
 
 
-def error_response(
-    _: DescribeClientQuotasRequest, refusal: ApiError
-) -> DescribeClientQuotasResponse:
+def error_response(_: DescribeClientQuotasRequest, error: ApiError) -> DescribeClientQuotasResponse:
     return DescribeClientQuotasResponse(
-        error_code=refusal.code, error_message=refusal.reason, entries=None
+        error_code=error.code, error_message=error.reason, entries=None
     )

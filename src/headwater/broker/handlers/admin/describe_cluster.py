@@ -1,9 +1,9 @@
-"""DescribeCluster: which brokers there are."""
+"""DescribeCluster: cluster id, controller and brokers."""
 
 from typing import Final
 
 from headwater.broker.handlers.cluster_authorization import authorized_cluster_operations
-from headwater.broker.handlers.data.metadata_response import UNASKED, brokers_on
+from headwater.broker.handlers.data.metadata_response import NOT_REQUESTED, brokers_on
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
 from headwater.common.error_codes import ErrorCode
@@ -20,13 +20,13 @@ _CONTROLLERS: Final = 2
 
 def handle(broker: Broker, request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
     if request.endpoint_type == _CONTROLLERS:
-        reason = "brokers listen here, and no controllers"
+        reason = "this is a broker endpoint, not a controller endpoint"
         return error_response(request, ApiError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, reason))
     if request.endpoint_type != _BROKERS:
-        reason = f"there is no endpoint type {request.endpoint_type}"
+        reason = f"unknown endpoint type {request.endpoint_type}"
         return error_response(request, ApiError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, reason))
     image = broker.image
-    operations = UNASKED
+    operations = NOT_REQUESTED
     if request.include_cluster_authorized_operations:
         operations = authorized_cluster_operations(broker, call)
     return DescribeClusterResponse(
@@ -42,5 +42,5 @@ def handle(broker: Broker, request: DescribeClusterRequest, call: Call) -> Descr
     )
 
 
-def error_response(_: DescribeClusterRequest, refusal: ApiError) -> DescribeClusterResponse:
-    return DescribeClusterResponse(error_code=refusal.code, error_message=refusal.reason)
+def error_response(_: DescribeClusterRequest, error: ApiError) -> DescribeClusterResponse:
+    return DescribeClusterResponse(error_code=error.code, error_message=error.reason)

@@ -1,8 +1,8 @@
-"""DescribeConfigs: settings in force, and where they come from."""
+"""DescribeConfigs: effective configs and their sources."""
 
 from headwater.broker.handlers.config_authorization import authorization_error
 from headwater.broker.node.broker import Broker
-from headwater.broker.node.log_levels import present_levels, refuse_broker
+from headwater.broker.node.log_levels import broker_error, current_levels
 from headwater.broker.requests.call import Call
 from headwater.common.config_types import ConfigSource, ResourceType
 from headwater.metadata.config_description import describe_config
@@ -23,23 +23,23 @@ def handle(broker: Broker, request: DescribeConfigsRequest, call: Call) -> Descr
     )
 
 
-def error_response(request: DescribeConfigsRequest, refusal: ApiError) -> DescribeConfigsResponse:
+def error_response(request: DescribeConfigsRequest, error: ApiError) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(
-        results=tuple(_refused(each, refusal) for each in request.resources)
+        results=tuple(_error_result(each, error) for each in request.resources)
     )
 
 
 def _describe(
     broker: Broker, asked: DescribeConfigsResource, request: DescribeConfigsRequest, call: Call
 ) -> DescribeConfigsResult:
-    refusal = authorization_error(
+    error = authorization_error(
         broker, call, Operation.DESCRIBE_CONFIGS, asked.resource_type, asked.resource_name
     )
-    if refusal is not None:
-        return _refused(asked, refusal)
+    if error is not None:
+        return _error_result(asked, error)
     if asked.resource_type == ResourceType.BROKER_LOGGER:
-        refusal = refuse_broker(asked.resource_name, broker.node_id)
-        return _loggers(asked) if refusal is None else _refused(asked, refusal)
+        error = broker_error(asked.resource_name, broker.node_id)
+        return _loggers(asked) if error is None else _error_result(asked, error)
     return describe_config(broker.image, asked, request, broker.static)
 
 
@@ -55,16 +55,16 @@ def _loggers(asked: DescribeConfigsResource) -> DescribeConfigsResult:
                 value=level,
                 config_source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
             )
-            for name, level in present_levels().items()
+            for name, level in current_levels().items()
             if keys is None or name in keys
         ),
     )
 
 
-def _refused(asked: DescribeConfigsResource, refusal: ApiError) -> DescribeConfigsResult:
+def _error_result(asked: DescribeConfigsResource, error: ApiError) -> DescribeConfigsResult:
     return DescribeConfigsResult(
-        error_code=refusal.code,
-        error_message=refusal.reason,
+        error_code=error.code,
+        error_message=error.reason,
         resource_type=asked.resource_type,
         resource_name=asked.resource_name,
     )

@@ -1,6 +1,6 @@
-"""DescribeLogDirs: what lies in which log directory, and how much of it.
+"""DescribeLogDirs: partitions of each log directory, and their sizes.
 
-A log that nobody has used since the start is opened for this: only then is its size known.
+A log that has not been used since startup is opened for this, since only then is its size known.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from headwater.protocol.messages.describe_log_dirs import (
 from headwater.security.authorization.authorizer import CLUSTER, Operation
 from headwater.storage.log_manager.log_directory import LogDirectory
 
-# What is written counts as soon as it is here.
+# The log end offset is always current, so there is no lag.
 _NO_LAG: Final = 0
 _UNREADABLE_BYTES: Final = 0
 
@@ -38,13 +38,13 @@ def handle(broker: Broker, request: DescribeLogDirsRequest, call: Call) -> Descr
     )
 
 
-def error_response(_: DescribeLogDirsRequest, refusal: ApiError) -> DescribeLogDirsResponse:
-    """Versions 1 and 2 have no place for an error but in directories, of which none is told."""
-    return DescribeLogDirsResponse(error_code=refusal.code)
+def error_response(_: DescribeLogDirsRequest, error: ApiError) -> DescribeLogDirsResponse:
+    """Versions 1 and 2 have error codes only in directories, and there are none here."""
+    return DescribeLogDirsResponse(error_code=error.code)
 
 
 def _asked(request: DescribeLogDirsRequest) -> Callable[[TopicPartition], bool]:
-    """No list asks for all, an empty one for none."""
+    """Return a filter: null requests all partitions, an empty list none."""
     if request.topics is None:
         return lambda _: True
     names = {
@@ -73,7 +73,7 @@ def _describe(
         )
         for name in sizes
     }
-    # What is on its way here is not here yet, so no name comes twice.
+    # A move's target directory does not have the partition yet, so there are no duplicates.
     for move in broker.directories.moves.into(directory):
         if is_asked(move.partition):
             found[move.partition] = DescribeLogDirsPartition(
@@ -101,5 +101,5 @@ def _size_bytes(broker: Broker, name: TopicPartition) -> int:
         log = broker.directories.log(name, now_ms=broker.clock.now_ms())
     except UnreadableLog:
         return _UNREADABLE_BYTES
-    assert log is not None, f"{name} is not in the directory that has it"
+    assert log is not None, f"{name} is missing from its log directory"
     return log.size_bytes

@@ -1,14 +1,18 @@
 """DescribeTopicPartitions: topics in pages, for admin tools (KIP-966).
 
-What a reader would get wrong: the cursor names the first partition of the next page, and not the
-last one of this page. Topics come in the order of their names, whatever order was asked for.
+Note: the cursor is the first partition of the next page, not the last one of this page. Topics are
+sorted by name, regardless of the order in the request.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from headwater.broker.handlers.data.metadata_response import UNASKED, leader_of, offline_replicas
+from headwater.broker.handlers.data.metadata_response import (
+    NOT_REQUESTED,
+    leader_of,
+    offline_replicas,
+)
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
 from headwater.common.error_codes import ErrorCode
@@ -39,11 +43,11 @@ def handle(
 ) -> DescribeTopicPartitionsResponse:
     start = request.cursor or _FIRST
     names = sorted({each.name for each in request.topics} or set(broker.image.topics))
-    is_unasked = (
+    is_cursor_invalid = (
         bool(request.topics) and request.cursor is not None and start.topic_name not in names
     )
-    if start.partition_index < 0 or is_unasked:
-        reason = "the cursor points to nothing that was asked for"
+    if start.partition_index < 0 or is_cursor_invalid:
+        reason = "the cursor is not one of the requested topics"
         return error_response(request, ApiError(ErrorCode.INVALID_REQUEST, reason))
     page = _Page(broker, call, start, request.response_partition_limit)
     for name in names:
@@ -55,15 +59,15 @@ def handle(
 
 
 def error_response(
-    request: DescribeTopicPartitionsRequest, refusal: ApiError
+    request: DescribeTopicPartitionsRequest, error: ApiError
 ) -> DescribeTopicPartitionsResponse:
     return DescribeTopicPartitionsResponse(
-        topics=tuple(_hidden(each.name, refusal.code) for each in request.topics)
+        topics=tuple(_error_topic(each.name, error.code) for each in request.topics)
     )
 
 
 class _Page:
-    """The answer while it grows."""
+    """The response under construction."""
 
     def __init__(self, broker: Broker, call: Call, start: Cursor, limit: int) -> None:
         self.topics: list[DescribeTopicPartitionsResponseTopic] = []
@@ -71,10 +75,10 @@ class _Page:
         self._broker = broker
         self._call = call
         self._start = start
-        self._room = max(1, min(limit, broker.settings.max_request_partition_size_limit))
+        self._remaining = max(1, min(limit, broker.settings.max_request_partition_size_limit))
 
     def add(self, name: str, *, is_named: bool) -> bool:
-        """Put a topic on the page, as far as there is room; False when the page is full."""
+        """Add a topic up to the partition limit; return False when the page is full."""
         image = self._broker.image
         topic = image.topics.get(name)
         is_authorized = (
@@ -82,23 +86,23 @@ class _Page:
         )
         if not is_authorized(self._call, Operation.DESCRIBE, name):
             if is_named:
-                self.topics.append(_hidden(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                self.topics.append(_error_topic(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             return True
-        error = _refuse(name, topic)
+        error = _topic_error(name, topic)
         if error is not None:
-            # Who asks for all topics hears of those that they may see, and of no others.
+            # A request for all topics only shows topics that the client may describe.
             if is_named:
                 self._put(name, error=error)
             return True
         assert topic is not None
-        if not self._room:
+        if not self._remaining:
             self.next_cursor = Cursor(topic_name=name, partition_index=0)
             return False
         first = self._start.partition_index if name == self._start.topic_name else 0
-        end = min(len(topic.partitions), first + self._room)
+        end = min(len(topic.partitions), first + self._remaining)
         partitions = tuple(_described(image, topic, range(first, end), self._call.listener))
         self._put(name, topic=topic, partitions=partitions)
-        self._room -= len(partitions)
+        self._remaining -= len(partitions)
         if end < len(topic.partitions):
             self.next_cursor = Cursor(topic_name=name, partition_index=end)
             return False
@@ -127,7 +131,7 @@ class _Page:
         self.topics.append(described)
 
 
-def _refuse(name: str, topic: TopicImage | None) -> ErrorCode | None:
+def _topic_error(name: str, topic: TopicImage | None) -> ErrorCode | None:
     if topic is not None:
         return None
     if why_invalid(name):
@@ -135,10 +139,10 @@ def _refuse(name: str, topic: TopicImage | None) -> ErrorCode | None:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _hidden(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
-    """Nothing but the name that was asked for."""
+def _error_topic(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
+    """Return only the name and the error."""
     return DescribeTopicPartitionsResponseTopic(
-        error_code=code, name=name, topic_authorized_operations=UNASKED
+        error_code=code, name=name, topic_authorized_operations=NOT_REQUESTED
     )
 
 

@@ -1,4 +1,4 @@
-"""ElectLeaders (PL-1)."""
+"""ElectLeaders: elect preferred or unclean leaders (PL-1)."""
 
 from functools import partial
 
@@ -21,31 +21,31 @@ def handle(broker: Broker, request: ElectLeadersRequest, call: Call) -> ElectLea
     if not broker.is_authorized(call, Operation.ALTER, CLUSTER):
         return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
     if request.election_type not in (PREFERRED, UNCLEAN):
-        reason = f"there is no election type {request.election_type}"
+        reason = f"unknown election type {request.election_type}"
         return error_response(request, ApiError(ErrorCode.INVALID_REQUEST, reason))
     submit(
         broker,
         call,
         partial(elect_leaders, request=request),
         respond=lambda results: ElectLeadersResponse(replica_election_results=results),
-        refuse=partial(error_response, request),
+        error_response=partial(error_response, request),
         timeout_ms=request.timeout_ms,
     )
     return None
 
 
-def error_response(request: ElectLeadersRequest, refusal: ApiError) -> ElectLeadersResponse:
-    """Version 0 has no place on top, so every partition has the error too."""
+def error_response(request: ElectLeadersRequest, error: ApiError) -> ElectLeadersResponse:
+    """Return the error for every partition too, since version 0 has no top-level error."""
     return ElectLeadersResponse(
-        error_code=refusal.code,
+        error_code=error.code,
         replica_election_results=tuple(
             ReplicaElectionResult(
                 topic=topic.topic,
                 partition_result=tuple(
                     PartitionResult(
                         partition_id=number,
-                        error_code=refusal.code,
-                        error_message=refusal.reason,
+                        error_code=error.code,
+                        error_message=error.reason,
                     )
                     for number in topic.partitions
                 ),

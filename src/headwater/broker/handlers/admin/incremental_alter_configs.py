@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs: change single configs (CF-1).
 
-The levels of loggers are changed here and now, all else when the controller has agreed.
+Log levels are changed directly on this broker, everything else by the controller.
 """
 
 from collections import Counter
@@ -12,10 +12,10 @@ from headwater.broker.handlers.config_authorization import authorization_error
 from headwater.broker.node.broker import Broker
 from headwater.broker.node.log_levels import (
     LevelChanges,
-    judged,
-    present_levels,
-    refuse_broker,
+    broker_error,
+    current_levels,
     set_levels,
+    validate_changes,
 )
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
@@ -31,34 +31,36 @@ from headwater.protocol.messages.incremental_alter_configs import (
 )
 from headwater.security.authorization.authorizer import Operation
 
-_DONE: Final = ApiError(ErrorCode.NONE, None)
-_TWICE: Final = ApiError(ErrorCode.INVALID_REQUEST, "a resource may stand in a request only once")
+_SUCCESS: Final = ApiError(ErrorCode.NONE, None)
+_DUPLICATE: Final = ApiError(ErrorCode.INVALID_REQUEST, "duplicate resources in the request")
 
 
 def handle(broker: Broker, request: IncrementalAlterConfigsRequest, call: Call) -> None:
-    allowed, settled = [], []
+    allowed, results_here = [], []
     times = Counter((each.resource_type, each.resource_name) for each in request.resources)
     for each in request.resources:
-        refusal = authorization_error(
+        error = authorization_error(
             broker, call, Operation.ALTER_CONFIGS, each.resource_type, each.resource_name
         )
-        if refusal is not None:
-            settled.append(_told(each, refusal))
+        if error is not None:
+            results_here.append(_result(each, error))
         elif each.resource_type == ResourceType.BROKER_LOGGER:
             is_alone = times[each.resource_type, each.resource_name] == 1
-            outcome = _level_changes(broker, each) if is_alone else _TWICE
+            outcome = _level_changes(broker, each) if is_alone else _DUPLICATE
             if not (isinstance(outcome, ApiError) or request.validate_only):
                 set_levels(outcome)
-            settled.append(_told(each, outcome if isinstance(outcome, ApiError) else _DONE))
+            results_here.append(
+                _result(each, outcome if isinstance(outcome, ApiError) else _SUCCESS)
+            )
         else:
             allowed.append(each)
 
     def respond(
         results: tuple[AlterConfigsResourceResponse, ...],
     ) -> IncrementalAlterConfigsResponse:
-        return IncrementalAlterConfigsResponse(responses=(*results, *settled))
+        return IncrementalAlterConfigsResponse(responses=(*results, *results_here))
 
-    if settled and not allowed:
+    if results_here and not allowed:
         call.answer(respond(()))
         return
     submit(
@@ -70,24 +72,24 @@ def handle(broker: Broker, request: IncrementalAlterConfigsRequest, call: Call) 
             static=broker.static,
         ),
         respond=respond,
-        refuse=partial(error_response, request),
+        error_response=partial(error_response, request),
     )
 
 
 def error_response(
-    request: IncrementalAlterConfigsRequest, refusal: ApiError
+    request: IncrementalAlterConfigsRequest, error: ApiError
 ) -> IncrementalAlterConfigsResponse:
     return IncrementalAlterConfigsResponse(
-        responses=tuple(_told(each, refusal) for each in request.resources)
+        responses=tuple(_result(each, error) for each in request.resources)
     )
 
 
 def _level_changes(broker: Broker, asked: AlterConfigsResource) -> LevelChanges | ApiError:
-    refusal = refuse_broker(asked.resource_name, broker.node_id)
-    return judged(asked.configs, present_levels()) if refusal is None else refusal
+    error = broker_error(asked.resource_name, broker.node_id)
+    return validate_changes(asked.configs, current_levels()) if error is None else error
 
 
-def _told(asked: AlterConfigsResource, outcome: ApiError) -> AlterConfigsResourceResponse:
+def _result(asked: AlterConfigsResource, outcome: ApiError) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(
         error_code=outcome.code,
         error_message=outcome.reason,

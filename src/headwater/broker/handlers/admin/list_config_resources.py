@@ -1,7 +1,7 @@
-"""ListConfigResources: names of what has configs.
+"""ListConfigResources: names of resources that have configs.
 
-All topics and all brokers have, whether or not somebody set any: Kafka does this (4.1). Of groups
-those are told for which somebody did. Subscriptions to client metrics have none here.
+As in Kafka 4.1, these are all topics and all brokers, whether or not any config was set, but only
+groups with configs. Client metrics subscriptions are not supported.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from headwater.protocol.messages.list_config_resources import (
 )
 from headwater.security.authorization.authorizer import CLUSTER, Operation
 
-# In the order of the answer, which is Kafka's.
+# In the order of Kafka's response.
 _KNOWN: Final = tuple(each for each in reversed(ResourceType) if each.is_named_by_requests)
 
 
@@ -42,8 +42,8 @@ def handle(
     )
 
 
-def error_response(_: ListConfigResourcesRequest, refusal: ApiError) -> ListConfigResourcesResponse:
-    return ListConfigResourcesResponse(error_code=refusal.code)
+def error_response(_: ListConfigResourcesRequest, error: ApiError) -> ListConfigResourcesResponse:
+    return ListConfigResourcesResponse(error_code=error.code)
 
 
 def _names(image: ClusterImage, resource_type: int) -> Iterable[str]:

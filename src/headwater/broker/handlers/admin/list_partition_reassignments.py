@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (RA-1)."""
+"""ListPartitionReassignments: ongoing reassignments (RA-1)."""
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
@@ -24,12 +24,12 @@ def handle(
 
 
 def error_response(
-    request: ListPartitionReassignmentsRequest, refusal: ApiError
+    request: ListPartitionReassignmentsRequest, error: ApiError
 ) -> ListPartitionReassignmentsResponse:
-    """What was asked for comes back empty, as if it moved from nowhere: Kafka does this (4.1)."""
+    """Return the requested partitions without replicas, as Kafka 4.1 does."""
     return ListPartitionReassignmentsResponse(
-        error_code=refusal.code,
-        error_message=refusal.reason,
+        error_code=error.code,
+        error_message=error.reason,
         topics=tuple(
             OngoingTopicReassignment(
                 name=topic.name,

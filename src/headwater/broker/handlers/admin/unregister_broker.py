@@ -1,7 +1,7 @@
-"""UnregisterBroker: forget a broker that will not come back.
+"""UnregisterBroker: remove a broker that will not return.
 
-A broker that is up is not forgotten, in contrast to Kafka, where it would go on serving unknown to
-its cluster until its next start.
+Unlike in Kafka, a live broker is rejected: it would keep serving while its cluster has forgotten
+it, until its next start.
 """
 
 from headwater.broker.node.broker import Broker
@@ -22,11 +22,11 @@ def handle(
     if not broker.is_authorized(call, Operation.ALTER, CLUSTER):
         return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
     if NodeId(request.broker_id) in broker.image.brokers:
-        reason = f"broker {request.broker_id} is up"
+        reason = f"broker {request.broker_id} is alive; stop it first"
         return error_response(request, ApiError(ErrorCode.INVALID_REQUEST, reason))
-    reason = f"there is no broker {request.broker_id}"
+    reason = f"broker {request.broker_id} is not registered"
     return error_response(request, ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, reason))
 
 
-def error_response(_: UnregisterBrokerRequest, refusal: ApiError) -> UnregisterBrokerResponse:
-    return UnregisterBrokerResponse(error_code=refusal.code, error_message=refusal.reason)
+def error_response(_: UnregisterBrokerRequest, error: ApiError) -> UnregisterBrokerResponse:
+    return UnregisterBrokerResponse(error_code=error.code, error_message=error.reason)

@@ -1,4 +1,4 @@
-"""UpdateFeatures: raise or lower the levels of features, for the whole cluster."""
+"""UpdateFeatures: change finalized feature levels of the cluster."""
 
 from functools import partial
 
@@ -24,7 +24,7 @@ def handle(
 
     def respond(outcome: ApiError) -> UpdateFeaturesResponse:
         if outcome.code:
-            call.note_error(outcome.code)
+            call.record_error(outcome.code)
             return error_response(request, outcome)
         return UpdateFeaturesResponse(
             results=tuple(
@@ -37,12 +37,12 @@ def handle(
         call,
         partial(update_features, request=request),
         respond=respond,
-        refuse=partial(error_response, request),
+        error_response=partial(error_response, request),
         timeout_ms=request.timeout_ms,
     )
     return None
 
 
-def error_response(_: UpdateFeaturesRequest, refusal: ApiError) -> UpdateFeaturesResponse:
-    """On top only, in all versions: Kafka does this (4.1)."""
-    return UpdateFeaturesResponse(error_code=refusal.code, error_message=refusal.reason)
+def error_response(_: UpdateFeaturesRequest, error: ApiError) -> UpdateFeaturesResponse:
+    """Return a top-level error only, in all versions, as Kafka 4.1 does."""
+    return UpdateFeaturesResponse(error_code=error.code, error_message=error.reason)

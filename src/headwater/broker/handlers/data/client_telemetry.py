@@ -1,7 +1,7 @@
-"""What clients are told of metrics that they might send (KIP-714).
+"""Shared parts of the client telemetry APIs (KIP-714).
 
-There is no receiver, so no client is asked for anything. Nothing is remembered of the clients
-either: the id of a subscription follows from that of its client.
+There is no telemetry receiver, so that clients are never asked to push metrics. No state is kept
+about clients either: the subscription id is derived from the client instance id.
 """
 
 from typing import Final
@@ -15,5 +15,5 @@ _SIGN: Final = 1 << 31
 
 
 def subscription_id(client_instance_id: TopicId) -> int:
-    """The same for a client at all times, and signed, as it travels."""
+    """Return the subscription id of a client: constant, and a signed 32-bit integer."""
     return (crc32(client_instance_id) ^ _SIGN) - _SIGN

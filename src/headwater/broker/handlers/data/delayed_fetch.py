@@ -1,8 +1,9 @@
-"""A fetch that may have to wait: what those of consumers and of followers have in common.
+"""A Fetch that may wait for data (DelayedFetch), shared by consumers and followers.
 
-It is an entry in the table of deadlines (`TimerTask`), and hears of
-what is appended where it waits. What a reader would get wrong: what it found before it waited is
-forgotten. When it wakes it looks again, and answers with what is there then.
+While it waits it is a `TimerTask` and is notified of appends to its partitions.
+
+Note: the first read is discarded. When the fetch completes, it reads again and answers with what is
+there then.
 """
 
 from abc import ABC, abstractmethod
@@ -14,7 +15,7 @@ from headwater.replication.fetch.log_reads import FetchReads
 
 
 class DelayedFetch(ABC):
-    """See the module."""
+    """One Fetch request that may wait."""
 
     __slots__ = (
         "_broker",
@@ -36,8 +37,8 @@ class DelayedFetch(ABC):
         self.is_done = False
 
     @abstractmethod
-    def _look(self) -> FetchReads:
-        """What is there now."""
+    def _read(self) -> FetchReads:
+        """Read what is available now."""
 
     @abstractmethod
     def _answer(self, reads: FetchReads) -> None: ...
@@ -45,12 +46,12 @@ class DelayedFetch(ABC):
     def _is_enough(self, reads: FetchReads) -> bool:
         return reads.is_final or reads.size_bytes >= self._min_bytes
 
-    def _waits_in_vain(self) -> bool:
-        """Whether nothing will ever come."""
+    def _cannot_complete(self) -> bool:
+        """Whether no data can ever arrive."""
         return False
 
-    def _wait(self, reads: FetchReads, max_wait_ms: int) -> None:
-        self._missing_bytes = self._min_bytes - reads.size_bytes
+    def _wait(self, size_bytes: int, max_wait_ms: int) -> None:
+        self._missing_bytes = self._min_bytes - size_bytes
         broker = self._broker
         broker.timer.add(broker.clock.steady_ms() + max_wait_ms, self)
 
@@ -58,14 +59,16 @@ class DelayedFetch(ABC):
         self.is_done = True
         self._broker.timer.ended()
 
-    # What it hears while it waits.
+    # Notifications while it waits.
 
     def more_to_read(self, size_bytes: int) -> None:
-        """Look again once the present callbacks have run: more may come within this turn."""
+        """Read again after the current callbacks of the loop, since more records may follow at
+        once.
+        """
         self._missing_bytes -= size_bytes
         if (self._missing_bytes <= 0 or not size_bytes) and not self._is_due:
             self._is_due = True
-            self._broker.soon(self._look_again)
+            self._broker.soon(self._read_again)
 
     @property
     def is_gone(self) -> bool:
@@ -76,19 +79,19 @@ class DelayedFetch(ABC):
         if self._call.is_gone:
             self._call.finish()
         else:
-            self._answer(self._look())
+            self._answer(self._read())
 
-    def _look_again(self) -> None:
+    def _read_again(self) -> None:
         self._is_due = False
         if self.is_done:
             return
         if self._call.is_gone:
             self.expire()
             return
-        reads = self._look()
-        if self._is_enough(reads) or self._waits_in_vain():
+        reads = self._read()
+        if self._is_enough(reads) or self._cannot_complete():
             self._stop_waiting()
             self._answer(reads)
         else:
-            # What was appended lies beyond what this reader may see.
+            # The appended records are above the offset that this reader may read up to.
             self._missing_bytes = self._min_bytes - reads.size_bytes

@@ -1,8 +1,8 @@
-"""DeleteRecords: move the start of logs up (DR-1).
+"""DeleteRecords: advance the log start offset (DR-1).
 
-Only the log start moves here; whole segments below it go with the next retention pass. The answer
-waits until every living replica has moved its start too, which followers do with their next fetch
-and tell with the one after it.
+Only the log start offset moves here; the next retention pass deletes whole segments below it. The
+response waits until every live replica has advanced its log start offset, which followers do with
+their next fetch and report with the one after it.
 """
 
 from typing import Final
@@ -30,25 +30,25 @@ _NO_WATERMARK: Final = -1
 def handle(
     broker: Broker, request: DeleteRecordsRequest, call: Call
 ) -> DeleteRecordsResponse | None:
-    asked: dict[str, dict[int, int]] = {}
+    offsets_by_topic: dict[str, dict[int, int]] = {}
     for topic in request.topics:
-        # A partition that is named again counts as it is named last.
-        offsets = asked.setdefault(topic.name, {})
+        # If a partition is repeated, its last offset counts.
+        offsets = offsets_by_topic.setdefault(topic.name, {})
         offsets.update((each.partition_index, each.offset) for each in topic.partitions)
     deleting = _Deleting(broker, call)
-    for name, offsets in asked.items():
+    for name, offsets in offsets_by_topic.items():
         for number, offset in offsets.items():
             deleting.delete(name, number, offset)
     return deleting.finish(request.timeout_ms)
 
 
-def error_response(request: DeleteRecordsRequest, refusal: ApiError) -> DeleteRecordsResponse:
+def error_response(request: DeleteRecordsRequest, error: ApiError) -> DeleteRecordsResponse:
     return DeleteRecordsResponse(
         topics=tuple(
             DeleteRecordsTopicResult(
                 name=topic.name,
                 partitions=tuple(
-                    _result(each.partition_index, refusal.code) for each in topic.partitions
+                    _result(each.partition_index, error.code) for each in topic.partitions
                 ),
             )
             for topic in request.topics
@@ -57,7 +57,7 @@ def error_response(request: DeleteRecordsRequest, refusal: ApiError) -> DeleteRe
 
 
 class _Deleting:
-    """One request: `TimerTask` while followers have yet to delete."""
+    """One request: a `TimerTask` while followers have not deleted yet."""
 
     __slots__ = ("_broker", "_call", "_outcomes", "_waits", "is_done")
 
@@ -73,7 +73,7 @@ class _Deleting:
         self._outcomes.setdefault(name, {})[number] = outcome
         if isinstance(outcome, Partition):
             assert outcome.log is not None
-            # Below the log's start there is nothing to wait for.
+            # An offset below the log start offset needs no waiting.
             start = min(offset if offset >= 0 else LONG_MAX, outcome.log.log_start_offset)
             if outcome.low_watermark < start:
                 wait = _StartWait(self, name, number)
@@ -119,7 +119,8 @@ class _Deleting:
                 DeleteRecordsTopicResult(
                     name=name,
                     partitions=tuple(
-                        _result(number, _told(outcome)) for number, outcome in outcomes.items()
+                        _result(number, _low_watermark_or_error(outcome))
+                        for number, outcome in outcomes.items()
                     ),
                 )
                 for name, outcomes in self._outcomes.items()
@@ -128,7 +129,7 @@ class _Deleting:
 
 
 class _StartWait:
-    """One partition of a request: `DelayedProduce`."""
+    """One partition of a request: a `DelayedProduce`."""
 
     __slots__ = ("_deleting", "name", "number")
 
@@ -144,7 +145,7 @@ class _StartWait:
 def _delete(
     broker: Broker, name: str, number: int, offset: int, call: Call
 ) -> Partition | ErrorCode:
-    """The partition whose log has its new start, or why it stays."""
+    """Advance the log start offset and return the partition, or an error."""
     if not broker.is_authorized_for_topic(call, Operation.DELETE, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     hosted = broker.find_led(name, number)
@@ -163,14 +164,14 @@ def _delete(
     return hosted
 
 
-def _told(outcome: Partition | ErrorCode) -> int | ErrorCode:
+def _low_watermark_or_error(outcome: Partition | ErrorCode) -> int | ErrorCode:
     if isinstance(outcome, Partition):
         return _NO_WATERMARK if outcome.log is None else outcome.low_watermark
     return outcome
 
 
 def _result(number: int, outcome: int | ErrorCode) -> DeleteRecordsPartitionResult:
-    # An error code is a number too, so the order of these questions matters.
+    # ErrorCode is a subclass of int, so check it first.
     if isinstance(outcome, ErrorCode):
         return DeleteRecordsPartitionResult(
             partition_index=number, low_watermark=_NO_WATERMARK, error_code=outcome

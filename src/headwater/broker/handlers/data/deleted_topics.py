@@ -1,8 +1,9 @@
 """Remember which topics were deleted, so that their re-creation does not hide the deletion.
 
-A Metadata request that creates a topic on first use gets the topic in its answer; Kafka answers
-UNKNOWN_TOPIC_OR_PARTITION and the client asks again. A client that knew the former topic of that
-name must see it gone before it sees its successor, so a deleted name is answered as Kafka does.
+A Metadata request that auto-creates a topic gets the topic in its response; Kafka answers
+UNKNOWN_TOPIC_OR_PARTITION and the client retries. A client that knew the deleted topic must notice
+its deletion before it sees the new topic of that name, so for deleted names the response is
+Kafka's.
 """
 
 from collections.abc import Iterable
@@ -14,18 +15,18 @@ NAMES_MAX: Final = 1_000
 
 
 class DeletedTopics:
-    """Names of topics that were deleted since the start and not created again, the last ones."""
+    """Names of topics deleted since startup and not re-created; only the most recent ones."""
 
     def __init__(self, names_max: int = NAMES_MAX) -> None:
         self._names_max = names_max
-        # In the order of their deletion.
+        # In the order of deletion.
         self._names: dict[str, None] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self._names
 
     def changed(self, changes: Iterable[MetadataChange]) -> None:
-        """Take note of topics that came or went."""
+        """Apply created and deleted topics."""
         for change in changes:
             match change:
                 case TopicDeleted(name):

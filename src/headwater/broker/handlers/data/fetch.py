@@ -1,16 +1,19 @@
-"""Fetch: read batches, at once or when there are some (FT-1 to FT-12).
+"""Fetch: read batches, waiting for data if necessary (FT-1 to FT-12).
 
-A fetch that finds too little waits: it is an entry at each of its partitions and in the table of
-deadlines (`delayed_fetch`). What a reader would get wrong: followers fetch by the
-same request, and are served elsewhere (`headwater.broker.handlers.data.follower_fetch`).
+A fetch that finds less than min_bytes waits, as an entry at each of its partitions and in the timer
+(`delayed_fetch`). A fetch of many partitions reads and answers in steps, even if its request is
+small: an incremental request of a few bytes may concern all partitions of a large session.
+
+Followers send the same request, but are served by `headwater.broker.handlers.data.follower_fetch`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from functools import partial
 from typing import Final
 
 from headwater.broker.handlers.data.delayed_fetch import DelayedFetch
-from headwater.broker.handlers.data.fetch_response import PendingFetchResponse
+from headwater.broker.handlers.data.fetch_response import STEP_PARTITIONS, PendingFetchResponse
 from headwater.broker.handlers.data.follower_fetch import handle_follower, replica_of
 from headwater.broker.handlers.data.leader_hints import FETCH_SINCE, hint_consumer
 from headwater.broker.node.broker import Broker
@@ -26,11 +29,19 @@ from headwater.protocol.messages.fetch import (
     PartitionData,
 )
 from headwater.replication.fetch.fetch_session import NO_SESSION, Fetching
-from headwater.replication.fetch.log_reads import FetchLimits, FetchReads, read_partitions
+from headwater.replication.fetch.log_reads import (
+    FetchLimits,
+    FetchReads,
+    PartitionRead,
+    read_partitions,
+)
 from headwater.replication.fetch.replica_selector import nearest_replica
 from headwater.replication.partition import Partition
 from headwater.security.authorization.authorizer import Operation
 from headwater.storage.log.unified_log import ReadBound
+
+_WHOLE_PARTITIONS: Final = 200
+"""A fetch of more partitions is answered in steps."""
 
 _RACKS_SINCE: Final = 11
 _IDS_SINCE: Final = 13
@@ -46,17 +57,17 @@ def handle(broker: Broker, request: FetchRequest, call: Call) -> FetchResponse |
         request, uses_topic_ids=call.version >= _IDS_SINCE, now_ms=broker.clock.now_ms()
     )
     if fetching.refusal is not None:
-        call.note_error(fetching.refusal)
+        call.record_error(fetching.refusal)
         return FetchResponse(error_code=fetching.refusal)
     _Fetch(broker, request, call, fetching).begin(request.max_wait_ms)
     return None
 
 
-def error_response(request: FetchRequest, refusal: ApiError) -> FetchResponse:
-    """Who names topics, and not their ids, also finds the error in every partition."""
+def error_response(request: FetchRequest, error: ApiError) -> FetchResponse:
+    """Return the error, in each partition too for versions without topic ids."""
     topics = [each for each in request.topics if each.topic_id == NO_TOPIC_ID]
     return FetchResponse(
-        error_code=refusal.code,
+        error_code=error.code,
         session_id=request.session_id,
         responses=tuple(
             FetchableTopicResponse(
@@ -64,7 +75,7 @@ def error_response(request: FetchRequest, refusal: ApiError) -> FetchResponse:
                 partitions=tuple(
                     PartitionData(
                         partition_index=each.partition,
-                        error_code=refusal.code,
+                        error_code=error.code,
                         high_watermark=_UNKNOWN,
                         records=b"",
                     )
@@ -77,7 +88,7 @@ def error_response(request: FetchRequest, refusal: ApiError) -> FetchResponse:
 
 
 def _preference(broker: Broker, rack: str) -> Callable[[Partition, int], NodeId | None] | None:
-    """Who names a nearer replica to a consumer that says where it is (FT-10)."""
+    """Return the selector of a closer replica for a consumer with a rack (FT-10), if any."""
     settings = broker.settings
     if not rack or settings.replica_selector_class != RACK_AWARE_SELECTOR:
         return None
@@ -101,16 +112,16 @@ def _preference(broker: Broker, rack: str) -> Callable[[Partition, int], NodeId 
 
 
 class _Fetch(DelayedFetch):
-    """One fetch, from its first look to its answer."""
+    """A consumer's Fetch request."""
 
-    __slots__ = ("_limits", "_waits_at")
+    __slots__ = ("_deadline_ms", "_limits", "_watched")
 
     def __init__(
         self, broker: Broker, request: FetchRequest, call: Call, fetching: Fetching
     ) -> None:
         max_bytes = min(request.max_bytes, broker.settings.fetch_max_bytes)
         if broker.quotas is not None and isinstance(call, ThrottledCall):
-            max_bytes = call.most_fetched_bytes(max_bytes)
+            max_bytes = call.fetch_limit_bytes(max_bytes)
         committed_only = request.isolation_level == _READ_COMMITTED
         super().__init__(broker, call, fetching, min(request.min_bytes, max_bytes))
         self._limits = FetchLimits(
@@ -120,44 +131,111 @@ class _Fetch(DelayedFetch):
             may_follow=call.version >= _RACKS_SINCE,
             prefer=_preference(broker, request.rack_id),
         )
-        self._waits_at: Sequence[Partition] = ()
+        self._watched: Sequence[Partition] = ()
+        # Only for a fetch in steps.
+        self._deadline_ms = 0
 
     def begin(self, max_wait_ms: int) -> None:
-        reads = self._look()
+        if self._is_large:
+            deadline_ms = self._broker.clock.steady_ms() + max(0, max_wait_ms)
+            self._call.work(self._in_steps(deadline_ms))
+            return
+        reads = self._read()
         if max_wait_ms <= 0 or not self._fetching.wanted or self._is_enough(reads):
             self._answer(reads)
             return
-        self._waits_at = [each.hosted for each in self._fetching.wanted if each.hosted is not None]
-        for hosted in self._waits_at:
-            hosted.readers[self] = None
-        self._wait(reads, max_wait_ms)
+        self._wait_at_partitions(reads.size_bytes, max_wait_ms)
 
-    def _waits_in_vain(self) -> bool:
-        return any(each.is_deleted for each in self._waits_at)
+    @property
+    def _is_large(self) -> bool:
+        return len(self._fetching.wanted) > _WHOLE_PARTITIONS
+
+    def _wait_at_partitions(self, size_bytes: int, max_wait_ms: int) -> None:
+        self._watched = [each.hosted for each in self._fetching.wanted if each.hosted is not None]
+        for hosted in self._watched:
+            hosted.readers[self] = None
+        self._wait(size_bytes, max_wait_ms)
+
+    def _in_steps(self, deadline_ms: int) -> Iterator[None]:
+        """Read a few partitions per step, then answer, or wait until the deadline.
+
+        The connection is held until the response, so it has no other request in steps.
+        """
+        broker, wanted = self._broker, self._fetching.wanted
+        self._deadline_ms = deadline_ms
+        response = self._response([])
+        is_left_to_others = False
+        size_bytes, is_final = 0, False
+        try:
+            for start in range(0, len(wanted), STEP_PARTITIONS):
+                some = wanted[start : start + STEP_PARTITIONS]
+                reads = read_partitions(some, broker.partitions, self._limits, size_bytes)
+                size_bytes, is_final = reads.size_bytes, is_final or reads.is_final
+                response.add(reads.partitions, broker.ranges)
+                yield
+            left_ms = deadline_ms - broker.clock.steady_ms()
+            is_enough = is_final or size_bytes >= self._min_bytes or self._cannot_complete()
+            if left_ms > 0 and not is_enough:
+                self._wait_at_partitions(size_bytes, left_ms)
+            elif not self._is_throttled(size_bytes):
+                is_left_to_others = True
+                response.finish()
+        finally:
+            if not is_left_to_others:
+                response.abandon()
+
+    def expire(self) -> None:
+        if self._is_large and not self.is_gone:
+            self._stop_waiting()
+            self._call.work(self._in_steps(self._deadline_ms))
+        else:
+            super().expire()
+
+    def _read_again(self) -> None:
+        if not self._is_large or self.is_done or self.is_gone:
+            super()._read_again()
+            return
+        # A copy continues with the steps, since this one may still be in the timer.
+        self._stop_waiting()
+        successor = copy(self)
+        successor.is_done = successor._is_due = False
+        self._call.work(successor._in_steps(self._deadline_ms))
+
+    def _cannot_complete(self) -> bool:
+        return any(each.is_deleted for each in self._watched)
 
     def _stop_waiting(self) -> None:
         super()._stop_waiting()
-        for hosted in self._waits_at:
+        for hosted in self._watched:
             hosted.readers.pop(self, None)
 
-    def _look(self) -> FetchReads:
+    def _read(self) -> FetchReads:
         return read_partitions(self._fetching.wanted, self._broker.partitions, self._limits)
 
     def _answer(self, reads: FetchReads) -> None:
-        call, broker = self._call, self._broker
-        if broker.quotas is not None and isinstance(call, ThrottledCall):
-            throttle_ms = call.throttle_fetch(reads.size_bytes)
-            if throttle_ms > 0:
-                self._answer_nothing(throttle_ms)
-                return
-        hint = partial(hint_consumer, broker, call) if call.version >= FETCH_SINCE else None
-        PendingFetchResponse(call, self._fetching, reads.partitions, hint).begin(broker.ranges)
+        if not self._is_throttled(reads.size_bytes):
+            self._response(reads.partitions).begin(self._broker.ranges)
 
-    def _answer_nothing(self, throttle_ms: int) -> None:
-        """The client has to wait, and asks again then. Kafka does this (KIP-219)."""
+    def _response(self, reads: list[PartitionRead]) -> PendingFetchResponse:
+        call, broker = self._call, self._broker
+        hint = partial(hint_consumer, broker, call) if call.version >= FETCH_SINCE else None
+        return PendingFetchResponse(call, self._fetching, reads, hint)
+
+    def _is_throttled(self, size_bytes: int) -> bool:
+        """Answer with a throttle time and no records, if the client's quota is exceeded."""
+        call = self._call
+        if self._broker.quotas is None or not isinstance(call, ThrottledCall):
+            return False
+        throttle_ms = call.throttle_fetch(size_bytes)
+        if throttle_ms > 0:
+            self._answer_throttled(throttle_ms)
+        return throttle_ms > 0
+
+    def _answer_throttled(self, throttle_ms: int) -> None:
+        """Answer without records: the client is throttled and fetches again (KIP-219)."""
         session = self._fetching.session
         if session is not None and not self._fetching.is_incremental:
-            # Its client takes an empty answer to a full request for the end of the session.
+            # Clients take an empty response to a full fetch request as the end of the session.
             self._broker.sessions.drop(session)
             session = None
         session_id = NO_SESSION if session is None else session.session_id

@@ -1,13 +1,16 @@
-"""From what a fetch found to its answer: hot ranges as they are, cold ones read first.
+"""Build Fetch responses: cached ranges are sent from the file, others are read first.
 
-The answer leaves when the last range has been delivered. What a reader would get wrong: a hot range
-is held while the cold ones of its answer are read, and released by the connection, when it has sent
-it or is gone.
+The response is sent when the last range has been read. The response of a fetch of many partitions
+is built in steps, between which other connections are served (`request_service`).
+
+Note: file ranges in the page cache are held open while other ranges of the response are read; the
+connection releases them when it has sent them or is closed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Final
 
 from headwater.broker.requests.call import Call
@@ -18,6 +21,7 @@ from headwater.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
     FetchResponse,
+    NodeEndpoint,
     PartitionData,
 )
 from headwater.protocol.send_parts import Part
@@ -26,6 +30,7 @@ from headwater.protocol.single_fetch import (
     SingleFetched,
     write_single_fetched,
 )
+from headwater.protocol.stepwise_codec import write_in_steps
 from headwater.records.batch_header import Buffer
 from headwater.replication.fetch.fetch_session import NO_SESSION, Fetching
 from headwater.replication.fetch.log_reads import PartitionRead
@@ -33,14 +38,28 @@ from headwater.storage.io.file_range import FileRange
 from headwater.storage.io.file_range_reader import FileRangeReader
 from headwater.storage.log.local_log import LocalLog
 
+STEP_PARTITIONS: Final = 50
+"""Partitions per step: less than a millisecond of work."""
+
 _NO_RECORDS: Final = b""
 _NOT_DIVERGING: Final = EpochEndOffset()
 
 
 class PendingFetchResponse:
-    """One answer in the making."""
+    """One response whose ranges are being read."""
 
-    __slots__ = ("_call", "_cold", "_fetching", "_hint", "_missing", "_reads", "_records")
+    __slots__ = (
+        "_call",
+        "_cold",
+        "_fetching",
+        "_hint",
+        "_is_abandoned",
+        "_is_stepwise",
+        "_left_bytes",
+        "_missing",
+        "_reads",
+        "_records",
+    )
 
     def __init__(
         self,
@@ -49,22 +68,53 @@ class PendingFetchResponse:
         reads: list[PartitionRead],
         hint: Callable[[FetchResponse], FetchResponse] | None = None,
     ) -> None:
-        """`hint` may add to an answer with errors who leads instead."""
+        """`hint` may add the current leaders to a response with errors."""
         self._call = call
         self._hint = hint
         self._fetching = fetching
         self._reads = reads
         self._records: dict[int, FileRange | Buffer] = {}
-        # What is being read, and how often its log had been cut by then.
+        # Pending reads, with the truncation count of their log when they began.
         self._cold: dict[int, tuple[LocalLog, int]] = {}
         self._missing = 1
+        self._left_bytes: int | None = None
+        self._is_stepwise = False
+        self._is_abandoned = False
 
     def begin(self, ranges: FileRangeReader) -> None:
-        left_bytes = ranges.answer_limit_bytes
-        for index, read in enumerate(self._reads):
+        self._start(0, ranges)
+        self._complete_one()
+
+    def add(self, reads: Sequence[PartitionRead], ranges: FileRangeReader) -> None:
+        """Add some partitions of many; `finish` or `abandon` must follow.
+
+        Ranges are read in the step that found them: in a later one their files might be truncated.
+        """
+        self._is_stepwise = True
+        first = len(self._reads)
+        self._reads += reads
+        self._start(first, ranges)
+
+    def finish(self) -> None:
+        """All partitions have been added: answer once their ranges are read."""
+        self._complete_one()
+
+    def abandon(self) -> None:
+        """Send no response; release all file ranges."""
+        self._is_abandoned = True
+        for records in self._records.values():
+            _release(records)
+        self._records = {}
+
+    def _start(self, first: int, ranges: FileRangeReader) -> None:
+        left_bytes = self._left_bytes
+        if left_bytes is None:
+            left_bytes = ranges.answer_limit_bytes
+        for index in range(first, len(self._reads)):
+            read = self._reads[index]
             found = read.range
-            # Cold bytes stay in memory until they are sent, so one answer does not get them all:
-            # what is left out is there for the next fetch.
+            # Bytes read from disk stay in memory until they are sent, so one response does not get
+            # all of them; the next fetch gets the rest.
             if found is not None and (left_bytes > 0 or ranges.is_hot(found)):
                 self._missing += 1
                 is_hot = ranges.read(
@@ -73,7 +123,7 @@ class PendingFetchResponse:
                 if not is_hot:
                     left_bytes -= found.length
                     self._expect(index, read)
-        self._one_less()
+        self._left_bytes = left_bytes
 
     def _expect(self, index: int, read: PartitionRead) -> None:
         hosted = read.wanted.hosted
@@ -82,67 +132,122 @@ class PendingFetchResponse:
             self._cold[index] = (body, body.truncations)
 
     def _delivered(self, index: int, records: FileRange | Buffer) -> None:
+        if self._is_abandoned:
+            _release(records)
+            return
         self._records[index] = records
         cold = self._cold.pop(index, None)
         found = self._reads[index].range
         if cold is not None and found is not None and not isinstance(records, FileRange):
             body, truncations = cold
             body.note_read(found, records, truncations=truncations)
-        self._one_less()
+        self._complete_one()
 
     def _failed(self, index: int, error: HeadwaterError) -> None:
         self._reads[index] = PartitionRead(self._reads[index].wanted, error.code)
-        self._one_less()
+        self._complete_one()
 
-    def _one_less(self) -> None:
+    def _complete_one(self) -> None:
         self._missing -= 1
         if not self._missing:
             self._answer()
 
     def _answer(self) -> None:
-        session = self._fetching.session
-        session_id = NO_SESSION if session is None else session.session_id
-        told = list(self._told())
         call = self._call
-        if len(told) == 1 and call.version >= SINGLE_FETCH_SINCE and _is_plain(told[0][0]):
-            read, records = told[0]
+        if self._is_stepwise and not call.is_gone:
+            steps = self._answer_in_steps()
+            # A generator that has not started would release nothing if the connection closes.
+            next(steps)
+            call.work(steps)
+            return
+        session_id = self._session_id
+        included = list(self._included())
+        if len(included) == 1 and call.version >= SINGLE_FETCH_SINCE and _is_plain(included[0][0]):
+            read, records = included[0]
             fetched = _single(session_id, read)
             call.answer_frame(
                 write_single_fetched(call.version, call.header.correlation_id, fetched, records)
             )
         else:
-            response = FetchResponse(session_id=session_id, responses=tuple(_by_topic(told)))
-            if self._hint is not None and any(read.error for read, _ in told):
+            response = FetchResponse(session_id=session_id, responses=tuple(_by_topic(included)))
+            if self._hint is not None and any(read.error for read, _ in included):
                 response = self._hint(response)
             call.answer(response)
 
-    def _told(self) -> Iterator[tuple[PartitionRead, FileRange | Buffer]]:
-        """What the answer names."""
+    @property
+    def _session_id(self) -> int:
+        session = self._fetching.session
+        return NO_SESSION if session is None else session.session_id
+
+    def _answer_in_steps(self) -> Iterator[None]:
+        call = self._call
+        topics: list[FetchableTopicResponse] = []
+        endpoints: dict[int, NodeEndpoint] = {}
+        is_answered = False
+        try:
+            yield
+            included = self._included()
+            while some := list(islice(included, STEP_PARTITIONS)):
+                part = FetchResponse(responses=tuple(_by_topic(some)))
+                if self._hint is not None and any(read.error for read, _ in some):
+                    part = self._hint(part)
+                _join(topics, part.responses)
+                endpoints.update({each.node_id: each for each in part.node_endpoints})
+                yield
+            response = FetchResponse(
+                session_id=self._session_id,
+                responses=tuple(topics),
+                node_endpoints=tuple(endpoints.values()),
+            )
+            body = yield from write_in_steps(call.complete(response), call.version)
+            is_answered = True
+            call.answer_body(body)
+        finally:
+            if not is_answered:
+                self.abandon()
+
+    def _included(self) -> Iterator[tuple[PartitionRead, FileRange | Buffer]]:
+        """Yield the partitions that the response contains."""
         session, scope = self._fetching.session, self._fetching.scope
-        # What followers get is counted elsewhere.
+        # Bytes sent to followers are counted elsewhere.
         is_follower = scope is not None and scope.is_follower
         for index, read in enumerate(self._reads):
             records = self._records.get(index, _NO_RECORDS)
             if session is not None:
                 if self._fetching.is_incremental:
-                    if not _is_news(read, records):
+                    if not _is_changed(read, records):
                         continue
                     if records is not _NO_RECORDS:
                         session.had_data(read.wanted)
-                _remember(read)
+                _record_sent(read)
             if read.error:
-                self._call.note_error(read.error)
+                self._call.record_error(read.error)
             elif records is not _NO_RECORDS and read.wanted.hosted is not None and not is_follower:
                 read.wanted.hosted.topic.bytes_out += _size(records)
             yield read, records
+
+
+def _release(records: FileRange | Buffer) -> None:
+    if isinstance(records, FileRange):
+        records.release()
+
+
+def _join(topics: list[FetchableTopicResponse], more: Sequence[FetchableTopicResponse]) -> None:
+    """Append topics; the first may continue the last one."""
+    first = more[0]
+    last = topics[-1] if topics else None
+    if last is not None and (last.topic, last.topic_id) == (first.topic, first.topic_id):
+        topics[-1] = replace(last, partitions=(*last.partitions, *first.partitions))
+        more = more[1:]
+    topics += more
 
 
 def _size(records: FileRange | Buffer) -> int:
     return records.length if isinstance(records, FileRange) else len(records)
 
 
-def _is_news(read: PartitionRead, records: FileRange | Buffer) -> bool:
-    """Whether an incremental answer must name this partition (FT-6)."""
+def _is_changed(read: PartitionRead, records: FileRange | Buffer) -> bool:
+    """Whether an incremental response must contain this partition (FT-6)."""
     wanted = read.wanted
     return bool(
         _size(records)
@@ -154,8 +259,11 @@ def _is_news(read: PartitionRead, records: FileRange | Buffer) -> bool:
     )
 
 
-def _remember(read: PartitionRead) -> None:
-    """An error leaves -1 behind, so that the partition is named again when it has passed."""
+def _record_sent(read: PartitionRead) -> None:
+    """Remember what the client was sent.
+
+    An error sets -1, so that the partition is sent again once the error is gone.
+    """
     read.wanted.told_high_watermark = read.high_watermark
     read.wanted.told_log_start = read.log_start_offset
 
@@ -179,10 +287,10 @@ def _single(session_id: int, read: PartitionRead) -> SingleFetched:
 
 
 def _by_topic(
-    told: Sequence[tuple[PartitionRead, FileRange | Buffer]],
+    included: Sequence[tuple[PartitionRead, FileRange | Buffer]],
 ) -> Iterator[FetchableTopicResponse]:
     for (topic, topic_id), group in groupby(
-        told, lambda each: (each[0].wanted.topic, each[0].wanted.topic_id)
+        included, lambda each: (each[0].wanted.topic, each[0].wanted.topic_id)
     ):
         yield FetchableTopicResponse(
             topic=topic,

@@ -1,8 +1,10 @@
-"""A follower's fetch, from its first look to its answer.
+"""Fetch requests of followers.
 
-It differs from a consumer's in what it sees, all of the log, and in what it looks at, which is only
-what is due (see `follower_fetch_session`). What a reader would get wrong: a second
-fetch of a session ends the first one at once. Its follower has more to ask, and waits for nothing.
+A follower reads up to the log end offset, and only the partitions of its session that are due are
+examined (see `follower_fetch_session`).
+
+Note: a second fetch in the same session completes the first one at once, since the follower has new
+fetch offsets.
 """
 
 from functools import partial
@@ -32,7 +34,7 @@ _UNKNOWN: Final = -1
 
 
 def replica_of(request: FetchRequest) -> NodeId | None:
-    """The follower that asks, or None where it is a consumer."""
+    """Return the follower's broker id, or None for a consumer."""
     replica_id = max(request.replica_id, request.replica_state.replica_id)
     return NodeId(replica_id) if replica_id >= 0 else None
 
@@ -41,8 +43,8 @@ def handle_follower(
     broker: Broker, request: FetchRequest, call: Call, replica_id: NodeId
 ) -> FetchResponse | None:
     if not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
-        # Before anything is done for it, or to the session that it names.
-        call.note_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        # Checked before anything is done for it, or for the session that it names.
+        call.record_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return _unauthorized(request)
     if isinstance(call, ThrottledCall):
         call.exempt()
@@ -60,14 +62,14 @@ def handle_follower(
         ),
     )
     if fetching.refusal is not None:
-        call.note_error(fetching.refusal)
+        call.record_error(fetching.refusal)
         return FetchResponse(error_code=fetching.refusal)
     session = fetching.scope
     if session is None:
         return FetchResponse()
     if not isinstance(session, FollowerSession) or session.replica_id != replica_id:
-        # It goes on with another's session.
-        call.note_error(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        # The session belongs to another replica.
+        call.record_error(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     session.speaks_as(request.replica_state.replica_epoch)
     session.fetched_ms = broker.clock.steady_ms()
@@ -76,7 +78,7 @@ def handle_follower(
 
 
 def _unauthorized(request: FetchRequest) -> FetchResponse:
-    """Each partition is refused, and no session is begun: Kafka has no other code for it (4.1)."""
+    """Return an error for each partition and create no session, as Kafka 4.1 does."""
     return FetchResponse(
         responses=tuple(
             FetchableTopicResponse(
@@ -98,7 +100,7 @@ def _unauthorized(request: FetchRequest) -> FetchResponse:
 
 
 class _FollowerFetch(DelayedFetch):
-    """See the module."""
+    """A follower's Fetch request."""
 
     __slots__ = ("_max_bytes", "_session")
 
@@ -115,16 +117,17 @@ class _FollowerFetch(DelayedFetch):
         self._max_bytes = request.max_bytes
 
     def begin(self, max_wait_ms: int) -> None:
-        # Before it looks: what the follower has now may release a commit, and with it new records,
-        # a transaction's markers for instance. They must not wait for the end of this fetch.
+        # Registered before the read: the follower's fetch offsets may advance the high watermark
+        # and thereby cause new appends, such as transaction markers, which must not wait until this
+        # fetch times out.
         self._session.awaits(self.more_to_read, self.hurry)
-        reads = self._look()
+        reads = self._read()
         if max_wait_ms <= 0 or self._is_enough(reads):
             self.is_done = True
             self._session.awaits_no_more()
             self._answer(reads)
         else:
-            self._wait(reads, max_wait_ms)
+            self._wait(reads.size_bytes, max_wait_ms)
 
     def hurry(self) -> None:
         self.expire()
@@ -133,7 +136,7 @@ class _FollowerFetch(DelayedFetch):
         super()._stop_waiting()
         self._session.awaits_no_more()
 
-    def _look(self) -> FetchReads:
+    def _read(self) -> FetchReads:
         return read_due(self._session, self._broker.partitions, max_bytes=self._max_bytes)
 
     def _answer(self, reads: FetchReads) -> None:
@@ -141,5 +144,5 @@ class _FollowerFetch(DelayedFetch):
             self._broker.ranges
         )
         if self._fetching.session is None:
-            # There was no room for a session, so nothing is remembered of this one.
+            # The session cache is full, so this session is not kept.
             self._session.close()

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions: what of a client's metrics somebody wants, which is nothing."""
+"""GetTelemetrySubscriptions: always an empty subscription (KIP-714)."""
 
 from typing import Final
 
@@ -26,7 +26,7 @@ def handle(
 ) -> GetTelemetrySubscriptionsResponse:
     client = request.client_instance_id
     if client == NO_TOPIC_ID:
-        # A client's id is made like a topic's.
+        # A client instance id is a random UUID like a topic id.
         client = fresh_topic_id((), broker.rng)
     return GetTelemetrySubscriptionsResponse(
         client_instance_id=client,
@@ -39,6 +39,6 @@ def handle(
 
 
 def error_response(
-    _: GetTelemetrySubscriptionsRequest, refusal: ApiError
+    _: GetTelemetrySubscriptionsRequest, error: ApiError
 ) -> GetTelemetrySubscriptionsResponse:
-    return GetTelemetrySubscriptionsResponse(error_code=refusal.code)
+    return GetTelemetrySubscriptionsResponse(error_code=error.code)

@@ -1,8 +1,9 @@
-"""Who leads instead, told together with the error that says it is not this broker (KIP-951, EP-11).
+"""Add the current leader to NOT_LEADER_OR_FOLLOWER errors (KIP-951, EP-11).
 
-A client that hears it need not ask for metadata first, so a change of leaders costs it one round
-less. What a reader would get wrong: the hint is what this broker's image says, which may be behind.
-A client holds its epoch against what it knows, and takes only what is newer.
+A client that gets it needs no Metadata request, which saves a round trip after a leader change.
+
+Note: the hint comes from this broker's metadata, which may be stale. Clients compare its leader
+epoch with theirs and use only newer leaders.
 """
 
 from collections.abc import Callable
@@ -28,7 +29,7 @@ _FENCED: Final = ErrorCode.FENCED_LEADER_EPOCH
 def hint_producer(
     broker: Broker, call: Call, response: produce.ProduceResponse
 ) -> produce.ProduceResponse:
-    """The same response with the leaders of the partitions that are led elsewhere."""
+    """Add leaders to a Produce response."""
     leaders: dict[NodeId, None] = {}
 
     def hinted(
@@ -55,7 +56,7 @@ def hint_producer(
 
 
 def hint_consumer(broker: Broker, call: Call, response: fetch.FetchResponse) -> fetch.FetchResponse:
-    """The same for a fetch."""
+    """Add leaders to a Fetch response."""
     leaders: dict[NodeId, None] = {}
 
     def hinted(
@@ -81,7 +82,7 @@ def hint_consumer(broker: Broker, call: Call, response: fetch.FetchResponse) -> 
 def _state_of(
     broker: Broker, name: str, topic_id: TopicId, number: int
 ) -> PartitionRegistration | None:
-    """What is known of a partition, if it has a leader."""
+    """Return the partition's registration, if it has a leader."""
     image = broker.image
     if topic_id != NO_TOPIC_ID:
         name = image.names_by_id.get(topic_id, "")
@@ -92,7 +93,7 @@ def _state_of(
 def _endpoints(
     broker: Broker, call: Call, leaders: dict[NodeId, None], make: Callable[..., E]
 ) -> tuple[E, ...]:
-    """Where the leaders are reached by whoever came in by this listener."""
+    """Return the leaders' endpoints on the listener of the request."""
     found = []
     for node_id in leaders:
         leader = broker.image.brokers.get(node_id)

@@ -1,15 +1,19 @@
-"""Metadata: which brokers there are, which topics, and who leads them (TO-6, TO-7).
+"""Metadata: brokers, topics, partitions and their leaders (TO-6, TO-7).
 
-A request that creates topics on first use waits for them and has them in its answer, so that
-clients need not ask again. Only if one of them was deleted before, the answer is Kafka's,
-UNKNOWN_TOPIC_OR_PARTITION, while they are being created (`deleted_topics`).
+A request that auto-creates topics waits for them and has them in its response, so that clients need
+not retry. If one of them was deleted before, the response is Kafka's, UNKNOWN_TOPIC_OR_PARTITION,
+while they are being created (`deleted_topics`).
 """
 
 from collections.abc import Iterable
 from typing import Final
 
 from headwater.broker.handlers.cluster_authorization import authorized_cluster_operations
-from headwater.broker.handlers.data.metadata_response import UNASKED, brokers_on, describe_topic
+from headwater.broker.handlers.data.metadata_response import (
+    NOT_REQUESTED,
+    brokers_on,
+    describe_topic,
+)
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
 from headwater.common.error_codes import ErrorCode
@@ -35,7 +39,7 @@ from headwater.security.authorization.authorizer import (
 )
 
 _BY_ID_SINCE: Final = 12
-_HIDING: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID)
+_HIDDEN_ERRORS: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def handle(
@@ -43,58 +47,60 @@ def handle(
 ) -> MetadataResponse | Encoded | None:
     if request.topics is None:
         return _about_all(broker, request, call)
-    asked = _each_once(request.topics)
-    by_id = any(each.topic_id != NO_TOPIC_ID for each in asked)
+    requested = _without_duplicates(request.topics)
+    by_id = any(each.topic_id != NO_TOPIC_ID for each in requested)
     if by_id and call.version < _BY_ID_SINCE:
-        reason = f"topics are asked for by their id from version {_BY_ID_SINCE} on"
+        reason = f"topic ids require Metadata version {_BY_ID_SINCE} or newer"
         return error_response(request, ApiError(ErrorCode.INVALID_REQUEST, reason))
-    if any(each.name is None and each.topic_id == NO_TOPIC_ID for each in asked):
-        reason = "a topic is asked for by its name or by its id"
+    if any(each.name is None and each.topic_id == NO_TOPIC_ID for each in requested):
+        reason = "each topic needs a name or an id"
         return error_response(request, ApiError(ErrorCode.INVALID_REQUEST, reason))
-    missing = _missing(broker, asked, request, call)
-    may_all = broker.is_allowed(call, Operation.CREATE, CLUSTER)
-    refused = {
+    missing = _missing(broker, requested, request, call)
+    may_create_all = broker.is_allowed(call, Operation.CREATE, CLUSTER)
+    errors = {
         name: ErrorCode.TOPIC_AUTHORIZATION_FAILED
         for name in missing
-        if not may_all and not broker.is_authorized_for_topic(call, Operation.CREATE, name)
+        if not may_create_all and not broker.is_authorized_for_topic(call, Operation.CREATE, name)
     }
-    wanted = [name for name in missing if name not in refused and not why_invalid(name)]
-    if not wanted:
-        return _about(broker, asked, request, call, refused)
+    creatable = [name for name in missing if name not in errors and not why_invalid(name)]
+    if not creatable:
+        return _about(broker, requested, request, call, errors)
 
     def created(results: Results) -> None:
-        # The topics exist by now; those that were refused say why.
-        refused.update({each.name: each.error_code for each in results if each.error_code})
-        call.answer(_about(broker, asked, request, call, refused))
+        # Created topics are in the image by now; the others have an error.
+        errors.update({each.name: each.error_code for each in results if each.error_code})
+        call.answer(_about(broker, requested, request, call, errors))
 
     def failed(_: HeadwaterError) -> None:
-        call.answer(_about(broker, asked, request, call, refused))
+        call.answer(_about(broker, requested, request, call, errors))
 
-    if any(name in broker.deleted_topics for name in wanted):
-        # Before they are created, which may be at once.
-        answer = _about(broker, asked, request, call, refused)
+    if any(name in broker.deleted_topics for name in creatable):
+        # Before they are created, which may happen synchronously.
+        answer = _about(broker, requested, request, call, errors)
         broker.controller_access.create_topics(
-            wanted, then=lambda _: None, otherwise=lambda _: None
+            creatable, then=lambda _: None, otherwise=lambda _: None
         )
         return answer
-    broker.controller_access.create_topics(wanted, then=created, otherwise=failed)
+    broker.controller_access.create_topics(creatable, then=created, otherwise=failed)
     return None
 
 
-def error_response(request: MetadataRequest, refusal: ApiError) -> MetadataResponse:
+def error_response(request: MetadataRequest, error: ApiError) -> MetadataResponse:
     return MetadataResponse(
-        error_code=refusal.code,
+        error_code=error.code,
         topics=tuple(
             MetadataResponseTopic(
-                error_code=refusal.code, name=each.name or "", topic_id=each.topic_id
+                error_code=error.code, name=each.name or "", topic_id=each.topic_id
             )
             for each in request.topics or ()
         ),
     )
 
 
-def _each_once(topics: tuple[MetadataRequestTopic, ...]) -> tuple[MetadataRequestTopic, ...]:
-    """Where some are asked for by their id, those by name are not heard: Kafka does this (4.1)."""
+def _without_duplicates(
+    topics: tuple[MetadataRequestTopic, ...],
+) -> tuple[MetadataRequestTopic, ...]:
+    """Drop duplicates. If there are topic ids, topics by name are ignored, as in Kafka 4.1."""
     by_id = {each.topic_id: each for each in topics if each.topic_id != NO_TOPIC_ID}
     by_name = {each.name: each for each in topics}
     return tuple(by_id.values()) or tuple(by_name.values())
@@ -119,35 +125,35 @@ def _about_all(broker: Broker, request: MetadataRequest, call: Call) -> Metadata
     )
     if asks_for_operations or len(seen) < len(image.topics):
         return make()
-    # The kept answer is for everybody who sees everything, and for nobody else.
+    # The cached response is only for clients that may see all topics.
     return broker.metadata.about_all(image, call.listener, call.version, make)
 
 
 def _about(
     broker: Broker,
-    asked: tuple[MetadataRequestTopic, ...],
+    requested: tuple[MetadataRequestTopic, ...],
     request: MetadataRequest,
     call: Call,
-    refused: dict[str, ErrorCode],
+    errors: dict[str, ErrorCode],
 ) -> MetadataResponse:
     image = broker.image
-    topics = [_about_one(broker, image, each, call, refused) for each in asked]
+    topics = [_about_one(broker, image, each, call, errors) for each in requested]
     return _response(broker, _with_operations(broker, topics, request, call), request, call)
 
 
 def _about_one(
     broker: Broker,
     image: ClusterImage,
-    asked: MetadataRequestTopic,
+    requested: MetadataRequestTopic,
     call: Call,
-    refused: dict[str, ErrorCode],
+    errors: dict[str, ErrorCode],
 ) -> MetadataResponseTopic:
-    if asked.topic_id != NO_TOPIC_ID:
-        return _about_id(broker, image, asked.topic_id, call)
-    name = asked.name or ""
+    if requested.topic_id != NO_TOPIC_ID:
+        return _about_id(broker, image, requested.topic_id, call)
+    name = requested.name or ""
     topic = image.topics.get(name)
     if not broker.is_authorized_for_topic(call, Operation.DESCRIBE, name):
-        # Nor do they hear whether it is there.
+        # The response must not reveal whether the topic exists.
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     if topic is not None:
         return describe_topic(image, topic, call.listener, call.version)
@@ -156,7 +162,7 @@ def _about_one(
         if why_invalid(name)
         else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
-    return MetadataResponseTopic(error_code=refused.get(name, unknown), name=name)
+    return MetadataResponseTopic(error_code=errors.get(name, unknown), name=name)
 
 
 def _about_id(
@@ -174,17 +180,17 @@ def _about_id(
 
 def _missing(
     broker: Broker,
-    asked: tuple[MetadataRequestTopic, ...],
+    requested: tuple[MetadataRequestTopic, ...],
     request: MetadataRequest,
     call: Call,
 ) -> list[str]:
-    """Topics that are asked for by name, are not there, and would be made if names were right."""
+    """Return names of missing topics that auto-creation applies to."""
     if not request.allow_auto_topic_creation or not broker.settings.auto_create_topics_enable:
         return []
     topics = broker.image.topics
     return [
         each.name
-        for each in asked
+        for each in requested
         if each.name
         and each.topic_id == NO_TOPIC_ID
         and each.name not in topics
@@ -198,12 +204,12 @@ def _with_operations(
     request: MetadataRequest,
     call: Call,
 ) -> tuple[MetadataResponseTopic, ...]:
-    """What somebody may do to each topic, where they asked for it and may see the topic."""
+    """Set the authorized operations of each topic, if requested and if the client may see it."""
     if not request.include_topic_authorized_operations:
         return tuple(topics)
     return tuple(
         each
-        if each.error_code in _HIDING
+        if each.error_code in _HIDDEN_ERRORS
         else MetadataResponseTopic(
             error_code=each.error_code,
             name=each.name,
@@ -227,7 +233,7 @@ def _response(
     call: Call,
 ) -> MetadataResponse:
     image = broker.image
-    operations = UNASKED
+    operations = NOT_REQUESTED
     if request.include_cluster_authorized_operations:
         operations = authorized_cluster_operations(broker, call)
     return MetadataResponse(

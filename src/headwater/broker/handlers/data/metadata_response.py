@@ -1,7 +1,7 @@
-"""What Metadata and its kin say of topics and brokers.
+"""Parts of Metadata responses.
 
-The answer about all topics is written once per version and listener and kept while the image stays
-the same: with ten thousand topics, writing it takes as long as a thousand produce requests.
+The response about all topics is encoded once per version and listener and cached while the image
+stays the same: with ten thousand topics, encoding it takes as long as a thousand Produce requests.
 """
 
 from collections.abc import Callable
@@ -24,18 +24,18 @@ from headwater.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 
-UNASKED: Final = -2147483648
-"""Stands for the authorized operations where they were not asked for."""
+NOT_REQUESTED: Final = -2147483648
+"""Value of authorized operations if the request did not ask for them."""
 
 _LISTENER_NOT_FOUND_SINCE: Final = 6
 
 
 class MetadataResponses:
-    """Answers about all topics, kept; and the parts that others are made of."""
+    """Cache of encoded responses about all topics."""
 
     def __init__(self) -> None:
         self._image: ClusterImage | None = None
-        self._kept: dict[tuple[str, int], Encoded] = {}
+        self._cached: dict[tuple[str, int], Encoded] = {}
 
     def about_all(
         self,
@@ -44,18 +44,18 @@ class MetadataResponses:
         version: int,
         make: Callable[[], MetadataResponse],
     ) -> Encoded:
-        """The kept answer; `make` is called where there is none."""
+        """Return the cached response; `make` is called if there is none."""
         if image is not self._image:
             self._image = image
-            self._kept.clear()
-        found = self._kept.get((listener, version))
+            self._cached.clear()
+        found = self._cached.get((listener, version))
         if found is None:
-            found = self._kept[listener, version] = encode(make(), version)
+            found = self._cached[listener, version] = encode(make(), version)
         return found
 
 
 def brokers_on(image: ClusterImage, listener: str) -> tuple[MetadataResponseBroker, ...]:
-    """Every broker with its address on the listener that the question came through."""
+    """Return all brokers that have the client's listener."""
     found = []
     for broker in image.brokers.values():
         endpoint = broker.endpoint(listener)
@@ -88,7 +88,7 @@ def describe_topic(
 def leader_of(
     image: ClusterImage, partition: PartitionRegistration, listener: str
 ) -> tuple[NodeId, ErrorCode]:
-    """Whom to talk to through a listener, or why there is nobody (TO-7)."""
+    """Return the leader, if it can be reached on a listener, or an error (TO-7)."""
     broker = image.brokers.get(partition.leader)
     if broker is None:
         return NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE
@@ -100,7 +100,7 @@ def leader_of(
 def offline_replicas(
     image: ClusterImage, partition: PartitionRegistration, name: TopicPartition
 ) -> tuple[NodeId, ...]:
-    """Those whose broker is not up, or has lost the disk that they were on."""
+    """Return the replicas whose broker or log directory is offline."""
     return tuple(
         [node_id for node_id in partition.replicas if not image.has_replica(node_id, name)]
     )

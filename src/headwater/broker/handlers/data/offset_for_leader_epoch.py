@@ -1,9 +1,9 @@
-"""OffsetForLeaderEpoch: where the records of a leader epoch end (EP-3, EP-4).
+"""OffsetForLeaderEpoch: end offset of a leader epoch (EP-3, EP-4).
 
-What a reader would get wrong: in a cluster, who asks for a later epoch than this broker leads in is
-not told that there is no such epoch. This broker has slept, and another one leads by now. Kafka
-says "no such epoch" (4.1), and librdkafka, which forgets its own epoch with a broker that has gone,
-takes that for records that were lost.
+Note: in a cluster, a request for an epoch above this leader's epoch gets UNKNOWN_LEADER_EPOCH: this
+broker's metadata is stale and another broker leads. Kafka 4.1 answers with an undefined offset
+instead, which librdkafka, as it forgets its own epoch with a disconnected broker, takes for log
+truncation.
 """
 
 from headwater.broker.node.broker import Broker
@@ -33,7 +33,7 @@ def handle(
         ends = tuple(
             _end_of(broker, topic.topic, each)
             if is_authorized
-            else _refused(each, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            else _error_result(each, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             for each in topic.partitions
         )
         results.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=ends))
@@ -41,34 +41,37 @@ def handle(
 
 
 def error_response(
-    request: OffsetForLeaderEpochRequest, refusal: ApiError
+    request: OffsetForLeaderEpochRequest, error: ApiError
 ) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
         topics=tuple(
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=tuple(_refused(each, refusal.code) for each in topic.partitions),
+                partitions=tuple(_error_result(each, error.code) for each in topic.partitions),
             )
             for topic in request.topics
         )
     )
 
 
-def _end_of(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
-    hosted = broker.find_led(topic, asked.partition, asked.current_leader_epoch)
+def _end_of(broker: Broker, topic: str, requested: OffsetForLeaderPartition) -> EpochEndOffset:
+    hosted = broker.find_led(topic, requested.partition, requested.current_leader_epoch)
     if isinstance(hosted, ErrorCode):
-        return _refused(asked, hosted)
-    if asked.leader_epoch > hosted.leader_epoch and broker.controller_access.membership is not None:
-        return _refused(asked, ErrorCode.UNKNOWN_LEADER_EPOCH)
+        return _error_result(requested, hosted)
+    if (
+        requested.leader_epoch > hosted.leader_epoch
+        and broker.controller_access.membership is not None
+    ):
+        return _error_result(requested, ErrorCode.UNKNOWN_LEADER_EPOCH)
     try:
         log = hosted.opened()
     except HeadwaterError as error:
-        return _refused(asked, error.code)
-    end = log.epochs.end_offset_for(asked.leader_epoch, log.end_offset)
+        return _error_result(requested, error.code)
+    end = log.epochs.end_offset_for(requested.leader_epoch, log.end_offset)
     return EpochEndOffset(
-        partition=asked.partition, leader_epoch=end.epoch, end_offset=end.end_offset
+        partition=requested.partition, leader_epoch=end.epoch, end_offset=end.end_offset
     )
 
 
-def _refused(asked: OffsetForLeaderPartition, code: ErrorCode) -> EpochEndOffset:
-    return EpochEndOffset(partition=asked.partition, error_code=code)
+def _error_result(requested: OffsetForLeaderPartition, code: ErrorCode) -> EpochEndOffset:
+    return EpochEndOffset(partition=requested.partition, error_code=code)

@@ -1,8 +1,10 @@
-"""Produce: append batches to partitions, each for itself (MIN-1 to MIN-5, PV-1 to PV-9).
+"""Produce: append batches to partitions (MIN-1 to MIN-5, PV-1 to PV-9).
 
-Everything that can be appended at once is, while the request's bytes are still in the connection's
-buffer. What a reader would get wrong: with acks=0 nobody hears of an error, so the connection is
-closed instead, and the client looks for the reason in fresh metadata. Kafka does this.
+Each partition succeeds or fails on its own. Batches are appended at once where possible, while the
+request is still in the connection's receive buffer.
+
+Note: with acks=0 there is no response for an error, so the connection is closed instead, as in
+Kafka; the client then refreshes its metadata.
 """
 
 from collections.abc import Mapping
@@ -60,23 +62,23 @@ _SPECIAL_FLAGS: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG
 _WRITE: Final = Operation.WRITE
 _ADMIN_CLIENT: Final = "__admin_client"
 
-# What Kafka finds only when it holds a batch against its log, and then tells where that begins.
+# Errors that Kafka detects when it compares a batch with the log; these have a log start offset.
 _AGAINST_THE_LOG: Final = (InvalidRecord, InvalidTimestamp, SequenceRefused, ProducerEpochRefused)
 
-# With words for those whose clients would take them for something else. Kafka does this (4.1).
+# Errors with a message, as in Kafka 4.1, since clients could misread the code alone.
 _UNVERIFIED: Final = {
     ErrorCode.INVALID_TXN_STATE: "the partition is not in the transaction",
-    ErrorCode.NOT_ENOUGH_REPLICAS: "whether the partition is in the transaction is not known yet",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "the transaction has not been verified yet",
 }
 
 _NONE_HERE: Final[Mapping[int, Partition]] = {}
 
 
 def handle_at_once(broker: Broker, requester: Requester, produce: SingleProduce) -> bytes | None:
-    """The whole answer to the usual request: one good batch for one partition of ours.
+    """Serve the common request on a fast path: one valid batch for one partition led here.
 
-    None leaves the request to `handle`, with nothing done: whatever is refused here, for any
-    reason, is refused there again, and told.
+    None leaves the request to `handle`, with nothing done: `handle` detects every error again and
+    reports it.
     """
     version, _, acks, topic, index, records = produce
     if version >= _IDS_SINCE:
@@ -87,14 +89,14 @@ def handle_at_once(broker: Broker, requester: Requester, produce: SingleProduce)
     if hosted is None or hosted.log is None or hosted.refuse() is not None:
         return None
     log = hosted.log
-    # Where other replicas have to have it too, the answer waits, and that is for `handle`.
+    # A response that waits for other replicas is left to `handle`.
     if (acks != 1 and (acks != _ALL or hosted.leading is not None)) or (
         log.takes_its_time
         or hosted.waiting
         or len(records) <= FLAGS_POSITION
         or records[FLAGS_POSITION] & _SPECIAL_FLAGS
         or hosted.topic.name in INTERNAL_TOPICS
-        # Who may not is refused by `handle`, and written down there.
+        # `handle` rejects unauthorized clients and logs the denial.
         or not broker.authorizer.allows(requester, _WRITE, hosted.topic.resource)
     ):
         return None
@@ -108,7 +110,7 @@ def handle_at_once(broker: Broker, requester: Requester, produce: SingleProduce)
     except HeadwaterError:
         return None
     if not appended.is_duplicate:
-        _note(hosted, log, appended, len(records))
+        _count_append(hosted, log, appended, len(records))
     return write_single_produce(
         produce, appended.base_offset, appended.append_time_ms, log.log_start_offset
     )
@@ -118,22 +120,22 @@ def handle(broker: Broker, request: ProduceRequest, call: Call) -> ProduceRespon
     now_ms = broker.clock.now_ms()
     answers = PendingProduceResponse(broker, request, call)
     if answers.transaction is not None:
-        _look_for_producers(request, answers.transaction)
+        _check_producers(request, answers.transaction)
     elif _has_transactional(request):
-        # The whole request, whatever else is in it (PV-8).
-        call.note_error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        # The whole request fails, whatever else is in it (PV-8).
+        call.record_error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         return error_response(
             request, ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
         )
     for topic in request.topic_data:
         answers.begin(topic)
-        partitions, refusal = _partitions_of(broker, topic, call)
+        partitions, error = _partitions_of(broker, topic, call)
         for data in topic.partition_data:
             hosted = partitions.get(data.index)
             if hosted is None:
                 name = topic.topic_id if call.version >= _IDS_SINCE else topic.name
-                code = refusal or broker.partitions.missing(name, data.index)
-                answers.put(answers.refused(data.index, code))
+                code = error or broker.partitions.missing(name, data.index)
+                answers.put(answers.error_result(data.index, code))
             else:
                 _put(broker, hosted, data, answers, now_ms)
     if answers.transaction is not None:
@@ -141,9 +143,9 @@ def handle(broker: Broker, request: ProduceRequest, call: Call) -> ProduceRespon
     return answers.finish()
 
 
-def error_response(request: ProduceRequest, refusal: ApiError) -> ProduceResponse:
+def error_response(request: ProduceRequest, error: ApiError) -> ProduceResponse:
     if request.acks == 0:
-        raise ProtocolError(f"a Produce that nobody waits for failed: {refusal.code.name}")
+        raise ProtocolError(f"Produce with acks=0 failed: {error.code.name}")
     return ProduceResponse(
         responses=tuple(
             TopicProduceResponse(
@@ -152,9 +154,9 @@ def error_response(request: ProduceRequest, refusal: ApiError) -> ProduceRespons
                 partition_responses=tuple(
                     PartitionProduceResponse(
                         index=each.index,
-                        error_code=refusal.code,
+                        error_code=error.code,
                         base_offset=NO_OFFSET,
-                        error_message=refusal.reason,
+                        error_message=error.reason,
                     )
                     for each in topic.partition_data
                 ),
@@ -164,11 +166,11 @@ def error_response(request: ProduceRequest, refusal: ApiError) -> ProduceRespons
     )
 
 
-def _look_for_producers(request: ProduceRequest, transaction: TransactionalProduce) -> None:
+def _check_producers(request: ProduceRequest, transaction: TransactionalProduce) -> None:
     for topic in request.topic_data:
         for data in topic.partition_data:
             if data.records is not None and _is_transactional(data.records):
-                transaction.look_at(data.records)
+                transaction.check_producer(data.records)
 
 
 def _has_transactional(request: ProduceRequest) -> bool:
@@ -186,7 +188,7 @@ def _is_transactional(records: memoryview) -> bool:
 def _partitions_of(
     broker: Broker, topic: TopicProduceData, call: Call
 ) -> tuple[Mapping[int, Partition], ErrorCode | None]:
-    """The partitions of a topic that are here, and what is wrong with the topic as a whole."""
+    """Return a topic's local partitions, and an error of the topic as a whole."""
     if call.version >= _IDS_SINCE:
         name = broker.image.names_by_id.get(topic.topic_id)
         found = broker.partitions.by_id(topic.topic_id)
@@ -196,7 +198,7 @@ def _partitions_of(
     if name is None:
         return _NONE_HERE, None
     if not broker.is_authorized_for_topic(call, Operation.WRITE, name):
-        # Nor do they hear whether it is there.
+        # The response must not reveal whether the topic exists.
         return _NONE_HERE, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if name in INTERNAL_TOPICS and call.client_id != _ADMIN_CLIENT and name in broker.image.topics:
         return _NONE_HERE, ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -210,20 +212,20 @@ def _put(
     answers: PendingProduceResponse,
     now_ms: int,
 ) -> None:
-    """Append a batch now, or when a thread has opened it and its turn has come."""
-    code = hosted.refuse() or answers.refuse(data)
+    """Append a batch now, or queue it for validation on a thread."""
+    code = hosted.refuse() or answers.batch_error(data)
     if code is not None:
-        answers.put(answers.refused(data.index, code))
+        answers.put(answers.error_result(data.index, code))
         return
     records = data.records
     assert records is not None
     try:
         log = hosted.opened()
     except HeadwaterError as error:
-        answers.put(answers.refused(data.index, error.code, str(error)))
+        answers.put(answers.error_result(data.index, error.code, str(error)))
         return
     if answers.acks == _ALL and hosted.lacks_replicas(log.settings.min_insync_replicas):
-        answers.put(answers.refused(data.index, ErrorCode.NOT_ENOUGH_REPLICAS))
+        answers.put(answers.error_result(data.index, ErrorCode.NOT_ENOUGH_REPLICAS))
     elif _is_transactional(records):
         _put_transactional(broker, hosted, log, data.index, records, answers)
     elif hosted.waiting or log.needs_preparation(records):
@@ -245,7 +247,7 @@ def _put_transactional(
     records: memoryview,
     answers: PendingProduceResponse,
 ) -> None:
-    """Append a batch of a transaction, as soon as its transaction may be opened here (TX-13)."""
+    """Append a transactional batch once its transaction is verified (TX-13)."""
     place = answers.place()
 
     def append(batch: TransactionalBatch, records: Records) -> None:
@@ -260,14 +262,14 @@ def _put_transactional(
         else:
             answers.fill(place, ready)
 
-    def refuse_batch(code: ErrorCode) -> None:
-        answers.fill(place, answers.refused(index, code, _UNVERIFIED.get(code)))
+    def fail_batch(code: ErrorCode) -> None:
+        answers.fill(place, answers.error_result(index, code, _UNVERIFIED.get(code)))
 
-    assert answers.transaction is not None, "else the batch was refused"
+    assert answers.transaction is not None, "else the request has failed"
     try:
-        answers.transaction.take(hosted, log, records, append=append, refuse=refuse_batch)
+        answers.transaction.take(hosted, log, records, append=append, fail=fail_batch)
     except BatchError as error:
-        answers.fill(place, _refused(error, log, index, answers))
+        answers.fill(place, _append_error(error, log, index, answers))
 
 
 def _put_in_turn(
@@ -280,7 +282,7 @@ def _put_in_turn(
     place: Place,
     batch: TransactionalBatch | None = None,
 ) -> None:
-    """Append a batch when a thread has opened it and its turn has come."""
+    """Append a batch once a thread has validated it and all earlier batches are appended."""
 
     def append(ready: Ready) -> None:
         now_ms = broker.clock.now_ms()
@@ -306,16 +308,16 @@ def _append_ready(
     *,
     may_defer: bool = False,
 ) -> PartitionProduceResponse:
-    """Append a batch that has waited: meanwhile its partition may have gone, or its leadership."""
-    log, refusal = hosted.log, hosted.refuse()
+    """Append a batch that has waited; its partition or leadership may be gone meanwhile."""
+    log, error = hosted.log, hosted.refuse()
     if log is None:
-        return answers.refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if refusal is not None:
-        return answers.refused(index, refusal)
+        return answers.error_result(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if error is not None:
+        return answers.error_result(index, error)
     if isinstance(ready, HeadwaterError):
-        return _refused(ready, log, index, answers)
+        return _append_error(ready, log, index, answers)
     if answers.acks == _ALL and hosted.lacks_replicas(log.settings.min_insync_replicas):
-        return answers.refused(index, ErrorCode.NOT_ENOUGH_REPLICAS)
+        return answers.error_result(index, ErrorCode.NOT_ENOUGH_REPLICAS)
     return _append(hosted, log, index, ready, answers, now_ms, batch, may_defer=may_defer)
 
 
@@ -330,7 +332,10 @@ def _append(
     *,
     may_defer: bool = False,
 ) -> PartitionProduceResponse:
-    """Append a batch. With `may_defer`, `ValidationDeferred` if a thread has to validate it."""
+    """Append a batch.
+
+    With `may_defer`, raises `ValidationDeferred` if a thread has to validate it.
+    """
     epoch = hosted.leader_epoch
     try:
         if transactional is not None:
@@ -346,7 +351,7 @@ def _append(
     except ValidationDeferred:
         raise
     except HeadwaterError as error:
-        return _refused(error, log, index, answers)
+        return _append_error(error, log, index, answers)
     answer = PartitionProduceResponse(
         index=index,
         base_offset=appended.base_offset,
@@ -356,8 +361,8 @@ def _append(
     if not appended.is_duplicate:
         if transactional is not None:
             transactional.written(hosted)
-        _note(hosted, log, appended, size_bytes)
-    # A repetition may come while the flush still runs that the first answer waits for.
+        _count_append(hosted, log, appended, size_bytes)
+    # A duplicate may arrive while the flush of the first attempt is still running.
     if log.needs_flush and appended.last_offset >= log.recovery_point:
         answers.await_flush(log, answer)
     if answers.acks == _ALL and log.high_watermark <= appended.last_offset:
@@ -365,16 +370,18 @@ def _append(
     return answer
 
 
-def _refused(
+def _append_error(
     error: HeadwaterError, log: UnifiedLog, index: int, answers: PendingProduceResponse
 ) -> PartitionProduceResponse:
     if not isinstance(error, _AGAINST_THE_LOG):
-        return answers.refused(index, error.code, str(error))
-    blamed = error.record_indexes if isinstance(error, RecordsRefused) else ()
-    return answers.refused(index, error.code, str(error), log.log_start_offset, blamed)
+        return answers.error_result(index, error.code, str(error))
+    record_indexes = error.record_indexes if isinstance(error, RecordsRefused) else ()
+    return answers.error_result(index, error.code, str(error), log.log_start_offset, record_indexes)
 
 
-def _note(hosted: Partition, log: UnifiedLog, appended: LogAppendInfo, size_bytes: int) -> None:
+def _count_append(
+    hosted: Partition, log: UnifiedLog, appended: LogAppendInfo, size_bytes: int
+) -> None:
     topic = hosted.topic
     topic.records_in += appended.last_offset - appended.base_offset + 1
     topic.bytes_in += size_bytes

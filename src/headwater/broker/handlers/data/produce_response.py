@@ -1,8 +1,9 @@
-"""The answers to one Produce, some of which come later: what waits for a turn, a disk or a replica.
+"""Collect the partition results of one Produce request.
 
-What a reader would get wrong: an answer that was put may still be replaced. The records of a batch
-whose flush failed, or which not all in-sync replicas took in time, stay in the log, and its
-producer is told of the error nevertheless.
+Results may come later: a batch may wait for validation, a flush or replicas.
+
+Note: a result may still be replaced. If a flush fails, or the ISR does not replicate a batch in
+time, its records stay in the log, but the producer gets an error.
 """
 
 from dataclasses import replace
@@ -33,15 +34,15 @@ from headwater.storage.log.unified_log import UnifiedLog
 NO_OFFSET: Final = -1
 
 _ZSTD_SINCE: Final = 7
-_NOT_YET: Final = PartitionProduceResponse()
+_PENDING: Final = PartitionProduceResponse()
 
 Place = tuple[list[PartitionProduceResponse], int]
 
 
 class PendingProduceResponse:
-    """The answers of one request, some of which may come later.
+    """The partition results of one request, some of which may come later.
 
-    The common case is one partition that is answered at once, so nothing is made beforehand.
+    Optimized for the common case, a single partition with an immediate result.
     """
 
     __slots__ = (
@@ -62,12 +63,12 @@ class PendingProduceResponse:
 
     def __init__(self, broker: Broker, request: ProduceRequest, call: Call) -> None:
         self.acks = request.acks
-        # `headwater.replication.purgatory.timer.TimerTask`, while it waits for other replicas.
+        # A `headwater.replication.purgatory.timer.TimerTask` while it waits for replicas.
         self.is_done = True
         self._broker = broker
         self._timeout_ms = request.timeout_ms
         self._waits: dict[_CommitWait, None] = {}
-        # Set where the request's client may write transactional batches.
+        # Set if the client is authorized for the request's transactional id.
         self.transaction = _transaction_of(broker, request, call)
         self._call = call
         self._answers: list[PartitionProduceResponse] = []
@@ -78,7 +79,7 @@ class PendingProduceResponse:
         self._unflushed: list[tuple[PartitionProduceResponse, PartitionProduceResponse]] = []
 
     def begin(self, topic: TopicProduceData) -> None:
-        """What is put from now on is about this topic."""
+        """Start the results of a topic."""
         self._answers = []
         self._topics.append((topic, self._answers))
 
@@ -86,18 +87,18 @@ class PendingProduceResponse:
         self._answers.append(answer)
 
     def place(self) -> Place:
-        """A place in the answer that is filled later."""
+        """Reserve a result that is filled later."""
         self._missing += 1
-        self._answers.append(_NOT_YET)
+        self._answers.append(_PENDING)
         return self._answers, len(self._answers) - 1
 
     def fill(self, place: Place, answer: PartitionProduceResponse) -> None:
         answers, index = place
         answers[index] = answer
-        self._one_less()
+        self._complete_one()
 
-    def refuse(self, data: PartitionProduceData) -> ErrorCode | None:
-        """What the request alone tells against a batch, before its log looks at it."""
+    def batch_error(self, data: PartitionProduceData) -> ErrorCode | None:
+        """Validate a batch as far as the request allows, before the log does."""
         if not -1 <= self.acks <= 1:
             return ErrorCode.INVALID_REQUIRED_ACKS
         records = data.records
@@ -108,16 +109,16 @@ class PendingProduceResponse:
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         return None
 
-    def refused(
+    def error_result(
         self,
         index: int,
         code: ErrorCode,
         message: str | None = None,
         log_start_offset: int = NO_OFFSET,
-        blamed: tuple[int, ...] = (),
+        record_indexes: tuple[int, ...] = (),
     ) -> PartitionProduceResponse:
         self._has_error = True
-        self._call.note_error(code)
+        self._call.record_error(code)
         return PartitionProduceResponse(
             index=index,
             error_code=code,
@@ -125,20 +126,20 @@ class PendingProduceResponse:
             log_start_offset=log_start_offset,
             record_errors=tuple(
                 BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=message)
-                for number in blamed
+                for number in record_indexes
             ),
             error_message=message,
         )
 
     def await_flush(self, log: UnifiedLog, answer: PartitionProduceResponse) -> None:
-        """The topic wants its records on disk before they are acknowledged."""
+        """Wait for a flush before acknowledging, for topics with flush.messages=1."""
         self._missing += 1
 
         def flushed(failure: StorageError | None) -> None:
             if failure is not None:
-                refused = self.refused(answer.index, failure.code, str(failure))
-                self._unflushed.append((answer, refused))
-            self._one_less()
+                error_result = self.error_result(answer.index, failure.code, str(failure))
+                self._unflushed.append((answer, error_result))
+            self._complete_one()
 
         log.flush(flushed)
 
@@ -147,7 +148,7 @@ class PendingProduceResponse:
     def await_commit(
         self, hosted: Partition, answer: PartitionProduceResponse, offset: int
     ) -> None:
-        """All in-sync replicas shall have it before it is acknowledged."""
+        """Wait until all in-sync replicas have the batch."""
         wait = _CommitWait(self, hosted, answer)
         if not hosted.await_commit(wait, offset):
             return
@@ -163,30 +164,30 @@ class PendingProduceResponse:
         if not self._waits:
             self._end_wait()
         if code:
-            self._spoil(wait.answer, code)
-        self._one_less()
+            self._set_error(wait.answer, code)
+        self._complete_one()
 
     @property
     def is_gone(self) -> bool:
         return self._call.is_gone
 
     def expire(self) -> None:
-        """Those that are not everywhere yet are told so; the others keep their result."""
+        """Time out: waiting partitions get an error, the others keep their result."""
         self._end_wait()
         waits, self._waits = self._waits, {}
         for wait in waits:
             wait.hosted.leave_commit(wait)
-            self._spoil(wait.answer, ErrorCode.REQUEST_TIMED_OUT)
-            self._one_less()
+            self._set_error(wait.answer, ErrorCode.REQUEST_TIMED_OUT)
+            self._complete_one()
 
     def _end_wait(self) -> None:
         self.is_done = True
         self._broker.timer.ended()
 
-    def _spoil(self, answer: PartitionProduceResponse, code: ErrorCode) -> None:
-        """The records stay in the log, so the answer still tells their offset."""
+    def _set_error(self, answer: PartitionProduceResponse, code: ErrorCode) -> None:
+        """Set an error but keep the offset, since the records stay in the log."""
         self._has_error = True
-        self._call.note_error(code)
+        self._call.record_error(code)
         for _, answers in self._topics:
             for index, each in enumerate(answers):
                 if each is answer:
@@ -194,13 +195,13 @@ class PendingProduceResponse:
                     return
 
     def finish(self) -> ProduceResponse | None:
-        """All partitions have been looked at."""
+        """All partitions have been processed: return the response, or None if it comes later."""
         if self._missing:
             self._is_late = True
             return None
         return self._conclude()
 
-    def _one_less(self) -> None:
+    def _complete_one(self) -> None:
         self._missing -= 1
         if self._is_late and not self._missing:
             response = self._conclude()
@@ -228,27 +229,27 @@ class PendingProduceResponse:
         return response
 
     def _final(self, answer: PartitionProduceResponse) -> PartitionProduceResponse:
-        """The answer that stands, now that all flushes have ended."""
-        for given, refused in self._unflushed:
+        """Return the final result, now that all flushes have completed."""
+        for given, error_result in self._unflushed:
             if given is answer:
-                return refused
+                return error_result
         return answer
 
 
 class _CommitWait:
-    """One partition of a request: `DelayedProduce`."""
+    """One partition of a request: a `DelayedProduce`."""
 
-    __slots__ = ("_gathering", "answer", "hosted")
+    __slots__ = ("_response", "answer", "hosted")
 
     def __init__(
-        self, gathering: PendingProduceResponse, hosted: Partition, answer: PartitionProduceResponse
+        self, response: PendingProduceResponse, hosted: Partition, answer: PartitionProduceResponse
     ) -> None:
-        self._gathering = gathering
+        self._response = response
         self.hosted = hosted
         self.answer = answer
 
     def committed(self, code: ErrorCode) -> None:
-        self._gathering.committed(self, code)
+        self._response.committed(self, code)
 
 
 def _transaction_of(

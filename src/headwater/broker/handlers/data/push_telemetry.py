@@ -1,4 +1,4 @@
-"""PushTelemetry: a client's metrics. Nobody has asked for any, so nothing becomes of them."""
+"""PushTelemetry: validate and discard a client's metrics (KIP-714)."""
 
 from headwater.broker.handlers.data.client_telemetry import LARGEST_BYTES, subscription_id
 from headwater.broker.node.broker import Broker
@@ -11,17 +11,17 @@ from headwater.records.batch_header import Codec
 
 
 def handle(_: Broker, request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:
-    code = _why_not(request)
+    code = _request_error(request)
     if code:
-        call.note_error(code)
+        call.record_error(code)
     return PushTelemetryResponse(error_code=code)
 
 
-def error_response(_: PushTelemetryRequest, refusal: ApiError) -> PushTelemetryResponse:
-    return PushTelemetryResponse(error_code=refusal.code)
+def error_response(_: PushTelemetryRequest, error: ApiError) -> PushTelemetryResponse:
+    return PushTelemetryResponse(error_code=error.code)
 
 
-def _why_not(request: PushTelemetryRequest) -> ErrorCode:
+def _request_error(request: PushTelemetryRequest) -> ErrorCode:
     if request.client_instance_id == NO_TOPIC_ID:
         return ErrorCode.INVALID_REQUEST
     if request.subscription_id != subscription_id(request.client_instance_id):

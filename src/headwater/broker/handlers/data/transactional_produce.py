@@ -1,10 +1,10 @@
-"""The transactional batches of one Produce, and their verification (TX-13).
+"""Verify the transactional batches of a Produce request (KIP-890, TX-13).
 
-A batch whose transaction is open in its partition is appended like any other, unless earlier
-batches of its producer still wait there. For all batches of a request that would open a
-transaction, the coordinator is asked once. If the coordinator is in this process, the answer
-usually comes at once, while the batches are still in the connection's buffer; they are copied only
-if it does not.
+A batch whose transaction is ongoing in its partition is appended like any other, unless earlier
+batches of its producer still wait there. All batches of a request that would start a transaction
+are verified with one request to the coordinator. If the coordinator is in this process, it usually
+answers at once, while the batches are still in the connection's receive buffer; otherwise they are
+copied.
 """
 
 from collections.abc import Callable
@@ -37,19 +37,21 @@ Records = memoryview | bytearray
 
 @dataclass(frozen=True, slots=True)
 class TransactionalBatch:
-    """One batch of a transaction, on its way into a log."""
+    """One transactional batch that is about to be appended."""
 
     header: BatchHeader
-    ticket: VerificationGuard | None
+    guard: VerificationGuard | None
 
     def check(self, hosted: Partition, log: UnifiedLog) -> None:
-        """Right before the append. A repeat passes, and is answered as one."""
+        """Check the verification right before the append; a duplicate passes and is answered as
+        one.
+        """
         header = self.header
         if log.producers.find_duplicate(header) is None:
             check_verification(
                 hosted,
                 log,
-                self.ticket,
+                self.guard,
                 producer_id=header.producer_id,
                 epoch=header.producer_epoch,
                 sequence=header.base_sequence,
@@ -60,35 +62,35 @@ class TransactionalBatch:
 
 
 Append = Callable[[TransactionalBatch, Records], None]
-Refuse = Callable[[ErrorCode], None]
+Fail = Callable[[ErrorCode], None]
 
 
 @dataclass(slots=True)
-class _Unverified:
-    """A batch that waits (`headwater.broker.coordinators.pending_verifications.WaitingBatch`)."""
+class _UnverifiedBatch:
+    """A waiting batch (`headwater.broker.coordinators.pending_verifications.WaitingBatch`)."""
 
     header: BatchHeader
     question: VerificationRequest
     records: Records
     append: Append
-    refuse: Refuse
-    is_settled: bool = False
+    fail: Fail
+    is_done: bool = False
 
     @property
     def sequence(self) -> int:
         return self.header.base_sequence
 
-    def verified(self, ticket: VerificationGuard) -> None:
-        self.is_settled = True
-        self.append(TransactionalBatch(self.header, ticket), self.records)
+    def verified(self, guard: VerificationGuard) -> None:
+        self.is_done = True
+        self.append(TransactionalBatch(self.header, guard), self.records)
 
-    def refused(self, code: ErrorCode) -> None:
-        self.is_settled = True
-        self.refuse(produce_code(code, self.question))
+    def failed(self, code: ErrorCode) -> None:
+        self.is_done = True
+        self.fail(produce_code(code, self.question))
 
 
 class TransactionalProduce:
-    """See the module. One for each request that has transactional batches."""
+    """The transactional batches of one request."""
 
     __slots__ = ("_broker", "_producer", "_question", "_transactional_id", "_unverified")
 
@@ -97,18 +99,20 @@ class TransactionalProduce:
         self._transactional_id = transactional_id
         self._question = verification_request(version)
         self._producer: TransactionalProducer | None = None
-        self._unverified: list[tuple[Partition, _Unverified]] = []
+        self._unverified: list[tuple[Partition, _UnverifiedBatch]] = []
 
-    def look_at(self, records: memoryview) -> None:
-        """Before anything is taken: a request has one producer. Kafka does this (4.1)."""
+    def check_producer(self, records: memoryview) -> None:
+        """Check that all batches have one producer id and epoch, as Kafka 4.1 does."""
         try:
             header = read_header(records)
         except BatchError:
-            # What is wrong with it is said when it is taken.
+            # `take` reports the error.
             return
         producer = TransactionalProducer(ProducerId(header.producer_id), header.producer_epoch)
         if self._producer not in (None, producer):
-            raise ProducerMappingRefused("the batches of a transaction have several producers")
+            raise ProducerMappingRefused(
+                "transactional batches of one request have different producer ids or epochs"
+            )
         self._producer = producer
 
     def take(
@@ -118,15 +122,15 @@ class TransactionalProduce:
         records: memoryview,
         *,
         append: Append,
-        refuse: Refuse,
+        fail: Fail,
     ) -> None:
-        """Append a batch at once, if it has to wait for nothing; else `ask` must follow.
+        """Append a batch at once if it need not wait; otherwise `ask` must follow.
 
-        `CorruptBatch` or another failure of the batch's header, if it has none.
+        Raises `CorruptBatch` or another `BatchError` if the header is invalid.
         """
         header = read_header(records)
         questions = self._broker.questions
-        # Even if the transaction is open by now, earlier batches of its producer come first.
+        # Even if the transaction is ongoing by now, earlier batches of its producer come first.
         if not (questions.pending and questions.pending.has_waiting(hosted, self._transaction)):
             if not needs_verification(log, header):
                 append(TransactionalBatch(header, None), records)
@@ -134,16 +138,16 @@ class TransactionalProduce:
             if not questions.is_asked(self._question):
                 append(TransactionalBatch(header, UNGUARDED), records)
                 return
-        batch = _Unverified(header, self._question, records, append, refuse)
+        batch = _UnverifiedBatch(header, self._question, records, append, fail)
         self._unverified.append((hosted, batch))
 
     def ask(self) -> None:
-        """All batches of the request have been taken."""
+        """Verify the collected batches, once all batches of the request were taken."""
         if not self._unverified:
             return
         self._broker.questions.pending.verify(self._transaction, self._unverified)
         for _, batch in self._unverified:
-            if not batch.is_settled:
+            if not batch.is_done:
                 batch.records = bytearray(batch.records)
 
     @property

@@ -1,4 +1,4 @@
 """Group and offset APIs, and FindCoordinator.
 
-Start with `group_requests`: authorization, and the way to the coordinator shard and back.
+Start with `group_requests`: it authorizes requests and passes them to the coordinator shard.
 """

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: state, members and assignments of groups of the new protocol."""
+"""ConsumerGroupDescribe: state, members and assignments of consumer groups (KIP-848)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,22 +25,22 @@ from headwater.security.authorization.authorizer import Operation
 
 def handle(broker: Broker, request: ConsumerGroupDescribeRequest, call: Call) -> Message | None:
     if not serves_consumer_groups(broker):
-        call.note_error(ErrorCode.UNSUPPORTED_VERSION)
+        call.record_error(ErrorCode.UNSUPPORTED_VERSION)
         return error_response(request, ApiError(ErrorCode.UNSUPPORTED_VERSION, None))
     each = EachGroup(
         operation=Operation.DESCRIBE,
         ask=lambda group_ids: replace(request, group_ids=group_ids),
         results=partial(_all_described, broker, request, call),
-        refused=_refused,
+        error_result=_error_result,
         respond=_respond,
     )
     return ask_each(broker, call, request.group_ids, each)
 
 
 def error_response(
-    request: ConsumerGroupDescribeRequest, refusal: ApiError
+    request: ConsumerGroupDescribeRequest, error: ApiError
 ) -> ConsumerGroupDescribeResponse:
-    return _respond([_refused(group_id, refusal.code) for group_id in request.group_ids])
+    return _respond([_error_result(group_id, error.code) for group_id in request.group_ids])
 
 
 def _respond(groups: Sequence[DescribedGroup]) -> ConsumerGroupDescribeResponse:
@@ -60,10 +60,13 @@ def _described(
     if not all(
         broker.is_authorized_for_topic(call, Operation.DESCRIBE, name) for name in _topics_of(group)
     ):
-        # Less than the whole would look as if it were.
-        call.note_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        hidden = _refused(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return replace(hidden, error_message="the group has topics that you may not describe")
+        # A partial description would look complete.
+        call.record_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        hidden = _error_result(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return replace(
+            hidden,
+            error_message="the group is subscribed to topics that the client may not describe",
+        )
     if not request.include_authorized_operations or group.error_code:
         return group
     operations = operations_on_group(broker, call, group.group_id)
@@ -71,7 +74,7 @@ def _described(
 
 
 def _topics_of(group: DescribedGroup) -> dict[str, None]:
-    """Those that its members have or shall have."""
+    """Return the topics of the members' current and target assignments."""
     return {
         each.topic_name: None
         for member in group.members
@@ -80,5 +83,5 @@ def _topics_of(group: DescribedGroup) -> dict[str, None]:
     }
 
 
-def _refused(group_id: str, error: ErrorCode) -> DescribedGroup:
+def _error_result(group_id: str, error: ErrorCode) -> DescribedGroup:
     return DescribedGroup(group_id=group_id, error_code=error)

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: all that a member of the new protocol ever says (NG-1)."""
+"""ConsumerGroupHeartbeat: the only request of consumer group members (KIP-848, NG-1)."""
 
 from headwater.broker.handlers.groups.group_requests import (
     ask_member,
@@ -19,22 +19,22 @@ from headwater.security.authorization.authorizer import Operation
 
 def handle(broker: Broker, request: ConsumerGroupHeartbeatRequest, call: Call) -> Message | None:
     if not serves_consumer_groups(broker):
-        call.note_error(ErrorCode.UNSUPPORTED_VERSION)
-        return _refused(ErrorCode.UNSUPPORTED_VERSION)
+        call.record_error(ErrorCode.UNSUPPORTED_VERSION)
+        return _error_result(ErrorCode.UNSUPPORTED_VERSION)
     if is_authorized_for_group(broker, call, Operation.READ, request.group_id) and not all(
         broker.is_authorized_for_topic(call, Operation.DESCRIBE, name)
         for name in dict.fromkeys(request.subscribed_topic_names or ())
     ):
-        call.note_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    return ask_member(broker, call, request, request.group_id, _refused)
+        call.record_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return _error_result(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return ask_member(broker, call, request, request.group_id, _error_result)
 
 
 def error_response(
-    _: ConsumerGroupHeartbeatRequest, refusal: ApiError
+    _: ConsumerGroupHeartbeatRequest, error: ApiError
 ) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(error_code=refusal.code, error_message=refusal.reason)
+    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.reason)
 
 
-def _refused(error: ErrorCode) -> ConsumerGroupHeartbeatResponse:
+def _error_result(error: ErrorCode) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(error_code=error)

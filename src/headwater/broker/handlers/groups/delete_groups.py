@@ -1,4 +1,4 @@
-"""DeleteGroups: groups without members go, with their offsets (GR-16)."""
+"""DeleteGroups: delete empty groups and their offsets (GR-16)."""
 
 from collections.abc import Sequence
 
@@ -21,14 +21,14 @@ def handle(broker: Broker, request: DeleteGroupsRequest, call: Call) -> Message 
         operation=Operation.DELETE,
         ask=lambda group_ids: DeleteGroupsRequest(groups_names=group_ids),
         results=_deleted,
-        refused=_refused,
+        error_result=_error_result,
         respond=_respond,
     )
     return ask_each(broker, call, list(dict.fromkeys(request.groups_names)), each)
 
 
-def error_response(request: DeleteGroupsRequest, refusal: ApiError) -> DeleteGroupsResponse:
-    return _respond([_refused(group_id, refusal.code) for group_id in request.groups_names])
+def error_response(request: DeleteGroupsRequest, error: ApiError) -> DeleteGroupsResponse:
+    return _respond([_error_result(group_id, error.code) for group_id in request.groups_names])
 
 
 def _respond(results: Sequence[DeletableGroupResult]) -> DeleteGroupsResponse:
@@ -40,5 +40,5 @@ def _deleted(answer: Message) -> Sequence[DeletableGroupResult]:
     return answer.results
 
 
-def _refused(group_id: str, error: ErrorCode) -> DeletableGroupResult:
+def _error_result(group_id: str, error: ErrorCode) -> DeletableGroupResult:
     return DeletableGroupResult(group_id=group_id, error_code=error)

@@ -23,14 +23,14 @@ def handle(broker: Broker, request: DescribeGroupsRequest, call: Call) -> Messag
         operation=Operation.DESCRIBE,
         ask=lambda group_ids: replace(request, groups=group_ids),
         results=partial(_described, broker, request, call),
-        refused=_refused,
+        error_result=_error_result,
         respond=_respond,
     )
     return ask_each(broker, call, request.groups, each)
 
 
-def error_response(request: DescribeGroupsRequest, refusal: ApiError) -> DescribeGroupsResponse:
-    return _respond([_refused(group_id, refusal.code) for group_id in request.groups])
+def error_response(request: DescribeGroupsRequest, error: ApiError) -> DescribeGroupsResponse:
+    return _respond([_error_result(group_id, error.code) for group_id in request.groups])
 
 
 def _respond(groups: Sequence[DescribedGroup]) -> DescribeGroupsResponse:
@@ -51,5 +51,5 @@ def _described(
     ]
 
 
-def _refused(group_id: str, error: ErrorCode) -> DescribedGroup:
+def _error_result(group_id: str, error: ErrorCode) -> DescribedGroup:
     return DescribedGroup(group_id=group_id, error_code=error)

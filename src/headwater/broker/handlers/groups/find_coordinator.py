@@ -1,12 +1,11 @@
-"""FindCoordinator: which broker looks after a group or a transactional id.
+"""FindCoordinator: the broker that coordinates a group or a transactional id.
 
-It is the leader of the partition of an internal topic that the key falls into, and the topic is
-made when it is first asked for. Kafka says COORDINATOR_NOT_AVAILABLE meanwhile; here the answer
-waits for it instead.
+It is the leader of the key's partition of an internal topic, which is created with the first
+request. Kafka answers COORDINATOR_NOT_AVAILABLE meanwhile; here the response waits for the topic.
 
 If the topic cannot be created, because fewer brokers are alive than it needs replicas, or if the
-partition has no leader, the answer is COORDINATOR_NOT_AVAILABLE. Clients repeat the request without
-end, so the reason is in the error message and, at most every 30 s, in the log.
+partition has no leader, the response is COORDINATOR_NOT_AVAILABLE. Clients retry without end, so
+the reason is in the error message and, at most every 30 s, in the log.
 """
 
 import logging
@@ -31,7 +30,7 @@ _GROUP: Final = 0
 _TRANSACTION: Final = 1
 
 _TOPICS: Final = {_GROUP: CONSUMER_OFFSETS, _TRANSACTION: TRANSACTION_STATE}
-_RIGHTS: Final = {
+_RESOURCES: Final = {
     _GROUP: (ResourceKind.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
     _TRANSACTION: (
         ResourceKind.TRANSACTIONAL_ID,
@@ -44,7 +43,7 @@ _FACTORS: Final = {
 }
 _CREATED: Final = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 _MANY_SINCE: Final = 4
-_NOWHERE: Final = -1
+_NO_NODE: Final = -1
 
 _log = logging.getLogger(__name__)
 
@@ -54,9 +53,9 @@ def handle(
 ) -> FindCoordinatorResponse | None:
     topic = _TOPICS.get(request.key_type)
     if topic is None:
-        reason = f"nobody coordinates keys of type {request.key_type}"
+        reason = f"unknown coordinator key type {request.key_type}"
         return error_response(request, ApiError(ErrorCode.INVALID_REQUEST, reason))
-    kind, _ = _RIGHTS[request.key_type]
+    kind, _ = _RESOURCES[request.key_type]
     is_wanted = any(
         broker.is_allowed(call, Operation.DESCRIBE, Resource(kind, key))
         for key in request.coordinator_keys
@@ -73,13 +72,13 @@ def handle(
         reason = errors[0].error_message or errors[0].error_code.name
         if errors[0].error_code is ErrorCode.INVALID_REPLICATION_FACTOR:
             reason += f" ({_FACTORS[topic]})"
-        refuse_all(reason)
+        fail_all(reason)
 
     def failed(error: HeadwaterError) -> None:
-        call.note_error(error.code)
-        refuse_all(str(error))
+        call.record_error(error.code)
+        fail_all(str(error))
 
-    def refuse_all(why: str) -> None:
+    def fail_all(why: str) -> None:
         reason = f"{topic} cannot be created: {why}"
         _warn(broker, topic, reason)
         call.answer(error_response(request, ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)))
@@ -88,10 +87,10 @@ def handle(
     return None
 
 
-def error_response(request: FindCoordinatorRequest, refusal: ApiError) -> FindCoordinatorResponse:
+def error_response(request: FindCoordinatorRequest, error: ApiError) -> FindCoordinatorResponse:
     return FindCoordinatorResponse(
         coordinators=tuple(
-            _nowhere(key, refusal.code, refusal.reason) for key in request.coordinator_keys
+            _error_result(key, error.code, error.reason) for key in request.coordinator_keys
         )
     )
 
@@ -105,9 +104,9 @@ def _found(broker: Broker, request: FindCoordinatorRequest, call: Call) -> FindC
 
 
 def _coordinator(broker: Broker, key_type: int, key: str, call: Call) -> Coordinator:
-    kind, unauthorized = _RIGHTS[key_type]
+    kind, unauthorized = _RESOURCES[key_type]
     if not broker.is_authorized(call, Operation.DESCRIBE, Resource(kind, key)):
-        return _nowhere(key, unauthorized, _message(unauthorized, call))
+        return _error_result(key, unauthorized, _message(unauthorized, call))
     image = broker.image
     topic = image.topics.get(_TOPICS[key_type])
     reason = f"{_TOPICS[key_type]} is not known to this broker yet"
@@ -128,7 +127,7 @@ def _coordinator(broker: Broker, key_type: int, key: str, call: Call) -> Coordin
         replicas = ",".join(map(str, partition.replicas))
         reason = f"partition {index} of {topic.name} has no leader (replicas {replicas})"
         _warn(broker, topic.name, reason)
-    return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
+    return _error_result(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
 
 
 def _warn(broker: Broker, topic: str, reason: str) -> None:
@@ -137,11 +136,11 @@ def _warn(broker: Broker, topic: str, reason: str) -> None:
 
 
 def _message(code: ErrorCode, call: Call) -> str:
-    """A text in versions that ask for one key, even if all is well: Kafka does this (4.1)."""
+    """Return a message even without an error, in versions with a single key, as Kafka 4.1 does."""
     return code.name if call.version < _MANY_SINCE else ""
 
 
-def _nowhere(key: str, code: ErrorCode, reason: str | None) -> Coordinator:
+def _error_result(key: str, code: ErrorCode, reason: str | None) -> Coordinator:
     return Coordinator(
-        key=key, node_id=_NOWHERE, port=_NOWHERE, error_code=code, error_message=reason
+        key=key, node_id=_NO_NODE, port=_NO_NODE, error_code=code, error_message=reason
     )

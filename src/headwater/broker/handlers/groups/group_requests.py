@@ -1,7 +1,7 @@
-"""What the handlers of group APIs have in common: rights, the way to a shard, and back.
+"""Shared parts of the group APIs: authorization and coordinator requests.
 
-A request about one group goes to its shard. One about many is split into one for each shard, and
-the answers are put together in the order of the request.
+A request about one group goes to its coordinator shard. A request about many groups is split into
+one per shard, and the responses are joined in the order of the request.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ def is_authorized_for_group(
 
 
 def operations_on_group(broker: Broker, call: Call, group_id: str) -> int:
-    """The bit field of "authorized operations" (AC-6)."""
+    """Return the bit field of authorized operations (AC-6)."""
     resource = Resource(ResourceKind.GROUP, group_id)
     return operations_allowed(broker.authorizer, call.requester, resource)
 
@@ -41,19 +41,19 @@ def ask_member(
     call: Call,
     request: Message,
     group_id: str,
-    refused: Callable[[ErrorCode], Message],
+    error_result: Callable[[ErrorCode], Message],
 ) -> Message | None:
-    """Pass on what a member of a group asks, if it may read with that group (AC-4)."""
+    """Pass a member's request to the coordinator, if it has Read on the group (AC-4)."""
     if not is_authorized_for_group(broker, call, Operation.READ, group_id):
-        call.note_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        call.record_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return error_result(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     sees = partial(broker.is_allowed_for_topic, call, Operation.DESCRIBE)
-    broker.groups.ask(group_id, request, call, answering(call, refused), sees)
+    broker.groups.ask(group_id, request, call, answering(call, error_result), sees)
     return None
 
 
 def topic_error(broker: Broker, call: Call, topic: str) -> ErrorCode | None:
-    """Why offsets of a topic are not for this caller to set, or for anybody."""
+    """Return the error for committing offsets of a topic, if any."""
     if not broker.is_authorized_for_topic(call, Operation.READ, topic):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if topic not in broker.image.topics:
@@ -61,71 +61,73 @@ def topic_error(broker: Broker, call: Call, topic: str) -> ErrorCode | None:
     return None
 
 
-def answering(call: Call, refused: Callable[[ErrorCode], Message]) -> Callable[[Outcome], None]:
-    """Answers a call with a response, or with what an error makes of it."""
+def answering(
+    call: Call, error_result: Callable[[ErrorCode], Message]
+) -> Callable[[Outcome], None]:
+    """Return a callback that answers with a response, or with `error_result` for an error code."""
 
     def answer(outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
-            call.note_error(outcome)
-            outcome = refused(outcome)
+            call.record_error(outcome)
+            outcome = error_result(outcome)
         call.answer(outcome)
 
     return answer
 
 
 def serves_consumer_groups(broker: Broker) -> bool:
-    """Where an operator wants the classic protocol alone, the other one is as if never written."""
+    """Whether the consumer protocol is in `group.coordinator.rebalance.protocols`."""
     return "consumer" in broker.settings.group_coordinator_rebalance_protocols
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EachGroup(Generic[T]):
-    """How a request about many groups is asked of each shard, and what is made of the answers."""
+    """How a request about many groups is split by shard, and its responses joined."""
 
     operation: Operation
     ask: Callable[[tuple[str, ...]], Message]
-    # One for each group, in their order.
+    # One per group, in their order.
     results: Callable[[Message], Sequence[T]]
-    refused: Callable[[str, ErrorCode], T]
+    error_result: Callable[[str, ErrorCode], T]
     respond: Callable[[Sequence[T]], Message]
 
 
 def ask_each(
     broker: Broker, call: Call, group_ids: Sequence[str], each: EachGroup[T]
 ) -> Message | None:
-    """Ask every group's shard. What one of them refuses is no matter of the others."""
+    """Send a request to every group's shard. An error of one group does not affect the others."""
     if not group_ids:
         return each.respond(())
     gathering = GatheredResponses[T](
         len(group_ids), lambda results: call.answer(each.respond(results))
     )
 
-    def refuse(index: int, group_id: str, code: ErrorCode) -> None:
-        call.note_error(code)
-        gathering.put(index, each.refused(group_id, code))
+    def fail(index: int, group_id: str, code: ErrorCode) -> None:
+        call.record_error(code)
+        gathering.put(index, each.error_result(group_id, code))
 
     def gather(indexes: Sequence[int], outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
             for index in indexes:
-                refuse(index, group_ids[index], outcome)
+                fail(index, group_ids[index], outcome)
         else:
             for index, result in zip(indexes, each.results(outcome), strict=True):
                 gathering.put(index, result)
 
-    of_shards: dict[int | None, list[int]] = {}
+    by_shard: dict[int | None, list[int]] = {}
     for index, group_id in enumerate(group_ids):
         if is_authorized_for_group(broker, call, each.operation, group_id):
-            of_shards.setdefault(broker.groups.number_of(group_id), []).append(index)
+            by_shard.setdefault(broker.groups.number_of(group_id), []).append(index)
         else:
-            refuse(index, group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    for indexes in of_shards.values():
-        asked = each.ask(tuple([group_ids[index] for index in indexes]))
-        broker.groups.ask(group_ids[indexes[0]], asked, call, partial(gather, indexes))
+            fail(index, group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    for indexes in by_shard.values():
+        shard_request = each.ask(tuple([group_ids[index] for index in indexes]))
+        broker.groups.ask(group_ids[indexes[0]], shard_request, call, partial(gather, indexes))
     return None
 
 
 class GatheredResponses(Generic[T]):
-    """Answers that come one by one and leave together."""
+    """Collects responses that arrive one by one and passes them on together."""
 
     def __init__(self, count: int, done: Callable[[Sequence[T]], None]) -> None:
         self._parts: list[T | None] = [None] * count

@@ -1,4 +1,4 @@
-"""Heartbeat: a member of a classic group is alive, and hears whether a rebalance has begun."""
+"""Heartbeat: keep a member of a classic group alive and report rebalances."""
 
 from headwater.broker.handlers.groups.group_requests import ask_member
 from headwater.broker.node.broker import Broker
@@ -10,15 +10,16 @@ from headwater.protocol.older_versions import Message
 
 
 def handle(broker: Broker, request: HeartbeatRequest, call: Call) -> Message | None:
-    return ask_member(broker, call, request, request.group_id, _refused)
+    return ask_member(broker, call, request, request.group_id, _error_result)
 
 
-def error_response(_: HeartbeatRequest, refusal: ApiError) -> HeartbeatResponse:
-    return _refused(refusal.code)
+def error_response(_: HeartbeatRequest, error: ApiError) -> HeartbeatResponse:
+    return _error_result(error.code)
 
 
-def _refused(error: ErrorCode) -> HeartbeatResponse:
+def _error_result(error: ErrorCode) -> HeartbeatResponse:
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-        # Kafka does this (4.1): nobody knows yet whether the member is one, so it may stay.
+        # As in Kafka 4.1: while the group is loading, the member may be valid, so there is no
+        # error.
         return HeartbeatResponse()
     return HeartbeatResponse(error_code=error)

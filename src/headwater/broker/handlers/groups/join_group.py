@@ -1,7 +1,7 @@
-"""JoinGroup: become a member of a classic group, or begin its next generation.
+"""JoinGroup: join a classic group or its next generation.
 
-A refusal from here says nothing of members or protocols, as Kafka's (4.1): whoever refuses does not
-know them. Versions before 7 cannot say that there is no protocol, and are told an empty one.
+As in Kafka 4.1, error responses have no members or protocols. Versions before 7 cannot encode a
+null protocol name and get an empty one.
 """
 
 from functools import partial
@@ -19,13 +19,13 @@ _NAMELESS_PROTOCOL_SINCE: Final = 7
 
 
 def handle(broker: Broker, request: JoinGroupRequest, call: Call) -> Message | None:
-    return ask_member(broker, call, request, request.group_id, partial(_refused, call.version))
+    return ask_member(broker, call, request, request.group_id, partial(_error_result, call.version))
 
 
-def error_response(_: JoinGroupRequest, refusal: ApiError) -> JoinGroupResponse:
-    return JoinGroupResponse(error_code=refusal.code)
+def error_response(_: JoinGroupRequest, error: ApiError) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=error.code)
 
 
-def _refused(version: int, error: ErrorCode) -> JoinGroupResponse:
+def _error_result(version: int, error: ErrorCode) -> JoinGroupResponse:
     nameless = version >= _NAMELESS_PROTOCOL_SINCE
     return JoinGroupResponse(error_code=error, protocol_name=None if nameless else "")

@@ -1,4 +1,4 @@
-"""LeaveGroup: members of a classic group go, of their own or by an admin's will."""
+"""LeaveGroup: remove members of a classic group, by themselves or by an admin client."""
 
 from headwater.broker.handlers.groups.group_requests import ask_member
 from headwater.broker.node.broker import Broker
@@ -10,12 +10,12 @@ from headwater.protocol.older_versions import Message
 
 
 def handle(broker: Broker, request: LeaveGroupRequest, call: Call) -> Message | None:
-    return ask_member(broker, call, request, request.group_id, _refused)
+    return ask_member(broker, call, request, request.group_id, _error_result)
 
 
-def error_response(_: LeaveGroupRequest, refusal: ApiError) -> LeaveGroupResponse:
-    return _refused(refusal.code)
+def error_response(_: LeaveGroupRequest, error: ApiError) -> LeaveGroupResponse:
+    return _error_result(error.code)
 
 
-def _refused(error: ErrorCode) -> LeaveGroupResponse:
+def _error_result(error: ErrorCode) -> LeaveGroupResponse:
     return LeaveGroupResponse(error_code=error)

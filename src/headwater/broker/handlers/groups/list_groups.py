@@ -1,6 +1,6 @@
-"""ListGroups: all groups that this broker coordinates, as far as the caller may see them.
+"""ListGroups: all groups that this broker coordinates and the client may describe.
 
-While some of them are still being loaded the list would lack them, so there is none.
+While a shard is loading, the list would be incomplete, so the response is an error.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def handle(broker: Broker, request: ListGroupsRequest, call: Call) -> ListGroups
         groups: list[ListedGroup] = []
         for outcome in outcomes:
             if isinstance(outcome, ErrorCode):
-                call.note_error(outcome)
+                call.record_error(outcome)
                 call.answer(ListGroupsResponse(error_code=outcome))
                 return
             assert isinstance(outcome, ListGroupsResponse)
@@ -48,5 +48,5 @@ def handle(broker: Broker, request: ListGroupsRequest, call: Call) -> ListGroups
     return None
 
 
-def error_response(_: ListGroupsRequest, refusal: ApiError) -> ListGroupsResponse:
-    return ListGroupsResponse(error_code=refusal.code)
+def error_response(_: ListGroupsRequest, error: ApiError) -> ListGroupsResponse:
+    return ListGroupsResponse(error_code=error.code)

@@ -1,7 +1,7 @@
-"""OffsetCommit: a group's offsets, each partition for itself (GR-11).
+"""OffsetCommit: commit a group's offsets, with a result per partition (GR-11).
 
-Topics that the caller may not read, and topics and partitions that do not exist, are refused here;
-the rest goes to the group's shard. A topic stands in the answer once, with all its partitions.
+Unauthorized topics, and topics and partitions that do not exist, are rejected here; the rest goes
+to the group's shard. The response has each topic once, with all of its partitions.
 """
 
 from collections.abc import Sequence
@@ -28,47 +28,47 @@ _IDS_SINCE = 10
 
 def handle(broker: Broker, request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse | None:
     if not is_authorized_for_group(broker, call, Operation.READ, request.group_id):
-        call.note_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        call.record_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return refused_commit(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     accepted: list[OffsetCommitRequestTopic] = []
-    refused: list[OffsetCommitResponseTopic] = []
+    errors: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:
-        named = _named(broker, topic, call)
+        named = _with_name(broker, topic, call)
         if isinstance(named, ErrorCode):
-            call.note_error(named)
-            refused += refused_commit(replace(request, topics=(topic,)), named).topics
+            call.record_error(named)
+            errors += refused_commit(replace(request, topics=(topic,)), named).topics
             continue
-        there, missing = _parted(broker, named)
+        existing, missing = _split(broker, named)
         if missing is not None:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            call.note_error(error)
-            refused += refused_commit(replace(request, topics=(missing,)), error).topics
-        if there is not None:
-            accepted.append(there)
+            call.record_error(error)
+            errors += refused_commit(replace(request, topics=(missing,)), error).topics
+        if existing is not None:
+            accepted.append(existing)
     if not accepted:
-        return OffsetCommitResponse(topics=tuple(refused))
-    is_changed = bool(refused) or call.version >= _IDS_SINCE
-    passed_on = replace(request, topics=tuple(accepted)) if is_changed else request
+        return OffsetCommitResponse(topics=tuple(errors))
+    is_changed = bool(errors) or call.version >= _IDS_SINCE
+    accepted_request = replace(request, topics=tuple(accepted)) if is_changed else request
 
-    def gathered(outcome: Outcome) -> None:
+    def respond(outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
-            call.note_error(outcome)
-            outcome = refused_commit(passed_on, outcome)
+            call.record_error(outcome)
+            outcome = refused_commit(accepted_request, outcome)
         assert isinstance(outcome, OffsetCommitResponse)
-        call.answer(_merged(refused, outcome) if refused else outcome)
+        call.answer(_merged(errors, outcome) if errors else outcome)
 
-    broker.groups.ask(request.group_id, passed_on, call, gathered)
+    broker.groups.ask(request.group_id, accepted_request, call, respond)
     return None
 
 
-def error_response(request: OffsetCommitRequest, refusal: ApiError) -> OffsetCommitResponse:
-    return refused_commit(request, refusal.code)
+def error_response(request: OffsetCommitRequest, error: ApiError) -> OffsetCommitResponse:
+    return refused_commit(request, error.code)
 
 
-def _named(
+def _with_name(
     broker: Broker, topic: OffsetCommitRequestTopic, call: Call
 ) -> OffsetCommitRequestTopic | ErrorCode:
-    """The topic with its name, which newer clients leave out; or what is wrong with it."""
+    """Resolve the topic's name from its id in newer versions; or return an error."""
     if call.version >= _IDS_SINCE:
         found = broker.image.topic_by_id(topic.topic_id)
         if found is None:
@@ -77,26 +77,26 @@ def _named(
     return topic_error(broker, call, topic.name) or topic
 
 
-def _parted(
+def _split(
     broker: Broker, topic: OffsetCommitRequestTopic
 ) -> tuple[OffsetCommitRequestTopic | None, OffsetCommitRequestTopic | None]:
-    """The topic with its partitions that are there, and with those that are not."""
+    """Split a topic into its existing and its missing partitions."""
     count = len(broker.image.topics[topic.name].partitions)
     if all(0 <= each.partition_index < count for each in topic.partitions):
         return topic, None
-    there = tuple(each for each in topic.partitions if 0 <= each.partition_index < count)
-    missing = tuple(each for each in topic.partitions if each not in there)
+    existing = tuple(each for each in topic.partitions if 0 <= each.partition_index < count)
+    missing = tuple(each for each in topic.partitions if each not in existing)
     return (
-        replace(topic, partitions=there) if there else None,
+        replace(topic, partitions=existing) if existing else None,
         replace(topic, partitions=missing),
     )
 
 
 def _merged(
-    refused: Sequence[OffsetCommitResponseTopic], outcome: OffsetCommitResponse
+    errors: Sequence[OffsetCommitResponseTopic], outcome: OffsetCommitResponse
 ) -> OffsetCommitResponse:
     topics: dict[tuple[str, TopicId], OffsetCommitResponseTopic] = {}
-    for each in (*refused, *outcome.topics):
+    for each in (*errors, *outcome.topics):
         before = topics.get((each.name, each.topic_id))
         partitions = each.partitions if before is None else before.partitions + each.partitions
         topics[each.name, each.topic_id] = replace(each, partitions=partitions)

@@ -1,4 +1,4 @@
-"""OffsetDelete: an admin takes back what a group has committed."""
+"""OffsetDelete: delete committed offsets of a group."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,63 +20,63 @@ from headwater.security.authorization.authorizer import Operation
 
 
 def handle(broker: Broker, request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse | None:
-    error = _refuse_group(broker, call, request.group_id)
+    error = _group_error(broker, call, request.group_id)
     if error is not None:
-        call.note_error(error)
+        call.record_error(error)
         return OffsetDeleteResponse(error_code=error)
     accepted: list[OffsetDeleteRequestTopic] = []
-    refused: list[OffsetDeleteResponseTopic] = []
+    errors: list[OffsetDeleteResponseTopic] = []
     for topic in request.topics:
-        for each, error in _judged(broker, call, topic):
+        for each, error in _split(broker, call, topic):
             if error is None:
                 accepted.append(each)
             else:
-                call.note_error(error)
-                refused.append(_refused(each, error))
+                call.record_error(error)
+                errors.append(_error_result(each, error))
 
-    def gathered(outcome: Outcome) -> None:
+    def respond(outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
-            call.note_error(outcome)
+            call.record_error(outcome)
             outcome = OffsetDeleteResponse(error_code=outcome)
         assert isinstance(outcome, OffsetDeleteResponse)
         if outcome.error_code is ErrorCode.NONE:
-            outcome = replace(outcome, topics=_merged([*refused, *outcome.topics]))
+            outcome = replace(outcome, topics=_merged([*errors, *outcome.topics]))
         call.answer(outcome)
 
-    passed_on = replace(request, topics=tuple(accepted))
-    broker.groups.ask(request.group_id, passed_on, call, gathered)
+    accepted_request = replace(request, topics=tuple(accepted))
+    broker.groups.ask(request.group_id, accepted_request, call, respond)
     return None
 
 
-def error_response(_: OffsetDeleteRequest, refusal: ApiError) -> OffsetDeleteResponse:
-    return OffsetDeleteResponse(error_code=refusal.code)
+def error_response(_: OffsetDeleteRequest, error: ApiError) -> OffsetDeleteResponse:
+    return OffsetDeleteResponse(error_code=error.code)
 
 
-def _refuse_group(broker: Broker, call: Call, group_id: str) -> ErrorCode | None:
-    """Offsets may be committed for a group without a name, but not deleted: Kafka does this."""
+def _group_error(broker: Broker, call: Call, group_id: str) -> ErrorCode | None:
+    """As in Kafka, the empty group id can commit offsets but not delete them."""
     if not is_authorized_for_group(broker, call, Operation.DELETE, group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     return None if group_id else ErrorCode.INVALID_GROUP_ID
 
 
-def _judged(
+def _split(
     broker: Broker, call: Call, topic: OffsetDeleteRequestTopic
 ) -> Iterator[tuple[OffsetDeleteRequestTopic, ErrorCode | None]]:
-    """The topic's partitions that are there, and those that are not."""
+    """Split a topic into its existing partitions and those with an error."""
     error = topic_error(broker, call, topic.name)
     if error is not None:
         yield topic, error
         return
     count = len(broker.image.topics[topic.name].partitions)
-    there = tuple(each for each in topic.partitions if 0 <= each.partition_index < count)
-    missing = tuple(each for each in topic.partitions if each not in there)
+    existing = tuple(each for each in topic.partitions if 0 <= each.partition_index < count)
+    missing = tuple(each for each in topic.partitions if each not in existing)
     if missing:
         yield replace(topic, partitions=missing), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if there:
-        yield replace(topic, partitions=there), None
+    if existing:
+        yield replace(topic, partitions=existing), None
 
 
-def _refused(topic: OffsetDeleteRequestTopic, error: ErrorCode) -> OffsetDeleteResponseTopic:
+def _error_result(topic: OffsetDeleteRequestTopic, error: ErrorCode) -> OffsetDeleteResponseTopic:
     return OffsetDeleteResponseTopic(
         name=topic.name,
         partitions=tuple(
@@ -87,7 +87,7 @@ def _refused(topic: OffsetDeleteRequestTopic, error: ErrorCode) -> OffsetDeleteR
 
 
 def _merged(topics: Sequence[OffsetDeleteResponseTopic]) -> tuple[OffsetDeleteResponseTopic, ...]:
-    """Each topic once."""
+    """Merge results so that each topic occurs once."""
     by_name: dict[str, tuple[OffsetDeleteResponsePartition, ...]] = {}
     for each in topics:
         by_name[each.name] = by_name.get(each.name, ()) + each.partitions

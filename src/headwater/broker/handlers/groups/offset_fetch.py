@@ -1,7 +1,8 @@
-"""OffsetFetch: what groups have committed, of one group or of many (GR-12).
+"""OffsetFetch: committed offsets of one or more groups (GR-12).
 
-Each group may have a shard of its own, so a request is split and its answers are put together. A
-topic that the caller may not see is refused where it was named, and left out where all were meant.
+Groups may belong to different shards, so a request is split and its responses joined. A topic that
+the client may not describe gets an error if it was requested by name, and is left out of a response
+about all topics.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,15 +49,15 @@ def handle(broker: Broker, request: OffsetFetchRequest, call: Call) -> OffsetFet
             _ask(broker, call, request, group, partial(gathering.put, index))
         else:
             error = ErrorCode.GROUP_AUTHORIZATION_FAILED
-            call.note_error(error)
+            call.record_error(error)
             gathering.put(index, refused_fetch(group, error, call.version))
     return None
 
 
-def error_response(request: OffsetFetchRequest, refusal: ApiError) -> OffsetFetchResponse:
+def error_response(request: OffsetFetchRequest, error: ApiError) -> OffsetFetchResponse:
     return OffsetFetchResponse(
         groups=tuple(
-            OffsetFetchResponseGroup(group_id=group.group_id, error_code=refusal.code)
+            OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
             for group in request.groups
         )
     )
@@ -69,44 +70,44 @@ def _ask(
     group: OffsetFetchRequestGroup,
     put: Callable[[OffsetFetchResponseGroup], None],
 ) -> None:
-    """One group's offsets, of the topics that the caller may see."""
-    passed_on, refused = group, list[OffsetFetchResponseTopics]()
+    """Fetch one group's offsets of the topics that the client may describe."""
+    accepted_group, errors = group, list[OffsetFetchResponseTopics]()
     if group.topics is not None:
-        named = [_named(broker, topic, call) for topic in group.topics]
-        refused = [each for each in named if isinstance(each, OffsetFetchResponseTopics)]
+        named = [_with_name(broker, topic, call) for topic in group.topics]
+        errors = [each for each in named if isinstance(each, OffsetFetchResponseTopics)]
         accepted = tuple(each for each in named if isinstance(each, OffsetFetchRequestTopics))
-        passed_on = replace(group, topics=accepted)
+        accepted_group = replace(group, topics=accepted)
 
-    def gathered(outcome: Outcome) -> None:
+    def respond(outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
-            call.note_error(outcome)
+            call.record_error(outcome)
             put(refused_fetch(group, outcome, call.version))
             return
         assert isinstance(outcome, OffsetFetchResponse)
         (found,) = outcome.groups
         if group.topics is None:
             found = replace(found, topics=_visible(broker, call, found.topics))
-        put(replace(found, topics=(*found.topics, *refused)))
+        put(replace(found, topics=(*found.topics, *errors)))
 
-    broker.groups.ask(group.group_id, replace(request, groups=(passed_on,)), call, gathered)
+    broker.groups.ask(group.group_id, replace(request, groups=(accepted_group,)), call, respond)
 
 
-def _named(
+def _with_name(
     broker: Broker, topic: OffsetFetchRequestTopics, call: Call
 ) -> OffsetFetchRequestTopics | OffsetFetchResponseTopics:
-    """The topic with its name, which newer clients leave out; or what is wrong with it."""
+    """Resolve the topic's name from its id in newer versions; or return an error."""
     if call.version >= _IDS_SINCE:
         found = broker.image.topic_by_id(topic.topic_id)
         if found is None:
-            return _refused(topic, ErrorCode.UNKNOWN_TOPIC_ID)
+            return _error_result(topic, ErrorCode.UNKNOWN_TOPIC_ID)
         topic = replace(topic, name=found.name)
     if not broker.is_authorized_for_topic(call, Operation.DESCRIBE, topic.name):
-        call.note_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return _refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        call.record_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return _error_result(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return topic
 
 
-def _refused(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
+def _error_result(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -122,7 +123,7 @@ def _refused(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchRe
 def _visible(
     broker: Broker, call: Call, topics: Sequence[OffsetFetchResponseTopics]
 ) -> tuple[OffsetFetchResponseTopics, ...]:
-    """Those that the caller may see; where names are not told, those that have an id."""
+    """Drop topics that the client may not describe, or that have no id if ids are used."""
     seen = (
         each for each in topics if broker.is_allowed_for_topic(call, Operation.DESCRIBE, each.name)
     )

@@ -1,4 +1,4 @@
-"""SyncGroup: hand out, or wait for, the assignments of a classic group's generation."""
+"""SyncGroup: distribute the assignments of a classic group's generation."""
 
 from headwater.broker.handlers.groups.group_requests import ask_member
 from headwater.broker.node.broker import Broker
@@ -10,12 +10,12 @@ from headwater.protocol.older_versions import Message
 
 
 def handle(broker: Broker, request: SyncGroupRequest, call: Call) -> Message | None:
-    return ask_member(broker, call, request, request.group_id, _refused)
+    return ask_member(broker, call, request, request.group_id, _error_result)
 
 
-def error_response(_: SyncGroupRequest, refusal: ApiError) -> SyncGroupResponse:
-    return _refused(refusal.code)
+def error_response(_: SyncGroupRequest, error: ApiError) -> SyncGroupResponse:
+    return _error_result(error.code)
 
 
-def _refused(error: ErrorCode) -> SyncGroupResponse:
+def _error_result(error: ErrorCode) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=error)

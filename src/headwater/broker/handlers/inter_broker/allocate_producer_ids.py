@@ -1,4 +1,4 @@
-"""AllocateProducerIds: a broker needs a block of producer ids."""
+"""AllocateProducerIds: allocate a block of producer ids to a broker."""
 
 from functools import partial
 
@@ -22,7 +22,7 @@ def handle(
         return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
 
     def failed(error: HeadwaterError) -> None:
-        call.note_error(error.code)
+        call.record_error(error.code)
         call.answer(error_response(request, ApiError(error.code, None)))
 
     broker.controller.submit(
@@ -31,5 +31,5 @@ def handle(
     return None
 
 
-def error_response(_: AllocateProducerIdsRequest, refusal: ApiError) -> AllocateProducerIdsResponse:
-    return AllocateProducerIdsResponse(error_code=refusal.code)
+def error_response(_: AllocateProducerIdsRequest, error: ApiError) -> AllocateProducerIdsResponse:
+    return AllocateProducerIdsResponse(error_code=error.code)

@@ -1,4 +1,4 @@
-"""AlterPartition: a leader wants other in-sync replicas (ISR-6)."""
+"""AlterPartition: change the ISR of partitions for their leaders (ISR-6)."""
 
 from functools import partial
 
@@ -22,7 +22,7 @@ def handle(
         return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
 
     def failed(error: HeadwaterError) -> None:
-        call.note_error(error.code)
+        call.record_error(error.code)
         call.answer(error_response(request, ApiError(error.code, None)))
 
     broker.controller.submit(
@@ -31,5 +31,5 @@ def handle(
     return None
 
 
-def error_response(_: AlterPartitionRequest, refusal: ApiError) -> AlterPartitionResponse:
-    return AlterPartitionResponse(error_code=refusal.code)
+def error_response(_: AlterPartitionRequest, error: ApiError) -> AlterPartitionResponse:
+    return AlterPartitionResponse(error_code=error.code)

@@ -1,4 +1,4 @@
-"""ControlledShutdown: a broker wants to stop, and first hands over what it leads (CS-1)."""
+"""ControlledShutdown: move leaderships away from a broker that shuts down (CS-1)."""
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
@@ -22,12 +22,12 @@ def handle(
         return error_response(request, ApiError(ErrorCode.NOT_CONTROLLER, None))
 
     def failed(error: HeadwaterError) -> None:
-        call.note_error(error.code)
+        call.record_error(error.code)
         call.answer(error_response(request, ApiError(error.code, None)))
 
     leading.controlled_shutdown(request, then=call.answer, otherwise=failed)
     return None
 
 
-def error_response(_: ControlledShutdownRequest, refusal: ApiError) -> ControlledShutdownResponse:
-    return ControlledShutdownResponse(error_code=refusal.code)
+def error_response(_: ControlledShutdownRequest, error: ApiError) -> ControlledShutdownResponse:
+    return ControlledShutdownResponse(error_code=error.code)

@@ -1,6 +1,7 @@
-"""Envelope: a client's request that another broker got, for the controller to answer (KIP-590).
+"""Envelope: serve a client's request that another broker forwarded (KIP-590).
 
-It is served as if the client had asked here (see `headwater.broker.requests.controller_requests`).
+It is served as if the client had sent it here (see
+`headwater.broker.requests.controller_requests`).
 """
 
 from ipaddress import ip_address
@@ -30,28 +31,30 @@ def handle(broker: Broker, request: EnvelopeRequest, call: Call) -> EnvelopeResp
     header = read_request_header(frame)
     if header.api.key not in CONTROLLER_APIS:
         return error_response(request, ApiError(ErrorCode.INVALID_REQUEST, None))
-    asked = read_request(header.api.key, header.version, frame[header.body_position :])
+    inner_request = read_request(header.api.key, header.version, frame[header.body_position :])
     host = _host(request)
     handle_as_controller(
         broker,
         call,
         header,
-        asked,
+        inner_request,
         address=ClientAddress(listener=call.listener, peer_host=host, peer_port=0),
         requester=Requester(_principal(request), host),
-        decided=lambda content, _: call.answer(EnvelopeResponse(response_data=content)),
-        displaced=lambda: call.answer(EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)),
+        on_response=lambda content, _: call.answer(EnvelopeResponse(response_data=content)),
+        on_not_controller=lambda: call.answer(
+            EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+        ),
     )
     return None
 
 
-def error_response(_: EnvelopeRequest, refusal: ApiError) -> EnvelopeResponse:
-    return EnvelopeResponse(error_code=refusal.code)
+def error_response(_: EnvelopeRequest, error: ApiError) -> EnvelopeResponse:
+    return EnvelopeResponse(error_code=error.code)
 
 
 def _principal(request: EnvelopeRequest) -> Principal:
     if request.request_principal is None:
-        raise ProtocolError("an envelope without its client's principal")
+        raise ProtocolError("Envelope without a client principal")
     return read_principal(request.request_principal)
 
 
@@ -59,4 +62,4 @@ def _host(request: EnvelopeRequest) -> str:
     try:
         return str(ip_address(request.client_host_address))
     except ValueError as error:
-        raise ProtocolError("an envelope without its client's address") from error
+        raise ProtocolError("Envelope without a client address") from error

@@ -1,4 +1,4 @@
-"""LeaderAndIsr: the controller says what this broker is to its partitions."""
+"""LeaderAndIsr: become leader or follower of partitions."""
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
@@ -14,5 +14,5 @@ def handle(broker: Broker, request: LeaderAndIsrRequest, call: Call) -> LeaderAn
     return broker.membership.reception.leader_and_isr(request)
 
 
-def error_response(_: LeaderAndIsrRequest, refusal: ApiError) -> LeaderAndIsrResponse:
-    return LeaderAndIsrResponse(error_code=refusal.code)
+def error_response(_: LeaderAndIsrRequest, error: ApiError) -> LeaderAndIsrResponse:
+    return LeaderAndIsrResponse(error_code=error.code)

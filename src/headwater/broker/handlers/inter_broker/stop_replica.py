@@ -1,4 +1,4 @@
-"""StopReplica: the controller ends replicas of this broker."""
+"""StopReplica: stop and optionally delete local replicas."""
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
@@ -14,5 +14,5 @@ def handle(broker: Broker, request: StopReplicaRequest, call: Call) -> StopRepli
     return broker.membership.reception.stop_replica(request)
 
 
-def error_response(_: StopReplicaRequest, refusal: ApiError) -> StopReplicaResponse:
-    return StopReplicaResponse(error_code=refusal.code)
+def error_response(_: StopReplicaRequest, error: ApiError) -> StopReplicaResponse:
+    return StopReplicaResponse(error_code=error.code)

@@ -1,4 +1,4 @@
-"""UpdateMetadata: the controller says what the cluster looks like."""
+"""UpdateMetadata: apply cluster metadata from the controller."""
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
@@ -17,5 +17,5 @@ def handle(broker: Broker, request: UpdateMetadataRequest, call: Call) -> Update
     return broker.membership.reception.update_metadata(request)
 
 
-def error_response(_: UpdateMetadataRequest, refusal: ApiError) -> UpdateMetadataResponse:
-    return UpdateMetadataResponse(error_code=refusal.code)
+def error_response(_: UpdateMetadataRequest, error: ApiError) -> UpdateMetadataResponse:
+    return UpdateMetadataResponse(error_code=error.code)

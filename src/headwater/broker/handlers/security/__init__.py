@@ -1,4 +1,4 @@
-"""ACLs, SCRAM users, and SASL requests outside a login.
+"""ACLs, SCRAM users, and SASL requests on authenticated connections.
 
 Start with `create_acls`; `acl_messages` translates between messages and bindings.
 """

@@ -1,8 +1,7 @@
-"""Rules and filters as the three APIs about them write them.
+"""Convert between ACL bindings or filters and their messages.
 
-What a reader would get wrong: a number that we do not know is taken as UNKNOWN. It makes no rule,
-for which its own item is refused, and it means no rules in a filter. For a 0, which is UNKNOWN
-itself, Kafka closes the connection; a client learns more from an answer.
+Note: an unknown code is read as UNKNOWN. It is rejected in a binding, and matches nothing in a
+filter. For code 0, UNKNOWN itself, Kafka closes the connection; here the client gets a response.
 """
 
 from typing import Protocol
@@ -21,7 +20,7 @@ from headwater.security.authorization.authorizer import Operation, ResourceKind
 
 
 class WrittenFilter(Protocol):
-    """What DescribeAcls and the filters of DeleteAcls have in common."""
+    """Shared fields of DescribeAcls and the filters of DeleteAcls."""
 
     @property
     def resource_type_filter(self) -> int: ...

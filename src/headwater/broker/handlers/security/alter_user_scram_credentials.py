@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials: who can log in by SCRAM from now on."""
+"""AlterUserScramCredentials: add, change or delete SCRAM credentials."""
 
 from functools import partial
 
@@ -32,12 +32,12 @@ def handle(
         call,
         partial(alter_users, request=request),
         respond=respond,
-        refuse=partial(error_response, request),
+        error_response=partial(error_response, request),
     )
     return None
 
 
 def error_response(
-    request: AlterUserScramCredentialsRequest, refusal: ApiError
+    request: AlterUserScramCredentialsRequest, error: ApiError
 ) -> AlterUserScramCredentialsResponse:
-    return AlterUserScramCredentialsResponse(results=reject_all(request, refusal))
+    return AlterUserScramCredentialsResponse(results=reject_all(request, error))

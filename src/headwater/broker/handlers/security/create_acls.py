@@ -1,4 +1,4 @@
-"""CreateAcls: further rules, each for itself."""
+"""CreateAcls: add ACL bindings, with a result for each."""
 
 from functools import partial
 
@@ -29,13 +29,13 @@ def handle(broker: Broker, request: CreateAclsRequest, call: Call) -> CreateAcls
         call,
         partial(create_acls, bindings=bindings),
         respond=lambda outcomes: CreateAclsResponse(results=tuple(map(_result, outcomes))),
-        refuse=partial(error_response, request),
+        error_response=partial(error_response, request),
     )
     return None
 
 
-def error_response(request: CreateAclsRequest, refusal: ApiError) -> CreateAclsResponse:
-    return CreateAclsResponse(results=tuple(_result(refusal) for _ in request.creations))
+def error_response(request: CreateAclsRequest, error: ApiError) -> CreateAclsResponse:
+    return CreateAclsResponse(results=tuple(_result(error) for _ in request.creations))
 
 
 def _result(outcome: ApiError) -> AclCreationResult:

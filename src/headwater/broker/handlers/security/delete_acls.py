@@ -1,4 +1,4 @@
-"""DeleteAcls: the rules that some filters mean go, and are told."""
+"""DeleteAcls: delete the ACL bindings that match filters, and return them."""
 
 from functools import partial
 
@@ -31,13 +31,13 @@ def handle(broker: Broker, request: DeleteAclsRequest, call: Call) -> DeleteAcls
         call,
         partial(delete_acls, filters=filters),
         respond=lambda outcomes: DeleteAclsResponse(filter_results=tuple(map(_result, outcomes))),
-        refuse=partial(error_response, request),
+        error_response=partial(error_response, request),
     )
     return None
 
 
-def error_response(request: DeleteAclsRequest, refusal: ApiError) -> DeleteAclsResponse:
-    return DeleteAclsResponse(filter_results=tuple(_result(refusal) for _ in request.filters))
+def error_response(request: DeleteAclsRequest, error: ApiError) -> DeleteAclsResponse:
+    return DeleteAclsResponse(filter_results=tuple(_result(error) for _ in request.filters))
 
 
 def _result(outcome: Removed | ApiError) -> DeleteAclsFilterResult:

@@ -1,6 +1,6 @@
-"""DescribeAcls: the rules that a filter means.
+"""DescribeAcls: ACL bindings that match a filter.
 
-Every broker answers it from what the store has told, as Kafka's do.
+Every broker answers from its own metadata, as in Kafka.
 """
 
 from collections.abc import Iterable
@@ -35,8 +35,8 @@ def handle(broker: Broker, request: DescribeAclsRequest, call: Call) -> Describe
     return DescribeAclsResponse(resources=_resources(acls_of(broker.image, wanted)))
 
 
-def error_response(_: DescribeAclsRequest, refusal: ApiError) -> DescribeAclsResponse:
-    return DescribeAclsResponse(error_code=refusal.code, error_message=refusal.reason)
+def error_response(_: DescribeAclsRequest, error: ApiError) -> DescribeAclsResponse:
+    return DescribeAclsResponse(error_code=error.code, error_message=error.reason)
 
 
 def _resources(bindings: Iterable[AclBinding]) -> tuple[DescribeAclsResource, ...]:

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: who can log in by SCRAM, and with how many iterations."""
+"""DescribeUserScramCredentials: SCRAM users, their mechanisms and iterations."""
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
@@ -22,8 +22,6 @@ def handle(
 
 
 def error_response(
-    _: DescribeUserScramCredentialsRequest, refusal: ApiError
+    _: DescribeUserScramCredentialsRequest, error: ApiError
 ) -> DescribeUserScramCredentialsResponse:
-    return DescribeUserScramCredentialsResponse(
-        error_code=refusal.code, error_message=refusal.reason
-    )
+    return DescribeUserScramCredentialsResponse(error_code=error.code, error_message=error.reason)

@@ -1,4 +1,4 @@
-"""SaslAuthenticate of somebody who is not in a login (see `sasl_handshake`)."""
+"""SaslAuthenticate on a connection that is not authenticating (see `sasl_handshake`)."""
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
@@ -15,5 +15,5 @@ def handle(_: Broker, request: SaslAuthenticateRequest, __: Call) -> SaslAuthent
     return error_response(request, ApiError(ErrorCode.ILLEGAL_SASL_STATE, words))
 
 
-def error_response(_: SaslAuthenticateRequest, refusal: ApiError) -> SaslAuthenticateResponse:
-    return SaslAuthenticateResponse(error_code=refusal.code, error_message=refusal.reason)
+def error_response(_: SaslAuthenticateRequest, error: ApiError) -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(error_code=error.code, error_message=error.reason)

@@ -1,6 +1,6 @@
-"""SaslHandshake of somebody who has no login to begin: on a listener without SASL, or after one.
+"""SaslHandshake on a connection without SASL, or after authentication.
 
-A login itself is taken by `headwater.broker.authentication.sasl_authenticator`.
+Authentication itself is in `headwater.broker.authentication.sasl_authenticator`.
 """
 
 from headwater.broker.node.broker import Broker
@@ -14,5 +14,5 @@ def handle(_: Broker, request: SaslHandshakeRequest, __: Call) -> SaslHandshakeR
     return error_response(request, ApiError(ErrorCode.ILLEGAL_SASL_STATE, None))
 
 
-def error_response(_: SaslHandshakeRequest, refusal: ApiError) -> SaslHandshakeResponse:
-    return SaslHandshakeResponse(error_code=refusal.code)
+def error_response(_: SaslHandshakeRequest, error: ApiError) -> SaslHandshakeResponse:
+    return SaslHandshakeResponse(error_code=error.code)

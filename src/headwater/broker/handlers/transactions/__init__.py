@@ -1,4 +1,4 @@
 """Transaction APIs, InitProducerId and DescribeProducers.
 
-Start with `transaction_requests`: authorization, and the way to the coordinator shard.
+Start with `transaction_requests`: it authorizes requests and passes them to the coordinator shard.
 """

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn: a transaction is going to commit offsets of a group (TX-4)."""
+"""AddOffsetsToTxn: add a group's offsets partition to a transaction (TX-4)."""
 
 from headwater.broker.handlers.groups.group_requests import is_authorized_for_group
 from headwater.broker.handlers.transactions.transaction_requests import (
@@ -21,14 +21,14 @@ def handle(broker: Broker, request: AddOffsetsToTxnRequest, call: Call) -> Messa
     transactional_id = request.transactional_id
     may_read = is_authorized_for_group(broker, call, Operation.READ, request.group_id)
     if not may_read and is_authorized_for_transaction(broker, call, transactional_id):
-        call.note_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    return ask_coordinator(broker, call, request, transactional_id, _refused)
+        call.record_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return _error_result(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return ask_coordinator(broker, call, request, transactional_id, _error_result)
 
 
-def error_response(_: AddOffsetsToTxnRequest, refusal: ApiError) -> AddOffsetsToTxnResponse:
-    return _refused(refusal.code)
+def error_response(_: AddOffsetsToTxnRequest, error: ApiError) -> AddOffsetsToTxnResponse:
+    return _error_result(error.code)
 
 
-def _refused(error: ErrorCode) -> AddOffsetsToTxnResponse:
+def _error_result(error: ErrorCode) -> AddOffsetsToTxnResponse:
     return AddOffsetsToTxnResponse(error_code=error)

@@ -1,8 +1,8 @@
-"""AddPartitionsToTxn: what a transaction writes to, told by clients and by leaders (TX-4).
+"""AddPartitionsToTxn: add partitions to transactions, or verify them (TX-4).
 
-Up to version 3 a client adds partitions to its transaction. Since then the leaders of partitions
-ask about many transactions at once, to add or only to verify (TX-13); each transaction goes to its
-shard, and those of one shard together.
+Up to version 3 a client adds partitions to its transaction. From version 4 on, partition leaders
+send requests about many transactions, to add partitions or only to verify them (TX-13). Each
+transaction goes to its coordinator shard; those of one shard go together.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headwater.broker.coordinators.led_shards import ask_shard
-from headwater.broker.coordinators.transaction_coordinator import Told
+from headwater.broker.coordinators.transaction_coordinator import TransactionEvent
 from headwater.broker.handlers.groups.group_requests import GatheredResponses
 from headwater.broker.handlers.transactions.transaction_requests import (
     is_authorized_for_transaction,
@@ -38,10 +38,10 @@ Results = GatheredResponses[AddPartitionsToTxnResult]
 
 
 @dataclass(slots=True)
-class _Together:
-    """The transactions of one request that have the same shard, by their places in it."""
+class _ShardTransactions:
+    """The transactions of one request that belong to one shard, by their index."""
 
-    shard: CoordinatorContext[Told]
+    shard: CoordinatorContext[TransactionEvent]
     places: list[int] = field(default_factory=list)
 
 
@@ -51,7 +51,7 @@ def handle(
     is_from_leader = call.version >= _FROM_LEADERS_SINCE
     if is_from_leader and not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        call.note_error(code)
+        call.record_error(code)
         return AddPartitionsToTxnResponse(error_code=code)
     if not request.transactions:
         return AddPartitionsToTxnResponse()
@@ -60,67 +60,70 @@ def handle(
         call.answer(AddPartitionsToTxnResponse(results_by_transaction=tuple(results)))
 
     gathering = GatheredResponses(len(request.transactions), done)
-    by_shard: dict[int, _Together] = {}
+    by_shard: dict[int, _ShardTransactions] = {}
     for place, transaction in enumerate(request.transactions):
-        refused = _unfit(broker, transaction, call)
-        if refused is not None:
-            gathering.put(place, refused)
+        errors = _transaction_error(broker, transaction, call)
+        if errors is not None:
+            gathering.put(place, errors)
             continue
         shard = broker.transactions.shard_of(transaction.transactional_id)
         if isinstance(shard, ErrorCode):
-            call.note_error(shard)
+            call.record_error(shard)
             gathering.put(place, uniform_result(transaction, shard))
         else:
-            by_shard.setdefault(shard.number, _Together(shard)).places.append(place)
-    for together in by_shard.values():
-        _ask(request, call, together, gathering)
+            by_shard.setdefault(shard.number, _ShardTransactions(shard)).places.append(place)
+    for shard_transactions in by_shard.values():
+        _ask(request, call, shard_transactions, gathering)
     return None
 
 
 def error_response(
-    request: AddPartitionsToTxnRequest, refusal: ApiError
+    request: AddPartitionsToTxnRequest, error: ApiError
 ) -> AddPartitionsToTxnResponse:
-    """Clients look at partitions, leaders on top."""
+    """Return an error for each partition, for clients, and at the top level, for leaders."""
     return AddPartitionsToTxnResponse(
-        error_code=refusal.code,
+        error_code=error.code,
         results_by_transaction=tuple(
-            uniform_result(each, refusal.code) for each in request.transactions
+            uniform_result(each, error.code) for each in request.transactions
         ),
     )
 
 
 def _ask(
-    request: AddPartitionsToTxnRequest, call: Call, together: _Together, gathering: Results
+    request: AddPartitionsToTxnRequest,
+    call: Call,
+    shard_transactions: _ShardTransactions,
+    gathering: Results,
 ) -> None:
-    transactions = tuple(request.transactions[place] for place in together.places)
+    transactions = tuple(request.transactions[place] for place in shard_transactions.places)
 
-    def gathered(outcome: Outcome) -> None:
+    def respond(outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
-            call.note_error(outcome)
+            call.record_error(outcome)
             results = tuple(uniform_result(each, outcome) for each in transactions)
         else:
             assert isinstance(outcome, AddPartitionsToTxnResponse)
             results = outcome.results_by_transaction
-        for place, result in zip(together.places, results, strict=True):
+        for place, result in zip(shard_transactions.places, results, strict=True):
             gathering.put(place, result)
 
     part = AddPartitionsToTxnRequest(transactions=transactions)
-    ask_shard(together.shard, part, call, gathered)
+    ask_shard(shard_transactions.shard, part, call, respond)
 
 
-def _unfit(
+def _transaction_error(
     broker: Broker, transaction: AddPartitionsToTxnTransaction, call: Call
 ) -> AddPartitionsToTxnResult | None:
-    """Why a transaction's partitions are not for this caller to add, or for anybody."""
+    """Return the errors of a transaction that cannot be passed to the coordinator, if any."""
     is_from_client = call.version < _FROM_LEADERS_SINCE
     if is_from_client and not is_authorized_for_transaction(
         broker, call, transaction.transactional_id
     ):
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        call.note_error(code)
+        call.record_error(code)
         return uniform_result(transaction, code)
 
-    def why_not(partition: TopicPartition) -> ErrorCode:
+    def partition_error(partition: TopicPartition) -> ErrorCode:
         topic = partition.topic
         if is_from_client and (
             topic in INTERNAL_TOPICS
@@ -131,4 +134,4 @@ def _unfit(
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.NONE
 
-    return refuse_unfit(transaction, why_not)
+    return refuse_unfit(transaction, partition_error)

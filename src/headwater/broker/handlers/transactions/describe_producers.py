@@ -1,4 +1,4 @@
-"""DescribeProducers: who writes to a partition, and since which offset within a transaction."""
+"""DescribeProducers: active producers of partitions and their open transactions."""
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
@@ -26,24 +26,22 @@ def handle(
     )
 
 
-def error_response(
-    request: DescribeProducersRequest, refusal: ApiError
-) -> DescribeProducersResponse:
+def error_response(request: DescribeProducersRequest, error: ApiError) -> DescribeProducersResponse:
     return DescribeProducersResponse(
-        topics=tuple(_refused(each, refusal) for each in request.topics)
+        topics=tuple(_error_result(each, error) for each in request.topics)
     )
 
 
 def _describe_topic(broker: Broker, asked: TopicRequest, call: Call) -> TopicResponse:
     illegal = why_invalid(asked.name)
     if illegal:
-        return _refused(asked, ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal))
+        return _error_result(asked, ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal))
     if not broker.is_authorized_for_topic(call, Operation.READ, asked.name):
-        reason = "reading the topic is not allowed"
-        return _refused(asked, ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, reason))
+        reason = "not authorized for READ on the topic"
+        return _error_result(asked, ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, reason))
     if asked.name not in broker.image.topics:
-        reason = f"there is no topic {asked.name}"
-        return _refused(asked, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason))
+        reason = f"topic {asked.name} does not exist"
+        return _error_result(asked, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason))
     partitions = tuple(_describe(broker, asked.name, each) for each in asked.partition_indexes)
     return TopicResponse(name=asked.name, partitions=partitions)
 
@@ -72,12 +70,12 @@ def _state(producer: ProducerEntry) -> ProducerState:
     )
 
 
-def _refused(asked: TopicRequest, refusal: ApiError) -> TopicResponse:
+def _error_result(asked: TopicRequest, error: ApiError) -> TopicResponse:
     return TopicResponse(
         name=asked.name,
         partitions=tuple(
             PartitionResponse(
-                partition_index=number, error_code=refusal.code, error_message=refusal.reason
+                partition_index=number, error_code=error.code, error_message=error.reason
             )
             for number in asked.partition_indexes
         ),

@@ -1,4 +1,4 @@
-"""DescribeTransactions: what is known of transactional ids, each asked of its own shard."""
+"""DescribeTransactions: state of transactions, from each id's coordinator shard."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -34,39 +34,41 @@ def handle(
 
     gathering = GatheredResponses(len(ids), done)
     for index, transactional_id in enumerate(ids):
-        putting = _putting(call, transactional_id, partial(gathering.put, index))
+        respond_one = _responding(call, transactional_id, partial(gathering.put, index))
         if is_authorized_for_transaction(broker, call, transactional_id, Operation.DESCRIBE):
             one = DescribeTransactionsRequest(transactional_ids=(transactional_id,))
-            broker.transactions.ask(transactional_id, one, call, putting)
+            broker.transactions.ask(transactional_id, one, call, respond_one)
         else:
-            putting(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            respond_one(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return None
 
 
 def error_response(
-    request: DescribeTransactionsRequest, refusal: ApiError
+    request: DescribeTransactionsRequest, error: ApiError
 ) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
-        transaction_states=tuple(_refused(each, refusal.code) for each in request.transactional_ids)
+        transaction_states=tuple(
+            _error_result(each, error.code) for each in request.transactional_ids
+        )
     )
 
 
-def _putting(
+def _responding(
     call: Call, transactional_id: str, put: Callable[[TransactionState], None]
 ) -> Callable[[Outcome], None]:
-    def gathered(outcome: Outcome) -> None:
+    def respond(outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
-            call.note_error(outcome)
-            put(_refused(transactional_id, outcome))
+            call.record_error(outcome)
+            put(_error_result(transactional_id, outcome))
         else:
             assert isinstance(outcome, DescribeTransactionsResponse)
             put(outcome.transaction_states[0])
 
-    return gathered
+    return respond
 
 
 def _visible(broker: Broker, call: Call, state: TransactionState) -> TransactionState:
-    """Without the topics that the caller may not know of."""
+    """Drop topics that the client may not describe."""
     topics = (
         each
         for each in state.topics
@@ -75,5 +77,5 @@ def _visible(broker: Broker, call: Call, state: TransactionState) -> Transaction
     return replace(state, topics=tuple(topics))
 
 
-def _refused(transactional_id: str, code: ErrorCode) -> TransactionState:
+def _error_result(transactional_id: str, code: ErrorCode) -> TransactionState:
     return TransactionState(error_code=code, transactional_id=transactional_id)

@@ -10,12 +10,12 @@ from headwater.protocol.older_versions import Message
 
 
 def handle(broker: Broker, request: EndTxnRequest, call: Call) -> Message | None:
-    return ask_coordinator(broker, call, request, request.transactional_id, _refused)
+    return ask_coordinator(broker, call, request, request.transactional_id, _error_result)
 
 
-def error_response(_: EndTxnRequest, refusal: ApiError) -> EndTxnResponse:
-    return _refused(refusal.code)
+def error_response(_: EndTxnRequest, error: ApiError) -> EndTxnResponse:
+    return _error_result(error.code)
 
 
-def _refused(error: ErrorCode) -> EndTxnResponse:
+def _error_result(error: ErrorCode) -> EndTxnResponse:
     return EndTxnResponse(error_code=error)

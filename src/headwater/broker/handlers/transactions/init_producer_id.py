@@ -1,7 +1,7 @@
-"""InitProducerId: an id for an idempotent producer, or who writes under a transactional id.
+"""InitProducerId: allocate a producer id, or initialise a transactional id.
 
-What a reader would get wrong: a producer without a transactional id that sends the id and epoch it
-has, to go on after an error, gets a fresh id all the same. Kafka does this (4.1).
+Note: a producer without a transactional id that sends its current producer id and epoch, to recover
+from an error, gets a new producer id, as in Kafka 4.1.
 """
 
 from typing import Final
@@ -30,15 +30,15 @@ _FIRST_EPOCH: Final = 0
 def handle(broker: Broker, request: InitProducerIdRequest, call: Call) -> Message | None:
     if request.transactional_id is not None:
         return _initialise(broker, request, call, request.transactional_id)
-    code = _why_not(broker, request, call)
+    code = _request_error(broker, request, call)
     if code is not None:
-        call.note_error(code)
-        return _refused(code)
+        call.record_error(code)
+        return _error_result(code)
 
     def taken(outcome: ProducerId | ErrorCode) -> None:
         if isinstance(outcome, ErrorCode):
-            call.note_error(outcome)
-            call.answer(_refused(outcome))
+            call.record_error(outcome)
+            call.answer(_error_result(outcome))
         else:
             call.answer(InitProducerIdResponse(producer_id=outcome, producer_epoch=_FIRST_EPOCH))
 
@@ -46,27 +46,30 @@ def handle(broker: Broker, request: InitProducerIdRequest, call: Call) -> Messag
     return None
 
 
-def error_response(_: InitProducerIdRequest, refusal: ApiError) -> InitProducerIdResponse:
-    return _refused(refusal.code)
+def error_response(_: InitProducerIdRequest, error: ApiError) -> InitProducerIdResponse:
+    return _error_result(error.code)
 
 
 def _initialise(
     broker: Broker, request: InitProducerIdRequest, call: Call, transactional_id: str
 ) -> Message | None:
-    """What is wrong with the request itself is said by whoever is asked, coordinator or not."""
+    """Initialise a transactional id.
+
+    Errors of the request itself are reported by any broker, whether it is the coordinator or not.
+    """
 
     def refused(code: ErrorCode) -> InitProducerIdResponse:
         return refused_with(call.version, code)
 
     code = refuse_request(request, broker.transactions.settings)
     if code is not None and is_authorized_for_transaction(broker, call, transactional_id):
-        call.note_error(code)
+        call.record_error(code)
         return refused(code)
     return ask_coordinator(broker, call, request, transactional_id, refused)
 
 
-def _why_not(broker: Broker, request: InitProducerIdRequest, call: Call) -> ErrorCode | None:
-    # Whoever may write anywhere may do so without repetitions (PV-8).
+def _request_error(broker: Broker, request: InitProducerIdRequest, call: Call) -> ErrorCode | None:
+    # Write on any topic implies IdempotentWrite (PV-8).
     if not broker.is_allowed(call, Operation.IDEMPOTENT_WRITE, CLUSTER) and (
         not broker.authorizer.authorize_any(call.requester, Operation.WRITE, ResourceKind.TOPIC)
     ):
@@ -77,5 +80,5 @@ def _why_not(broker: Broker, request: InitProducerIdRequest, call: Call) -> Erro
     return None
 
 
-def _refused(code: ErrorCode) -> InitProducerIdResponse:
+def _error_result(code: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=code, producer_id=NO_PRODUCER, producer_epoch=NO_EPOCH)

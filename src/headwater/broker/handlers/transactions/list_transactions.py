@@ -1,6 +1,6 @@
-"""ListTransactions: all transactional ids that this broker coordinates and the caller may see.
+"""ListTransactions: transactions that this broker coordinates and the client may describe.
 
-While some of them are still being loaded the list would lack them, so there is none.
+While a shard is loading, the list would be incomplete, so the response is an error.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def handle(
     broker: Broker, request: ListTransactionsRequest, call: Call
 ) -> ListTransactionsResponse | None:
     shards = broker.transactions.shards()
-    # What is said of filters is said also where there is nothing to be filtered.
+    # Unknown states and invalid filters are reported even if there are no transactions.
     nothing = list_matching(request, (), now_ms=broker.clock.now_ms())
     if not shards or nothing.error_code:
         return nothing
@@ -40,7 +40,7 @@ def handle(
             responses.append(outcome)
         merged = merge_lists(responses)
         if merged.error_code:
-            call.note_error(merged.error_code)
+            call.record_error(merged.error_code)
         visible = (
             each
             for each in merged.transaction_states
@@ -58,5 +58,5 @@ def handle(
     return None
 
 
-def error_response(_: ListTransactionsRequest, refusal: ApiError) -> ListTransactionsResponse:
-    return ListTransactionsResponse(error_code=refusal.code)
+def error_response(_: ListTransactionsRequest, error: ApiError) -> ListTransactionsResponse:
+    return ListTransactionsResponse(error_code=error.code)

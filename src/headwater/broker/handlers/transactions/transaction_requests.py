@@ -1,4 +1,4 @@
-"""What the handlers of transaction APIs have in common: rights, and the way to a shard and back."""
+"""Shared parts of the transaction APIs: authorization and coordinator requests."""
 
 from collections.abc import Callable
 
@@ -23,11 +23,11 @@ def ask_coordinator(
     call: Call,
     request: Message,
     transactional_id: str,
-    refused: Callable[[ErrorCode], Message],
+    error_response: Callable[[ErrorCode], Message],
 ) -> Message | None:
-    """Pass on what a producer asks, if it may write under that id (AC-4)."""
+    """Pass a request to the coordinator, if the client has Write on the transactional id (AC-4)."""
     if not is_authorized_for_transaction(broker, call, transactional_id):
-        call.note_error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    broker.transactions.ask(transactional_id, request, call, answering(call, refused))
+        call.record_error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return error_response(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    broker.transactions.ask(transactional_id, request, call, answering(call, error_response))
     return None

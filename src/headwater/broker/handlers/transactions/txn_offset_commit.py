@@ -1,7 +1,8 @@
-"""TxnOffsetCommit: a group's offsets, which hold when the transaction commits (TX-11, TX-12).
+"""TxnOffsetCommit: commit a group's offsets with a transaction (TX-11, TX-12).
 
-The partition of `__consumer_offsets` must be in the transaction like any other that it writes to,
-so its first commit is verified, or adds it, before the group's shard hears of it (TX-13).
+The partition of `__consumer_offsets` must be in the transaction like any other partition that it
+writes to, so the first commit is verified, or adds the partition, before the group's shard gets it
+(TX-13).
 """
 
 from collections.abc import Callable
@@ -40,40 +41,42 @@ from headwater.replication.transactional_append import UNGUARDED
 from headwater.security.authorization.authorizer import Operation
 
 _LOADING_SINCE: Final = 2
-"""Older clients may crash when they hear COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
+"""Older clients may crash on COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
 
-Refused = tuple[TxnOffsetCommitResponseTopic, ...]
+Failed = tuple[TxnOffsetCommitResponseTopic, ...]
 
 
 def handle(
     broker: Broker, request: TxnOffsetCommitRequest, call: Call
 ) -> TxnOffsetCommitResponse | None:
-    code = _why_not(broker, request, call)
+    code = _request_error(broker, request, call)
     if code is not None:
-        call.note_error(code)
+        call.record_error(code)
         return refused_transactional_commit(request, code)
-    accepted, refused = _parted(broker, request, call)
+    accepted, errors = _split(broker, request, call)
     if not accepted:
-        return TxnOffsetCommitResponse(topics=refused)
-    passed_on = replace(request, topics=accepted)
+        return TxnOffsetCommitResponse(topics=errors)
+    accepted_request = replace(request, topics=accepted)
 
-    def gathered(outcome: Outcome) -> None:
+    def respond(outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
-            call.note_error(outcome)
-            outcome = refused_transactional_commit(passed_on, _told(outcome, call.version))
+            call.record_error(outcome)
+            outcome = refused_transactional_commit(
+                accepted_request, _error_for_version(outcome, call.version)
+            )
         assert isinstance(outcome, TxnOffsetCommitResponse)
-        call.answer(replace(outcome, topics=(*refused, *outcome.topics)))
+        call.answer(replace(outcome, topics=(*errors, *outcome.topics)))
 
     shard = broker.groups.shard_of(request.group_id)
     if isinstance(shard, ErrorCode):
-        gathered(shard)
+        respond(shard)
     else:
-        _commit(broker, shard, passed_on, call, gathered)
+        _commit(broker, shard, accepted_request, call, respond)
     return None
 
 
-def error_response(request: TxnOffsetCommitRequest, refusal: ApiError) -> TxnOffsetCommitResponse:
-    return refused_transactional_commit(request, refusal.code)
+def error_response(request: TxnOffsetCommitRequest, error: ApiError) -> TxnOffsetCommitResponse:
+    return refused_transactional_commit(request, error.code)
 
 
 def _commit(
@@ -81,9 +84,9 @@ def _commit(
     shard: CoordinatorContext[TopicsDeleted],
     request: TxnOffsetCommitRequest,
     call: Call,
-    gathered: Callable[[Outcome], None],
+    respond: Callable[[Outcome], None],
 ) -> None:
-    """Have the shard write the offsets, once the transaction has its partition."""
+    """Pass the offsets to the shard once its partition is verified to be in the transaction."""
 
     def ask(ticket: VerificationGuard | None) -> None:
         shard.ask(
@@ -91,12 +94,12 @@ def _commit(
             version=call.version,
             client_id=call.client_id,
             client_host=f"/{call.host}",
-            answer=gathered,
+            answer=respond,
             ticket=ticket,
         )
 
     hosted = broker.partitions.find(shard.topic, shard.number)
-    assert hosted is not None, "a shard is where its partition is"
+    assert hosted is not None, "a shard is on the broker that leads its partition"
     question = commit_verification_request(call.version)
     producer = TransactionalProducer(ProducerId(request.producer_id), request.producer_epoch)
     if _is_open(hosted, producer):
@@ -108,24 +111,24 @@ def _commit(
     transaction = VerifiedTransaction(
         transactional_id=request.transactional_id, producer=producer, question=question
     )
-    commit = _Unverified(question, ask, gathered)
+    commit = _UnverifiedCommit(question, ask, respond)
     broker.questions.pending.verify(transaction, ((hosted, commit),))
 
 
 @dataclass(frozen=True, slots=True)
-class _Unverified:
-    """A commit that waits (`headwater.broker.coordinators.pending_verifications.WaitingBatch`)."""
+class _UnverifiedCommit:
+    """A waiting commit (`headwater.broker.coordinators.pending_verifications.WaitingBatch`)."""
 
     question: VerificationRequest
     ask: Callable[[VerificationGuard | None], None]
-    gathered: Callable[[Outcome], None]
+    respond: Callable[[Outcome], None]
     sequence: int = NO_SEQUENCE
 
     def verified(self, ticket: VerificationGuard) -> None:
         self.ask(ticket)
 
-    def refused(self, code: ErrorCode) -> None:
-        self.gathered(commit_code(code, self.question))
+    def failed(self, code: ErrorCode) -> None:
+        self.respond(commit_code(code, self.question))
 
 
 def _is_open(hosted: Partition, producer: TransactionalProducer) -> bool:
@@ -133,7 +136,7 @@ def _is_open(hosted: Partition, producer: TransactionalProducer) -> bool:
     return producers.has_open_transaction(producer.producer_id, producer.epoch)
 
 
-def _why_not(broker: Broker, request: TxnOffsetCommitRequest, call: Call) -> ErrorCode | None:
+def _request_error(broker: Broker, request: TxnOffsetCommitRequest, call: Call) -> ErrorCode | None:
     if not is_authorized_for_transaction(broker, call, request.transactional_id):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if not is_authorized_for_group(broker, call, Operation.READ, request.group_id):
@@ -141,42 +144,43 @@ def _why_not(broker: Broker, request: TxnOffsetCommitRequest, call: Call) -> Err
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     if request.producer_id < 0 or request.producer_epoch < 0:
-        # Its coordinator would say the same; but not everybody wants it to be asked.
+        # The coordinator would answer the same, but verification may be disabled.
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     return None
 
 
-def _parted(
+def _split(
     broker: Broker, request: TxnOffsetCommitRequest, call: Call
-) -> tuple[tuple[TxnOffsetCommitRequestTopic, ...], Refused]:
-    """What goes to the shard, and the answers to what does not; other than for OffsetCommit, a
-    partition must exist.
+) -> tuple[tuple[TxnOffsetCommitRequestTopic, ...], Failed]:
+    """Split the topics into those for the shard and the results of rejected ones.
+
+    Unknown topics and partitions are rejected.
     """
     accepted: list[TxnOffsetCommitRequestTopic] = []
-    refused: list[TxnOffsetCommitResponseTopic] = []
+    errors: list[TxnOffsetCommitResponseTopic] = []
 
-    def refuse_part(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> None:
-        call.note_error(code)
+    def fail_part(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> None:
+        call.record_error(code)
         part = replace(request, topics=(topic,))
-        refused.extend(refused_transactional_commit(part, code).topics)
+        errors.extend(refused_transactional_commit(part, code).topics)
 
     for topic in request.topics:
         code = topic_error(broker, call, topic.name)
         if code is not None:
-            refuse_part(topic, code)
+            fail_part(topic, code)
             continue
         count = len(broker.image.topics[topic.name].partitions)
         known = tuple(each for each in topic.partitions if 0 <= each.partition_index < count)
         unknown = tuple(each for each in topic.partitions if each not in known)
         if unknown:
             part = replace(topic, partitions=unknown)
-            refuse_part(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            fail_part(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if known:
             accepted.append(replace(topic, partitions=known))
-    return tuple(accepted), tuple(refused)
+    return tuple(accepted), tuple(errors)
 
 
-def _told(code: ErrorCode, version: int) -> ErrorCode:
+def _error_for_version(code: ErrorCode, version: int) -> ErrorCode:
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _LOADING_SINCE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return code

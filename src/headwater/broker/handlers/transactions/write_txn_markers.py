@@ -1,7 +1,7 @@
-"""WriteTxnMarkers: a coordinator, or a tool, ends transactions in partitions that are led here.
+"""WriteTxnMarkers: append COMMIT or ABORT markers to partitions led here.
 
-What a reader would get wrong: this is for brokers, and yet it is served to clients that may alter
-the cluster. It is how a tool gets rid of a transaction that hangs (KIP-664).
+Note: although it is an inter-broker API, it is also served to clients with Alter on the cluster:
+tools use it to abort hanging transactions (KIP-664).
 """
 
 from functools import partial
@@ -27,24 +27,24 @@ def handle(
 ) -> WriteTxnMarkersResponse | None:
     is_authorized = broker.is_allowed(call, Operation.ALTER, CLUSTER)
     if not is_authorized and not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
-        call.note_error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        return _refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        call.record_error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return _error_result(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     answers = MarkerResponses(request)
-    owed = answers.missing()
-    if not owed:
+    pending = answers.missing()
+    if not pending:
         return answers.response()
-    writing = _Writing(answers, len(owed), call)
-    for place, partition in owed:
-        asked, written = request.markers[place], partial(writing.written, place, partition)
-        if asked.producer_id < 0 or asked.producer_epoch < 0:
+    writing = _Writing(answers, len(pending), call)
+    for place, partition in pending:
+        marker, written = request.markers[place], partial(writing.written, place, partition)
+        if marker.producer_id < 0 or marker.producer_epoch < 0:
             written(ErrorCode.INVALID_REQUEST)
         else:
-            broker.markers.write(_marker(asked), partition, written)
+            broker.markers.write(_marker(marker), partition, written)
     return None
 
 
-def error_response(request: WriteTxnMarkersRequest, refusal: ApiError) -> WriteTxnMarkersResponse:
-    return _refused(request, refusal.code)
+def error_response(request: WriteTxnMarkersRequest, error: ApiError) -> WriteTxnMarkersResponse:
+    return _error_result(request, error.code)
 
 
 class _Writing:
@@ -59,24 +59,24 @@ class _Writing:
 
     def written(self, place: int, partition: TopicPartition, code: ErrorCode) -> None:
         if code:
-            self._call.note_error(code)
+            self._call.record_error(code)
         self._answers.note(place, partition, code)
         self._missing -= 1
         if not self._missing:
             self._call.answer(self._answers.response())
 
 
-def _marker(asked: WritableTxnMarker) -> Marker:
-    """Tools do not tell the version of the transaction, and count as old clients."""
+def _marker(marker: WritableTxnMarker) -> Marker:
+    """Convert a marker. Tools do not send a transaction version and count as old clients."""
     return Marker(
-        producer=TransactionalProducer(ProducerId(asked.producer_id), asked.producer_epoch),
-        coordinator_epoch=asked.coordinator_epoch,
-        client_version=asked.client_version,
-        is_commit=asked.transaction_result,
+        producer=TransactionalProducer(ProducerId(marker.producer_id), marker.producer_epoch),
+        coordinator_epoch=marker.coordinator_epoch,
+        client_version=marker.client_version,
+        is_commit=marker.transaction_result,
     )
 
 
-def _refused(request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
+def _error_result(request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
     answers = MarkerResponses(request)
     for place, partition in answers.missing():
         answers.note(place, partition, code)

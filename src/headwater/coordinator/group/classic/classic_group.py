@@ -1,10 +1,11 @@
-"""A group whose members share out the work among themselves: Kafka's classic protocol.
+"""A group whose members compute the assignment: Kafka's classic protocol.
 
-Pure: requests and timers in, effects out. Most of what a group knows is soft, and moves as members
-speak; the log only hears of settled groups, those that are Stable or Empty. So replaying a record
-makes a group that is settled, at load and live alike, with one exception that a reader must know:
-a group which already prepares its next generation knows more than the record of the last one, and
-only takes note that it has been written.
+Pure: requests and timers in, effects out. Most of the state is soft; records are written only when
+the group is Stable or Empty. Replaying a record gives a group in one of these states, live and
+while loading.
+
+Note: the exception is a group that already prepares its next generation. It knows more than the
+record of the last one, and only notes that it was written.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from typing import assert_never
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NO_TIMESTAMP
 from headwater.common.ports import Random
-from headwater.coordinator.group.classic import classic_responses as answers
+from headwater.coordinator.group.classic import classic_responses as responses
 from headwater.coordinator.group.classic.classic_group_member import (
     SESSION_TIMER,
     ClassicGroupMember,
@@ -42,9 +43,9 @@ from headwater.coordinator.records.classic_group_records import (
 )
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
-    Asked,
     Effect,
     Reply,
+    RequestEvent,
     TimerFired,
 )
 from headwater.protocol.messages.describe_groups import DescribedGroup
@@ -55,19 +56,19 @@ from headwater.protocol.messages.sync_group import SyncGroupRequest
 
 
 class ClassicGroup:
-    """One group. It is a `headwater.coordinator.group.group.Group`."""
+    """One group; implements `headwater.coordinator.group.group.Group`."""
 
-    __slots__ = ("_core", "_is_led", "_is_written", "_rng")
+    __slots__ = ("_has_leader", "_is_written", "_rebalance", "_rng")
 
     def __init__(self, group_id: str, limits: ClassicLimits, rng: Random) -> None:
-        self._core = ClassicRebalance(group_id=group_id, limits=limits)
+        self._rebalance = ClassicRebalance(group_id=group_id, limits=limits)
         self._rng = rng
         self._is_written = False
-        self._is_led = True
+        self._has_leader = True
 
-    def decide(self, event: Asked | TimerFired) -> list[Effect]:
+    def decide(self, event: RequestEvent | TimerFired) -> list[Effect]:
         match event:
-            case Asked():
+            case RequestEvent():
                 return self._on_request(event)
             case TimerFired():
                 return self.on_timer(event)
@@ -76,28 +77,28 @@ class ClassicGroup:
 
     def replay(self, record: GroupMetadataRecord) -> None:
         if record.value is None:
-            self._core.state = ClassicGroupState.DEAD
+            self._rebalance.state = ClassicGroupState.DEAD
             return
         self._is_written = True
-        self._is_led = not record.value.members or record.value.leader is not None
-        if self._core.state is not ClassicGroupState.PREPARING_REBALANCE:
-            self._core.adopt(record.value)
+        self._has_leader = not record.value.members or record.value.leader is not None
+        if self._rebalance.state is not ClassicGroupState.PREPARING_REBALANCE:
+            self._rebalance.adopt(record.value)
 
     def loaded(self, now_ms: int) -> list[Effect]:
-        """All records are replayed: members have a session to be heard of again (GR-17)."""
-        # If the limit was lowered meanwhile, those that join last will not get in.
-        is_too_large = len(self._core.roster) > self._core.limits.max_size
-        # One that has become classic again was to be shared out anew (see `group_downgrade`).
-        return self.resume(now_ms, rebalances=is_too_large or not self._is_led)
+        """After replay: restart the sessions of all members (GR-17)."""
+        # If the limit was lowered meanwhile, the last members to rejoin are rejected.
+        is_too_large = len(self._rebalance.roster) > self._rebalance.limits.max_size
+        # A group that was downgraded still needs a rebalance (see `group_downgrade`).
+        return self.resume(now_ms, rebalances=is_too_large or not self._has_leader)
 
     def take_over(
         self, members: Sequence[ClassicGroupMember], *, generation: int, now_ms: int
     ) -> GroupMetadataRecord:
-        """Be a settled group of consumers with these members, who came from one of another type.
+        """Become a stable group of consumers with the members of another group type.
 
-        Returns the record of it, which is still to be written.
+        Returns the record, which still has to be appended.
         """
-        core = self._core
+        core = self._rebalance
         for member in members:
             core.roster.add(member)
         core.protocol_type = CONSUMER_PROTOCOL_TYPE
@@ -110,54 +111,54 @@ class ClassicGroup:
         return record
 
     def resume(self, now_ms: int, *, rebalances: bool) -> list[Effect]:
-        """Expect to hear of all members, and have them join again, if there is a reason."""
-        core = self._core
+        """Restart the sessions of all members and start a rebalance if requested."""
+        core = self._rebalance
         effects = [e for member in core.roster.all() for e in core.expect(member, now_ms)]
         return effects + core.begin(now_ms) if rebalances else effects
 
     def close(self, error: ErrorCode) -> list[Effect]:
-        """This coordinator no longer has the group: answer whoever waits (GR-17)."""
+        """Fail the waiting requests: this broker is not the coordinator any more (GR-17)."""
         effects: list[Effect] = []
-        for member in self._core.roster.all():
+        for member in self._rebalance.roster.all():
             if member.joining is not None:
                 effects.append(
-                    answers.join_error(member.joining, error, member_id=member.member_id)
+                    responses.join_error(member.joining, error, member_id=member.member_id)
                 )
                 member.joining = None
             if member.syncing is not None:
-                effects.append(answers.sync_error(member.syncing, error))
+                effects.append(responses.sync_error(member.syncing, error))
                 member.syncing = None
-        self._core.state = ClassicGroupState.DEAD
+        self._rebalance.state = ClassicGroupState.DEAD
         return effects
 
     def on_timer(self, timer: TimerFired) -> list[Effect]:
-        if self._core.state is ClassicGroupState.DEAD:
+        if self._rebalance.state is ClassicGroupState.DEAD:
             return []
         match timer.key[2:]:
             case (kind, str(member_id)) if kind == SESSION_TIMER:
-                return expire_session(self._core, member_id, timer.now_ms)
+                return expire_session(self._rebalance, member_id, timer.now_ms)
             case (kind,) if kind == JOIN_TIMER:
-                return self._core.on_join_timer(timer.now_ms)
+                return self._rebalance.on_join_timer(timer.now_ms)
             case (kind,) if kind == SYNC_TIMER:
-                return self._core.on_sync_timer(timer.now_ms)
+                return self._rebalance.on_sync_timer(timer.now_ms)
             case _:
                 return []
 
     def describe(self) -> DescribedGroup:
-        """For DescribeGroups (GR-16); what is unsettled has no protocol to speak of."""
-        core = self._core
+        """Describe the group (GR-16); only a stable group has a protocol."""
+        core = self._rebalance
         protocol = core.protocol if core.state is ClassicGroupState.STABLE else None
         return DescribedGroup(
             group_id=core.group_id,
             group_state=core.state.value,
             protocol_type=core.protocol_type or "",
             protocol_data=protocol or "",
-            members=tuple(answers.described(m, protocol) for m in core.roster.all()),
+            members=tuple(responses.described(m, protocol) for m in core.roster.all()),
         )
 
     @property
     def group_id(self) -> str:
-        return self._core.group_id
+        return self._rebalance.group_id
 
     @property
     def group_type(self) -> GroupType:
@@ -165,29 +166,31 @@ class ClassicGroup:
 
     @property
     def state_name(self) -> str:
-        return self._core.state.value
+        return self._rebalance.state.value
 
     @property
     def generation(self) -> int:
-        return self._core.generation
+        return self._rebalance.generation
 
     @property
     def members(self) -> tuple[ClassicGroupMember, ...]:
-        """For whoever turns the group into one of another type."""
-        return self._core.roster.all()
+        """For conversion to another group type."""
+        return self._rebalance.roster.all()
 
     @property
     def protocol_type(self) -> str:
-        return self._core.protocol_type or ""
+        return self._rebalance.protocol_type or ""
 
     @property
     def is_empty(self) -> bool:
-        return self._core.state is ClassicGroupState.EMPTY and not self._core.roster.pending
+        return (
+            self._rebalance.state is ClassicGroupState.EMPTY and not self._rebalance.roster.pending
+        )
 
     def is_subscribed_to(self, topic: str) -> bool:
-        if self._core.topics is None:
-            return self._core.protocol_type == CONSUMER_PROTOCOL_TYPE
-        return topic in self._core.topics
+        if self._rebalance.topics is None:
+            return self._rebalance.protocol_type == CONSUMER_PROTOCOL_TYPE
+        return topic in self._rebalance.topics
 
     def validate_commit(
         self,
@@ -196,17 +199,17 @@ class ClassicGroup:
         group_instance_id: str | None,
         generation_or_epoch: int,
         is_transactional: bool,
-        version: int,  # noqa: ARG002 - only the consumer protocol asks for it
+        version: int,  # noqa: ARG002 - only the consumer protocol needs it
     ) -> ErrorCode | None:
-        """Whoever commits without a generation is no member, and must not meet any (GR-11)."""
-        core = self._core
+        """A commit without a generation comes from no member and needs an empty group (GR-11)."""
+        core = self._rebalance
         if core.state is ClassicGroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         is_empty = core.state is ClassicGroupState.EMPTY
         if generation_or_epoch < 0 and is_empty:
             return None
         if generation_or_epoch >= 0 or member_id or group_instance_id is not None:
-            error = core.roster.refusal(member_id, group_instance_id)
+            error = core.roster.check_member(member_id, group_instance_id)
             if error:
                 return error
             if generation_or_epoch != core.generation:
@@ -220,25 +223,25 @@ class ClassicGroup:
     def validate_fetch(
         self,
         *,
-        member_id: str | None,  # noqa: ARG002 - anybody may read
+        member_id: str | None,  # noqa: ARG002 - not restricted to members
         member_epoch: int,  # noqa: ARG002
     ) -> ErrorCode | None:
-        return self._gone()
+        return self._check_dead()
 
     def validate_offset_delete(self) -> ErrorCode | None:
-        """Members of other protocol types do not say what they read."""
+        """Members of other protocol types do not reveal their topics."""
         empty_or_readable = (
-            self._core.state is ClassicGroupState.EMPTY
-            or self._core.protocol_type == CONSUMER_PROTOCOL_TYPE
+            self._rebalance.state is ClassicGroupState.EMPTY
+            or self._rebalance.protocol_type == CONSUMER_PROTOCOL_TYPE
         )
-        return self._gone() or (None if empty_or_readable else ErrorCode.NON_EMPTY_GROUP)
+        return self._check_dead() or (None if empty_or_readable else ErrorCode.NON_EMPTY_GROUP)
 
     def validate_delete(self) -> ErrorCode | None:
-        empty = self._core.state is ClassicGroupState.EMPTY
-        return self._gone() or (None if empty else ErrorCode.NON_EMPTY_GROUP)
+        empty = self._rebalance.state is ClassicGroupState.EMPTY
+        return self._check_dead() or (None if empty else ErrorCode.NON_EMPTY_GROUP)
 
     def retention_begins_ms(self, commit_timestamp: int) -> int | None:
-        core = self._core
+        core = self._rebalance
         if core.protocol_type is None:
             return commit_timestamp
         if core.state is ClassicGroupState.EMPTY:
@@ -249,40 +252,40 @@ class ClassicGroup:
         return None
 
     def offsets_committed(self, member_id: str, now_ms: int) -> list[Effect]:
-        member = self._core.roster.get(member_id)
+        member = self._rebalance.roster.get(member_id)
         living = (ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE)
-        if member is None or self._core.state not in living:
+        if member is None or self._rebalance.state not in living:
             return []
-        return self._core.expect(member, now_ms)
+        return self._rebalance.expect(member, now_ms)
 
     def tombstones(self) -> tuple[GroupMetadataRecord, ...]:
         return (GroupMetadataRecord(GroupMetadataKey(group=self.group_id), None),)
 
-    def _gone(self) -> ErrorCode | None:
-        gone = self._core.state is ClassicGroupState.DEAD
-        return ErrorCode.GROUP_ID_NOT_FOUND if gone else None
+    def _check_dead(self) -> ErrorCode | None:
+        is_dead = self._rebalance.state is ClassicGroupState.DEAD
+        return ErrorCode.GROUP_ID_NOT_FOUND if is_dead else None
 
-    def _on_request(self, asked: Asked) -> list[Effect]:
-        request = asked.request
+    def _on_request(self, event: RequestEvent) -> list[Effect]:
+        request = event.request
         assert isinstance(request, ClassicRequest)
-        if self._core.state is ClassicGroupState.DEAD:
-            return [answers.error_response(asked, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)]
+        if self._rebalance.state is ClassicGroupState.DEAD:
+            return [responses.error_response(event, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)]
         match request:
             case JoinGroupRequest():
-                is_new = not self._is_written and self._core.state is ClassicGroupState.EMPTY
-                effects = join(self._core, asked, request, self._rng)
-                return self._written_down(effects, asked.now_ms) if is_new else effects
+                is_new = not self._is_written and self._rebalance.state is ClassicGroupState.EMPTY
+                effects = join(self._rebalance, event, request, self._rng)
+                return self._append_new(effects, event.now_ms) if is_new else effects
             case SyncGroupRequest():
-                return sync(self._core, asked, request)
+                return sync(self._rebalance, event, request)
             case HeartbeatRequest():
-                return heartbeat(self._core, asked, request)
+                return heartbeat(self._rebalance, event, request)
             case LeaveGroupRequest():
-                return leave(self._core, asked, request)
+                return leave(self._rebalance, event, request)
             case _:
                 assert_never(request)
 
-    def _written_down(self, effects: list[Effect], now_ms: int) -> list[Effect]:
-        """A new group is in the log before anybody hears of it, and shows in ListGroups then."""
+    def _append_new(self, effects: list[Effect], now_ms: int) -> list[Effect]:
+        """Append a new group before replying, so that ListGroups has it."""
         value = GroupMetadataValue(current_state_timestamp=now_ms)
         record = GroupMetadataRecord(GroupMetadataKey(group=self.group_id), value)
         replies = [effect for effect in effects if isinstance(effect, Reply)]

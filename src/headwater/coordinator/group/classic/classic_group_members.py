@@ -1,7 +1,7 @@
-"""Who is in a classic group: its members, those about to be, its leader, and what all can speak.
+"""Members of a classic group: active, pending, the leader, and common protocols.
 
-Members stand in the order in which they came, and every choice among them is made in that order,
-so that the same events always lead to the same group.
+Members are in order of arrival, and every choice among them follows that order, so that the same
+events always give the same group.
 """
 
 from collections.abc import Iterable
@@ -15,9 +15,9 @@ from headwater.coordinator.group.classic.classic_group_member import ClassicGrou
 class ClassicGroupMembers:
     members: dict[str, ClassicGroupMember] = field(default_factory=dict)
     instances: dict[str, str] = field(default_factory=dict)
-    """The member id that each static instance has at present."""
+    """Current member id of each static instance."""
     pending: dict[str, int] = field(default_factory=dict)
-    """Ids that were given out and not used yet, and until when they may be."""
+    """Member ids that were handed out and not used yet, with their deadlines."""
     leader: str | None = None
 
     def __len__(self) -> int:
@@ -30,11 +30,11 @@ class ClassicGroupMembers:
         return self.members.get(member_id)
 
     def all(self) -> tuple[ClassicGroupMember, ...]:
-        """A copy, since whoever walks through it may be about to remove some."""
+        """Return a copy, since the caller may remove members while iterating."""
         return tuple(self.members.values())
 
     def add(self, member: ClassicGroupMember) -> None:
-        """The first one leads (GR-6)."""
+        """Add a member; the first one becomes leader (GR-6)."""
         instance_id = member.group_instance_id
         assert instance_id is None or instance_id not in self.instances
         if instance_id is not None:
@@ -56,7 +56,7 @@ class ClassicGroupMembers:
         return member
 
     def replace(self, old_id: str, new: ClassicGroupMember) -> None:
-        """A static instance came back under a new id and takes the place of the old (GR-14)."""
+        """Replace a static member that rejoined under a new id (GR-14)."""
         self.members = {
             new.member_id if member_id == old_id else member_id: (
                 new if member_id == old_id else member
@@ -68,8 +68,8 @@ class ClassicGroupMembers:
         if self.leader == old_id:
             self.leader = new.member_id
 
-    def refusal(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """Why this is not one of our members, or NONE if it is.
+    def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        """Return why this is not a member, or NONE if it is.
 
         An instance that is known under another id is fenced, whether or not that id exists (GR-14).
         """
@@ -87,16 +87,16 @@ class ClassicGroupMembers:
 
     @property
     def have_all_joined(self) -> bool:
-        """An id that was given out is waited for, too."""
+        """Whether all members have joined; pending ids are waited for too."""
         return not self.pending and self.joining_count == len(self.members)
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The slowest member sets the pace (GR-4)."""
+        """The largest rebalance timeout of all members (GR-4)."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_leader(self) -> bool:
-        """The leader stays if it has joined, else the first that has takes over (GR-6)."""
+        """Keep the leader if it has joined, else elect the first member that has (GR-6)."""
         leader = None if self.leader is None else self.members.get(self.leader)
         if leader is not None and leader.joining is not None:
             return True
@@ -108,18 +108,18 @@ class ClassicGroupMembers:
         return True
 
     def supports_any(self, names: Iterable[str]) -> bool:
-        """Whether all members have at least one of these protocols (GR-3)."""
+        """Return whether all members support at least one of these protocols (GR-3)."""
         counts = self._supporters()
         return any(counts.get(name, 0) == len(self.members) for name in names)
 
     def choose_protocol(self) -> str:
-        """The most wanted among those that all have; on a tie, the one that was voted for first."""
+        """Return the common protocol with most votes; on a tie, the one voted for first."""
         counts = self._supporters()
         candidates = [name for name, count in counts.items() if count == len(self.members)]
         votes: dict[str, int] = {}
         for member in self.members.values():
             voted = member.vote(candidates)
-            assert voted is not None, "a member was let in that shares no protocol with the others"
+            assert voted is not None, "a member has no protocol in common with the others"
             votes[voted] = votes.get(voted, 0) + 1
         return max(votes, key=lambda name: votes[name])
 

@@ -1,11 +1,11 @@
-"""The states of a classic group, and which may follow which (GR-1).
+"""States of a classic group and their valid transitions (GR-1).
 
     Empty ──join──► PreparingRebalance ──all joined──► CompletingRebalance ──leader synced──► Stable
       ▲                │        ▲                               │                               │
-      └──nobody left───┘        └─────join, leave, silence──────┴───────────────────────────────┘
+      └──no members────┘        └─────join, leave, timeout──────┴───────────────────────────────┘
 
-A record of the log only knows Stable and Empty. A group that was rebalancing when its coordinator
-died is found as it was before, and its members join again.
+Records in the log only have Stable and Empty. If the coordinator fails during a rebalance, the
+group is loaded as it was before, and its members rejoin.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from typing import Final
 
 
 class ClassicGroupState(Enum):
-    """Named as DescribeGroups and ListGroups tell it."""
+    """Named as in DescribeGroups and ListGroups."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -23,7 +23,7 @@ class ClassicGroupState(Enum):
     DEAD = "Dead"
 
 
-MAY_FOLLOW: Final[Mapping[ClassicGroupState, tuple[ClassicGroupState, ...]]] = {
+TRANSITIONS: Final[Mapping[ClassicGroupState, tuple[ClassicGroupState, ...]]] = {
     ClassicGroupState.EMPTY: (ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.DEAD),
     ClassicGroupState.PREPARING_REBALANCE: (
         ClassicGroupState.COMPLETING_REBALANCE,

@@ -1,12 +1,12 @@
-"""How a classic group gets from one generation to the next.
+"""Rebalance of a classic group: from one generation to the next.
 
-First all members join, then the leader hands in what each is to have, and the record of it settles
-the generation. Everything between two records is soft: members come and go and generations are
-counted without a word in the log, and a coordinator that dies meanwhile leaves the group as its
-last record has it. So a generation's number may be given out twice, but be settled only once.
+First all members join, then the leader sends the assignments, and their record completes the
+generation. Everything between two records is soft state: members come and go and generations are
+counted without records, and if the coordinator fails meanwhile, the group is loaded from its last
+record. So a generation's number may be handed out twice but completed only once.
 
-Timers are set before a record is ordered, because a write that fails must not leave a group that
-nothing will ever wake.
+Timers are set before a record is appended: a failed append must not leave a group that no timer
+wakes.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from typing import Final
 
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NO_TIMESTAMP
-from headwater.coordinator.group.classic import classic_responses as answers
+from headwater.coordinator.group.classic import classic_responses as responses
 from headwater.coordinator.group.classic.classic_group_member import (
     ClassicGroupMember,
     recorded_member,
     session_timer,
 )
 from headwater.coordinator.group.classic.classic_group_members import ClassicGroupMembers
-from headwater.coordinator.group.classic.classic_group_state import MAY_FOLLOW, ClassicGroupState
+from headwater.coordinator.group.classic.classic_group_state import TRANSITIONS, ClassicGroupState
 from headwater.coordinator.group.classic.classic_subscribed_topics import (
     CONSUMER_PROTOCOL_TYPE,
     subscribed_topics,
@@ -37,10 +37,10 @@ from headwater.coordinator.records.classic_group_records import (
 )
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
-    Asked,
     CancelTimer,
     Effect,
     Reply,
+    RequestEvent,
     SetTimer,
     TimerKey,
 )
@@ -51,7 +51,7 @@ SYNC_TIMER: Final = "sync"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicLimits:
-    """What the broker's settings, and Kafka's constants, allow a classic group."""
+    """Limits of classic groups from broker settings and Kafka's constants."""
 
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
@@ -80,15 +80,15 @@ class ClassicRebalance:
     protocol_type: str | None = None
     protocol: str | None = None
     topics: frozenset[str] | None = None
-    """What its members subscribe to, if they are consumers and that can be read."""
+    """Subscribed topics, if the members are consumers and it can be parsed."""
     opening: Opening | None = None
     join_timeout_ms: int = 0
     join_deadline_ms: int = 0
     sync_deadline_ms: int = 0
 
     @property
-    def terms(self) -> answers.Terms:
-        return answers.Terms(
+    def terms(self) -> responses.GenerationTerms:
+        return responses.GenerationTerms(
             generation=self.generation,
             protocol_type=self.protocol_type,
             protocol=self.protocol,
@@ -97,19 +97,21 @@ class ClassicRebalance:
 
     @property
     def can_begin(self) -> bool:
-        return ClassicGroupState.PREPARING_REBALANCE in MAY_FOLLOW[self.state]
+        return ClassicGroupState.PREPARING_REBALANCE in TRANSITIONS[self.state]
 
     def move_to(self, state: ClassicGroupState, now_ms: int) -> None:
-        assert state in MAY_FOLLOW[self.state], f"{self.state} cannot become {state}"
+        assert state in TRANSITIONS[self.state], (
+            f"invalid group state transition: {self.state.name} to {state.name}"
+        )
         self.state = state
         self.state_since_ms = now_ms
 
     def begin_or_complete(self, now_ms: int) -> list[Effect]:
-        """Something about the members has changed."""
+        """Handle a change of the members."""
         return self.begin(now_ms) if self.can_begin else self.complete_join_if_due(now_ms)
 
     def begin(self, now_ms: int) -> list[Effect]:
-        """Ask all members to join again. They hear it with their next heartbeat."""
+        """Start a rebalance. Members learn of it with their next heartbeat."""
         effects = self._send_back_to_join(now_ms)
         effects.append(CancelTimer(sync_timer(self.group_id)))
         if self.state is ClassicGroupState.EMPTY:
@@ -120,40 +122,41 @@ class ClassicRebalance:
         return effects + self._wait_for_joins(now_ms, self.roster.rebalance_timeout_ms)
 
     def complete_join_if_due(self, now_ms: int) -> list[Effect]:
-        """A first rebalance always waits its time, however many have joined (GR-5)."""
+        """Complete the join phase if all have joined; a first rebalance always waits (GR-5)."""
         if self.state is not ClassicGroupState.PREPARING_REBALANCE or self.opening is not None:
             return []
         return self.complete_join(now_ms) if self.roster.have_all_joined else []
 
     def complete_join(self, now_ms: int) -> list[Effect]:
-        """The join phase is over; dynamic members that have not come back are out (GR-5)."""
+        """End the join phase and remove dynamic members that have not rejoined (GR-5)."""
         effects: list[Effect] = [CancelTimer(join_timer(self.group_id))]
         for member in self.roster.all():
             if member.joining is None and not member.is_static:
                 effects += self.remove(member)
         if len(self.roster) and not self.roster.elect_leader():
-            # Only silent static members are left. Their sessions will end, or they come back.
+            # Only static members that have not rejoined are left: wait for them or their session
+            # timeouts.
             return effects + self._wait_for_joins(now_ms, self.roster.rebalance_timeout_ms)
         self.opening = None
         self.generation += 1
         if len(self.roster):
-            return effects + self._ask_for_assignments(now_ms)
+            return effects + self._await_assignments(now_ms)
         self.choose(None)
         self.move_to(ClassicGroupState.EMPTY, now_ms)
         return [*effects, Append((self.record({}),))]
 
-    def settle(self, assignments: Mapping[str, bytes], now_ms: int) -> list[Effect]:
-        """The leader has spoken: write it down, then tell whoever waits (GR-10).
+    def complete_sync(self, assignments: Mapping[str, bytes], now_ms: int) -> list[Effect]:
+        """Append the leader's assignments, then answer the waiting SyncGroup requests (GR-10).
 
-        The group is stable once the record is replayed. If it cannot be written, the timer of the
-        sync phase, which goes on running, begins another rebalance.
+        The group becomes stable when the record is replayed. If it cannot be appended, the sync
+        timer, which keeps running, starts another rebalance.
         """
         timers: list[Effect] = []
         replies: list[Effect] = []
         for member in self.roster.all():
             if member.syncing is not None:
                 assignment = assignments.get(member.member_id, b"")
-                replies.append(answers.assign(member.syncing, self.terms, assignment))
+                replies.append(responses.assign(member.syncing, self.terms, assignment))
                 member.syncing = None
                 timers += self.expect(member, now_ms)
         return [*timers, Append((self.record(assignments),)), *replies]
@@ -183,7 +186,7 @@ class ClassicRebalance:
         return GroupMetadataRecord(GroupMetadataKey(group=self.group_id), value)
 
     def adopt(self, value: GroupMetadataValue) -> None:
-        """Be what the record says, and keep what it does not say of members known already."""
+        """Apply a record; keep what it does not contain of known members."""
         known, self.roster = self.roster, ClassicGroupMembers(pending=self.roster.pending)
         for record in value.members:
             member = known.get(record.member_id)
@@ -209,32 +212,32 @@ class ClassicRebalance:
     def expect(
         self, member: ClassicGroupMember, now_ms: int, timeout_ms: int | None = None
     ) -> list[Effect]:
-        """It has a whole session from now. A timer that fires before that is set anew then."""
-        member.patience_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
-        member.deadline_ms = now_ms + member.patience_ms
+        """Restart a member's session. A timer that fires earlier is set again then."""
+        member.timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
+        member.deadline_ms = now_ms + member.timeout_ms
         if member.timer_ms is not None and member.timer_ms <= member.deadline_ms:
             return []
         member.timer_ms = member.deadline_ms
         return [SetTimer(session_timer(self.group_id, member.member_id), member.deadline_ms)]
 
-    def wait_to_join(self, member: ClassicGroupMember, asked: Asked) -> list[Effect]:
-        """A join that is asked again takes the place of the first, which nobody hears any more.
+    def wait_to_join(self, member: ClassicGroupMember, event: RequestEvent) -> list[Effect]:
+        """Park a join. A repeated join replaces the earlier one.
 
-        Kafka never answers the first. We do, with what does least harm.
+        Kafka never answers the earlier one. We answer it with a harmless error.
         """
-        earlier, member.joining = member.joining, asked
-        return [] if earlier is None else [_superseded_join(earlier, member)]
+        earlier, member.joining = member.joining, event
+        return [] if earlier is None else [_replaced_join(earlier, member)]
 
     def remove(self, member: ClassicGroupMember) -> list[Effect]:
-        """Out, whatever it waits for. It may come back as a newcomer."""
+        """Remove a member and fail its waiting requests. It may join again as a new one."""
         self.roster.remove(member.member_id)
         effects: list[Effect] = [CancelTimer(session_timer(self.group_id, member.member_id))]
         if member.joining is not None:
             effects.append(
-                answers.join_error(member.joining, ErrorCode.UNKNOWN_MEMBER_ID, member_id="")
+                responses.join_error(member.joining, ErrorCode.UNKNOWN_MEMBER_ID, member_id="")
             )
         if member.syncing is not None:
-            effects.append(answers.sync_error(member.syncing, ErrorCode.UNKNOWN_MEMBER_ID))
+            effects.append(responses.sync_error(member.syncing, ErrorCode.UNKNOWN_MEMBER_ID))
         return effects
 
     def on_join_timer(self, now_ms: int) -> list[Effect]:
@@ -253,17 +256,17 @@ class ClassicRebalance:
         return self._wait_for_joins(now_ms, delay_ms)
 
     def on_sync_timer(self, now_ms: int) -> list[Effect]:
-        """Who has not asked for its assignment in time is out (GR-10)."""
+        """Remove members that have not sent SyncGroup in time (GR-10)."""
         if self.state not in (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):
             return []
         until_ms = waits_until(self.sync_deadline_ms, now_ms, self.roster.rebalance_timeout_ms)
         if until_ms is not None:
             self.sync_deadline_ms = until_ms
             return [SetTimer(sync_timer(self.group_id), until_ms)]
-        owing = [member for member in self.roster.all() if member.owes_sync]
-        if not owing and self.state is ClassicGroupState.STABLE:
+        missing = [member for member in self.roster.all() if member.owes_sync]
+        if not missing and self.state is ClassicGroupState.STABLE:
             return []
-        effects = [effect for member in owing for effect in self.remove(member)]
+        effects = [effect for member in missing for effect in self.remove(member)]
         return effects + self.begin(now_ms)
 
     def _open(self, now_ms: int) -> list[Effect]:
@@ -278,7 +281,7 @@ class ClassicRebalance:
         self.join_deadline_ms = now_ms + timeout_ms
         return [SetTimer(join_timer(self.group_id), self.join_deadline_ms)]
 
-    def _ask_for_assignments(self, now_ms: int) -> list[Effect]:
+    def _await_assignments(self, now_ms: int) -> list[Effect]:
         self.choose(self.roster.choose_protocol())
         self.move_to(ClassicGroupState.COMPLETING_REBALANCE, now_ms)
         timers: list[Effect] = []
@@ -293,21 +296,23 @@ class ClassicRebalance:
         self.sync_deadline_ms = now_ms + self.roster.rebalance_timeout_ms
         return [*timers, SetTimer(sync_timer(self.group_id), self.sync_deadline_ms), *replies]
 
-    def admit(self, member: ClassicGroupMember, asked: Asked) -> Reply:
-        leads = self.roster.leader == member.member_id
-        members = self.roster.all() if leads else ()
-        return answers.admit(asked, member.member_id, self.terms, members=members)
+    def admit(self, member: ClassicGroupMember, event: RequestEvent) -> Reply:
+        is_leader = self.roster.leader == member.member_id
+        members = self.roster.all() if is_leader else ()
+        return responses.admit(event, member.member_id, self.terms, members=members)
 
     def _send_back_to_join(self, now_ms: int) -> list[Effect]:
-        """Nothing remains of a generation that was not settled; who waits for it joins again."""
+        """Drop an incomplete generation; members that wait for it must rejoin."""
         effects: list[Effect] = []
-        unsettled = self.state is ClassicGroupState.COMPLETING_REBALANCE
+        is_incomplete = self.state is ClassicGroupState.COMPLETING_REBALANCE
         for member in self.roster.all():
             member.owes_sync = False
-            if unsettled:
+            if is_incomplete:
                 member.assignment = b""
             if member.syncing is not None:
-                effects.append(answers.sync_error(member.syncing, ErrorCode.REBALANCE_IN_PROGRESS))
+                effects.append(
+                    responses.sync_error(member.syncing, ErrorCode.REBALANCE_IN_PROGRESS)
+                )
                 member.syncing = None
                 effects += self.expect(member, now_ms)
         return effects
@@ -321,5 +326,5 @@ def sync_timer(group_id: str) -> TimerKey:
     return (GROUP_TIMER, group_id, SYNC_TIMER)
 
 
-def _superseded_join(asked: Asked, member: ClassicGroupMember) -> Reply:
-    return answers.join_error(asked, ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
+def _replaced_join(event: RequestEvent, member: ClassicGroupMember) -> Reply:
+    return responses.join_error(event, ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)

@@ -1,6 +1,6 @@
-"""What a classic group says: the responses of its four APIs, and its description.
+"""Responses of classic groups, and their descriptions.
 
-An answer is made for the version in which it was asked, and only for that.
+A response is built for the version of its request.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from typing import Final
 
 from headwater.common.error_codes import ErrorCode
 from headwater.coordinator.group.classic.classic_group_member import ClassicGroupMember
-from headwater.coordinator.runtime.coordinator_effects import Asked, Reply
+from headwater.coordinator.runtime.coordinator_effects import Reply, RequestEvent
 from headwater.protocol.messages.describe_groups import DescribedGroupMember
 from headwater.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from headwater.protocol.messages.join_group import (
@@ -31,8 +31,8 @@ _NAMELESS_PROTOCOL_SINCE: Final = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """What all members of a generation are told."""
+class GenerationTerms:
+    """What all members of a generation are sent."""
 
     generation: int
     protocol_type: str | None
@@ -40,41 +40,41 @@ class Terms:
     leader: str | None
 
 
-def error_response(asked: Asked, request: ClassicRequest, error: ErrorCode) -> Reply:
-    """The same error to whatever was asked, as one for the request as a whole."""
+def error_response(event: RequestEvent, request: ClassicRequest, error: ErrorCode) -> Reply:
+    """Return a response to any classic request with one error for the whole request."""
     match request:
         case JoinGroupRequest():
-            return join_error(asked, error, member_id=request.member_id)
+            return join_error(event, error, member_id=request.member_id)
         case SyncGroupRequest():
-            return sync_error(asked, error)
+            return sync_error(event, error)
         case HeartbeatRequest():
-            return Reply(asked.caller, HeartbeatResponse(error_code=error))
+            return Reply(event.caller, HeartbeatResponse(error_code=error))
         case LeaveGroupRequest():
-            return Reply(asked.caller, LeaveGroupResponse(error_code=error))
+            return Reply(event.caller, LeaveGroupResponse(error_code=error))
 
 
-def join_error(asked: Asked, error: ErrorCode, *, member_id: str) -> Reply:
-    """There is no protocol to name, which versions before 7 cannot put otherwise than empty."""
-    nameless = asked.version >= _NAMELESS_PROTOCOL_SINCE
+def join_error(event: RequestEvent, error: ErrorCode, *, member_id: str) -> Reply:
+    """Without a protocol: null, or empty before version 7."""
+    nameless = event.version >= _NAMELESS_PROTOCOL_SINCE
     response = JoinGroupResponse(
         error_code=error, member_id=member_id, protocol_name=None if nameless else ""
     )
-    return Reply(asked.caller, response)
+    return Reply(event.caller, response)
 
 
-def sync_error(asked: Asked, error: ErrorCode) -> Reply:
-    return Reply(asked.caller, SyncGroupResponse(error_code=error))
+def sync_error(event: RequestEvent, error: ErrorCode) -> Reply:
+    return Reply(event.caller, SyncGroupResponse(error_code=error))
 
 
 def admit(
-    asked: Asked,
+    event: RequestEvent,
     member_id: str,
-    terms: Terms,
+    terms: GenerationTerms,
     *,
     members: Iterable[ClassicGroupMember] = (),
     skip_assignment: bool = False,
 ) -> Reply:
-    """Tell a member of the generation; `members` is for the leader only (GR-6)."""
+    """Send a member the generation; `members` is for the leader only (GR-6)."""
     response = JoinGroupResponse(
         generation_id=terms.generation,
         protocol_type=terms.protocol_type,
@@ -91,14 +91,14 @@ def admit(
             for member in members
         ),
     )
-    return Reply(asked.caller, response)
+    return Reply(event.caller, response)
 
 
-def assign(asked: Asked, terms: Terms, assignment: bytes) -> Reply:
+def assign(event: RequestEvent, terms: GenerationTerms, assignment: bytes) -> Reply:
     response = SyncGroupResponse(
         protocol_type=terms.protocol_type, protocol_name=terms.protocol, assignment=assignment
     )
-    return Reply(asked.caller, response)
+    return Reply(event.caller, response)
 
 
 def left(identity: MemberIdentity, error: ErrorCode) -> MemberResponse:
@@ -110,7 +110,7 @@ def left(identity: MemberIdentity, error: ErrorCode) -> MemberResponse:
 
 
 def described(member: ClassicGroupMember, protocol: str | None) -> DescribedGroupMember:
-    """The protocol is None while the group has not settled on one; metadata is left out then."""
+    """`protocol` is None while the group has not chosen one; metadata is then left out."""
     return DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,

@@ -1,7 +1,7 @@
-"""The topics that a consumer's subscription names.
+"""Parse the topics of a classic consumer's subscription.
 
-A broker passes subscriptions on without looking (GR-15); only the expiry of offsets wants to know
-their topics. Every version of the format begins like its first:
+A broker passes subscriptions on without parsing them (GR-15); only offset expiry needs their
+topics. Every version of the format starts like the first:
 
     version (int16)  count (int32)  { length (int16)  name }  ...
 """
@@ -18,7 +18,7 @@ _HEAD: Final = Struct(">hi")
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """The topics of all of them, or None if one cannot be read."""
+    """Return the topics of all subscriptions, or None if one cannot be parsed."""
     topics: set[str] = set()
     for subscription in subscriptions:
         named = _topics_of(subscription)

@@ -1,20 +1,19 @@
-"""SyncGroup, Heartbeat, LeaveGroup and silence: what is heard of members between their joins.
+"""Decide SyncGroup, Heartbeat, LeaveGroup and session timeouts of classic groups.
 
-A heartbeat is answered with an error while members are to join again, and still counts as a sign
-of life (GR-8): who is slow to join is not dead.
+A heartbeat during a rebalance gets REBALANCE_IN_PROGRESS and still extends the session (GR-8).
 """
 
 from headwater.common.error_codes import ErrorCode
-from headwater.coordinator.group.classic import classic_responses as answers
+from headwater.coordinator.group.classic import classic_responses as responses
 from headwater.coordinator.group.classic.classic_group_member import session_timer
 from headwater.coordinator.group.classic.classic_group_state import ClassicGroupState
 from headwater.coordinator.group.classic.classic_rebalance import ClassicRebalance, sync_timer
 from headwater.coordinator.group.wait_deadline import waits_until
 from headwater.coordinator.runtime.coordinator_effects import (
-    Asked,
     CancelTimer,
     Effect,
     Reply,
+    RequestEvent,
     SetTimer,
 )
 from headwater.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -26,32 +25,32 @@ from headwater.protocol.messages.leave_group import (
 from headwater.protocol.messages.sync_group import SyncGroupRequest
 
 
-def sync(group: ClassicRebalance, asked: Asked, request: SyncGroupRequest) -> list[Effect]:
-    error = _sync_refusal(group, request)
+def sync(group: ClassicRebalance, event: RequestEvent, request: SyncGroupRequest) -> list[Effect]:
+    error = _check_sync(group, request)
     if error:
-        return [answers.sync_error(asked, error)]
+        return [responses.sync_error(event, error)]
     member = group.roster.members[request.member_id]
     member.owes_sync = False
     if group.state is ClassicGroupState.STABLE:
         effects: list[Effect] = []
         if not any(other.owes_sync for other in group.roster.all()):
             effects.append(CancelTimer(sync_timer(group.group_id)))
-        return [*effects, answers.assign(asked, group.terms, member.assignment)]
-    earlier, member.syncing = member.syncing, asked
+        return [*effects, responses.assign(event, group.terms, member.assignment)]
+    earlier, member.syncing = member.syncing, event
     effects = []
     if earlier is not None:
-        effects.append(answers.sync_error(earlier, ErrorCode.REBALANCE_IN_PROGRESS))
+        effects.append(responses.sync_error(earlier, ErrorCode.REBALANCE_IN_PROGRESS))
     if group.roster.leader == member.member_id:
         assignments = {given.member_id: given.assignment for given in request.assignments}
-        effects += group.settle(assignments, asked.now_ms)
+        effects += group.complete_sync(assignments, event.now_ms)
     return effects
 
 
-def _sync_refusal(group: ClassicRebalance, request: SyncGroupRequest) -> ErrorCode:
-    """Identity first, then generation, then protocol, then the state of the group (GR-10)."""
+def _check_sync(group: ClassicRebalance, request: SyncGroupRequest) -> ErrorCode:
+    """Check member, generation, protocol and group state, in this order (GR-10)."""
     if group.state is ClassicGroupState.EMPTY:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    error = group.roster.refusal(request.member_id, request.group_instance_id)
+    error = group.roster.check_member(request.member_id, request.group_instance_id)
     if error:
         return error
     if request.generation_id != group.generation:
@@ -65,36 +64,38 @@ def _sync_refusal(group: ClassicRebalance, request: SyncGroupRequest) -> ErrorCo
     return ErrorCode.NONE
 
 
-def _differs(said: str | None, ours: str | None) -> bool:
-    """Versions before 5 say nothing."""
-    return said is not None and ours is not None and said != ours
+def _differs(requested: str | None, current: str | None) -> bool:
+    """Versions before 5 have no protocol."""
+    return requested is not None and current is not None and requested != current
 
 
-def heartbeat(group: ClassicRebalance, asked: Asked, request: HeartbeatRequest) -> list[Effect]:
-    error = group.roster.refusal(request.member_id, request.group_instance_id)
+def heartbeat(
+    group: ClassicRebalance, event: RequestEvent, request: HeartbeatRequest
+) -> list[Effect]:
+    error = group.roster.check_member(request.member_id, request.group_instance_id)
     if not error and request.generation_id != group.generation:
         error = ErrorCode.ILLEGAL_GENERATION
     if error:
-        return [Reply(asked.caller, HeartbeatResponse(error_code=error))]
-    effects = group.expect(group.roster.members[request.member_id], asked.now_ms)
+        return [Reply(event.caller, HeartbeatResponse(error_code=error))]
+    effects = group.expect(group.roster.members[request.member_id], event.now_ms)
     if group.state is ClassicGroupState.PREPARING_REBALANCE:
         error = ErrorCode.REBALANCE_IN_PROGRESS
-    return [*effects, Reply(asked.caller, HeartbeatResponse(error_code=error))]
+    return [*effects, Reply(event.caller, HeartbeatResponse(error_code=error))]
 
 
-def leave(group: ClassicRebalance, asked: Asked, request: LeaveGroupRequest) -> list[Effect]:
-    """Each member for itself, then one rebalance for all of them (GR-13)."""
+def leave(group: ClassicRebalance, event: RequestEvent, request: LeaveGroupRequest) -> list[Effect]:
+    """Remove each member on its own, then start one rebalance for all (GR-13)."""
     effects: list[Effect] = []
-    responses = []
+    results = []
     for identity in request.members:
-        error, removal = _leave_one(group, identity)
-        effects += removal
-        responses.append(answers.left(identity, error))
-    if any(not response.error_code for response in responses) and (
+        error, removal_effects = _leave_one(group, identity)
+        effects += removal_effects
+        results.append(responses.left(identity, error))
+    if any(not result.error_code for result in results) and (
         group.state is not ClassicGroupState.EMPTY
     ):
-        effects += group.begin_or_complete(asked.now_ms)
-    return [*effects, Reply(asked.caller, LeaveGroupResponse(members=tuple(responses)))]
+        effects += group.begin_or_complete(event.now_ms)
+    return [*effects, Reply(event.caller, LeaveGroupResponse(members=tuple(results)))]
 
 
 def _leave_one(group: ClassicRebalance, identity: MemberIdentity) -> tuple[ErrorCode, list[Effect]]:
@@ -105,16 +106,16 @@ def _leave_one(group: ClassicRebalance, identity: MemberIdentity) -> tuple[Error
         roster.remove(member_id)
         return ErrorCode.NONE, [CancelTimer(session_timer(group.group_id, member_id))]
     if not member_id and instance_id is not None:
-        # An operator removes whoever has the instance's place at present.
+        # An operator removes the current member of a static instance.
         member_id = roster.instances.get(instance_id, "")
-    error = roster.refusal(member_id, instance_id)
+    error = roster.check_member(member_id, instance_id)
     if error:
         return error, []
     return ErrorCode.NONE, group.remove(roster.members[member_id])
 
 
 def expire_session(group: ClassicRebalance, member_id: str, now_ms: int) -> list[Effect]:
-    """The session timer of a member, or of an id that was given out, has fired (GR-9)."""
+    """The session timer of a member or of a pending id fired (GR-9)."""
     deadline_ms = group.roster.pending.get(member_id)
     if deadline_ms is not None:
         until_ms = waits_until(deadline_ms, now_ms, group.limits.max_session_timeout_ms)
@@ -122,26 +123,26 @@ def expire_session(group: ClassicRebalance, member_id: str, now_ms: int) -> list
             group.roster.pending[member_id] = until_ms
             return [SetTimer(session_timer(group.group_id, member_id), until_ms)]
         group.roster.remove(member_id)
-        return _go_on_without(group, now_ms)
+        return _complete_join_if_due(group, now_ms)
     member = group.roster.get(member_id)
     if member is None:
         return []
     member.timer_ms = None
     if member.may_be_silent:
-        # Its answer will start the next session.
+        # The response will start the next session.
         return []
-    until_ms = waits_until(member.deadline_ms, now_ms, member.patience_ms)
+    until_ms = waits_until(member.deadline_ms, now_ms, member.timeout_ms)
     if until_ms is not None:
         member.deadline_ms = member.timer_ms = until_ms
         return [SetTimer(session_timer(group.group_id, member_id), until_ms)]
     effects = group.remove(member)
     if group.can_begin:
         return effects + group.begin(now_ms)
-    return effects + _go_on_without(group, now_ms)
+    return effects + _complete_join_if_due(group, now_ms)
 
 
-def _go_on_without(group: ClassicRebalance, now_ms: int) -> list[Effect]:
-    """Also a first rebalance ends early when it has lost somebody. Kafka does this."""
+def _complete_join_if_due(group: ClassicRebalance, now_ms: int) -> list[Effect]:
+    """Complete the join phase; like Kafka, also a first one that lost a member."""
     if group.state is ClassicGroupState.PREPARING_REBALANCE and group.roster.have_all_joined:
         return group.complete_join(now_ms)
     return []

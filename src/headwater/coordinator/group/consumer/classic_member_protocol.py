@@ -1,7 +1,7 @@
-"""Subscriptions and assignments of the classic protocol, for a broker that must listen in.
+"""Subscriptions and assignments of classic-protocol members in a consumer group.
 
-The bytes are those of `consumer_protocol`. In a consumer group the broker assigns,
-so it reads the ones and writes the others, and turns the names of topics into ids and back.
+The format is that of `consumer_protocol`. In a consumer group the broker assigns, so it reads
+subscriptions and writes assignments, and maps topic names to ids and back.
 """
 
 from headwater.coordinator.assignors.assignor_spec import Partitions, TopicIdPartition
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def write_assignment(partitions: Partitions, version: int, image: ClusterImage) -> bytes:
-    """By the names of the topics; those that are gone have none, and are left out."""
+    """Write an assignment by topic name; deleted topics are left out."""
     named = []
     for each in by_topic(partitions):
         topic = image.topic_by_id(each.topic_id)

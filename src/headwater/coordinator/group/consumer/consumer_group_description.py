@@ -1,6 +1,6 @@
-"""A consumer group as ConsumerGroupDescribe shows it.
+"""Describe a consumer group for ConsumerGroupDescribe.
 
-Topics are known by id and shown by name; one that was deleted has none, and is left out.
+Topics are stored by id and described by name; deleted topics have no name and are left out.
 """
 
 from headwater.common.error_codes import ErrorCode
@@ -40,7 +40,7 @@ def describe(group: ConsumerGroup, image: ClusterImage) -> DescribedGroup:
 def not_found(group_id: str) -> DescribedGroup:
     return DescribedGroup(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=f"there is no consumer group {group_id!r}",
+        error_message=f"consumer group {group_id!r} does not exist",
         group_id=group_id,
     )
 

@@ -1,8 +1,8 @@
-"""A consumer group as it will be once the records at hand are written.
+"""Draft of a consumer group with changes that are not written yet.
 
-A heartbeat can do much at once: let a member in, notice a new topic, assign everything anew. Each
-step builds on the one before, and none of it may touch the group before it is in the log. So the
-steps are taken on a draft, which lies over the group's state and collects the records.
+A heartbeat can do much at once: add a member, notice a new topic, reassign everything. Each step
+builds on the one before, and none may change the group before it is in the log. So the steps work
+on a draft, which overlays the group's state and collects the records.
 """
 
 from collections import Counter
@@ -41,14 +41,14 @@ from headwater.metadata.cluster_image import ClusterImage
 
 @dataclass(slots=True, kw_only=True)
 class GroupDraft:
-    """Changes to one group, and the records that make them."""
+    """Changes to one group, and their records."""
 
     state: ConsumerGroupState
     image: ClusterImage
     settings: ConsumerGroupSettings
     now_ms: int
     epoch: int
-    # Which topics an expression may match, for who has it looked up.
+    # Which topics the client that caused the change is authorized to see.
     sees: Callable[[str], bool] = sees_all
     records: list[ConsumerGroupRecord] = field(default_factory=list)
     _members: dict[str, ConsumerGroupMember | None] = field(default_factory=dict)
@@ -65,18 +65,18 @@ class GroupDraft:
                 yield changed
 
     def put(self, before: ConsumerGroupMember, member: ConsumerGroupMember) -> None:
-        """A member as it describes itself now."""
+        """Set a member's metadata."""
         is_new = member.member_id not in self.state.members
         if member != before or (is_new and member.member_id not in self._members):
             self.records.append(record_values.member_metadata(self.state.group_id, member))
         self._members[member.member_id] = member
 
     def remove(self, member_id: str) -> None:
-        self.records += record_values.member_gone(self.state.group_id, member_id)
+        self.records += record_values.member_tombstones(self.state.group_id, member_id)
         self._members[member_id] = None
 
     def replace_static(self, old: ConsumerGroupMember, member_id: str) -> ConsumerGroupMember:
-        """A static member comes back under another id, and finds all as it left it (NG-7)."""
+        """A static member rejoins under another id and keeps its assignment (NG-7)."""
         group_id = self.state.group_id
         member = replace(
             old,
@@ -96,9 +96,9 @@ class GroupDraft:
         return member
 
     def follow_topics(self, *, is_resubscribed: bool, are_regexes_stale: bool) -> bool:
-        """A new epoch, if members want other topics or the topics are not what they were (NG-2).
+        """Start a new epoch if subscriptions or topics changed (NG-2).
 
-        Returns whether there was anything to write.
+        Returns whether there is anything to write.
         """
         records_before = len(self.records)
         self._resolve_regexes(are_regexes_stale)
@@ -137,14 +137,16 @@ class GroupDraft:
                 self.records.append(record_values.resolved_regex(group_id, regex, None))
 
     def match(self, regex: str) -> None:
-        """Find the topics of an expression that is new here; InvalidPattern, if it is none."""
+        """Resolve a new regular expression. Raises `InvalidPattern`."""
         pattern = TopicPattern(regex)
         found = (name for name in self.image.topics if pattern.matches(name))
         self._matched[regex] = tuple(sorted(filter(self.sees, found)))
 
     def _matching(self, regex: str, known: tuple[str, ...]) -> tuple[str, ...]:
-        """What was taken by another coordinator, or for other topics, may be too much for us now.
-        Then it stays with what is known of it, since its member has done nothing wrong.
+        """Resolve an expression again; keep its topics if that takes too much work now.
+
+        Another coordinator accepted it, or there were fewer topics then; the member has done
+        nothing wrong.
         """
         try:
             self.match(regex)
@@ -157,7 +159,7 @@ class GroupDraft:
         return (version.controller_epoch << 32) + version.sequence
 
     def assign(self) -> None:
-        """What each member shall have in this epoch (NG-2)."""
+        """Compute the target assignment of this epoch (NG-2)."""
         if not self._regexes:
             self._regexes = dict(self.state.topics_by_regex())
         lookup = TopicLookup(self.image, self._regexes)
@@ -187,13 +189,13 @@ class GroupDraft:
     def reconcile(
         self, member: ConsumerGroupMember, owned: Partitions | None
     ) -> ConsumerGroupMember:
-        """The member one step closer to its target (NG-3)."""
-        goal = TargetAssignment(
+        """Move the member one step closer to its target (NG-3)."""
+        target_assignment = TargetAssignment(
             epoch=max(self.epoch, self.state.assignment_epoch),
             target=self.target_of(member.member_id),
             is_free=self.state.is_free,
         )
-        step = reconcile(member, owned, goal)
+        step = reconcile(member, owned, target_assignment)
         if step is not member:
             self.records.append(record_values.current_assignment(self.state.group_id, step))
             self._members[member.member_id] = step
@@ -201,6 +203,6 @@ class GroupDraft:
 
 
 def preferred_assignor(members: Iterable[ConsumerGroupMember], offered: tuple[str, ...]) -> str:
-    """What most members ask for; the first that is offered, if none does."""
+    """Return the assignor that most members request, or the first one offered."""
     votes = Counter(member.server_assignor for member in members)
     return max(offered, key=lambda name: votes[name])

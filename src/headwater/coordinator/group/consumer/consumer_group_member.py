@@ -1,9 +1,10 @@
-"""One member of a consumer group (KIP-848): what it told us, and how far it has come.
+"""One member of a consumer group (KIP-848): its subscription, epoch and assignment.
 
-A member's epoch is where *it* is, not where the group is. It stays behind while it has partitions
-to give back, and catches up with the target's epoch in one step. What a reader would get wrong:
-`assigned` is what the member may hold, and `pending_revocation` what it was told to give back and
-may still be reading. Both are taken, as far as anybody else is concerned.
+A member's epoch is its own, not the group's. It stays behind while the member has partitions to
+revoke, and catches up with the target's epoch in one step.
+
+Note: `assigned` is what the member may read, `pending_revocation` what it was told to revoke and
+may still be reading. No other member may get either.
 """
 
 from dataclasses import dataclass, replace
@@ -12,19 +13,19 @@ from typing import Final
 
 from headwater.coordinator.assignors.assignor_spec import NO_PARTITIONS, Partitions
 from headwater.coordinator.records.consumer_group_records import ClassicMemberMetadata
-from headwater.coordinator.runtime.coordinator_effects import Asked
+from headwater.coordinator.runtime.coordinator_effects import RequestEvent
 from headwater.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 JOINING_EPOCH: Final = 0
 LEAVING_EPOCH: Final = -1
 STATIC_LEAVING_EPOCH: Final = -2
-"""Of a static member that has gone away for a moment: its partitions wait for it."""
+"""Epoch of a static member that left temporarily: its partitions wait for it."""
 
-NOT_SAID: Final = -1
+NOT_SET: Final = -1
 
 
 class MemberState(IntEnum):
-    """Where a member stands on its way to its target. The numbers are on disk."""
+    """Reconciliation state of a member. The numbers are on disk."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -38,7 +39,7 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupMember:
-    """A member as the records tell it."""
+    """A member as in the records."""
 
     member_id: str
     instance_id: str | None = None
@@ -47,7 +48,7 @@ class ConsumerGroupMember:
     client_host: str = ""
     subscribed_topic_names: tuple[str, ...] = ()
     subscribed_topic_regex: str = ""
-    rebalance_timeout_ms: int = NOT_SAID
+    rebalance_timeout_ms: int = NOT_SET
     server_assignor: str | None = None
     classic: ClassicMemberMetadata | None = None
 
@@ -59,21 +60,21 @@ class ConsumerGroupMember:
 
     @property
     def held(self) -> Partitions:
-        """What nobody else may get."""
+        """Partitions that no other member may get."""
         return self.assigned | self.pending_revocation
 
     @property
-    def has_left_for_a_moment(self) -> bool:
+    def has_left_temporarily(self) -> bool:
         return self.member_epoch == STATIC_LEAVING_EPOCH
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
 
     def updated_by(
-        self, asked: Asked, request: ConsumerGroupHeartbeatRequest
+        self, event: RequestEvent, request: ConsumerGroupHeartbeatRequest
     ) -> "ConsumerGroupMember":
-        """The member after a heartbeat. What it leaves out stays as it was (NG-5)."""
-        if self._has_nothing_new(asked, request):
+        """Return the member after a heartbeat. Missing fields stay as they were (NG-5)."""
+        if self._is_unchanged_by(event, request):
             return self
         names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
         timeout_ms = request.rebalance_timeout_ms
@@ -81,31 +82,31 @@ class ConsumerGroupMember:
             self,
             instance_id=_either(request.instance_id, self.instance_id),
             rack_id=_either(request.rack_id, self.rack_id),
-            client_id=asked.client_id,
-            client_host=asked.client_host,
+            client_id=event.client_id,
+            client_host=event.client_host,
             subscribed_topic_names=(
                 self.subscribed_topic_names if names is None else tuple(sorted(set(names)))
             ),
             subscribed_topic_regex=self.subscribed_topic_regex if regex is None else regex,
             rebalance_timeout_ms=(
-                self.rebalance_timeout_ms if timeout_ms == NOT_SAID else timeout_ms
+                self.rebalance_timeout_ms if timeout_ms == NOT_SET else timeout_ms
             ),
             server_assignor=_either(request.server_assignor, self.server_assignor),
             classic=None,
         )
 
-    def _has_nothing_new(self, asked: Asked, request: ConsumerGroupHeartbeatRequest) -> bool:
-        """Most heartbeats only say that somebody is there."""
+    def _is_unchanged_by(self, event: RequestEvent, request: ConsumerGroupHeartbeatRequest) -> bool:
+        """Most heartbeats change nothing."""
         return (
             request.subscribed_topic_names is None
             and request.subscribed_topic_regex is None
-            and request.rebalance_timeout_ms == NOT_SAID
+            and request.rebalance_timeout_ms == NOT_SET
             and request.server_assignor is None
             and request.rack_id is None
             and request.instance_id in (None, self.instance_id)
             and self.classic is None
-            and self.client_id == asked.client_id
-            and self.client_host == asked.client_host
+            and self.client_id == event.client_id
+            and self.client_host == event.client_host
         )
 
     def moved_to(
@@ -115,7 +116,7 @@ class ConsumerGroupMember:
         assigned: Partitions,
         pending_revocation: Partitions = NO_PARTITIONS,
     ) -> "ConsumerGroupMember":
-        """The next step; where it was is remembered, in case the reply is lost (NG-4)."""
+        """Return the next step; keeps the previous epoch in case the response is lost (NG-4)."""
         return replace(
             self,
             member_epoch=member_epoch,
@@ -125,10 +126,10 @@ class ConsumerGroupMember:
             pending_revocation=pending_revocation,
         )
 
-    def left_for_a_moment(self) -> "ConsumerGroupMember":
-        """A static member that will be back: it holds what it has, and reads none of the rest."""
+    def left_temporarily(self) -> "ConsumerGroupMember":
+        """Return a static member that left temporarily: it keeps its assigned partitions."""
         return replace(self, member_epoch=STATIC_LEAVING_EPOCH, pending_revocation=NO_PARTITIONS)
 
 
-def _either(said: str | None, known: str | None) -> str | None:
-    return known if said is None else said
+def _either(sent: str | None, known: str | None) -> str | None:
+    return known if sent is None else sent

@@ -1,6 +1,7 @@
-"""What a consumer group answers to everything around it: the part of `Group` that only reads."""
+"""The read-only part of the `Group` interface of consumer groups."""
 
-# Some of what a group may be asked is the same for all consumer groups.
+# Some answers are the same for all consumer groups.
+#
 # ruff: noqa: ARG002
 
 from collections.abc import Callable, Sequence
@@ -13,8 +14,8 @@ from headwater.coordinator.group.consumer.consumer_group_settings import Consume
 from headwater.coordinator.group.consumer.consumer_group_state import ConsumerGroupState
 from headwater.coordinator.group.consumer.consumer_group_validation import (
     OFFSET_COMMIT_WITH_EPOCHS,
-    refuse_commit,
-    refuse_offsets,
+    check_commit,
+    check_offsets,
 )
 from headwater.coordinator.group.group import GroupType
 from headwater.coordinator.records.consumer_group_records import ConsumerGroupRecord
@@ -23,7 +24,7 @@ from headwater.metadata.cluster_image import ClusterImage
 
 
 class ConsumerGroupQueries:
-    """A group's durable state and settings, as others may ask for them."""
+    """A group's durable state and settings."""
 
     def __init__(
         self,
@@ -35,19 +36,19 @@ class ConsumerGroupQueries:
         self.image = image
         self._broker_settings = settings
         self._settings = settings
-        self._settled_for: ClusterImage | None = None
+        self._settings_image: ClusterImage | None = None
 
     @property
     def settings(self) -> ConsumerGroupSettings:
-        """What holds now: the group's own configs may change at any time, and the image with them.
+        """The settings in force, including the group's own configs.
 
-        Asked for with each heartbeat, so they are only looked up in an image that is new.
+        Read with each heartbeat, so cached per image.
         """
         image = self.image()
-        if image is not self._settled_for:
+        if image is not self._settings_image:
             own = image.configs_of(ResourceType.GROUP, self.state.group_id)
             self._settings = self._broker_settings.of_group(own)
-            self._settled_for = image
+            self._settings_image = image
         return self._settings
 
     @property
@@ -90,7 +91,7 @@ class ConsumerGroupQueries:
         is_transactional: bool,
         version: int,
     ) -> ErrorCode | None:
-        return refuse_commit(
+        return check_commit(
             self.state.members,
             member_id,
             generation_or_epoch,
@@ -101,7 +102,7 @@ class ConsumerGroupQueries:
         if member_id is None and member_epoch < 0:
             return None
         member = self.state.members.get(member_id or "")
-        return refuse_offsets(member, member_epoch)
+        return check_offsets(member, member_epoch)
 
     def validate_offset_delete(self) -> ErrorCode | None:
         return None
@@ -113,10 +114,10 @@ class ConsumerGroupQueries:
         return commit_timestamp
 
     def offsets_committed(self, member_id: str, now_ms: int) -> list[Effect]:
-        """Kafka does this (4.1): only the heartbeat of such a member shows that it lives."""
+        """As in Kafka 4.1, only a heartbeat extends the session of such a member."""
         return []
 
     def tombstones(self) -> Sequence[ConsumerGroupRecord]:
-        return record_values.group_gone(
+        return record_values.group_tombstones(
             self.state.group_id, list(self.state.members), list(self.state.regexes)
         )

@@ -1,7 +1,7 @@
-"""The records that a consumer group writes, made from its values and back.
+"""Convert between a consumer group's values and its records.
 
-Whoever leaves is taken back in three records, the member itself last: Kafka refuses to load a log
-in which a member is gone and its assignment still there.
+A member that leaves gets three tombstones, the member itself last: Kafka refuses to load a log in
+which a member is gone and its assignment still there.
 """
 
 from collections.abc import Iterable, Sequence
@@ -135,7 +135,7 @@ def resolved_regex(
     return ConsumerGroupRegularExpressionRecord(key, value)
 
 
-def member_gone(group_id: str, member_id: str) -> list[ConsumerGroupRecord]:
+def member_tombstones(group_id: str, member_id: str) -> list[ConsumerGroupRecord]:
     key = GroupMemberKey(group_id=group_id, member_id=member_id)
     return [
         ConsumerGroupCurrentMemberAssignmentRecord(key, None),
@@ -144,7 +144,7 @@ def member_gone(group_id: str, member_id: str) -> list[ConsumerGroupRecord]:
     ]
 
 
-def group_gone(
+def group_tombstones(
     group_id: str, member_ids: Sequence[str], regexes: Sequence[str]
 ) -> list[ConsumerGroupRecord]:
     key = GroupKey(group_id=group_id)
@@ -171,7 +171,7 @@ def by_topic(partitions: Partitions) -> tuple[TopicPartitions, ...]:
 
 
 class PartitionsOfTopic(Protocol):
-    """As records and requests list them, each with a shape of its own."""
+    """Partitions of a topic, as several record and request classes have them."""
 
     @property
     def topic_id(self) -> TopicId: ...

@@ -1,4 +1,4 @@
-"""The settings of consumer groups, by Kafka's names; a group may have its own values."""
+"""Settings of consumer groups; a group may override some."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": assign_uniformly, "range"
 
 
 class MigrationPolicy(Enum):
-    """Which groups may change their protocol while they live (NG-10)."""
+    """Which groups may change their protocol while they have members (NG-10)."""
 
     DISABLED = "disabled"
     UPGRADE = "upgrade"
@@ -32,7 +32,7 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupSettings:
-    """`group.consumer.*`. Of the assignors, the first is the default."""
+    """`group.consumer.*`. The first assignor is the default."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
@@ -42,8 +42,9 @@ class ConsumerGroupSettings:
     regex_refresh_interval_ms: int = 600_000
 
     def of_group(self, own: Mapping[str, str]) -> Self:
-        """With a group's own configs, by their names. Those that only a later version knows are
-        passed over, since whoever set them has gone back to this one.
+        """Apply a group's own configs.
+
+        Unknown configs are ignored: a later version may have set them before a downgrade.
         """
         known = {name: text for name, text in own.items() if name in GROUP_SETTINGS}
         if not known:

@@ -1,8 +1,8 @@
-"""A consumer group as its records tell it, live and at load alike.
+"""Durable state of a consumer group, built from its records live and while loading.
 
-Compaction may have dropped any record that a later one replaced, so nothing here relies on one
-record coming before another. That is why a partition has an owner, and gives it up only to the
-member that is named: a member's older record may well come after the record of whoever took over.
+Compaction may have removed any record that a later one replaced, so replay does not rely on one
+record coming before another. That is why a partition has an owner and is only released by that
+owner: an older record of a member may come after the record of the next owner.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ NO_ASSIGNMENT_EPOCH: Final = -1
 
 
 class ConsumerGroupStateName(Enum):
-    """As ConsumerGroupDescribe and ListGroups show it."""
+    """Named as in ConsumerGroupDescribe and ListGroups."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"

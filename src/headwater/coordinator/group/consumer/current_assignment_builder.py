@@ -1,15 +1,14 @@
-"""How one member comes from what it has to what it shall have (NG-3).
+"""Reconcile a member's current assignment with its target (NG-3).
 
-Never by a jump: it first gives back what is to go to others, and only then moves on to the epoch
-of the target; it gets what is free, and waits for what others have not given back yet.
+A member first revokes partitions that go to others, and only then advances to the epoch of the
+target; it gets free partitions, and waits for the ones that others have not released yet.
 
-    STABLE ──────────▶ UNREVOKED_PARTITIONS      there is something to give back
-    UNREVOKED ───────▶ UNREVOKED | UNRELEASED | STABLE      it is given back
-    UNRELEASED ──────▶ UNREVOKED | UNRELEASED | STABLE      look again, at each heartbeat
+    STABLE ──────────▶ UNREVOKED_PARTITIONS      there are partitions to revoke
+    UNREVOKED ───────▶ UNREVOKED | UNRELEASED | STABLE      they are revoked
+    UNRELEASED ──────▶ UNREVOKED | UNRELEASED | STABLE      checked at each heartbeat
 
-What a reader would get wrong: the word of the member counts, not the coordinator's. Partitions are
-given back when a heartbeat lists what the member owns and they are not among it. A heartbeat that
-lists nothing (None) says nothing.
+Note: only the member's own report counts. Partitions are revoked when a heartbeat lists the owned
+partitions and they are not among these. A heartbeat without a list (None) reports nothing.
 """
 
 from collections.abc import Callable
@@ -24,7 +23,7 @@ from headwater.coordinator.group.consumer.consumer_group_member import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetAssignment:
-    """Where a member is to go. `is_free` says that no member holds a partition."""
+    """A member's target. `is_free` returns whether no member holds a partition."""
 
     epoch: int
     target: Partitions
@@ -32,48 +31,51 @@ class TargetAssignment:
 
 
 def reconcile(
-    member: ConsumerGroupMember, owned: Partitions | None, goal: TargetAssignment
+    member: ConsumerGroupMember, owned: Partitions | None, target_assignment: TargetAssignment
 ) -> ConsumerGroupMember:
-    """The member after its next step, or the same member if it cannot take one."""
+    """Return the member after its next step, or the same member if there is none."""
     match member.state:
         case MemberState.STABLE:
-            if member.member_epoch == goal.epoch:
+            if member.member_epoch == target_assignment.epoch:
                 return member
-            return _next(member, member.member_epoch, owned, goal)
+            return _next(member, member.member_epoch, owned, target_assignment)
         case MemberState.UNREVOKED_PARTITIONS:
             if _still_owns(member.pending_revocation, owned):
                 return member
-            # It has left the epoch in which it had those, even if there is more to give back.
-            return _next(member, member.member_epoch + 1, owned, goal)
+            # It leaves the epoch in which it had these, even if there is more to revoke.
+            return _next(member, member.member_epoch + 1, owned, target_assignment)
         case MemberState.UNRELEASED_PARTITIONS:
-            return _next(member, member.member_epoch, owned, goal)
+            return _next(member, member.member_epoch, owned, target_assignment)
         case MemberState.UNKNOWN:
-            return _next(member, goal.epoch, owned, goal)
+            return _next(member, target_assignment.epoch, owned, target_assignment)
 
 
 def _next(
-    member: ConsumerGroupMember, epoch: int, owned: Partitions | None, goal: TargetAssignment
+    member: ConsumerGroupMember,
+    epoch: int,
+    owned: Partitions | None,
+    target_assignment: TargetAssignment,
 ) -> ConsumerGroupMember:
-    kept = member.assigned & goal.target
-    to_revoke = member.assigned - goal.target
+    kept = member.assigned & target_assignment.target
+    to_revoke = member.assigned - target_assignment.target
     if _still_owns(to_revoke, owned):
         return member.moved_to(epoch, MemberState.UNREVOKED_PARTITIONS, kept, to_revoke)
-    wanted = goal.target - kept
-    free = frozenset(filter(goal.is_free, wanted))
+    wanted = target_assignment.target - kept
+    free = frozenset(filter(target_assignment.is_free, wanted))
     state = MemberState.STABLE if free == wanted else MemberState.UNRELEASED_PARTITIONS
-    step = member.moved_to(goal.epoch, state, kept | free)
-    return member if _is_same_place(member, step) else step
+    step = member.moved_to(target_assignment.epoch, state, kept | free)
+    return member if _is_unchanged(member, step) else step
 
 
 def _still_owns(partitions: Partitions, owned: Partitions | None) -> bool:
-    """Until it has said otherwise, a member owns what it was given."""
+    """Until it reports otherwise, a member owns what it was assigned."""
     if not partitions:
         return False
     return owned is None or not partitions.isdisjoint(owned)
 
 
-def _is_same_place(member: ConsumerGroupMember, step: ConsumerGroupMember) -> bool:
-    """Whether the step only forgets the previous epoch, which is not worth a record."""
+def _is_unchanged(member: ConsumerGroupMember, step: ConsumerGroupMember) -> bool:
+    """Return whether the step only changes the previous epoch, which needs no record."""
     return (
         member.member_epoch == step.member_epoch
         and member.state is step.state

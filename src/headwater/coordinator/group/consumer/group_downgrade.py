@@ -1,13 +1,13 @@
-"""A consumer group whose members all speak the classic protocol becomes a classic group again.
+"""Convert a consumer group with only classic-protocol members to a classic group.
 
-This happens when the last member of the other protocol goes (NG-10). Everybody keeps what it was
-to have: the epoch becomes the generation, and the targets become the assignments that a leader
-might have made. As a rule they must then be shared out anew, so a rebalance begins at once. Only
-when a static member comes back with the old protocol, to a group that is settled, all can stay.
+This happens when the last consumer-protocol member leaves (NG-10). The epoch becomes the
+generation, and the targets become the assignments, as if a leader had sent them. Usually they must
+then be reassigned, so a rebalance starts at once. Only when a static member comes back with the
+classic protocol, to a stable group, all assignments stay.
 
-What a reader would get wrong: the classic group is made here and its rebalance begun, but it takes
-the place of the other one only when its record is replayed. If that cannot be written, it is
-forgotten, and the consumer group has lost nothing.
+Note: the classic group is created here and its rebalance started, but it replaces the consumer
+group only when its record is replayed. If the append fails, it is dropped and the consumer group is
+unchanged.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,18 +32,18 @@ from headwater.protocol.messages.join_group import JoinGroupRequestProtocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remainder:
-    """What a consumer group would be without those that leave it."""
+    """A consumer group without the members that leave."""
 
     group_id: str
     members: Sequence[ConsumerGroupMember]
     targets: Mapping[str, Partitions]
     epoch: int
     is_complete: bool
-    """Whether nobody is missing, since another has come in the place of who left."""
+    """Whether a member took the place of the one that left, so that none is missing."""
 
     @property
-    def is_settled(self) -> bool:
-        """Whether all have what they shall, and all there is, so that nothing needs to move."""
+    def is_stable(self) -> bool:
+        """Whether all members have their targets and nothing needs to move."""
         return self.is_complete and all(
             each.is_reconciled_to(self.epoch) and each.assigned == self.targets[each.member_id]
             for each in self.members
@@ -52,20 +52,20 @@ class Remainder:
 
 @dataclass(frozen=True, slots=True)
 class Downgrade:
-    """The record that makes a classic group, and what else there is to be done."""
+    """The record that creates the classic group, and further effects."""
 
     record: GroupMetadataRecord
     effects: Sequence[Effect]
 
 
 Downgrading = Callable[[Remainder, int], Downgrade | None]
-"""Of a remainder, at a time; None, where the group must stay what it is."""
+"""Called with a remainder and the time; None if the group must not be converted."""
 
 
 def may_downgrade(
     remainder: Remainder, settings: ConsumerGroupSettings, limits: ClassicLimits
 ) -> bool:
-    """NG-10. An empty group changes its type with the next join, and not before."""
+    """NG-10. An empty group is converted by the next join, not before."""
     return (
         settings.migration_policy.allows_downgrade
         and 0 < len(remainder.members) <= limits.max_size
@@ -74,9 +74,9 @@ def may_downgrade(
 
 
 def downgrade(
-    remainder: Remainder, made: ClassicGroup, image: ClusterImage, now_ms: int
+    remainder: Remainder, new_group: ClassicGroup, image: ClusterImage, now_ms: int
 ) -> Downgrade | None:
-    """Fill a new classic group; None if what a member said cannot be understood."""
+    """Fill a new classic group; None if a member's protocol metadata cannot be parsed."""
     try:
         members = [
             _classic_member(each, remainder.targets[each.member_id], image)
@@ -84,14 +84,14 @@ def downgrade(
         ]
     except ProtocolError:
         return None
-    record = made.take_over(members, generation=remainder.epoch, now_ms=now_ms)
-    if remainder.is_settled:
-        return Downgrade(record, made.resume(now_ms, rebalances=False))
-    return Downgrade(_unled(record), made.resume(now_ms, rebalances=True))
+    record = new_group.take_over(members, generation=remainder.epoch, now_ms=now_ms)
+    if remainder.is_stable:
+        return Downgrade(record, new_group.resume(now_ms, rebalances=False))
+    return Downgrade(_without_leader(record), new_group.resume(now_ms, rebalances=True))
 
 
-def _unled(record: GroupMetadataRecord) -> GroupMetadataRecord:
-    """Without a leader: whoever loads it before the rebalance has ended shall begin it again."""
+def _without_leader(record: GroupMetadataRecord) -> GroupMetadataRecord:
+    """Without a leader: a coordinator that loads it must start the rebalance again."""
     assert record.value is not None
     return replace(record, value=replace(record.value, leader=None))
 
@@ -99,7 +99,7 @@ def _unled(record: GroupMetadataRecord) -> GroupMetadataRecord:
 def _classic_member(
     member: ConsumerGroupMember, target: Partitions, image: ClusterImage
 ) -> ClassicGroupMember:
-    assert member.classic is not None, "a member of the other protocol is left"
+    assert member.classic is not None, "a consumer-protocol member is left"
     protocols = member.classic.supported_protocols
     return ClassicGroupMember(
         member_id=member.member_id,

@@ -1,11 +1,11 @@
-"""A live classic group of consumers becomes a consumer group, because one of the new kind came.
+"""Convert a classic group of consumers when a consumer-protocol member joins (NG-10).
 
-Everybody keeps what it has: the generation becomes the epoch, the assignments that the leader made
-become target and current assignment at once, and from there the coordinator goes on. All of it,
-the end of the classic group and the newcomer's join are one batch, so there is never half of it.
+The generation becomes the epoch, and the leader's assignments become both target and current
+assignment. The conversion, the tombstone of the classic group and the join of the new member are
+one batch, so it is never half done.
 
-What a reader would get wrong: the group that is decided on here is a sketch, thrown away at the
-end. The real one is made by replaying the batch, so if that cannot be written nothing has happened.
+Note: the group that decides here is temporary. The real one is created by replaying the batch, so
+if the append fails, nothing has changed.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import ProtocolError
 from headwater.coordinator.assignors.assignor_spec import NO_PARTITIONS, Partitions
-from headwater.coordinator.group.classic import classic_responses as answers
+from headwater.coordinator.group.classic import classic_responses as responses
 from headwater.coordinator.group.classic.classic_group import ClassicGroup
 from headwater.coordinator.group.classic.classic_group_member import ClassicGroupMember
 from headwater.coordinator.group.classic.classic_subscribed_topics import CONSUMER_PROTOCOL_TYPE
@@ -31,12 +31,12 @@ from headwater.coordinator.records.consumer_group_records import (
     ClassicProtocol,
     ConsumerGroupRecord,
 )
-from headwater.coordinator.runtime.coordinator_effects import Append, Asked, Effect
+from headwater.coordinator.runtime.coordinator_effects import Append, Effect, RequestEvent
 from headwater.metadata.cluster_image import ClusterImage
 
 
 def may_upgrade(group: ClassicGroup, settings: ConsumerGroupSettings) -> bool:
-    """NG-10."""
+    """See NG-10."""
     return (
         settings.migration_policy.allows_upgrade
         and group.protocol_type == CONSUMER_PROTOCOL_TYPE
@@ -45,11 +45,11 @@ def may_upgrade(group: ClassicGroup, settings: ConsumerGroupSettings) -> bool:
 
 
 def upgrade(
-    group: ClassicGroup, sketch: ConsumerGroup, asked: Asked, image: ClusterImage
+    group: ClassicGroup, sketch: ConsumerGroup, event: RequestEvent, image: ClusterImage
 ) -> list[Effect] | None:
-    """What it takes to let a new kind of member in; None if a member cannot be understood.
+    """Return the effects of the conversion; None if a member's metadata cannot be parsed.
 
-    `sketch` is a fresh group of the same id. It is not to be kept.
+    `sketch` is a new group of the same id, which must not be kept.
     """
     try:
         members = _members(group, image)
@@ -58,13 +58,13 @@ def upgrade(
     records = _records(group, members)
     for record in records:
         sketch.replay(record)
-    effects = sketch.decide(asked)
+    effects = sketch.decide(event)
     first = next((each for each in effects if isinstance(each, Append)), None)
     if first is None:
-        # Refused for some reason of its own, which is none to upgrade.
+        # The join was rejected for another reason, so there is no conversion.
         return effects
     whole = Append((*group.tombstones(), *records, *first.records))
-    timers = [each for member in members for each in sketch.time_session(member, asked.now_ms)]
+    timers = [each for member in members for each in sketch.time_session(member, event.now_ms)]
     rest = [each for each in effects if each is not first]
     return [whole, *timers, *_rejoin(group.members), *rest]
 
@@ -94,7 +94,7 @@ def _members(group: ClassicGroup, image: ClusterImage) -> list[ConsumerGroupMemb
                 ),
                 member_epoch=epoch,
                 previous_member_epoch=epoch,
-                # A leader may have given a partition to two, but a consumer group may not.
+                # A leader may have assigned a partition twice, a consumer group must not.
                 assigned=assigned - taken,
             )
         )
@@ -119,12 +119,12 @@ def _records(
 
 
 def _rejoin(members: Sequence[ClassicGroupMember]) -> list[Effect]:
-    """Whoever waits for a rebalance of the old kind is told to begin again."""
+    """Tell members that wait for a classic rebalance to rejoin."""
     error = ErrorCode.REBALANCE_IN_PROGRESS
     effects: list[Effect] = []
     for member in members:
         if member.joining is not None:
-            effects.append(answers.join_error(member.joining, error, member_id=member.member_id))
+            effects.append(responses.join_error(member.joining, error, member_id=member.member_id))
         if member.syncing is not None:
-            effects.append(answers.sync_error(member.syncing, error))
+            effects.append(responses.sync_error(member.syncing, error))
     return effects

@@ -1,8 +1,8 @@
-"""Which topics the members of a consumer group want, and whether these have changed.
+"""Topics that a consumer group subscribes to, and a hash to detect their changes.
 
-A group writes down a hash of what its topics looked like when it last assigned them; another hash
-means that there is something to assign anew. Kafka's hash (4.1) has other numbers. That is
-harmless: a coordinator that finds a hash it would not have made rebalances once.
+A group stores a hash of its topics as they were at the last assignment; another hash means that
+partitions must be assigned again. The values differ from Kafka's (4.1), which is harmless: a
+coordinator that finds a foreign hash rebalances once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,11 +14,11 @@ from headwater.coordinator.group.consumer.consumer_group_member import ConsumerG
 from headwater.metadata.cluster_image import ClusterImage
 
 ResolvedRegexes = Mapping[str, Sequence[str]]
-"""The names of the topics that each regular expression stands for."""
+"""Topic names by regular expression."""
 
 
 def subscribed_names(members: Iterable[ConsumerGroupMember], regexes: ResolvedRegexes) -> list[str]:
-    """All names that the members want, whether or not there are such topics. Sorted."""
+    """Return all subscribed names, existing or not, sorted."""
     names: dict[str, None] = {}
     seen_regexes: dict[str, None] = {}
     for member in members:
@@ -30,7 +30,7 @@ def subscribed_names(members: Iterable[ConsumerGroupMember], regexes: ResolvedRe
 
 
 def hash_of_topics(names: Iterable[str], image: ClusterImage) -> int:
-    """What an assignment depends on: which of the topics exist, and how large they are."""
+    """Hash what an assignment depends on: the existing topics and their partition counts."""
     digest = blake2b(digest_size=8)
     nothing = True
     for name in names:
@@ -43,7 +43,7 @@ def hash_of_topics(names: Iterable[str], image: ClusterImage) -> int:
 
 
 class TopicLookup:
-    """The topics of members' subscriptions by id. Members mostly want the same, so it remembers."""
+    """Topic ids of subscriptions, cached since members mostly subscribe to the same topics."""
 
     def __init__(self, image: ClusterImage, regexes: ResolvedRegexes) -> None:
         self._image = image

@@ -1,4 +1,4 @@
-"""DescribeCluster, DescribeTopicPartitions, FindCoordinator and what else is about the cluster."""
+"""DescribeCluster, DescribeTopicPartitions, FindCoordinator and other cluster requests."""
 
 import pytest
 
@@ -56,7 +56,7 @@ from tests.simulation.labs.broker_lab import CLUSTER_ID, BrokerLab
 TOPIC_OPERATIONS = 3_576
 
 
-def test_a_cluster_of_one_is_described_with_its_broker() -> None:
+def test_standalone_cluster_is_described_with_its_broker() -> None:
     for version in (0, 1, 2):
         response = BrokerLab().ask(DescribeClusterRequest(), DescribeClusterResponse, version)
         assert response == DescribeClusterResponse(
@@ -66,7 +66,7 @@ def test_a_cluster_of_one_is_described_with_its_broker() -> None:
         )
 
 
-def test_whoever_looks_for_controllers_looks_elsewhere() -> None:
+def test_controller_endpoints_are_rejected() -> None:
     lab = BrokerLab()
     for endpoint_type, code in [(2, "MISMATCHED_ENDPOINT_TYPE"), (7, "UNSUPPORTED_ENDPOINT_TYPE")]:
         response = lab.ask(
@@ -82,7 +82,7 @@ Page = tuple[list[tuple[str, list[int]]], tuple[str, int] | None]
 def page(
     lab: BrokerLab, *names: str, limit: int = 2_000, cursor: tuple[str, int] | None = None
 ) -> Page:
-    """Topics with the numbers of their partitions, and where the next page begins."""
+    """Return topics with their partition numbers, and the next cursor."""
     request = DescribeTopicPartitionsRequest(
         topics=tuple(TopicRequest(name=name) for name in names),
         response_partition_limit=limit,
@@ -99,7 +99,7 @@ def page(
     )
 
 
-def test_topics_come_in_pages_by_name() -> None:
+def test_topics_are_paged_by_name() -> None:
     lab = BrokerLab()
     lab.create("b", 3)
     lab.create("a", 2)
@@ -112,7 +112,7 @@ def test_topics_come_in_pages_by_name() -> None:
     assert page(lab, cursor=("b", 9)) == ([("b", [])], None)
 
 
-def test_all_pages_together_are_everything_once() -> None:
+def test_all_pages_together_are_complete() -> None:
     lab = BrokerLab({"max.request.partition.size.limit": "2"})
     for name, count in [("a", 3), ("b", 1), ("c", 2), ("d", 1)]:
         lab.create(name, count)
@@ -127,7 +127,7 @@ def test_all_pages_together_are_everything_once() -> None:
     assert found == wanted
 
 
-def test_a_topic_is_described_with_its_rights_and_no_eligible_replicas() -> None:
+def test_topic_description_has_authorized_operations_and_no_elr() -> None:
     lab = BrokerLab()
     lab.create("t")
     names = ("a b", "gone", "t")
@@ -149,7 +149,7 @@ def test_a_topic_is_described_with_its_rights_and_no_eligible_replicas() -> None
     )
 
 
-def test_a_cursor_to_what_was_not_asked_for_is_refused_for_every_topic() -> None:
+def test_cursor_outside_the_requested_topics_is_rejected() -> None:
     lab = BrokerLab()
     lab.create("a")
     for cursor in [Cursor(topic_name="b"), Cursor(topic_name="a", partition_index=-1)]:
@@ -164,7 +164,7 @@ def find(lab: BrokerLab, *keys: str, key_type: int = 0, version: int = 6) -> lis
     return list(lab.ask(request, FindCoordinatorResponse, version).coordinators)
 
 
-def test_the_first_question_for_a_coordinator_makes_its_topic() -> None:
+def test_first_find_coordinator_creates_the_topic() -> None:
     lab = BrokerLab({"offsets.topic.num.partitions": "3", "auto.create.topics.enable": "false"})
     found = [
         Coordinator(key=key, node_id=0, host="broker.test", port=9092, error_message="")
@@ -178,23 +178,23 @@ def test_the_first_question_for_a_coordinator_makes_its_topic() -> None:
     assert find(lab) == []
 
 
-def test_a_lone_key_is_answered_with_a_word_even_if_all_is_well() -> None:
-    """Kafka 4.1 does this, up to version 3."""
+def test_single_key_response_has_a_message_even_without_an_error() -> None:
+    """As Kafka 4.1 does, up to version 3."""
     lab = BrokerLab()
     assert [each.error_message for each in find(lab, "g", version=3)] == ["NONE"]
     assert [each.error_message for each in find(lab, "g", version=0)] == [None]
 
 
 @pytest.mark.parametrize("version", [1, 6])
-def test_nobody_coordinates_what_is_no_group_and_no_transaction(version: int) -> None:
+def test_unknown_coordinator_key_type_is_rejected(version: int) -> None:
     (found,) = find(BrokerLab(), "k", key_type=9, version=version)
     assert found.error_code is ErrorCode.INVALID_REQUEST
     assert (found.node_id, found.host, found.port) == (-1, "", -1)
     assert found.error_message
 
 
-def test_on_one_broker_every_leader_is_the_preferred_one() -> None:
-    """PL-1: who asks for all topics gets their names, and no partitions."""
+def test_on_a_standalone_broker_every_leader_is_preferred() -> None:
+    """PL-1: a request for all topics gets their names, and no partitions."""
     lab = BrokerLab()
     lab.create("t")
     named = (TopicPartitions(topic="t", partitions=(0, 9)),)
@@ -214,7 +214,7 @@ def test_on_one_broker_every_leader_is_the_preferred_one() -> None:
     assert len(response.replica_election_results[0].partition_result) == 2
 
 
-def test_on_one_broker_nothing_moves() -> None:
+def test_standalone_broker_has_no_reassignments() -> None:
     """RA-1."""
     lab = BrokerLab()
     lab.create("t", 4)
@@ -244,7 +244,7 @@ def test_on_one_broker_nothing_moves() -> None:
     assert listing == ListPartitionReassignmentsResponse()
 
 
-def test_a_broker_that_is_up_is_not_forgotten_and_no_feature_has_levels() -> None:
+def test_live_broker_is_not_unregistered_and_metadata_version_cannot_change() -> None:
     lab = BrokerLab()
     for broker_id, code in [(0, "INVALID_REQUEST"), (9, "BROKER_ID_NOT_REGISTERED")]:
         request = UnregisterBrokerRequest(broker_id=broker_id)
@@ -259,7 +259,7 @@ def test_a_broker_that_is_up_is_not_forgotten_and_no_feature_has_levels() -> Non
         assert "metadata.version" in (response.error_message or "")
 
 
-def test_no_metrics_are_wanted_but_whoever_sends_some_gets_a_fair_answer() -> None:
+def test_telemetry_is_not_requested_but_pushes_are_answered() -> None:
     """KIP-714."""
     lab = BrokerLab()
     told = lab.ask(GetTelemetrySubscriptionsRequest(), GetTelemetrySubscriptionsResponse)

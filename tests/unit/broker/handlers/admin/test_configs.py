@@ -52,8 +52,8 @@ def hosted(lab: BrokerLab, topic: str) -> Partition:
     return found
 
 
-def test_a_topics_config_takes_effect_at_once_and_is_shown() -> None:
-    """CF-1: on logs that are open."""
+def test_topic_config_takes_effect_at_once_and_is_described() -> None:
+    """CF-1: on open logs."""
     lab = BrokerLab()
     lab.create("t")
     log = hosted(lab, "t").opened()
@@ -65,7 +65,7 @@ def test_a_topics_config_takes_effect_at_once_and_is_shown() -> None:
     assert shown(lab, "max.message.bytes") == ("1048588", 5)
 
 
-def test_a_brokers_default_reaches_the_open_logs_of_topics_without_their_own() -> None:
+def test_broker_default_applies_to_open_logs_without_their_own() -> None:
     """CF-1."""
     lab = BrokerLab()
     lab.create("t")
@@ -78,7 +78,7 @@ def test_a_brokers_default_reaches_the_open_logs_of_topics_without_their_own() -
         assert shown(lab, "message.max.bytes", (4, "0")) == (value, source)
 
 
-def test_altering_replaces_everything_that_was_set() -> None:
+def test_alter_configs_replaces_all_configs() -> None:
     """CF-1."""
     lab = BrokerLab()
     lab.create("t", configs={"retention.ms": "1", "segment.ms": "5"})
@@ -95,8 +95,10 @@ def test_altering_replaces_everything_that_was_set() -> None:
         assert lab.broker.image.configs_of(ResourceType.TOPIC, "t") == kept
 
 
-def test_a_bad_value_of_a_topic_is_a_bad_config_and_of_a_broker_a_bad_request() -> None:
-    """Kafka 4.1 does this."""
+def test_invalid_topic_config_is_invalid_config_and_invalid_broker_config_is_invalid_request() -> (
+    None
+):
+    """As in Kafka 4.1."""
     lab = BrokerLab()
     lab.create("t")
     assert change(lab, "retention.ms", "x") is ErrorCode.INVALID_CONFIG
@@ -106,14 +108,14 @@ def test_a_bad_value_of_a_topic_is_a_bad_config_and_of_a_broker_a_bad_request() 
     assert change(lab, "max.connections.per.ip.overrides", "a", resource=(4, "")) is (
         ErrorCode.INVALID_REQUEST
     )
-    # Kafka takes an unknown broker setting, and nobody obeys it.
+    # Kafka accepts an unknown broker config, which has no effect.
     assert change(lab, "no.such", "x", resource=(4, "0")) is ErrorCode.INVALID_CONFIG
     assert change(lab, "a", "b", resource=(2, "a b")) is ErrorCode.INVALID_TOPIC_EXCEPTION
     assert change(lab, "a", "b", resource=(32, "group")) is ErrorCode.INVALID_CONFIG
     assert change(lab, "a", "b", resource=(16, "mine")) is ErrorCode.INVALID_REQUEST
 
 
-def test_what_cannot_change_while_a_broker_runs_is_shown_as_read_only() -> None:
+def test_static_broker_configs_are_read_only() -> None:
     lab = BrokerLab()
     asked = DescribeConfigsResource(
         resource_type=4, resource_name="0", configuration_keys=("num.io.threads", "max.connections")
@@ -145,14 +147,14 @@ def test_all_topics_and_brokers_have_configs() -> None:
     assert listed(lab, 16, version=0) == []
 
 
-def test_a_type_that_nobody_knows_has_no_resources() -> None:
+def test_unknown_resource_type_is_unsupported() -> None:
     request = ListConfigResourcesRequest(resource_types=(2, 3))
     assert BrokerLab().ask(request, ListConfigResourcesResponse) == ListConfigResourcesResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION
     )
 
 
-def test_kerberos_settings_are_stored_for_one_broker_though_they_have_no_effect() -> None:
+def test_kerberos_settings_are_stored_per_broker_though_they_have_no_effect() -> None:
     lab = BrokerLab()
     one, all_ = (ResourceType.BROKER, "0"), (ResourceType.BROKER, "")
     name = "sasl.kerberos.service.name"

@@ -25,7 +25,7 @@ EVERYTHING = DescribeLogDirsRequest(topics=None)
 
 
 def two_directories() -> BrokerLab:
-    """One partition in each."""
+    """A broker with one partition in each of two directories."""
     lab = BrokerLab(paths=(ONE, TWO))
     lab.create("t", 2)
     lab.produce("t", b"v")
@@ -39,7 +39,7 @@ def partitions_of(result: DescribeLogDirsResult) -> list[tuple[str, int]]:
     ]
 
 
-def test_each_directory_tells_what_lies_in_it_and_what_room_is_left() -> None:
+def test_directories_are_described_with_partitions_and_free_space() -> None:
     lab = BrokerLab()
     lab.create("t", 2)
     lab.produce("t", b"v")
@@ -66,7 +66,7 @@ def test_each_directory_tells_what_lies_in_it_and_what_room_is_left() -> None:
     )
 
 
-def test_no_list_asks_for_everything_and_an_empty_one_for_nothing() -> None:
+def test_null_requests_all_partitions_and_an_empty_list_none() -> None:
     lab = two_directories()
     some = DescribableLogDirTopic(topic="t", partitions=(1, 9))
     gone = DescribableLogDirTopic(topic="gone", partitions=(0,))
@@ -81,7 +81,7 @@ def test_no_list_asks_for_everything_and_an_empty_one_for_nothing() -> None:
         assert sorted(each for result in results for each in partitions_of(result)) == expected
 
 
-def test_a_directory_that_failed_says_so_and_nothing_else() -> None:
+def test_offline_directory_is_described_with_an_error_only() -> None:
     lab = two_directories()
     lab.broker.directories.directories[1].fence(StorageError("unplugged"))
     for request in (EVERYTHING, DescribeLogDirsRequest(topics=())):
@@ -103,7 +103,7 @@ def move(lab: BrokerLab, path: str, topic: str, number: int) -> ErrorCode:
     return partition.error_code
 
 
-def test_a_partition_stays_where_it_is_and_goes_nowhere_that_is_not_there() -> None:
+def test_move_to_the_current_directory_does_nothing_and_to_an_unknown_one_fails() -> None:
     lab = two_directories()
     results = lab.ask(EVERYTHING, DescribeLogDirsResponse).results
     home = next(each.log_dir for each in results if ("t", 0) in partitions_of(each))
@@ -116,7 +116,7 @@ def test_a_partition_stays_where_it_is_and_goes_nowhere_that_is_not_there() -> N
 
 
 def places(lab: BrokerLab, name: tuple[str, int]) -> list[tuple[str, bool, int]]:
-    """Where a partition is: the directory, whether it is on its way there, and its lag."""
+    """Return where a partition is: directory, whether it is the future log, and its lag."""
     results = lab.ask(EVERYTHING, DescribeLogDirsResponse).results
     return [
         (result.log_dir, each.is_future_key, each.offset_lag)
@@ -131,7 +131,7 @@ def elsewhere_from(home: str) -> str:
     return str(TWO if home == str(ONE) else ONE)
 
 
-def test_a_partition_moves_and_is_told_as_a_future_one_until_it_has_come() -> None:
+def test_moving_partition_is_described_as_future_log_until_it_has_moved() -> None:
     lab = two_directories()
     ((home, _, _),) = places(lab, ("t", 0))
     target = elsewhere_from(home)
@@ -145,7 +145,7 @@ def test_a_partition_moves_and_is_told_as_a_future_one_until_it_has_come() -> No
     assert hosted.opened().end_offset == 2
 
 
-def test_a_move_is_called_off_by_asking_for_where_the_partition_is() -> None:
+def test_move_back_to_the_current_directory_cancels_the_move() -> None:
     lab = two_directories()
     ((home, _, _),) = places(lab, ("t", 0))
     assert move(lab, elsewhere_from(home), "t", 0) is ErrorCode.NONE
@@ -154,7 +154,7 @@ def test_a_move_is_called_off_by_asking_for_where_the_partition_is() -> None:
     assert places(lab, ("t", 0)) == [(home, False, 0)]
 
 
-def test_a_partition_that_nobody_has_used_yet_is_made_where_it_is_wanted() -> None:
+def test_unused_partition_is_created_in_the_requested_directory() -> None:
     lab = BrokerLab(paths=(ONE, TWO))
     lab.create("first")
     lab.create("wanted")
@@ -164,7 +164,7 @@ def test_a_partition_that_nobody_has_used_yet_is_made_where_it_is_wanted() -> No
         assert places(lab, (topic, 0)) == [("/more", False, 0)]
 
 
-def test_a_topic_that_comes_later_is_made_where_somebody_asked_for_it() -> None:
+def test_later_topic_is_created_in_the_requested_directory() -> None:
     lab = two_directories()
     for topic in ("soon", "later"):
         assert move(lab, "/more", topic, 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -173,14 +173,14 @@ def test_a_topic_that_comes_later_is_made_where_somebody_asked_for_it() -> None:
         assert places(lab, (topic, 0)) == [("/more", False, 0)]
 
 
-def test_the_longest_topics_cannot_move() -> None:
-    """Their future's folder would have a name that no file system takes. Kafka does this."""
+def test_topics_with_the_longest_names_cannot_move() -> None:
+    """The folder of the future log would exceed the limit of file systems, as in Kafka."""
     lab = BrokerLab(paths=(ONE, TWO))
     assert move(lab, "/more", "t" * 214, 0) is ErrorCode.INVALID_TOPIC_EXCEPTION
     assert move(lab, "/more", "t" * 213, 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_partition_on_a_failed_disk_does_not_move() -> None:
+def test_partition_in_an_offline_directory_cannot_move() -> None:
     lab = two_directories()
     ((home, _, _),) = places(lab, ("t", 0))
     failed = next(each for each in lab.broker.directories.directories if str(each.path) == home)

@@ -1,4 +1,4 @@
-"""Quotas in force: answers that leave at once, and connections that are not read for a while."""
+"""Quotas: immediate responses with a throttle time, and muted connections."""
 
 from headwater.broker.requests.call import Call
 from headwater.broker.requests.quota_managers import QuotaKind, ThrottleTimes
@@ -108,13 +108,13 @@ def size_of(response: FetchResponse) -> int:
 # Producing.
 
 
-def test_a_producer_above_its_quota_is_answered_at_once_and_then_not_read_for_a_while() -> None:
+def test_producer_above_its_quota_is_answered_at_once_and_muted() -> None:
     """QU-2, KIP-219."""
     lab = lab_with(producer_byte_rate="1000")
     sent, peer = produce(lab, 20_000)
     answer = sent.answer(ProduceResponse)
     assert answer.responses[0].partition_responses[0].error_code == 0
-    # A little more than twenty seconds' worth, and ten of them are free.
+    # A little more than twenty seconds' worth, of which ten are free.
     assert 10_000 < answer.throttle_time_ms < 10_200
     assert peer.muted_until_ms == answer.throttle_time_ms
     assert lab.throttling.waits[QuotaKind.PRODUCE].now == 1
@@ -126,7 +126,7 @@ def test_a_producer_above_its_quota_is_answered_at_once_and_then_not_read_for_a_
     assert waits == ThrottleTimes(count=1, total_ms=answer.throttle_time_ms, now=0)
 
 
-def test_a_producer_that_wants_no_answer_is_not_read_either() -> None:
+def test_producer_with_acks_0_is_muted_too() -> None:
     lab = lab_with(producer_byte_rate="1000")
     sent, peer = produce(lab, 20_000, acks=0)
     assert sent.was_silent
@@ -134,14 +134,14 @@ def test_a_producer_that_wants_no_answer_is_not_read_either() -> None:
     assert peer.muted_until_ms is not None
 
 
-def test_a_producer_within_its_quota_is_left_alone() -> None:
+def test_producer_within_its_quota_is_not_throttled() -> None:
     lab = lab_with(producer_byte_rate="1000")
     sent, peer = produce(lab, 5_000)
     assert sent.answer(ProduceResponse).throttle_time_ms == 0
     assert peer.muted_until_ms is None
 
 
-def test_a_quota_of_one_user_is_no_business_of_another() -> None:
+def test_quota_of_one_user_does_not_affect_another() -> None:
     lab = lab_with(QuotaEntity(user="alice"), producer_byte_rate="1")
     sent, peer = produce(lab, 20_000)
     assert sent.answer(ProduceResponse).throttle_time_ms == 0
@@ -153,7 +153,7 @@ def test_a_quota_of_one_user_is_no_business_of_another() -> None:
     assert alice.muted_until_ms is not None
 
 
-def test_without_a_quota_nothing_stands_in_the_way() -> None:
+def test_without_a_quota_nothing_is_throttled() -> None:
     lab = lab_with(producer_byte_rate="1000")
     assert lab.broker.quotas is lab.throttling
     give(lab, EVERYBODY)
@@ -161,7 +161,7 @@ def test_without_a_quota_nothing_stands_in_the_way() -> None:
     assert produce(lab, 20_000)[1].muted_until_ms is None
 
 
-def test_a_connection_that_is_gone_is_not_waited_for() -> None:
+def test_closed_connection_is_not_waited_for() -> None:
     lab = lab_with(producer_byte_rate="1000")
     _, peer = produce(lab, 20_000)
     peer.is_closed = True
@@ -173,11 +173,11 @@ def test_a_connection_that_is_gone_is_not_waited_for() -> None:
 # Fetching.
 
 
-def test_a_consumer_above_its_quota_gets_an_empty_answer_and_its_records_later() -> None:
+def test_consumer_above_its_quota_gets_an_empty_response_and_its_records_later() -> None:
     lab = lab_with(consumer_byte_rate="1000")
     for _ in range(4):
         lab.produce("t", bytes(3_000))
-    # Of what is there, so much as the window allows in whole batches (FT-1).
+    # As much as the window allows, in whole batches (FT-1).
     first, peer = fetch(lab)
     assert 9_000 < size_of(first) <= 10_000
     assert first.throttle_time_ms == 0
@@ -187,14 +187,14 @@ def test_a_consumer_above_its_quota_gets_an_empty_answer_and_its_records_later()
     assert 2_000 < second.throttle_time_ms < 4_000
     assert peer.muted_until_ms == second.throttle_time_ms
     assert lab.throttling.waits[QuotaKind.FETCH].count == 1
-    # It was charged for nothing, so it is not further behind.
+    # The empty response was not charged, so the throttle time does not grow.
     again, _ = fetch(lab, offset=3)
     assert again.throttle_time_ms == second.throttle_time_ms
     lab.pass_time(11_000)
     assert size_of(fetch(lab, offset=3)[0]) > 3_000
 
 
-def test_a_session_goes_on_after_a_wait_and_a_new_one_does_not_begin_with_one() -> None:
+def test_fetch_session_continues_after_throttling_but_does_not_start_with_it() -> None:
     lab = lab_with(consumer_byte_rate="1000")
     lab.produce("t", bytes(9_000))
     opened, _ = fetch(lab, session=(0, 0))
@@ -213,7 +213,7 @@ def test_a_session_goes_on_after_a_wait_and_a_new_one_does_not_begin_with_one() 
     assert size_of(resumed) > 3_000
 
 
-def test_a_follower_is_never_kept_waiting() -> None:
+def test_follower_is_never_throttled() -> None:
     """QU-6."""
     lab = lab_with(consumer_byte_rate="1", request_percentage="0.000001")
     lab.produce("t", bytes(3_000))
@@ -222,8 +222,8 @@ def test_a_follower_is_never_kept_waiting() -> None:
     assert peer.muted_until_ms is None
 
 
-def test_who_only_pretends_to_be_a_broker_waits_like_anybody_else() -> None:
-    """QU-6. Kafka throttles what it refuses to a client without CLUSTER_ACTION (4.1)."""
+def test_client_that_poses_as_a_broker_is_throttled() -> None:
+    """QU-6. Kafka 4.1 throttles requests that it rejects for lack of CLUSTER_ACTION."""
     lab = lab_with(request_percentage="0.000001")
     markers = WriteTxnMarkersRequest(markers=())
     _, peer = fetch(lab, replica_id=7)
@@ -238,7 +238,7 @@ def test_who_only_pretends_to_be_a_broker_waits_like_anybody_else() -> None:
     assert peer.muted_until_ms is not None
 
 
-def test_a_fetch_that_is_refused_as_a_whole_costs_its_client_time() -> None:
+def test_rejected_fetch_is_charged_request_time() -> None:
     lab = lab_with(request_percentage="0.000001")
     answer, peer = fetch(lab, session=(7, 7))
     assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -246,8 +246,8 @@ def test_a_fetch_that_is_refused_as_a_whole_costs_its_client_time() -> None:
     assert peer.muted_until_ms == 1_000
 
 
-def test_a_client_that_calls_itself_by_a_long_name_is_not_remembered_by_all_of_it() -> None:
-    """Ten thousand clients are, and a header has room for a name of 32 kilobytes."""
+def test_long_client_id_is_truncated_in_quota_state() -> None:
+    """Ten thousand clients are remembered, and a header has room for an id of 32 kilobytes."""
     principal = Principal("User", "alice")
     assert QuotaClient.of(principal, "x" * 32_767) == QuotaClient("alice", "x" * 255)
     lab = lab_with(request_percentage="0.000001")
@@ -256,11 +256,11 @@ def test_a_client_that_calls_itself_by_a_long_name_is_not_remembered_by_all_of_i
     assert only.sharing.client_id == "x" * 255
 
 
-# Time.
+# Request time.
 
 
-def test_every_answer_that_can_says_for_how_long_its_client_took_too_much_time() -> None:
-    """QU-2: no longer than one sample. Some answers are kept encoded, and say it all the same."""
+def test_every_response_with_the_field_has_the_throttle_time() -> None:
+    """QU-2: no longer than one sample. Cached encoded responses have it too."""
     lab = lab_with(request_percentage="0.000001")
     peer = Peer()
     sent = lab.send(MetadataRequest(topics=None), 12, peer)
@@ -281,7 +281,7 @@ def test_every_answer_that_can_says_for_how_long_its_client_took_too_much_time()
     assert answer.responses == ()
 
 
-# Partitions.
+# Controller mutations.
 
 
 def create(
@@ -295,9 +295,7 @@ def create(
     return lab.ask(request, CreateTopicsResponse, version)
 
 
-def test_who_makes_too_many_partitions_is_refused_topic_by_topic_and_told_when_to_come_back() -> (
-    None
-):
+def test_too_many_partitions_are_rejected_per_topic_with_a_throttle_time() -> None:
     """QU-4."""
     lab = lab_with(controller_mutation_rate="1")
     made = create(lab, 7, "a", "b", "c", partitions=8)
@@ -310,7 +308,7 @@ def test_who_makes_too_many_partitions_is_refused_topic_by_topic_and_told_when_t
     assert again.throttle_time_ms == 0
 
 
-def test_an_older_client_that_makes_too_many_partitions_is_served_and_waits() -> None:
+def test_older_client_with_too_many_partitions_is_served_and_throttled() -> None:
     """QU-4."""
     lab = lab_with(controller_mutation_rate="1")
     peer = Peer()
@@ -322,7 +320,7 @@ def test_an_older_client_that_makes_too_many_partitions_is_served_and_waits() ->
     assert lab.throttling.waits[QuotaKind.CONTROLLER_MUTATION].count == 1
 
 
-def test_deleting_topics_and_adding_partitions_count_as_well() -> None:
+def test_deleting_topics_and_adding_partitions_count_as_mutations() -> None:
     lab = lab_with(controller_mutation_rate="1")
     assert create(lab, 7, "a", partitions=16).topics[0].error_code == 0
     doomed = DeleteTopicsRequest(topics=(DeleteTopicState(name="a"),), timeout_ms=60_000)
@@ -330,7 +328,7 @@ def test_deleting_topics_and_adding_partitions_count_as_well() -> None:
     assert refused.responses[0].error_code == OVER
     assert refused.throttle_time_ms == 5_000
     assert lab.ask(doomed, DeleteTopicsResponse, 4).responses[0].error_code == 0
-    # Now 21 partitions are owed, since the older request was served.
+    # Now the quota is exceeded by 21 partitions, since the older request was served.
     grown = CreatePartitionsRequest(
         topics=(CreatePartitionsTopic(name="t", count=2, assignments=None),), timeout_ms=60_000
     )
@@ -340,8 +338,8 @@ def test_deleting_topics_and_adding_partitions_count_as_well() -> None:
     assert lab.ask(grown, CreatePartitionsResponse, 2).results[0].error_code == 0
 
 
-def test_what_the_controller_says_elsewhere_is_obeyed_here() -> None:
-    """The answer that another broker wrote passes through, and its client waits here."""
+def test_throttle_time_of_a_forwarded_request_is_enforced() -> None:
+    """The controller's response passes through, and this broker mutes the connection."""
     lab = lab_with(controller_mutation_rate="1")
     peer = Peer()
     slot = ReplySlot(peer)
@@ -368,10 +366,10 @@ def test_what_the_controller_says_elsewhere_is_obeyed_here() -> None:
     assert peer.muted_until_ms == 7_000
 
 
-# The requests for quotas themselves.
+# AlterClientQuotas and DescribeClientQuotas.
 
 
-def test_quotas_are_set_and_told_by_requests_and_in_force_at_once() -> None:
+def test_altered_quotas_are_described_and_enforced_at_once() -> None:
     lab = BrokerLab()
     lab.create("t")
     entity = (alter.EntityData(entity_type="client-id", entity_name="lab"),)
@@ -389,7 +387,7 @@ def test_quotas_are_set_and_told_by_requests_and_in_force_at_once() -> None:
     assert produce(lab, 20_000)[1].muted_until_ms is not None
 
 
-def test_a_filter_that_makes_no_sense_is_answered_without_entries() -> None:
+def test_invalid_filter_is_answered_without_entries() -> None:
     asked = describe.ComponentData(entity_type="nothing", match_type=2, match=None)
     request = describe.DescribeClientQuotasRequest(components=(asked,))
     answer = BrokerLab().ask(request, describe.DescribeClientQuotasResponse)

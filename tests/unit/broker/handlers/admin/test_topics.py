@@ -31,8 +31,8 @@ from tests.simulation.labs.broker_lab import DATA, BrokerLab
 DELETE_T = DeleteTopicsRequest(topics=(DeleteTopicState(name="t"),), timeout_ms=1_000)
 
 
-def test_a_deleted_topic_takes_its_logs_with_it() -> None:
-    """TO-4: at once for clients, later for the disk."""
+def test_deleted_topic_loses_its_logs() -> None:
+    """TO-4: at once for clients, later on disk."""
     lab = BrokerLab()
     lab.create("t", configs={"file.delete.delay.ms": "1000"})
     lab.produce("t", b"v")
@@ -42,7 +42,7 @@ def test_a_deleted_topic_takes_its_logs_with_it() -> None:
     assert lab.broker.partitions.find("t", 0) is None
     assert TopicPartition("t", 0) not in lab.broker.directories
     assert "t-0" not in lab.disk.names(DATA)
-    # A topic of the same name is another one.
+    # A new topic of the same name is a different topic.
     lab.create("t")
     assert lab.produce("t", b"v") == 0
 
@@ -50,7 +50,7 @@ def test_a_deleted_topic_takes_its_logs_with_it() -> None:
 @pytest.mark.parametrize(
     ("version", "code"), [(2, "INVALID_REQUEST"), (3, "TOPIC_DELETION_DISABLED")]
 )
-def test_a_broker_may_be_told_not_to_delete(version: int, code: str) -> None:
+def test_topic_deletion_can_be_disabled(version: int, code: str) -> None:
     lab = BrokerLab({"delete.topic.enable": "false"})
     lab.create("t")
     (result,) = lab.ask(DELETE_T, DeleteTopicsResponse, version).responses
@@ -58,7 +58,7 @@ def test_a_broker_may_be_told_not_to_delete(version: int, code: str) -> None:
     assert "t" in lab.broker.image.topics
 
 
-def test_added_partitions_take_records_at_once() -> None:
+def test_added_partitions_accept_records_at_once() -> None:
     """TO-5."""
     lab = BrokerLab()
     lab.create("t", 1)
@@ -70,7 +70,7 @@ def test_added_partitions_take_records_at_once() -> None:
 
 
 def delete_records(lab: BrokerLab, **offsets: int) -> list[tuple[int, str]]:
-    """Of partition 0 of each topic: the low watermark and the error."""
+    """Return low watermark and error for partition 0 of each topic."""
     request = DeleteRecordsRequest(
         topics=tuple(
             DeleteRecordsTopic(name=name, partitions=(DeleteRecordsPartition(offset=offset),))
@@ -81,7 +81,7 @@ def delete_records(lab: BrokerLab, **offsets: int) -> list[tuple[int, str]]:
     return [(each.low_watermark, each.error_code.name) for each in results]
 
 
-def test_records_are_deleted_up_to_the_high_watermark_and_never_come_back() -> None:
+def test_records_are_deleted_up_to_the_high_watermark() -> None:
     """DR-1."""
     lab = BrokerLab()
     lab.create("t")
@@ -93,7 +93,7 @@ def test_records_are_deleted_up_to_the_high_watermark_and_never_come_back() -> N
     assert delete_records(lab, t=-2) == [(-1, "OFFSET_OUT_OF_RANGE")]
 
 
-def test_records_are_not_deleted_where_that_makes_no_sense() -> None:
+def test_delete_records_is_rejected_where_it_makes_no_sense() -> None:
     """DR-1, CP-9."""
     lab = BrokerLab()
     lab.create("compacted", configs={"cleanup.policy": "compact"})
@@ -105,8 +105,8 @@ def test_records_are_not_deleted_where_that_makes_no_sense() -> None:
     ]
 
 
-def test_a_partition_that_is_named_twice_is_answered_once_as_named_last() -> None:
-    """Kafka 4.1 does this."""
+def test_repeated_partition_is_answered_once_with_the_last_offset() -> None:
+    """As in Kafka 4.1."""
     lab = BrokerLab()
     lab.create("t")
     lab.produce("t", b"1", b"2", b"3")

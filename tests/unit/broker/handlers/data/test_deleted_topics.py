@@ -10,7 +10,7 @@ def remembered(names: DeletedTopics) -> list[str]:
     return [name for name in "abc" if name in names]
 
 
-def test_the_oldest_deletion_is_forgotten_first() -> None:
+def test_oldest_deletion_is_forgotten_first() -> None:
     names = DeletedTopics(names_max=2)
     names.changed([TopicDeleted("a"), TopicDeleted("b"), TopicDeleted("a")])
     assert remembered(names) == ["a", "b"]
@@ -18,7 +18,7 @@ def test_the_oldest_deletion_is_forgotten_first() -> None:
     assert remembered(names) == ["a", "c"]
 
 
-def test_a_topic_that_is_created_again_is_no_longer_deleted() -> None:
+def test_recreated_topic_is_no_longer_deleted() -> None:
     names = DeletedTopics()
     names.changed([TopicDeleted("a"), TopicDeleted("b")])
     names.changed([TopicCreated(TopicImage(name="a", topic_id=NO_TOPIC_ID, partitions=()))])

@@ -1,8 +1,11 @@
-"""Fetch: at once, or when there is something, or when its time is over."""
+"""Fetch: answered at once, when data arrives, or at its timeout."""
 
 from collections.abc import Sequence
 from pathlib import PurePath
 
+import pytest
+
+from headwater.broker.handlers.data import fetch as fetch_handler
 from headwater.common.error_codes import ErrorCode
 from headwater.protocol.messages.delete_topics import (
     DeleteTopicsRequest,
@@ -21,6 +24,15 @@ from headwater.records.record_reader import read_records
 from tests.simulation.labs.broker_lab import DATA, BrokerLab, Sent
 
 NAMES_UP_TO = 12
+
+
+@pytest.fixture(autouse=True, params=[200, 0], ids=["whole", "in steps"])
+def whole_partitions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Run every test for a fetch in one piece and for a fetch in steps."""
+    count: int = request.param
+    monkeypatch.setattr(fetch_handler, "_WHOLE_PARTITIONS", count)
+    monkeypatch.setattr(fetch_handler, "STEP_PARTITIONS", 1 if count == 0 else 50)
+    return count
 
 
 def fetch(
@@ -53,7 +65,7 @@ def partitions(sent: Sent) -> list[PartitionData]:
 
 
 def values(data: PartitionData) -> Sequence[bytes | None]:
-    """What the records say; of several batches too."""
+    """Return the values of the records, of several batches too."""
     records = data.records
     assert isinstance(records, memoryview)
     found: list[bytes | None] = []
@@ -72,7 +84,7 @@ def ready(*topics: str) -> BrokerLab:
     return lab
 
 
-def test_what_is_there_is_sent_at_once() -> None:
+def test_available_records_are_sent_at_once() -> None:
     lab = ready("t")
     lab.produce("t", b"1", b"2")
     sent = fetch(lab, "t")
@@ -82,7 +94,7 @@ def test_what_is_there_is_sent_at_once() -> None:
     assert len(lab.broker.timer) == 0
 
 
-def test_a_fetch_that_finds_nothing_waits_and_leaves_its_connection_free() -> None:
+def test_empty_fetch_waits_without_blocking_its_connection() -> None:
     """FT-3: Produce and Fetch of one connection may overlap."""
     lab = ready("t")
     sent = fetch(lab, "t")
@@ -93,7 +105,7 @@ def test_a_fetch_that_finds_nothing_waits_and_leaves_its_connection_free() -> No
     assert len(lab.broker.timer) == 0
 
 
-def test_a_fetch_waits_for_as_many_bytes_as_it_asked_for() -> None:
+def test_fetch_waits_for_min_bytes() -> None:
     lab = ready("t", "u")
     sent = fetch(lab, "t", "u", min_bytes=150)
     lab.produce("t", b"x" * 50)
@@ -102,7 +114,7 @@ def test_a_fetch_waits_for_as_many_bytes_as_it_asked_for() -> None:
     assert [values(each) for each in partitions(sent)] == [[b"x" * 50], [b"y" * 50]]
 
 
-def test_a_fetch_whose_time_is_over_is_answered_with_what_there_is() -> None:
+def test_fetch_is_answered_at_max_wait_ms_with_what_is_there() -> None:
     lab = ready("t")
     sent = fetch(lab, "t", min_bytes=1_000, max_wait_ms=500)
     lab.produce("t", b"1")
@@ -113,13 +125,13 @@ def test_a_fetch_whose_time_is_over_is_answered_with_what_there_is() -> None:
     assert len(lab.broker.timer) == 0
 
 
-def test_a_fetch_that_may_not_wait_is_answered_with_nothing() -> None:
+def test_fetch_with_max_wait_0_is_answered_at_once() -> None:
     lab = ready("t")
     (found,) = partitions(fetch(lab, "t", max_wait_ms=0))
     assert (found.error_code, values(found), found.high_watermark) == (ErrorCode.NONE, [], 0)
 
 
-def test_a_fetch_that_waits_for_a_deleted_topic_hears_of_it() -> None:
+def test_waiting_fetch_of_a_deleted_topic_gets_an_error() -> None:
     lab = ready("t")
     sent = fetch(lab, "t")
     gone = DeleteTopicsRequest(topics=(DeleteTopicState(name="t"),), timeout_ms=1_000)
@@ -127,7 +139,7 @@ def test_a_fetch_that_waits_for_a_deleted_topic_hears_of_it() -> None:
     assert [each.error_code for each in partitions(sent)] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_a_fetch_of_a_peer_that_is_gone_waits_no_longer_than_the_next_record() -> None:
+def test_waiting_fetch_of_a_closed_connection_ends_with_the_next_append() -> None:
     lab = ready("t")
     sent = fetch(lab, "t")
     sent.peer.close()
@@ -137,7 +149,7 @@ def test_a_fetch_of_a_peer_that_is_gone_waits_no_longer_than_the_next_record() -
     assert not any(each.readers for each in lab.broker.partitions)
 
 
-def test_an_offset_that_is_nowhere_is_told_at_once() -> None:
+def test_offset_out_of_range_is_answered_at_once() -> None:
     """FT-12."""
     lab = ready("t", "u")
     lab.produce("t", b"1")
@@ -147,8 +159,8 @@ def test_an_offset_that_is_nowhere_is_told_at_once() -> None:
     assert empty.error_code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_a_topic_that_is_not_there_does_not_hurry_a_fetch() -> None:
-    """Kafka 4.1 does this: a consumer of others besides would ask again and again."""
+def test_unknown_topic_does_not_complete_a_fetch() -> None:
+    """As in Kafka 4.1: a consumer of other topics besides would retry in a busy loop."""
     lab = ready("t")
     sent = fetch(lab, "t", "gone")
     assert not sent.is_answered
@@ -159,7 +171,7 @@ def test_a_topic_that_is_not_there_does_not_hurry_a_fetch() -> None:
     ]
 
 
-def test_a_session_tells_only_what_is_new() -> None:
+def test_incremental_fetch_returns_only_changed_partitions() -> None:
     """FT-5, FT-6."""
     lab = ready("t", "u")
     first = fetch(lab, "t", "u", session=(0, 0), max_wait_ms=0).answer(FetchResponse)
@@ -177,8 +189,8 @@ def test_a_session_tells_only_what_is_new() -> None:
     assert unknown == FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
 
-def test_a_disk_that_fails_is_an_error_of_its_own_partitions_alone() -> None:
-    """RC-5: the other log directory goes on."""
+def test_failed_disk_is_an_error_of_its_own_partitions_only() -> None:
+    """RC-5: the other log directory stays online."""
     lab = BrokerLab(paths=(DATA, PurePath("/more")))
     for topic in ("t", "u"):
         lab.create(topic)

@@ -1,4 +1,4 @@
-"""A leader and the fetches of its followers: HW-4, EP-4, EP-5, EP-10, FT-6."""
+"""A leader and its followers' fetches: HW-4, EP-4, EP-5, EP-10, FT-6."""
 
 from collections.abc import Callable, Sequence
 
@@ -102,14 +102,14 @@ def session_of(sent: Sent) -> int:
     return sent.answer(FetchResponse).session_id
 
 
-def test_a_follower_sees_what_no_consumer_may_see_yet() -> None:
+def test_follower_reads_above_the_high_watermark() -> None:
     """HW-6."""
     lab = Lab(2)
     assert only(lab.fetch(0)).records
     assert not lab.world.fetch(lab.leader, 0).records
 
 
-def test_an_offset_is_believed_if_the_leader_has_it() -> None:
+def test_fetch_offset_counts_if_the_leader_has_it() -> None:
     lab = Lab(2)
     refused = only(lab.fetch(3))
     assert refused.error_code is ErrorCode.OFFSET_OUT_OF_RANGE
@@ -118,7 +118,7 @@ def test_an_offset_is_believed_if_the_leader_has_it() -> None:
     assert lab.state_of(TWO).end_offset == 2
 
 
-def test_the_epoch_of_a_fetch_is_judged_before_anything_else() -> None:
+def test_leader_epoch_is_checked_first() -> None:
     """EP-4."""
     lab = Lab(2)
     lab.world.controller.elect(ONE)
@@ -129,7 +129,7 @@ def test_the_epoch_of_a_fetch_is_judged_before_anything_else() -> None:
     assert only(lab.fetch(2, leader_epoch=-1)).error_code is ErrorCode.NONE
 
 
-def test_a_follower_with_another_history_is_told_where_it_ends_and_is_not_believed() -> None:
+def test_diverging_follower_gets_the_end_offset_and_its_offset_does_not_count() -> None:
     """EP-5."""
     lab = Lab(2)
     lab.world.controller.elect(ONE)
@@ -141,7 +141,7 @@ def test_a_follower_with_another_history_is_told_where_it_ends_and_is_not_believ
     assert lab.state_of(TWO).end_offset == -1
 
 
-def test_who_is_no_replica_may_not_fetch_as_one() -> None:
+def test_non_replica_cannot_fetch_as_a_follower() -> None:
     """EP-10."""
     lab = Lab(1)
     with_epoch = only(lab.fetch(0, node_id=STRANGER))
@@ -150,14 +150,14 @@ def test_who_is_no_replica_may_not_fetch_as_one() -> None:
     assert without.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_fetch_of_a_brokers_former_life_is_refused() -> None:
+def test_fetch_with_an_old_broker_epoch_is_rejected() -> None:
     lab = Lab(2)
     late = only(lab.fetch(2, broker_epoch=lab.epochs[TWO] - 1))
     assert late.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert lab.state_of(TWO).end_offset == -1
 
 
-def test_a_fetch_without_news_looks_at_nothing() -> None:
+def test_fetch_without_changes_examines_no_partition() -> None:
     """So an idle partition costs nothing."""
     lab = Lab()
     session_id = session_of(lab.fetch(0))
@@ -166,8 +166,8 @@ def test_a_fetch_without_news_looks_at_nothing() -> None:
     assert told(lab.fetch(session=(session_id, 2))) == []
 
 
-def test_the_high_watermark_is_told_once_when_it_has_moved() -> None:
-    """FT-6. A fetch that waited is told of it too."""
+def test_high_watermark_is_sent_once_when_it_has_moved() -> None:
+    """FT-6. A waiting fetch gets it too."""
     lab = Lab(1)
     two = session_of(lab.fetch(1, node_id=TWO))
     three = lab.fetch(1, node_id=THREE)
@@ -176,7 +176,7 @@ def test_the_high_watermark_is_told_once_when_it_has_moved() -> None:
     assert told(lab.fetch(session=(two, 2), node_id=TWO)) == []
 
 
-def test_a_fetch_waits_for_records_and_not_for_watermarks() -> None:
+def test_fetch_waits_for_records_but_not_for_high_watermarks() -> None:
     lab = Lab(1)
     session_id = session_of(lab.fetch(1))
     waiting = lab.fetch(session=(session_id, 1), wait_ms=500)
@@ -190,7 +190,7 @@ def test_a_fetch_waits_for_records_and_not_for_watermarks() -> None:
 
 
 class Consequence:
-    """What is done when a record is committed: `DelayedProduce`."""
+    """Acts when a record is committed: `DelayedProduce`."""
 
     def __init__(self, act: Callable[[], object]) -> None:
         self._act = act
@@ -200,8 +200,8 @@ class Consequence:
         self._act()
 
 
-def test_what_is_written_because_of_a_fetch_does_not_wait_for_its_end() -> None:
-    """As the markers of a transaction are, whose end is committed by this very fetch."""
+def test_append_caused_by_a_fetch_does_not_wait_for_its_timeout() -> None:
+    """Such as markers of a transaction, whose end is committed by this very fetch."""
     lab = Lab(1, partitions=4)
     session_id = session_of(lab.fetch(0, partitions=(0, 3)))
     lab.fetch(1, node_id=THREE)
@@ -212,7 +212,7 @@ def test_what_is_written_because_of_a_fetch_does_not_wait_for_its_end() -> None:
     assert [each.partition_index for each in told(waiting) if each.records] == [3]
 
 
-def test_a_second_fetch_of_a_session_ends_the_first_at_once() -> None:
+def test_second_fetch_of_a_session_completes_the_first() -> None:
     lab = Lab()
     session_id = session_of(lab.fetch(0))
     first = lab.fetch(session=(session_id, 1), wait_ms=500)
@@ -224,7 +224,7 @@ def test_a_second_fetch_of_a_session_ends_the_first_at_once() -> None:
     assert only(second).records
 
 
-def test_a_follower_that_takes_a_partition_back_does_not_fetch_it_any_more() -> None:
+def test_forgotten_partition_is_no_longer_fetched() -> None:
     lab = Lab()
     session_id = session_of(lab.fetch(0))
     now_ms = lab.leader.clock.steady_ms()
@@ -234,7 +234,7 @@ def test_a_follower_that_takes_a_partition_back_does_not_fetch_it_any_more() -> 
     assert not lab.leader.hosted.tails
 
 
-def test_a_new_session_takes_the_place_of_the_old_one() -> None:
+def test_new_session_replaces_the_old_one() -> None:
     lab = Lab()
     first = session_of(lab.fetch(0))
     lab.fetch(0, session=(first, 0))
@@ -243,14 +243,14 @@ def test_a_new_session_takes_the_place_of_the_old_one() -> None:
     assert len(lab.leader.hosted.tails) == 1, "a fetch without a session leaves nothing behind"
 
 
-def test_a_follower_may_not_go_on_with_anothers_session() -> None:
+def test_follower_cannot_use_the_session_of_another() -> None:
     lab = Lab()
     session_id = session_of(lab.fetch(0))
     answer = lab.fetch(session=(session_id, 1), node_id=THREE).answer(FetchResponse)
     assert answer.error_code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_state_of_the_partition_that_is_older_than_the_known_one_is_dropped() -> None:
+def test_older_partition_state_is_ignored() -> None:
     lab = Lab()
     hosted = lab.leader.hosted
     old = hosted.state

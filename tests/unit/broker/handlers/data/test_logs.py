@@ -1,4 +1,4 @@
-"""ListOffsets, OffsetForLeaderEpoch, DescribeProducers, InitProducerId: what logs are asked for."""
+"""ListOffsets, OffsetForLeaderEpoch, DescribeProducers and InitProducerId."""
 
 from dataclasses import replace
 
@@ -48,13 +48,13 @@ OTHER_BROKER = 7
 
 
 def renewed(lab: BrokerLab, topic: str = "t") -> None:
-    """The same leader under the next epoch."""
+    """The same leader with the next leader epoch."""
     before = lab.broker.image.topics[topic].partitions[0]
     lab.change(PartitionChanged(topic, 0, led_by(before, before.leader, before.isr)))
 
 
 def without_leader(lab: BrokerLab, topic: str) -> None:
-    """The partition is here, and nobody leads it."""
+    """The partition is on this broker and has no leader."""
     lab.create(topic)
     before = lab.broker.image.topics[topic].partitions[0]
     lab.change(PartitionChanged(topic, 0, led_by(before, NO_LEADER, ())))
@@ -82,7 +82,7 @@ def offset_at(
     return found
 
 
-def test_the_ends_of_a_log_and_the_record_at_a_time_are_found() -> None:
+def test_earliest_latest_and_timestamp_offsets() -> None:
     """LO-1, LO-2."""
     lab = BrokerLab()
     lab.create("t")
@@ -97,7 +97,7 @@ def test_the_ends_of_a_log_and_the_record_at_a_time_are_found() -> None:
 
 
 @pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-5, 8), (-6, 10)])
-def test_a_special_timestamp_is_known_from_its_version_on(timestamp: int, version: int) -> None:
+def test_special_timestamps_need_their_version(timestamp: int, version: int) -> None:
     """LO-1."""
     lab = BrokerLab()
     lab.create("t")
@@ -108,7 +108,7 @@ def test_a_special_timestamp_is_known_from_its_version_on(timestamp: int, versio
         assert found.error_code is ErrorCode.NONE
 
 
-def test_a_partition_that_is_asked_for_twice_is_refused_once() -> None:
+def test_repeated_partition_is_rejected_once() -> None:
     """LO-4."""
     lab = BrokerLab()
     lab.create("t")
@@ -117,7 +117,7 @@ def test_a_partition_that_is_asked_for_twice_is_refused_once() -> None:
     assert [each.error_code for each in result.partitions] == [ErrorCode.INVALID_REQUEST]
 
 
-def test_whoever_is_behind_or_ahead_of_the_leaders_epoch_is_told() -> None:
+def test_stale_and_future_leader_epochs_are_rejected() -> None:
     """EP-4."""
     lab = BrokerLab()
     lab.create("t")
@@ -140,8 +140,8 @@ def ends(lab: BrokerLab, *epochs: int, topic: str = "t") -> list[EpochEndOffset]
     return list(result.partitions)
 
 
-def test_an_epoch_ends_where_the_next_one_begins() -> None:
-    """EP-3: -1 asks for nothing, and below the first epoch the asked one comes back."""
+def test_epoch_ends_where_the_next_one_begins() -> None:
+    """EP-3: -1 is undefined, and below the first epoch the requested one is returned."""
     lab = BrokerLab()
     lab.create("t")
     lab.produce("t", b"1", b"2")
@@ -156,7 +156,7 @@ def test_an_epoch_ends_where_the_next_one_begins() -> None:
     ]
 
 
-def test_a_partition_that_is_elsewhere_is_told_from_one_that_is_nowhere() -> None:
+def test_partition_on_another_broker_is_not_an_unknown_partition() -> None:
     lab = BrokerLab()
     without_leader(lab, "headless")
     elsewhere(lab, "elsewhere")
@@ -174,7 +174,7 @@ def test_a_partition_that_is_elsewhere_is_told_from_one_that_is_nowhere() -> Non
         assert described.partitions[0].error_code is code
 
 
-def test_producers_are_described_by_what_they_last_wrote() -> None:
+def test_producers_are_described_by_their_last_batch() -> None:
     lab = BrokerLab()
     lab.create("t")
     records = [Record(key=None, value=b"v", timestamp=START_MS)] * 2
@@ -205,7 +205,7 @@ def init(lab: BrokerLab, request: InitProducerIdRequest = NEW) -> InitProducerId
     return lab.ask(request, InitProducerIdResponse)
 
 
-def test_every_producer_gets_an_id_of_its_own_whatever_it_had() -> None:
+def test_every_producer_gets_a_new_id_whatever_it_had() -> None:
     lab = BrokerLab()
     answers = [init(lab), init(lab), init(lab, replace(NEW, producer_id=0, producer_epoch=4))]
     assert [each.producer_id for each in answers] == [0, 1, 2]
@@ -230,7 +230,7 @@ def test_every_producer_gets_an_id_of_its_own_whatever_it_had() -> None:
         ),
     ],
 )
-def test_an_id_that_cannot_be_given_is_refused(
+def test_failed_allocation_of_a_producer_id_is_an_error(
     request_of: InitProducerIdRequest, code: str
 ) -> None:
     assert init(BrokerLab(), request_of) == InitProducerIdResponse(

@@ -1,4 +1,4 @@
-"""Metadata: which brokers and topics there are."""
+"""Metadata: brokers and topics."""
 
 import pytest
 
@@ -33,8 +33,8 @@ def by_id(topic_id: TopicId) -> MetadataRequestTopic:
     return MetadataRequestTopic(name=None, topic_id=topic_id)
 
 
-def test_the_answer_about_all_topics_follows_every_change() -> None:
-    """TO-7: it is kept encoded while nothing changes."""
+def test_response_about_all_topics_follows_every_change() -> None:
+    """TO-7: it is cached in encoded form while nothing changes."""
     lab = BrokerLab()
     everything = MetadataRequest(topics=None)
     assert lab.ask(everything, MetadataResponse).topics == ()
@@ -47,8 +47,8 @@ def test_the_answer_about_all_topics_follows_every_change() -> None:
     assert ask(lab).topics == ()
 
 
-def test_a_topic_is_made_by_asking_for_it_where_that_is_allowed() -> None:
-    """TO-6: it is there with the first answer."""
+def test_topic_is_auto_created_where_that_is_enabled() -> None:
+    """TO-6: it is in the first response."""
     lab = BrokerLab({"num.partitions": "3"})
     (result,) = ask(lab, named("new"), create=False).topics
     assert result.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -59,8 +59,8 @@ def test_a_topic_is_made_by_asking_for_it_where_that_is_allowed() -> None:
     assert result.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_deleted_topic_is_unknown_at_first_when_it_is_created_again_on_first_use() -> None:
-    """As in Kafka, so that clients see the deletion; a topic that is new is there at once."""
+def test_deleted_topic_is_unknown_at_first_when_it_is_auto_created_again() -> None:
+    """As in Kafka, so that clients notice the deletion; a new topic is there at once."""
     lab = BrokerLab()
     lab.create("t")
     delete = DeleteTopicsRequest(topics=(DeleteTopicState(name="t"),), timeout_ms=1_000)
@@ -72,7 +72,7 @@ def test_a_deleted_topic_is_unknown_at_first_when_it_is_created_again_on_first_u
         assert [each.error_code for each in found] == [ErrorCode.NONE] * 2
 
 
-def test_a_second_deletion_is_seen_too_when_the_topic_is_created_again_on_first_use() -> None:
+def test_second_deletion_is_noticed_too_when_the_topic_is_auto_created_again() -> None:
     lab = BrokerLab()
     for _ in range(2):
         lab.create("t")
@@ -87,7 +87,7 @@ def test_a_second_deletion_is_seen_too_when_the_topic_is_created_again_on_first_
 
 
 @pytest.mark.parametrize("name", ["", ".", "a b", "x" * 250])
-def test_a_name_that_no_topic_can_have_is_no_topic(name: str) -> None:
+def test_invalid_topic_name_is_rejected(name: str) -> None:
     """TO-1."""
     lab = BrokerLab()
     for create in (False, True):
@@ -97,7 +97,7 @@ def test_a_name_that_no_topic_can_have_is_no_topic(name: str) -> None:
     assert not lab.broker.image.topics
 
 
-def test_topics_are_found_by_their_id() -> None:
+def test_topics_are_found_by_id() -> None:
     lab = BrokerLab()
     lab.create("t")
     stranger = TopicId(b"x" * 16)
@@ -116,22 +116,22 @@ def test_topics_are_found_by_their_id() -> None:
         (MetadataRequestTopic(name=None, topic_id=NO_TOPIC_ID), 12),
     ],
 )
-def test_what_a_version_cannot_ask_is_refused_as_a_whole(
+def test_topic_id_or_null_name_in_an_old_version_is_rejected(
     topic: MetadataRequestTopic, version: int
 ) -> None:
-    """Kafka 4.1 answers an id before version 12 so; without a name it fails, and we do not."""
+    """Kafka 4.1 rejects an id before version 12 too; without a name it fails unexpectedly."""
     response = ask(BrokerLab(), topic, version=version)
     assert (response.brokers, response.cluster_id, response.controller_id) == ((), None, -1)
     assert [each.error_code for each in response.topics] == [ErrorCode.INVALID_REQUEST]
 
 
-def test_a_topic_that_is_asked_for_twice_is_told_once() -> None:
+def test_repeated_topic_is_answered_once() -> None:
     lab = BrokerLab()
     lab.create("t")
     assert len(ask(lab, named("t"), named("t")).topics) == 1
 
 
-def test_rights_are_told_to_whoever_asks() -> None:
+def test_authorized_operations_are_returned_on_request() -> None:
     lab = BrokerLab()
     lab.create("t")
     request = MetadataRequest(

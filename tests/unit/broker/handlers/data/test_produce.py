@@ -1,4 +1,4 @@
-"""Produce: what is acknowledged, what is refused, and what is answered with silence."""
+"""Produce: acknowledgements, errors, and acks=0."""
 
 import random
 
@@ -47,7 +47,7 @@ def results(sent: Sent) -> list[PartitionProduceResponse]:
     return [each for topic in topics for each in topic.partition_responses]
 
 
-def test_each_partition_of_a_request_stands_for_itself() -> None:
+def test_partitions_of_a_request_are_independent() -> None:
     lab = BrokerLab()
     lab.create("t")
     good, gone = results(produce(lab, "t", "gone"))
@@ -58,8 +58,8 @@ def test_each_partition_of_a_request_stands_for_itself() -> None:
     assert list(lab.broker.image.topics) == ["t"]
 
 
-def test_who_asks_for_no_answer_gets_none_and_loses_the_connection_over_an_error() -> None:
-    """Kafka does this: a closed connection is the only way to tell."""
+def test_acks_0_has_no_response_and_an_error_closes_the_connection() -> None:
+    """As in Kafka: closing the connection is the only signal."""
     lab = BrokerLab()
     lab.create("t")
     sent = produce(lab, "t", acks=0)
@@ -71,22 +71,22 @@ def test_who_asks_for_no_answer_gets_none_and_loses_the_connection_over_an_error
 
 
 @pytest.mark.parametrize("acks", [2, -2])
-def test_there_are_three_kinds_of_acknowledgement(acks: int) -> None:
+def test_acks_other_than_0_1_and_all_are_rejected(acks: int) -> None:
     lab = BrokerLab()
     lab.create("t")
     (result,) = results(produce(lab, "t", acks=acks))
     assert result.error_code is ErrorCode.INVALID_REQUIRED_ACKS
 
 
-def test_too_few_replicas_refuse_only_those_who_want_all_of_them() -> None:
-    """MIN-1: never more than the topic has at all."""
+def test_too_small_an_isr_rejects_only_acks_all() -> None:
+    """MIN-1: never more than the replication factor."""
     lab = BrokerLab()
     lab.create("t", configs={"min.insync.replicas": "2"})
     (result,) = results(produce(lab, "t"))
     assert result.error_code is ErrorCode.NONE
 
 
-def test_a_topic_that_wants_its_records_on_disk_is_acknowledged_when_they_are() -> None:
+def test_topic_with_flush_messages_1_is_acknowledged_after_the_flush() -> None:
     held = HeldExecutor(random.Random(5))
     lab = BrokerLab(executor=held)
     lab.create("t", configs={"flush.messages": "1"})
@@ -98,7 +98,7 @@ def test_a_topic_that_wants_its_records_on_disk_is_acknowledged_when_they_are() 
     assert result.error_code is ErrorCode.NONE
 
 
-def test_a_repetition_is_acknowledged_no_sooner_than_the_flush_of_what_it_repeats() -> None:
+def test_duplicate_is_acknowledged_no_sooner_than_the_flush_of_the_original() -> None:
     held = HeldExecutor(random.Random(5))
     lab = BrokerLab(executor=held)
     lab.create("t", configs={"flush.messages": "1"})
@@ -114,7 +114,7 @@ def test_a_repetition_is_acknowledged_no_sooner_than_the_flush_of_what_it_repeat
     assert once_more.base_offset == 0
 
 
-def test_a_batch_that_a_thread_had_while_leadership_went_elsewhere_is_not_written() -> None:
+def test_batch_in_validation_is_not_appended_after_a_leader_change() -> None:
     held = HeldExecutor(random.Random(5))
     lab = BrokerLab(executor=held)
     lab.create("t", configs={"compression.type": "gzip"})
@@ -131,7 +131,7 @@ def test_a_batch_that_a_thread_had_while_leadership_went_elsewhere_is_not_writte
 
 
 @pytest.mark.parametrize("topics", [("t",), ("t", "u")])
-def test_a_flush_that_fails_is_told_to_those_who_waited_for_it(topics: tuple[str, ...]) -> None:
+def test_failed_flush_fails_the_requests_that_waited_for_it(topics: tuple[str, ...]) -> None:
     held = HeldExecutor(random.Random(5))
     lab = BrokerLab(executor=held)
     lab.create("t", configs={"flush.messages": "1"})
@@ -143,7 +143,7 @@ def test_a_flush_that_fails_is_told_to_those_who_waited_for_it(topics: tuple[str
     assert codes == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE][: len(topics)]
 
 
-def test_a_mistake_of_ours_on_the_short_way_is_answered_and_costs_nobody_the_connection(
+def test_unexpected_error_on_the_fast_path_is_answered(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     lab = BrokerLab()
@@ -167,14 +167,14 @@ class TrippingReader:
         raise ZeroDivisionError(f"a mistake of ours, after {size_bytes} bytes")
 
 
-def test_nobody_writes_to_internal_topics_but_the_broker() -> None:
+def test_clients_cannot_write_to_internal_topics() -> None:
     lab = BrokerLab()
     lab.create("__consumer_offsets")
     (result,) = results(produce(lab, "__consumer_offsets"))
     assert result.error_code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_a_failed_disk_is_told_and_fences_its_directory() -> None:
+def test_failed_disk_is_an_error_and_takes_the_directory_offline() -> None:
     lab = BrokerLab()
     lab.create("t")
     lab.produce("t", b"1")
@@ -185,8 +185,8 @@ def test_a_failed_disk_is_told_and_fences_its_directory() -> None:
     assert again.error_code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_the_bytes_of_a_request_are_not_needed_once_it_is_served() -> None:
-    """The lab wipes them when the broker returns, as the next request would."""
+def test_request_bytes_are_not_needed_after_the_request() -> None:
+    """The lab overwrites them when the broker returns, as the next request would."""
     lab = BrokerLab()
     lab.create("t")
     for _ in range(3):
@@ -200,11 +200,10 @@ def test_the_bytes_of_a_request_are_not_needed_once_it_is_served() -> None:
 
 @pytest.mark.parametrize("acks", [1, -1])
 @pytest.mark.parametrize("version", range(3, 14))
-def test_one_batch_is_answered_alike_by_the_short_way_and_by_the_long_one(
-    version: int, acks: int
-) -> None:
-    """The first batch of a log takes the long way, since the log has to be opened; the next ones
-    take the short way, if their version has one.
+def test_fast_path_and_regular_path_answer_alike(version: int, acks: int) -> None:
+    """The first batch of a log takes the regular path, since the log must be opened.
+
+    Later ones take the fast path, if their version has one.
     """
     lab = BrokerLab()
     lab.create("t", 2)
@@ -242,8 +241,8 @@ def test_one_batch_is_answered_alike_by_the_short_way_and_by_the_long_one(
         {"magic": 1},
     ],
 )
-def test_the_short_way_refuses_nothing_by_itself(wrong: dict[str, int]) -> None:
-    """Whatever is odd goes the long way, which says what is wrong with it."""
+def test_fast_path_leaves_errors_to_the_regular_path(wrong: dict[str, int]) -> None:
+    """Anything unusual takes the regular path, which reports the error."""
     lab = BrokerLab()
     lab.create("t")
     lab.produce("t", b"opens the log")

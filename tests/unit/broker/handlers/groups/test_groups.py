@@ -1,4 +1,4 @@
-"""The handlers of groups and their offsets: rights, unknown topics, and the way to many shards."""
+"""Group and offset APIs: authorization, unknown topics, and requests to many shards."""
 
 from dataclasses import replace
 
@@ -56,7 +56,7 @@ GROUPS = tuple(f"group-{number}" for number in range(6))
 
 
 def made(*refused: Operation, names: tuple[str, ...] | None = None) -> BrokerLab:
-    """A broker that has a topic, and that somebody has asked for a coordinator."""
+    """A broker with a topic, and a coordinator."""
     lab = BrokerLab(
         {"offsets.topic.num.partitions": "4"},
         authorizer=Refusing(*refused, names=names) if refused else None,
@@ -107,7 +107,7 @@ def lab() -> BrokerLab:
     return made()
 
 
-def test_before_there_is_a_topic_for_it_nobody_coordinates() -> None:
+def test_without_the_offsets_topic_there_is_no_coordinator() -> None:
     lab = BrokerLab()
     lab.create("orders")
     assert commit(lab, "g", "orders") == {"orders": ErrorCode.NOT_COORDINATOR}
@@ -116,7 +116,7 @@ def test_before_there_is_a_topic_for_it_nobody_coordinates() -> None:
     assert lab.ask(ListGroupsRequest(), ListGroupsResponse) == ListGroupsResponse()
 
 
-def test_groups_of_many_shards_are_read_with_one_request(lab: BrokerLab) -> None:
+def test_groups_of_many_shards_are_fetched_with_one_request(lab: BrokerLab) -> None:
     assert len({partition_for(each, 4) for each in GROUPS}) > 1
     for group in GROUPS[:-1]:
         assert commit(lab, group, "orders") == {"orders": ErrorCode.NONE}
@@ -126,7 +126,7 @@ def test_groups_of_many_shards_are_read_with_one_request(lab: BrokerLab) -> None
     assert sorted(each.group_id for each in answer.groups) == sorted(GROUPS[:-1])
 
 
-def test_each_group_is_written_into_its_own_partition(lab: BrokerLab) -> None:
+def test_each_group_is_written_to_its_own_partition(lab: BrokerLab) -> None:
     commit(lab, "group-0", "orders")
     hosted = lab.broker.partitions.by_name(CONSUMER_OFFSETS) or {}
     ends = {number: each.log.end_offset for number, each in hosted.items() if each.log}
@@ -134,7 +134,7 @@ def test_each_group_is_written_into_its_own_partition(lab: BrokerLab) -> None:
     assert sum(ends.values()) == 1
 
 
-def test_an_unknown_topic_is_refused_and_the_others_are_committed(lab: BrokerLab) -> None:
+def test_unknown_topic_is_rejected_and_the_others_are_committed(lab: BrokerLab) -> None:
     """GR-11."""
     assert commit(lab, "g", "nowhere", "orders") == {
         "nowhere": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -144,13 +144,13 @@ def test_an_unknown_topic_is_refused_and_the_others_are_committed(lab: BrokerLab
     assert fetch(lab, "g") == [("g", 5, ErrorCode.NONE)]
 
 
-def test_an_old_request_reads_one_group(lab: BrokerLab) -> None:
+def test_old_version_fetches_one_group(lab: BrokerLab) -> None:
     """GR-12."""
     commit(lab, "g", "orders")
     assert fetch(lab, "g", version=1) == [("", 5, ErrorCode.NONE)]
 
 
-def test_groups_are_described_and_deleted_wherever_they_are(lab: BrokerLab) -> None:
+def test_groups_are_described_and_deleted_in_any_shard(lab: BrokerLab) -> None:
     for group in GROUPS[:3]:
         commit(lab, group, "orders")
     described = lab.ask(DescribeGroupsRequest(groups=GROUPS), DescribeGroupsResponse, 5)
@@ -164,7 +164,7 @@ def test_groups_are_described_and_deleted_wherever_they_are(lab: BrokerLab) -> N
     assert {offset for _, offset, _ in fetch(lab, *GROUPS)} == {-1}
 
 
-def test_offsets_go_with_their_topic(lab: BrokerLab) -> None:
+def test_offsets_are_deleted_with_their_topic(lab: BrokerLab) -> None:
     """OE-2."""
     commit(lab, "g", "orders")
     request = DeleteTopicsRequest(topics=(DeleteTopicState(name="orders"),), timeout_ms=1000)
@@ -172,7 +172,7 @@ def test_offsets_go_with_their_topic(lab: BrokerLab) -> None:
     assert fetch(lab, "g") == [("g", -1, ErrorCode.NONE)]
 
 
-def test_offsets_are_deleted_of_topics_that_exist(lab: BrokerLab) -> None:
+def test_offset_delete_of_existing_topics(lab: BrokerLab) -> None:
     commit(lab, "g", "orders")
     request = OffsetDeleteRequest(
         group_id="g",
@@ -189,7 +189,7 @@ def test_offsets_are_deleted_of_topics_that_exist(lab: BrokerLab) -> None:
     assert fetch(lab, "g") == [("g", -1, ErrorCode.NONE)]
 
 
-def test_a_member_that_waits_hears_when_its_coordinator_goes(lab: BrokerLab) -> None:
+def test_waiting_member_gets_an_error_when_its_coordinator_moves(lab: BrokerLab) -> None:
     """GR-17."""
     request = JoinGroupRequest(
         group_id="g",
@@ -206,7 +206,7 @@ def test_a_member_that_waits_hears_when_its_coordinator_goes(lab: BrokerLab) -> 
     assert commit(lab, "g", "orders") == {"orders": ErrorCode.NOT_COORDINATOR}
 
 
-def test_a_session_ends_by_the_brokers_clock(lab: BrokerLab) -> None:
+def test_session_expires_by_the_brokers_clock(lab: BrokerLab) -> None:
     request = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,
@@ -225,7 +225,7 @@ def test_a_session_ends_by_the_brokers_clock(lab: BrokerLab) -> None:
     assert lab.ask(beat, HeartbeatResponse).error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_without_the_right_to_read_with_a_group_nothing_is_passed_on() -> None:
+def test_group_request_without_read_on_the_group_is_rejected() -> None:
     """AC-4."""
     lab = made(Operation.READ, Operation.DESCRIBE, Operation.DELETE, names=("g",))
     denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -241,7 +241,7 @@ def test_without_the_right_to_read_with_a_group_nothing_is_passed_on() -> None:
     assert offsets.error_code is denied
 
 
-def test_without_the_right_to_read_a_topic_its_offsets_are_not_set() -> None:
+def test_offset_commit_without_read_on_the_topic_is_rejected() -> None:
     """AC-4."""
     lab = made(Operation.READ, Operation.DESCRIBE, names=("orders",))
     find(lab)
@@ -250,17 +250,17 @@ def test_without_the_right_to_read_a_topic_its_offsets_are_not_set() -> None:
     assert fetch(lab, "g") == [("g", -1, denied)]
 
 
-def test_shards_are_loaded_bit_by_bit(lab: BrokerLab) -> None:
+def test_shards_are_loaded_in_slices(lab: BrokerLab) -> None:
     broker: Broker = lab.broker
     assert broker.groups.runtime.is_loading
     broker.groups.load_some(1_000)
     assert not broker.groups.runtime.is_loading
 
 
-def test_offsets_of_partitions_that_are_not_there_are_refused_and_the_others_kept(
+def test_offsets_of_missing_partitions_are_rejected_and_the_others_committed(
     lab: BrokerLab,
 ) -> None:
-    """GR-11. Kafka does this (4.1): a topic stands in the answer once."""
+    """GR-11. As in Kafka 4.1, a topic is in the response once."""
     places = tuple(
         OffsetCommitRequestPartition(partition_index=index, committed_offset=5)
         for index in (0, 9, -1)
@@ -287,12 +287,12 @@ def test_offsets_of_partitions_that_are_not_there_are_refused_and_the_others_kep
     assert nameless.error_code is ErrorCode.INVALID_GROUP_ID
 
 
-def test_a_topic_of_offsets_that_is_made_anew_has_other_coordinators(lab: BrokerLab) -> None:
-    """As a broker hears it that was cut off meanwhile: both at once, and with the same epochs."""
+def test_recreated_offsets_topic_has_new_coordinators(lab: BrokerLab) -> None:
+    """As seen by a broker that was disconnected meanwhile: both changes at once, same epochs."""
     assert commit(lab, "group-1", "orders") == {"orders": ErrorCode.NONE}
     topic = lab.broker.image.topics[CONSUMER_OFFSETS]
-    anew = replace(topic, topic_id=TopicId(bytes(range(16))))
-    lab.change(TopicDeleted(CONSUMER_OFFSETS), TopicCreated(anew))
+    recreated = replace(topic, topic_id=TopicId(bytes(range(16))))
+    lab.change(TopicDeleted(CONSUMER_OFFSETS), TopicCreated(recreated))
     assert fetch(lab, "group-1") == [("group-1", -1, ErrorCode.NONE)]
     assert commit(lab, "group-1", "orders") == {"orders": ErrorCode.NONE}
     assert fetch(lab, "group-1") == [("group-1", 5, ErrorCode.NONE)]

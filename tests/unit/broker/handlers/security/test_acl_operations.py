@@ -1,7 +1,7 @@
-"""Every API, which rights it needs on what, and what it says to whoever lacks one of them (AC-4).
+"""Operations that every API needs, and its errors without them (AC-4).
 
-The rules are Kafka's (KafkaApis and ControllerApis of 4.1), asked of the real authorizer. An API
-that is served and stands in no row fails the first test below: it needs a row.
+The rules are Kafka's (KafkaApis and ControllerApis of 4.1), checked with the real authorizer. An
+API that is served but has no row fails the first test below: add a row.
 """
 
 from dataclasses import dataclass, replace
@@ -75,7 +75,7 @@ CODES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A request, and the rights it needs, all of them, in the order in which they are missed."""
+    """A request and the operations it needs, in the order in which they are checked."""
 
     key: ApiKey
     needs: tuple[Right, ...] = ()
@@ -117,7 +117,7 @@ def _configs_of(kind: int, name: str) -> tuple[Message, Message, Message]:
     )
 
 
-# Of all brokers; about one of them only that one is asked, and Kafka says so before all else.
+# Of all brokers; a request about one broker goes to that broker, which Kafka checks first.
 _OF_BROKER: Final = _configs_of(4, "")
 _OF_GROUP: Final = _configs_of(32, "g")
 _OF_METRICS: Final = _configs_of(16, "m")
@@ -148,7 +148,7 @@ ROWS: Final = [
     row(
         ApiKey.SYNC_GROUP,
         group("READ"),
-        # Kafka looks at these before it looks at rights.
+        # Kafka validates these before it authorizes them.
         request=sync_group.SyncGroupRequest(
             group_id="g", protocol_type="consumer", protocol_name="range"
         ),
@@ -249,14 +249,14 @@ ROWS: Final = [
     row(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, cluster("ALTER")),
 ]
 _ON_ITS_WAY_IN: Final = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
-"""Asked before anybody is known."""
+"""Served before authentication."""
 
 TRIED: Final = [each for each in ROWS if each.key in BY_KEY]
 NEEDY: Final = [each for each in TRIED if each.needs]
 
 
 def lab_with(*rights: Right) -> BrokerLab:
-    """A broker with two topics, of which one is nobody's business."""
+    """A broker with two topics, one of which no principal may access."""
     authorizer = AclAuthorizer(super_users=["User:ANONYMOUS"])
     lab = new_lab(authorizer)
     lab.create("t", 4)
@@ -290,7 +290,7 @@ def new_lab(authorizer: Authorizer) -> BrokerLab:
 
 
 def told(lab: BrokerLab, tried: Row) -> tuple[set[object], str]:
-    """The errors of an answer, and all that it says; nothing of one that waits."""
+    """Return the errors and the text of a response; nothing for a waiting one."""
     sent = lab.send(tried.asked, tried.version, Peer(ALICE))
     lab.turn()
     if not sent.is_answered:
@@ -303,30 +303,30 @@ def named(tried: Row) -> str:
     return f"{tried.key.name}-{'+'.join(f'{n}.{o.name}' for _, n, o in tried.needs)}"
 
 
-def test_every_api_that_is_served_stands_in_the_table() -> None:
+def test_every_served_api_is_in_the_table() -> None:
     rows = {each.key for each in ROWS}
     assert [key.name for key in SERVED_APIS if key not in rows and key not in _ON_ITS_WAY_IN] == []
 
 
 @pytest.mark.parametrize("tried", TRIED, ids=named)
-def test_who_has_no_rights_is_told_so_and_nothing_else(tried: Row) -> None:
-    """AC-5: of what nobody asked for by name, no name is told."""
+def test_without_any_operation_the_request_is_rejected_and_reveals_nothing(tried: Row) -> None:
+    """AC-5: it names nothing that the request did not name."""
     codes, words = told(lab_with(), tried)
     assert codes & set(CODES.values()) == {CODES[kind] for kind, *_ in tried.needs[:1]}
     assert "secret" not in words
 
 
 @pytest.mark.parametrize("tried", NEEDY, ids=named)
-def test_who_has_exactly_the_rights_is_let_in(tried: Row) -> None:
+def test_exactly_the_needed_operations_suffice(tried: Row) -> None:
     codes, words = told(lab_with(*tried.needs), tried)
     assert not codes & set(CODES.values())
     if tried.key not in (ApiKey.DESCRIBE_LOG_DIRS, ApiKey.LIST_CONFIG_RESOURCES):
-        # Whoever may see the cluster may see those two.
+        # Describe on the cluster implies those two.
         assert "secret" not in words
 
 
 @pytest.mark.parametrize("tried", NEEDY, ids=named)
-def test_each_right_that_is_missing_is_missed_by_its_own_code(tried: Row) -> None:
+def test_each_missing_operation_has_its_own_error(tried: Row) -> None:
     for missing in tried.needs:
         others = [each for each in tried.needs if each != missing]
         codes, _ = told(lab_with(*others), tried)
@@ -334,7 +334,7 @@ def test_each_right_that_is_missing_is_missed_by_its_own_code(tried: Row) -> Non
 
 
 @pytest.mark.parametrize("tried", NEEDY, ids=named)
-def test_a_right_on_another_thing_is_none(tried: Row) -> None:
+def test_operation_on_another_resource_does_not_count(tried: Row) -> None:
     others = [
         (kind, f"{name}-other", operation)
         for kind, name, operation in tried.needs
@@ -349,7 +349,7 @@ def test_a_right_on_another_thing_is_none(tried: Row) -> None:
     [each for each in NEEDY if any(kind is ResourceKind.TOPIC for kind, *_ in each.needs)],
     ids=named,
 )
-def test_who_may_not_see_a_topic_does_not_hear_whether_it_exists(tried: Row) -> None:
+def test_response_does_not_reveal_whether_a_hidden_topic_exists(tried: Row) -> None:
     """AC-5"""
     rights = [each for each in tried.needs if each[0] is not ResourceKind.TOPIC]
     lab = lab_with(*rights)
@@ -359,7 +359,7 @@ def test_who_may_not_see_a_topic_does_not_hear_whether_it_exists(tried: Row) -> 
     assert told(empty, tried)[0] == there[0]
 
 
-def test_a_producer_id_is_also_for_who_may_write_to_some_topic() -> None:
+def test_write_on_any_topic_allows_init_producer_id() -> None:
     """PV-8"""
     tried = row(ApiKey.INIT_PRODUCER_ID)
     codes, _ = told(lab_with(topic("WRITE")), tried)
@@ -368,7 +368,7 @@ def test_a_producer_id_is_also_for_who_may_write_to_some_topic() -> None:
     assert codes == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
 
 
-def test_a_topic_that_is_not_there_is_made_only_for_who_may() -> None:
+def test_missing_topic_is_created_only_for_authorized_clients() -> None:
     """TO-6"""
     asked = metadata.MetadataRequest(
         topics=(metadata.MetadataRequestTopic(name="new"),), allow_auto_topic_creation=True
@@ -389,7 +389,7 @@ def test_a_topic_that_is_not_there_is_made_only_for_who_may() -> None:
     assert "new" in lab.broker.image.topics
 
 
-def test_the_topic_of_coordinators_is_not_made_for_who_may_have_none() -> None:
+def test_coordinator_topic_is_not_created_for_unauthorized_clients() -> None:
     lab = BrokerLab(authorizer=lab_with().broker.authorizer)
     told(lab, row(ApiKey.FIND_COORDINATOR))
     assert "__consumer_offsets" not in lab.broker.image.topics
@@ -398,7 +398,7 @@ def test_the_topic_of_coordinators_is_not_made_for_who_may_have_none() -> None:
     assert "__consumer_offsets" in lab.broker.image.topics
 
 
-def test_a_fetch_as_a_follower_is_for_brokers() -> None:
+def test_follower_fetch_needs_cluster_action() -> None:
     request = BY_KEY[ApiKey.FETCH]
     assert isinstance(request, fetch.FetchRequest)
     as_follower = row(
@@ -410,8 +410,8 @@ def test_a_fetch_as_a_follower_is_for_brokers() -> None:
     assert ErrorCode.TOPIC_AUTHORIZATION_FAILED not in codes
 
 
-def test_an_expression_matches_only_topics_that_its_member_may_see() -> None:
-    """A member hears of what it is given, so it is given nothing that it may not know of."""
+def test_subscription_pattern_matches_only_topics_the_member_may_describe() -> None:
+    """A member learns the topics it is assigned, so hidden topics must not be assigned."""
     request = consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
         group_id="g-new",
         member_id="m",
@@ -432,7 +432,7 @@ def test_an_expression_matches_only_topics_that_its_member_may_see() -> None:
     assert given == ["t"]
 
 
-def test_a_group_is_described_whole_or_not_at_all() -> None:
+def test_group_is_described_completely_or_not_at_all() -> None:
     rights = [group("READ"), topic("DESCRIBE")]
     described = row(
         ApiKey.CONSUMER_GROUP_DESCRIBE,
@@ -465,7 +465,7 @@ def test_a_group_is_described_whole_or_not_at_all() -> None:
     assert "topic_name='t'" not in words
 
 
-def test_a_member_that_names_one_topic_too_many_is_refused() -> None:
+def test_heartbeat_with_an_unauthorized_topic_is_rejected() -> None:
     request = consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
         group_id="g",
         member_id="m",

@@ -1,4 +1,4 @@
-"""DescribeAcls, CreateAcls and DeleteAcls, and that what they change is obeyed at once."""
+"""DescribeAcls, CreateAcls and DeleteAcls, which take effect at once."""
 
 import pytest
 
@@ -76,7 +76,7 @@ def topics_seen(lab: BrokerLab, who: Principal) -> list[str | None]:
     return [each.name for each in answer.topics]
 
 
-def test_without_an_authorizer_there_are_no_rules() -> None:
+def test_without_an_authorizer_acl_requests_are_rejected() -> None:
     """AC-7"""
     lab = BrokerLab()
     described = lab.ask(DescribeAclsRequest(), DescribeAclsResponse)
@@ -92,7 +92,7 @@ def test_without_an_authorizer_there_are_no_rules() -> None:
     assert (deleted_one.error_code, deleted_one.error_message) == disabled
 
 
-def test_a_rule_is_obeyed_as_soon_as_it_is_answered_and_until_it_goes() -> None:
+def test_acl_takes_effect_when_it_is_acknowledged_until_it_is_deleted() -> None:
     lab = BrokerLab(WITH_RIGHTS)
     assert create(lab, creation("t", operation=5), who=ALICE) == [
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -128,13 +128,13 @@ def test_a_rule_is_obeyed_as_soon_as_it_is_answered_and_until_it_goes() -> None:
     assert topics_seen(lab, ALICE) == []
 
 
-def test_a_super_user_may_have_commas_in_its_name() -> None:
+def test_super_user_name_may_contain_commas() -> None:
     lab = BrokerLab(WITH_RIGHTS)
     who = Principal("User", "CN=b,OU=c")
     assert create(lab, creation("t"), who=who) == [ErrorCode.NONE]
 
 
-def test_rules_are_described_by_their_pattern() -> None:
+def test_acls_are_described_by_pattern() -> None:
     lab = BrokerLab(WITH_RIGHTS)
     create(
         lab,
@@ -160,21 +160,21 @@ def test_rules_are_described_by_their_pattern() -> None:
     assert describe(lab, operation=99) == ()
 
 
-def test_who_may_not_describe_the_cluster_may_not_see_its_rules() -> None:
+def test_describe_acls_needs_describe_on_the_cluster() -> None:
     lab = BrokerLab(WITH_RIGHTS)
     answer = lab.ask(DescribeAclsRequest(), DescribeAclsResponse, peer=Peer(ALICE))
     assert answer.error_code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert answer.resources == ()
 
 
-def test_each_rule_of_a_request_has_its_own_outcome() -> None:
+def test_each_acl_of_a_request_has_its_own_result() -> None:
     lab = BrokerLab(WITH_RIGHTS)
     outcome = create(lab, creation("a"), creation(""), creation("b", "bob"), creation("a"))
     wrong = ErrorCode.INVALID_REQUEST
     assert outcome == [ErrorCode.NONE, wrong, wrong, ErrorCode.NONE]
 
 
-def test_rules_outlive_the_broker() -> None:
+def test_acls_survive_a_restart() -> None:
     lab = BrokerLab(WITH_RIGHTS)
     create(lab, creation("orders"))
     again = BrokerLab(WITH_RIGHTS, disk=lab.disk)
@@ -182,7 +182,7 @@ def test_rules_outlive_the_broker() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_all_versions_that_kafka_serves_are_served(version: int) -> None:
+def test_all_versions_of_kafka_are_served(version: int) -> None:
     lab = BrokerLab(WITH_RIGHTS)
     request = CreateAclsRequest(creations=(creation("orders", pattern_type=PREFIXED),))
     lab.ask(request, CreateAclsResponse, version, Peer(ADMIN))

@@ -1,4 +1,4 @@
-"""Transactions on a whole broker: what is asked before a batch opens one, and what ends it."""
+"""Transactions on a whole broker: verification, markers, timeouts."""
 
 import random
 
@@ -74,7 +74,7 @@ SETTINGS = {
 
 
 def made(*, executor: HeldExecutor | None = None, **settings: str) -> tuple[BrokerLab, LabProducer]:
-    """A broker with a topic of two partitions, and a producer that may write."""
+    """A broker with a topic of two partitions, and a producer."""
     own = {name.replace("_", "."): value for name, value in settings.items()}
     lab = BrokerLab({**SETTINGS, **own}, executor=executor)
     lab.create("t", 2)
@@ -88,7 +88,7 @@ def held() -> HeldExecutor:
 
 
 def make_durable(lab: BrokerLab, topic: str) -> None:
-    """From now on nothing of a topic counts before it is on disk, which the executor brings."""
+    """From now on a topic's records are acknowledged after a flush, which the executor runs."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
     lab.change(ConfigsReplaced(resource, {"flush.messages": "1"}))
 
@@ -119,10 +119,8 @@ def commit_codes(sent: Sent) -> list[ErrorCode]:
     ("version", "code"),
     [(OLD, ErrorCode.INVALID_TXN_STATE), (ABORTABLE, ErrorCode.TRANSACTION_ABORTABLE)],
 )
-def test_a_batch_that_its_coordinator_knows_nothing_of_is_not_written(
-    version: int, code: ErrorCode
-) -> None:
-    """TX-13: no marker would ever come for it."""
+def test_batch_unknown_to_its_coordinator_is_rejected(version: int, code: ErrorCode) -> None:
+    """TX-13: no marker would ever be written for it."""
     lab, producer = made()
     assert producer.add("t", 1) == [ErrorCode.NONE]
     assert codes(producer.send("t", 0, version)) == [code]
@@ -130,7 +128,7 @@ def test_a_batch_that_its_coordinator_knows_nothing_of_is_not_written(
     assert codes(producer.send("t", 0, version, partitions=(1,))) == [ErrorCode.NONE]
 
 
-def test_a_batch_of_version_2_adds_its_partition_by_itself() -> None:
+def test_batch_of_version_2_adds_its_partition() -> None:
     """TX-14."""
     lab, producer = made()
     assert codes(producer.send("t", 0, partitions=(0, 1))) == [ErrorCode.NONE, ErrorCode.NONE]
@@ -141,8 +139,8 @@ def test_a_batch_of_version_2_adds_its_partition_by_itself() -> None:
     assert producer.state == "CompleteCommit"
 
 
-def test_a_repeat_is_answered_as_one_also_after_its_transaction() -> None:
-    """IDP-2: nobody is asked, and nothing is opened."""
+def test_duplicate_is_answered_as_one_even_after_its_transaction() -> None:
+    """IDP-2: no verification, and no new transaction."""
     _, producer = made()
     assert producer.add("t", 0) == [ErrorCode.NONE]
     (first,) = results(producer.send("t", 0, OLD))
@@ -151,8 +149,8 @@ def test_a_repeat_is_answered_as_one_also_after_its_transaction() -> None:
     assert (again.error_code, again.base_offset) == (ErrorCode.NONE, first.base_offset)
 
 
-def test_whoever_does_not_want_verification_has_none() -> None:
-    """transaction.partition.verification.enable; adding partitions is no verification."""
+def test_verification_can_be_disabled() -> None:
+    """transaction.partition.verification.enable; adding partitions is not verification."""
     lab, producer = made(transaction_partition_verification_enable="false")
     assert codes(producer.send("t", 0, OLD)) == [ErrorCode.NONE]
     other = LabProducer(lab, "other")
@@ -161,8 +159,8 @@ def test_whoever_does_not_want_verification_has_none() -> None:
     assert other.state == "Ongoing"
 
 
-def test_a_batch_waits_for_the_word_of_its_coordinator() -> None:
-    """Its bytes are the connection's, and gone by then, so it keeps its own."""
+def test_batch_waits_for_its_coordinator() -> None:
+    """The request's bytes are gone by then, so the batch is copied."""
     executor = held()
     lab, producer = made(executor=executor)
     make_durable(lab, TRANSACTION_STATE)
@@ -174,8 +172,8 @@ def test_a_batch_waits_for_the_word_of_its_coordinator() -> None:
     assert end_offset(lab, "t") == 1
 
 
-def test_a_marker_during_verification_makes_the_leader_verify_again() -> None:
-    """TX-13: the transaction goes on at its coordinator, which will end it here as well."""
+def test_marker_during_verification_makes_the_leader_verify_again() -> None:
+    """TX-13: the transaction is still open at its coordinator, which will end it here too."""
     executor = held()
     lab, producer = made(executor=executor)
     make_durable(lab, TRANSACTION_STATE)
@@ -194,10 +192,10 @@ def test_a_marker_during_verification_makes_the_leader_verify_again() -> None:
     ("client_version", "code"),
     [(2, ErrorCode.INVALID_PRODUCER_EPOCH), (0, ErrorCode.NONE)],
 )
-def test_a_late_copy_of_another_brokers_marker_does_not_end_the_next_transaction(
+def test_late_copy_of_another_brokers_marker_does_not_end_the_next_transaction(
     client_version: int, code: ErrorCode
 ) -> None:
-    """TX-14: its epoch is that of the next one's batches. A tool may end what hangs."""
+    """TX-14: its epoch is that of the next transaction's batches. A tool may end a hanging one."""
     lab, producer = made()
     assert codes(producer.send("t", 0)) == [ErrorCode.NONE]
     assert producer.end() is ErrorCode.NONE
@@ -208,7 +206,7 @@ def test_a_late_copy_of_another_brokers_marker_does_not_end_the_next_transaction
     assert (stable_offset(lab, "t") < end_offset(lab, "t")) is (client_version == 2)
 
 
-def test_batches_that_follow_wait_in_their_order() -> None:
+def test_following_batches_wait_in_order() -> None:
     executor = held()
     lab, producer = made(executor=executor)
     make_durable(lab, TRANSACTION_STATE)
@@ -218,8 +216,8 @@ def test_batches_that_follow_wait_in_their_order() -> None:
     assert end_offset(lab, "t") == 3
 
 
-def test_a_batch_waits_behind_earlier_ones_even_if_its_transaction_is_open() -> None:
-    """They may have been verified before it was, and wait for their answer all the same."""
+def test_batch_waits_behind_earlier_ones_even_if_its_transaction_is_open() -> None:
+    """These may have been verified before it was opened, and still wait for their response."""
     executor = held()
     lab, producer = made(executor=executor)
     assert codes(producer.send("t", 0)) == [ErrorCode.NONE]
@@ -242,7 +240,7 @@ def test_a_batch_waits_behind_earlier_ones_even_if_its_transaction_is_open() -> 
 
 
 class Recorder:
-    """A waiting batch that notes the end of the log at its turn."""
+    """A waiting batch that records the log end offset at its turn."""
 
     sequence = 1
 
@@ -253,11 +251,11 @@ class Recorder:
     def verified(self, _: VerificationGuard) -> None:
         self.end_offsets.append(end_offset(self._lab, "t"))
 
-    def refused(self, code: ErrorCode) -> None:
+    def failed(self, code: ErrorCode) -> None:
         raise AssertionError(code)
 
 
-def test_a_batch_of_the_next_transaction_waits_a_little_for_the_last_ones_markers() -> None:
+def test_batch_of_the_next_transaction_waits_for_the_markers_of_the_last() -> None:
     """A producer of version 2 does not wait for them itself."""
     executor = held()
     lab, producer = made(executor=executor)
@@ -276,7 +274,7 @@ def test_a_batch_of_the_next_transaction_waits_a_little_for_the_last_ones_marker
     assert codes(sent) == [ErrorCode.NONE]
 
 
-def test_the_patience_of_a_batch_has_an_end() -> None:
+def test_waiting_for_markers_times_out() -> None:
     executor = held()
     lab, producer = made(executor=executor)
     make_durable(lab, "t")
@@ -290,7 +288,7 @@ def test_the_patience_of_a_batch_has_an_end() -> None:
     assert codes(sent) == [ErrorCode.CONCURRENT_TRANSACTIONS]
 
 
-def test_an_old_client_is_told_to_come_again_in_words_that_it_knows() -> None:
+def test_old_client_gets_a_retriable_error_it_knows() -> None:
     executor = held()
     lab, producer = made(executor=executor)
     make_durable(lab, "t")
@@ -301,14 +299,14 @@ def test_an_old_client_is_told_to_come_again_in_words_that_it_knows() -> None:
     assert codes(producer.send("t", 1, OLD)) == [ErrorCode.NOT_ENOUGH_REPLICAS]
 
 
-def test_without_a_coordinator_a_batch_is_to_be_sent_again() -> None:
+def test_batch_without_a_coordinator_gets_a_retriable_error() -> None:
     lab = BrokerLab(SETTINGS)
     lab.create("t")
     producer = LabProducer(lab, producer_id=1, epoch=0)
     assert codes(producer.send("t", 0)) == [ErrorCode.NOT_ENOUGH_REPLICAS]
 
 
-def test_questions_that_led_to_nothing_are_forgotten() -> None:
+def test_verifications_without_an_append_are_forgotten() -> None:
     lab, producer = made()
     producer.send("t", 0, OLD)
     hosted = lab.broker.partitions.find("t", 0)
@@ -320,7 +318,7 @@ def test_questions_that_led_to_nothing_are_forgotten() -> None:
     assert len(hosted.guard) == 0
 
 
-def test_whoever_makes_producers_up_fills_no_memory() -> None:
+def test_made_up_producers_use_no_memory() -> None:
     lab, _ = made()
     find(lab, "g", GROUPS)
     mapping = [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
@@ -331,10 +329,10 @@ def test_whoever_makes_producers_up_fills_no_memory() -> None:
     assert not any(each.guard for each in lab.broker.partitions)
 
 
-# Its end.
+# The end of a transaction.
 
 
-def test_a_transaction_that_takes_too_long_is_aborted_by_its_coordinator() -> None:
+def test_transaction_timeout_aborts_it() -> None:
     """TX-9."""
     lab, producer = made()
     producer.send("t", 0)
@@ -344,11 +342,11 @@ def test_a_transaction_that_takes_too_long_is_aborted_by_its_coordinator() -> No
     assert producer.state == "CompleteAbort"
     assert stable_offset(lab, "t") == 2
     assert codes(producer.send("t", 1)) == [ErrorCode.INVALID_PRODUCER_EPOCH]
-    # In version 2 its repeat would be an answer to the abort that it did not ask for.
+    # The client must not take the coordinator's abort for the result of its own EndTxn.
     assert producer.end() is ErrorCode.INVALID_TXN_STATE
 
 
-def test_an_id_that_nobody_uses_is_forgotten() -> None:
+def test_unused_transactional_id_expires() -> None:
     """TX-10."""
     lab, producer = made()
     lab.pass_time(7 * 24 * HOUR_MS)
@@ -357,8 +355,8 @@ def test_an_id_that_nobody_uses_is_forgotten() -> None:
     assert lab.ask(ListTransactionsRequest(), ListTransactionsResponse).transaction_states == ()
 
 
-def test_a_marker_wakes_whoever_waits_for_more_than_its_bytes() -> None:
-    """What it sets free may be large, and has been in the log for long."""
+def test_marker_wakes_fetches_that_wait_for_more_than_its_bytes() -> None:
+    """The records it makes readable may be many, and were appended long before."""
     lab, producer = made()
     producer.send("t", 0, value=b"v" * 5_000)
     waiting = lab.send(fetching("t", wait_ms=60_000, min_bytes=4_000), 12)
@@ -370,7 +368,7 @@ def test_a_marker_wakes_whoever_waits_for_more_than_its_bytes() -> None:
     assert len(records) > 5_000
 
 
-def test_a_marker_is_sent_again_if_its_disk_does_not_answer() -> None:
+def test_marker_is_sent_again_if_its_disk_does_not_answer() -> None:
     """TX-6: until it is written, however long that takes."""
     executor = held()
     lab, producer = made(executor=executor)
@@ -386,7 +384,7 @@ def test_a_marker_is_sent_again_if_its_disk_does_not_answer() -> None:
     assert producer.state == "CompleteCommit"
 
 
-def test_a_deleted_topic_owes_no_marker() -> None:
+def test_deleted_topic_needs_no_marker() -> None:
     """TX-6."""
     lab, producer = made()
     producer.send("t", 0)
@@ -396,8 +394,8 @@ def test_a_deleted_topic_owes_no_marker() -> None:
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_what_was_decided_before_a_crash_is_done_after_it(is_commit: bool) -> None:
-    """TX-6: the decision is in the log, so the markers are still owed."""
+def test_decided_transaction_is_completed_after_a_crash(is_commit: bool) -> None:
+    """TX-6: the decision is in the log, so the markers are still pending."""
     executor = held()
     lab, producer = made(executor=executor)
     find(lab, "g", GROUPS)
@@ -405,7 +403,7 @@ def test_what_was_decided_before_a_crash_is_done_after_it(is_commit: bool) -> No
     assert commit_codes(producer.commit_offset("g", "t", 5)) == [ErrorCode.NONE]
     producer.send("t", 0)
     executor.finish()
-    # The marker of the topic is not on disk yet, and nobody writes that of the offsets.
+    # The topic's marker is not on disk yet, and the marker of the offsets is not written.
     lab.broker.groups.close()
     assert producer.end(committed=is_commit) is ErrorCode.NONE
     assert producer.state == ("PrepareCommit" if is_commit else "PrepareAbort")
@@ -423,7 +421,7 @@ def test_what_was_decided_before_a_crash_is_done_after_it(is_commit: bool) -> No
 # Offsets.
 
 
-def test_offsets_of_a_transaction_count_when_it_commits() -> None:
+def test_transactional_offsets_are_visible_after_the_commit() -> None:
     """TX-11, TX-12, TX-14."""
     lab, producer = made()
     find(lab, "g", GROUPS)
@@ -434,7 +432,7 @@ def test_offsets_of_a_transaction_count_when_it_commits() -> None:
         assert committed_offset(lab, "g") == (5, ErrorCode.NONE)
 
 
-def test_offsets_that_the_coordinator_knows_nothing_of_are_not_written() -> None:
+def test_offsets_unknown_to_the_coordinator_are_rejected() -> None:
     """TX-13."""
     lab, producer = made()
     find(lab, "g", GROUPS)
@@ -451,7 +449,7 @@ def test_offsets_that_the_coordinator_knows_nothing_of_are_not_written() -> None
     assert commit_codes(producer.commit_offset("g", "t", 5, 4)) == [ErrorCode.NONE]
 
 
-def test_a_marker_during_verification_makes_the_coordinator_of_a_group_verify_again() -> None:
+def test_marker_during_verification_makes_the_group_coordinator_verify_again() -> None:
     executor = held()
     lab, producer = made(executor=executor)
     find(lab, "g", GROUPS)
@@ -470,8 +468,8 @@ def test_a_marker_during_verification_makes_the_coordinator_of_a_group_verify_ag
     assert committed_offset(lab, "g") == (5, ErrorCode.NONE)
 
 
-def test_a_group_coordinator_that_is_not_ready_counts_as_a_missing_leader() -> None:
-    """Kafka does this (4.1): a transaction coordinator waits for leaders, not for coordinators."""
+def test_group_coordinator_that_is_not_ready_counts_as_a_missing_leader() -> None:
+    """As in Kafka 4.1: a transaction coordinator waits for leaders, not for coordinators."""
     lab, producer = made()
     find(lab, "g", GROUPS)
     shard = lab.broker.groups.runtime.shards()[1]
@@ -482,22 +480,24 @@ def test_a_group_coordinator_that_is_not_ready_counts_as_a_missing_leader() -> N
 
 
 @pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (7, -1)])
-def test_who_is_no_producer_ends_nothing_and_commits_nothing(producer_id: int, epoch: int) -> None:
+def test_invalid_producer_id_is_rejected_in_markers_and_commits(
+    producer_id: int, epoch: int
+) -> None:
     lab, _ = made(transaction_partition_verification_enable="false")
     find(lab, "g", GROUPS)
-    nobody = LabProducer(lab, "x", producer_id, epoch)
-    answer = lab.ask(nobody.marker("t", 0), WriteTxnMarkersResponse)
+    invalid = LabProducer(lab, "x", producer_id, epoch)
+    answer = lab.ask(invalid.marker("t", 0), WriteTxnMarkersResponse)
     code = answer.markers[0].topics[0].partitions[0].error_code
     assert code is ErrorCode.INVALID_REQUEST
     mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert commit_codes(nobody.commit_offset("g", "t", 5, 3)) == [mapping]
+    assert commit_codes(invalid.commit_offset("g", "t", 5, 3)) == [mapping]
     assert end_offset(lab, "t") == 0
 
 
 # Many at once.
 
 
-def test_transactions_of_many_shards_are_answered_in_their_order() -> None:
+def test_transactions_of_many_shards_are_answered_in_order() -> None:
     lab, _ = made()
     producers = [LabProducer(lab, f"id-{number}") for number in range(8)]
     for producer in producers:
@@ -544,13 +544,13 @@ def update(lab: BrokerLab, feature: str, level: int, kind: int = 1) -> ErrorCode
     return lab.ask(request, UpdateFeaturesResponse).error_code
 
 
-def test_a_new_cluster_has_the_highest_levels() -> None:
+def test_new_cluster_has_the_highest_feature_levels() -> None:
     lab = BrokerLab()
     assert (level_of(lab, "transaction.version"), level_of(lab, "group.version")) == (2, 1)
 
 
-def test_without_its_feature_there_is_no_new_protocol_of_groups() -> None:
-    """As if it had never been written; the classic one goes on."""
+def test_without_its_feature_the_consumer_protocol_is_unsupported() -> None:
+    """As if it did not exist; the classic protocol keeps working."""
     lab = BrokerLab(SETTINGS)
     find(lab, "g", GROUPS)
     request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m")
@@ -565,8 +565,8 @@ def test_without_its_feature_there_is_no_new_protocol_of_groups() -> None:
     assert lab.ask(request, ConsumerGroupHeartbeatResponse).error_code is not unsupported
 
 
-def test_a_lowered_feature_holds_for_the_coordinator_too() -> None:
-    """With version 1 it aborts by fencing alone, and the marker has the raised epoch."""
+def test_lowered_feature_applies_to_the_coordinator() -> None:
+    """With version 1 it aborts by fencing alone, and the marker has the bumped epoch."""
     lab, _ = made()
     assert lab.broker.transactions.settings.server_version == 2
     assert update(lab, "transaction.version", 1) is ErrorCode.INVALID_UPDATE_VERSION

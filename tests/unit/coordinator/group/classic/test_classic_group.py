@@ -1,11 +1,11 @@
-"""A classic group as others see it: its records, its restarts, its description, its offsets."""
+"""A classic group: records, restarts, description, offsets."""
 
 import pytest
 
 from headwater.common.error_codes import ErrorCode
 from headwater.coordinator.group.classic.classic_group import ClassicGroup
 from headwater.coordinator.group.classic.classic_group_member import session_timer
-from headwater.coordinator.group.classic.classic_group_state import MAY_FOLLOW, ClassicGroupState
+from headwater.coordinator.group.classic.classic_group_state import TRANSITIONS, ClassicGroupState
 from headwater.coordinator.group.classic.classic_subscribed_topics import subscribed_topics
 from headwater.coordinator.group.group import Group, GroupType
 from headwater.coordinator.records.classic_group_records import (
@@ -50,10 +50,10 @@ def commit(
     )
 
 
-def test_a_group_settles_by_a_sync_only_and_empties_by_a_rebalance_only() -> None:
+def test_a_group_becomes_stable_by_a_sync_only_and_empty_by_a_rebalance_only() -> None:
     """GR-1."""
-    assert MAY_FOLLOW[ClassicGroupState.DEAD] == ()
-    leads_to = {state: set(following) for state, following in MAY_FOLLOW.items()}
+    assert TRANSITIONS[ClassicGroupState.DEAD] == ()
+    leads_to = {state: set(following) for state, following in TRANSITIONS.items()}
     assert [
         state for state in ClassicGroupState if ClassicGroupState.STABLE in leads_to[state]
     ] == [ClassicGroupState.COMPLETING_REBALANCE]
@@ -62,8 +62,8 @@ def test_a_group_settles_by_a_sync_only_and_empties_by_a_rebalance_only() -> Non
     ]
 
 
-def test_a_stable_group_survives_its_coordinator(lab: ClassicLab) -> None:
-    """GR-17: with fresh sessions."""
+def test_a_stable_group_survives_a_coordinator_restart(lab: ClassicLab) -> None:
+    """GR-17: with new sessions."""
     leader, follower = lab.stable_group(2)
     before = lab.group.describe()
     lab.pass_time(SESSION_MS - 1)
@@ -77,8 +77,8 @@ def test_a_stable_group_survives_its_coordinator(lab: ClassicLab) -> None:
     assert lab.synced(lab.sync(follower, 1)).assignment == b"1"
 
 
-def test_a_rebalance_does_not_survive_its_coordinator(lab: ClassicLab) -> None:
-    """GR-17: the group is again what its last record says."""
+def test_a_rebalance_does_not_survive_a_coordinator_restart(lab: ClassicLab) -> None:
+    """GR-17: the group is as in its last record."""
     leader, follower = lab.stable_group(2)
     callers = [lab.join(leader), lab.join(follower)]
     assert {lab.joined(caller).generation_id for caller in callers} == {2}
@@ -88,7 +88,7 @@ def test_a_rebalance_does_not_survive_its_coordinator(lab: ClassicLab) -> None:
 
 
 def test_a_loaded_group_answers_like_the_one_that_wrote_it(lab: ClassicLab) -> None:
-    """Replaying is the same live and at load: all members keep their place and order."""
+    """Replay is the same live and while loading: members keep their order."""
     ids = lab.stable_group(3, instance="till-7")
     live = lab.group
     lab.restart()
@@ -108,7 +108,7 @@ def test_later_records_replace_earlier_ones(lab: ClassicLab) -> None:
     assert lab.group.members[0].session_timeout_ms == 7_000
 
 
-def test_a_record_without_a_rebalance_timeout_means_the_session(lab: ClassicLab) -> None:
+def test_a_record_without_a_rebalance_timeout_uses_the_session_timeout(lab: ClassicLab) -> None:
     """GR-4."""
     member = MemberMetadata(member_id="me", session_timeout=8_000)
     value = GroupMetadataValue(
@@ -118,7 +118,7 @@ def test_a_record_without_a_rebalance_timeout_means_the_session(lab: ClassicLab)
     assert lab.group.members[0].rebalance_timeout_ms == 8_000
 
 
-def test_the_leader_is_who_the_record_says(lab: ClassicLab) -> None:
+def test_the_leader_is_the_one_in_the_record(lab: ClassicLab) -> None:
     """GR-6: not the first of its members."""
     members = tuple(MemberMetadata(member_id=name, session_timeout=8_000) for name in ("a", "b"))
     value = GroupMetadataValue(
@@ -129,7 +129,7 @@ def test_the_leader_is_who_the_record_says(lab: ClassicLab) -> None:
     assert lab.joined(lab.ask(join_request("a", offers=offers))).leader == "b"
 
 
-def test_an_empty_group_survives_its_coordinator(lab: ClassicLab) -> None:
+def test_an_empty_group_survives_a_coordinator_restart(lab: ClassicLab) -> None:
     (leader,) = lab.stable_group(1)
     lab.leave(MemberIdentity(member_id=leader))
     lab.restart()
@@ -140,14 +140,14 @@ def test_an_empty_group_survives_its_coordinator(lab: ClassicLab) -> None:
 
 
 def test_the_record_of_a_new_group_does_not_undo_its_first_join(lab: ClassicLab) -> None:
-    """It is written when a rebalance is under way already."""
+    """It is written when a rebalance has already started."""
     lab.join(version=3)
     assert len(lab.log) == 1
     assert lab.group.state_name == "PreparingRebalance"
     assert len(lab.group.members) == 1
 
 
-def test_a_group_whose_first_record_failed_is_not_made_new_later(lab: ClassicLab) -> None:
+def test_a_group_whose_first_record_failed_is_written_later(lab: ClassicLab) -> None:
     lab.can_write = False
     first = lab.join(version=3)
     lab.can_write = True
@@ -160,7 +160,7 @@ def test_a_group_whose_first_record_failed_is_not_made_new_later(lab: ClassicLab
     assert len(lab.log) == 1
 
 
-def test_whoever_waits_is_answered_when_the_coordinator_moves(lab: ClassicLab) -> None:
+def test_waiting_requests_are_answered_when_the_coordinator_moves(lab: ClassicLab) -> None:
     """GR-17."""
     leader, follower = lab.stable_group(2)
     joining = lab.join(leader)
@@ -206,7 +206,7 @@ def test_a_stable_group_is_described_with_its_protocol_and_metadata(lab: Classic
     )
 
 
-def test_commits_of_members_are_welcome_except_while_assignments_are_made(
+def test_members_may_commit_except_during_the_sync_phase(
     lab: ClassicLab,
 ) -> None:
     """GR-11."""
@@ -215,7 +215,7 @@ def test_commits_of_members_are_welcome_except_while_assignments_are_made(
     assert commit(lab.group, leader, 1) is None
     assert commit(lab.group, leader, 0) is ErrorCode.ILLEGAL_GENERATION
     assert commit(lab.group, leader, -1) is ErrorCode.ILLEGAL_GENERATION
-    assert commit(lab.group, "nobody", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit(lab.group, "unknown", 1) is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit(lab.group) is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit(lab.group, is_transactional=True) is None
     lab.join(leader)
@@ -227,14 +227,14 @@ def test_commits_of_members_are_welcome_except_while_assignments_are_made(
     assert commit(lab.group, leader, 2) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_a_commit_is_a_sign_of_life(lab: ClassicLab) -> None:
+def test_a_commit_extends_the_session(lab: ClassicLab) -> None:
     """GR-11."""
     (leader,) = lab.stable_group(1)
     for _ in range(3):
         lab.pass_time(SESSION_MS - 1)
         lab.carry_out(lab.group.offsets_committed(leader, lab.now_ms))
     assert lab.heartbeat(leader, 1) is ErrorCode.NONE
-    assert lab.group.offsets_committed("nobody", lab.now_ms) == []
+    assert lab.group.offsets_committed("unknown", lab.now_ms) == []
 
 
 def test_only_an_empty_group_may_be_deleted(lab: ClassicLab) -> None:
@@ -253,7 +253,7 @@ def test_only_an_empty_group_may_be_deleted(lab: ClassicLab) -> None:
     )
 
 
-def test_offsets_of_consumers_may_be_deleted_where_nobody_reads(lab: ClassicLab) -> None:
+def test_offsets_of_topics_without_subscribers_may_be_deleted(lab: ClassicLab) -> None:
     offers = protocols("range", metadata=READS_ORDERS)
     caller = lab.ask(join_request(offers=offers), 3)
     lab.pass_time(DELAY_MS)
@@ -266,18 +266,18 @@ def test_offsets_of_consumers_may_be_deleted_where_nobody_reads(lab: ClassicLab)
     assert not lab.group.is_subscribed_to("payments")
 
 
-def test_what_cannot_be_read_counts_as_subscribed_to_everything(lab: ClassicLab) -> None:
+def test_an_unreadable_subscription_counts_as_subscribed_to_all_topics(lab: ClassicLab) -> None:
     lab.stable_group(1)
     assert lab.group.is_subscribed_to("payments")
 
 
-def test_workers_of_other_kinds_do_not_say_what_they_read(lab: ClassicLab) -> None:
+def test_other_protocol_types_do_not_reveal_their_topics(lab: ClassicLab) -> None:
     lab.ask(join_request(protocol_type="connect"), 3)
     assert lab.group.validate_offset_delete() is ErrorCode.NON_EMPTY_GROUP
     assert not lab.group.is_subscribed_to("orders")
 
 
-def test_retention_counts_from_when_the_group_became_empty(lab: ClassicLab) -> None:
+def test_retention_starts_when_the_group_becomes_empty(lab: ClassicLab) -> None:
     """OE-1."""
     assert lab.group.retention_begins_ms(5) == 5
     offers = protocols("range", metadata=READS_ORDERS)
@@ -294,7 +294,7 @@ def test_retention_counts_from_when_the_group_became_empty(lab: ClassicLab) -> N
     assert lab.group.retention_begins_ms(5) == lab.now_ms
 
 
-def test_a_classic_group_is_a_group() -> None:
+def test_a_classic_group_implements_the_group_interface() -> None:
     group: Group = ClassicLab().group
     assert isinstance(group, ClassicGroup)
     assert (group.group_id, group.group_type) == (GROUP, GroupType.CLASSIC)
@@ -313,7 +313,7 @@ def test_a_classic_group_is_a_group() -> None:
         b"\xff\xff\x00\x00\x00\x00",
     ],
 )
-def test_a_subscription_that_cannot_be_read_is_no_topic_list(broken: bytes) -> None:
+def test_an_unreadable_subscription_has_no_topic_list(broken: bytes) -> None:
     assert subscribed_topics([READS_ORDERS, broken]) is None
 
 

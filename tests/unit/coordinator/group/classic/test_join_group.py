@@ -1,4 +1,4 @@
-"""Joining a classic group: ids, protocols, leaders, limits."""
+"""JoinGroup: member ids, protocols, leaders, limits."""
 
 import pytest
 
@@ -22,10 +22,10 @@ from headwater.coordinator.records.classic_group_records import (
 )
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
-    Asked,
     Caller,
     CancelTimer,
     Reply,
+    RequestEvent,
     SetTimer,
 )
 from headwater.protocol.messages.join_group import (
@@ -64,8 +64,8 @@ def lab() -> ClassicLab:
     return ClassicLab()
 
 
-def asked(request: JoinGroupRequest | LeaveGroupRequest) -> Asked:
-    return Asked(
+def asked(request: JoinGroupRequest | LeaveGroupRequest) -> RequestEvent:
+    return RequestEvent(
         request=request,
         version=4,
         caller=Caller(1),
@@ -75,7 +75,7 @@ def asked(request: JoinGroupRequest | LeaveGroupRequest) -> Asked:
     )
 
 
-def test_a_newcomer_is_given_an_id_and_sent_to_join_again_with_it(lab: ClassicLab) -> None:
+def test_a_new_member_gets_an_id_and_must_rejoin_with_it(lab: ClassicLab) -> None:
     """GR-2."""
     caller = lab.join(version=4)
     member_id = lab.joined(caller).member_id
@@ -90,7 +90,7 @@ def test_a_newcomer_is_given_an_id_and_sent_to_join_again_with_it(lab: ClassicLa
     assert [len(part) for part in member_id.split("-")] == [6, 8, 4, 4, 4, 12]
 
 
-def test_an_id_that_was_given_out_lets_its_bearer_in(lab: ClassicLab) -> None:
+def test_a_pending_member_id_can_join(lab: ClassicLab) -> None:
     """GR-2, GR-5."""
     member_id = lab.joined(lab.join(version=4)).member_id
     caller = lab.join(member_id, version=4)
@@ -103,7 +103,7 @@ def test_an_id_that_was_given_out_lets_its_bearer_in(lab: ClassicLab) -> None:
     assert lab.group.state_name == "PreparingRebalance"
 
 
-def test_an_id_that_was_given_out_is_void_after_a_session(lab: ClassicLab) -> None:
+def test_a_pending_member_id_expires_after_the_session_timeout(lab: ClassicLab) -> None:
     """GR-2."""
     member_id = lab.joined(lab.join(version=4)).member_id
     assert not lab.group.is_empty
@@ -114,7 +114,7 @@ def test_an_id_that_was_given_out_is_void_after_a_session(lab: ClassicLab) -> No
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_old_clients_are_let_in_at_once(lab: ClassicLab, version: int) -> None:
+def test_old_clients_join_at_once(lab: ClassicLab, version: int) -> None:
     """GR-2."""
     caller = lab.join(version=version)
     assert caller not in lab.replies
@@ -122,14 +122,14 @@ def test_old_clients_are_let_in_at_once(lab: ClassicLab, version: int) -> None:
     assert lab.joined(caller).generation_id == 1
 
 
-def test_a_static_newcomer_is_let_in_at_once_and_named_for_its_instance(lab: ClassicLab) -> None:
+def test_a_static_member_joins_at_once_with_an_id_from_its_instance_id(lab: ClassicLab) -> None:
     """GR-2."""
     caller = lab.join(instance="till-7")
     lab.pass_time(DELAY_MS)
     assert lab.joined(caller).member_id.startswith("till-7-")
 
 
-def test_the_first_joiner_leads_and_alone_is_told_who_the_others_are(lab: ClassicLab) -> None:
+def test_the_first_member_is_the_leader_and_only_it_gets_the_member_list(lab: ClassicLab) -> None:
     """GR-1, GR-5, GR-6."""
     first, second = lab.join(version=3), lab.join(version=3)
     lab.pass_time(2 * DELAY_MS)
@@ -155,7 +155,7 @@ def test_the_first_joiner_leads_and_alone_is_told_who_the_others_are(lab: Classi
     assert lab.group.state_name == "CompletingRebalance"
 
 
-def test_a_lone_member_waits_the_initial_delay_and_no_longer(lab: ClassicLab) -> None:
+def test_a_single_member_waits_for_the_initial_delay_and_no_longer(lab: ClassicLab) -> None:
     """GR-5."""
     caller = lab.join(version=3)
     lab.pass_time(DELAY_MS - 1)
@@ -164,7 +164,7 @@ def test_a_lone_member_waits_the_initial_delay_and_no_longer(lab: ClassicLab) ->
     assert caller in lab.replies
 
 
-def test_each_newcomer_prolongs_the_first_rebalance_up_to_its_timeout(lab: ClassicLab) -> None:
+def test_each_new_member_extends_the_first_rebalance_up_to_its_timeout(lab: ClassicLab) -> None:
     """GR-5: 3 + 3 + 3 + 1 seconds."""
     callers = [lab.ask(join_request(rebalance_ms=10_000), 3)]
     for _ in range(9):
@@ -177,7 +177,7 @@ def test_each_newcomer_prolongs_the_first_rebalance_up_to_its_timeout(lab: Class
     assert sorted(lab.replies) == callers
 
 
-def test_a_first_rebalance_is_not_over_before_its_time_though_all_have_joined(
+def test_a_first_rebalance_waits_for_its_delay_even_if_all_have_joined(
     lab: ClassicLab,
 ) -> None:
     """GR-5."""
@@ -188,8 +188,8 @@ def test_a_first_rebalance_is_not_over_before_its_time_though_all_have_joined(
     assert lab.joined(caller).error_code is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-@pytest.mark.parametrize("member_id", ["nobody", "client-1"])
-def test_an_unknown_id_is_refused(lab: ClassicLab, member_id: str) -> None:
+@pytest.mark.parametrize("member_id", ["unknown", "client-1"])
+def test_an_unknown_member_id_is_rejected(lab: ClassicLab, member_id: str) -> None:
     """GR-3."""
     lab.stable_group(1)
     caller = lab.join(member_id)
@@ -203,12 +203,12 @@ def test_an_unknown_id_is_refused(lab: ClassicLab, member_id: str) -> None:
     ]
 
 
-def test_before_version_7_a_refusal_has_an_empty_protocol_and_not_none(lab: ClassicLab) -> None:
+def test_before_version_7_an_error_has_an_empty_protocol_and_not_null(lab: ClassicLab) -> None:
     lab.stable_group(1)
-    assert lab.joined(lab.join("nobody", version=6)).protocol_name == ""
+    assert lab.joined(lab.join("unknown", version=6)).protocol_name == ""
 
 
-def test_other_protocol_types_and_strange_protocols_stay_outside(lab: ClassicLab) -> None:
+def test_other_protocol_types_and_unsupported_protocols_are_rejected(lab: ClassicLab) -> None:
     """GR-3."""
     lab.stable_group(1)
     for request in (
@@ -226,7 +226,7 @@ def test_other_protocol_types_and_strange_protocols_stay_outside(lab: ClassicLab
 @pytest.mark.parametrize(
     "request_", [join_request(protocol_type=""), join_request(offers=())], ids=["type", "protocols"]
 )
-def test_a_group_cannot_begin_without_a_protocol(
+def test_a_group_cannot_start_without_a_protocol(
     lab: ClassicLab, request_: JoinGroupRequest
 ) -> None:
     """GR-3."""
@@ -234,7 +234,7 @@ def test_a_group_cannot_begin_without_a_protocol(
     assert response.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_the_protocol_that_most_prefer_among_those_that_all_have_is_chosen(
+def test_the_preferred_common_protocol_is_chosen(
     lab: ClassicLab,
 ) -> None:
     """GR-6."""
@@ -248,7 +248,7 @@ def test_the_protocol_that_most_prefer_among_those_that_all_have_is_chosen(
     assert {lab.joined(caller).protocol_name for caller in callers} == {"range"}
 
 
-def test_a_full_group_takes_nobody_in_but_keeps_its_own() -> None:
+def test_a_full_group_accepts_only_its_members() -> None:
     """GR-3: group.max.size."""
     lab = ClassicLab(ClassicLimits(max_size=2))
     leader, follower = lab.stable_group(2)
@@ -260,7 +260,7 @@ def test_a_full_group_takes_nobody_in_but_keeps_its_own() -> None:
     assert again not in lab.replies
 
 
-def test_a_group_over_a_lowered_limit_leaves_out_who_joins_last() -> None:
+def test_a_group_above_a_lowered_limit_rejects_the_last_members_to_join() -> None:
     """GR-3, GR-17."""
     lab = ClassicLab()
     ids = lab.stable_group(3)
@@ -273,7 +273,7 @@ def test_a_group_over_a_lowered_limit_leaves_out_who_joins_last() -> None:
     assert lab.group.generation == 2
 
 
-def test_a_leader_that_joins_a_stable_group_again_begins_a_rebalance(lab: ClassicLab) -> None:
+def test_a_leader_that_rejoins_a_stable_group_starts_a_rebalance(lab: ClassicLab) -> None:
     """GR-7."""
     leader, follower = lab.stable_group(2)
     caller = lab.join(leader)
@@ -283,7 +283,7 @@ def test_a_leader_that_joins_a_stable_group_again_begins_a_rebalance(lab: Classi
     assert lab.joined(caller).generation_id == lab.joined(again).generation_id == 2
 
 
-def test_a_follower_that_joins_a_stable_group_again_is_told_the_same_generation(
+def test_a_follower_that_rejoins_a_stable_group_gets_the_same_generation(
     lab: ClassicLab,
 ) -> None:
     """GR-7."""
@@ -303,7 +303,7 @@ def test_a_follower_that_joins_a_stable_group_again_is_told_the_same_generation(
     ]
 
 
-def test_a_follower_that_reads_other_topics_begins_a_rebalance(lab: ClassicLab) -> None:
+def test_a_follower_with_another_subscription_starts_a_rebalance(lab: ClassicLab) -> None:
     """GR-7."""
     _, follower = lab.stable_group(2)
     caller = lab.ask(join_request(follower, offers=protocols("range", metadata=b"others")))
@@ -311,7 +311,7 @@ def test_a_follower_that_reads_other_topics_begins_a_rebalance(lab: ClassicLab) 
     assert lab.group.state_name == "PreparingRebalance"
 
 
-def test_who_did_not_hear_of_its_generation_is_told_again(lab: ClassicLab) -> None:
+def test_a_member_that_missed_its_generation_gets_it_again(lab: ClassicLab) -> None:
     """GR-7."""
     first, second = lab.join(version=3), lab.join(version=3)
     lab.pass_time(2 * DELAY_MS)
@@ -320,8 +320,8 @@ def test_who_did_not_hear_of_its_generation_is_told_again(lab: ClassicLab) -> No
         assert lab.joined(lab.join(told.member_id)) == told
 
 
-def test_a_join_that_is_asked_twice_is_answered_twice_and_counts_once(lab: ClassicLab) -> None:
-    """Kafka leaves the first without an answer for ever."""
+def test_a_repeated_join_is_answered_twice_and_counts_once(lab: ClassicLab) -> None:
+    """Kafka never answers the first."""
     leader, follower = lab.stable_group(2)
     first, second = lab.join(leader), lab.join(leader)
     assert lab.joined(first).error_code is ErrorCode.REBALANCE_IN_PROGRESS
@@ -330,7 +330,7 @@ def test_a_join_that_is_asked_twice_is_answered_twice_and_counts_once(lab: Class
     assert lab.joined(second).generation_id == 2
 
 
-def test_a_rejoin_may_bring_other_timeouts(lab: ClassicLab) -> None:
+def test_a_rejoin_may_change_the_timeouts(lab: ClassicLab) -> None:
     (leader,) = lab.stable_group(1)
     lab.ask(join_request(leader, session_ms=7_000, rebalance_ms=30_000))
     lab.sync(leader, 2, [(leader, b"all")])
@@ -338,14 +338,16 @@ def test_a_rejoin_may_bring_other_timeouts(lab: ClassicLab) -> None:
     assert (member.session_timeout, member.rebalance_timeout) == (7_000, 30_000)
 
 
-def test_an_id_given_out_is_for_a_dynamic_member_only(lab: ClassicLab) -> None:
+def test_a_pending_id_is_for_a_dynamic_member_only(lab: ClassicLab) -> None:
     member_id = lab.joined(lab.join(version=9)).member_id
     response = lab.joined(lab.join(member_id, instance="till-7"))
     assert response.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @pytest.mark.parametrize("session_ms", [5_999, 1_800_001])
-def test_a_session_out_of_range_is_refused_before_a_group_is_made(session_ms: int) -> None:
+def test_a_session_timeout_out_of_range_is_rejected_before_a_group_is_created(
+    session_ms: int,
+) -> None:
     """GR-3."""
     request = join_request("me", session_ms=session_ms)
     refused = JoinGroupResponse(error_code=ErrorCode.INVALID_SESSION_TIMEOUT, member_id="me")
@@ -353,19 +355,19 @@ def test_a_session_out_of_range_is_refused_before_a_group_is_made(session_ms: in
 
 
 @pytest.mark.parametrize("session_ms", [6_000, 1_800_000])
-def test_a_session_in_range_is_fine(session_ms: int) -> None:
+def test_a_session_timeout_in_range_is_accepted(session_ms: int) -> None:
     request = join_request(session_ms=session_ms)
     assert check_request(asked(request), request, ClassicLimits()) == []
 
 
-def test_a_group_needs_a_name() -> None:
+def test_a_group_id_is_required() -> None:
     """GR-3."""
     request = JoinGroupRequest(session_timeout_ms=SESSION_MS)
     refused = JoinGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     assert check_request(asked(request), request, ClassicLimits()) == [Reply(Caller(1), refused)]
 
 
-def test_only_a_join_without_an_id_makes_a_group() -> None:
+def test_only_a_join_without_a_member_id_creates_a_group() -> None:
     """GR-3."""
     assert creates_group(join_request())
     request = join_request("me")
@@ -374,7 +376,7 @@ def test_only_a_join_without_an_id_makes_a_group() -> None:
     assert reject_without_group(asked(request), request) == [Reply(Caller(1), refused)]
 
 
-def test_nobody_leaves_a_group_that_is_not_there() -> None:
+def test_leaving_an_unknown_group_is_rejected() -> None:
     request = LeaveGroupRequest(group_id=GROUP, members=(MemberIdentity(member_id="me"),))
     member = MemberResponse(
         member_id="me", group_instance_id=None, error_code=ErrorCode.UNKNOWN_MEMBER_ID
@@ -384,7 +386,7 @@ def test_nobody_leaves_a_group_that_is_not_there() -> None:
     ]
 
 
-def test_a_new_member_that_waits_for_five_minutes_is_forgotten(lab: ClassicLab) -> None:
+def test_a_new_member_that_waits_for_five_minutes_is_removed(lab: ClassicLab) -> None:
     """GR-9."""
     lab.stable_group(1)
     (leader,) = lab.group.members
@@ -398,7 +400,7 @@ def test_a_new_member_that_waits_for_five_minutes_is_forgotten(lab: ClassicLab) 
     assert lab.group.members == (leader,)
 
 
-def test_a_dead_group_sends_its_callers_elsewhere(lab: ClassicLab) -> None:
+def test_a_dead_group_answers_coordinator_not_available(lab: ClassicLab) -> None:
     """GR-8."""
     (leader,) = lab.stable_group(1)
     lab.carry_out(lab.group.close(ErrorCode.NOT_COORDINATOR))
@@ -421,7 +423,7 @@ def test_a_new_group_that_could_not_be_written_is_written_with_the_next_join(
     assert isinstance(lab.group, ClassicGroup)
 
 
-def test_the_slowest_member_sets_the_time_to_join(lab: ClassicLab) -> None:
+def test_the_largest_rebalance_timeout_applies(lab: ClassicLab) -> None:
     """GR-4."""
     slow = lab.ask(join_request(rebalance_ms=2 * REBALANCE_MS), 3)
     lab.pass_time(DELAY_MS)

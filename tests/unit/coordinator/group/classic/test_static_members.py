@@ -1,4 +1,4 @@
-"""Static members: an instance that comes back takes its own place (GR-14)."""
+"""Static members: an instance that rejoins keeps its place (GR-14)."""
 
 import pytest
 
@@ -32,8 +32,8 @@ def lab() -> ClassicLab:
     return ClassicLab()
 
 
-def test_a_static_leader_that_comes_back_takes_over_and_assigns_nothing(lab: ClassicLab) -> None:
-    """GR-14, from version 9 on; written down before it is answered."""
+def test_a_static_leader_that_rejoins_keeps_its_role_and_assigns_nothing(lab: ClassicLab) -> None:
+    """GR-14, from version 9 on; written before it is answered."""
     old, follower = lab.stable_group(2, instance=TILL)
     caller = lab.join(instance=TILL, version=9)
     new = lab.group.members[0].member_id
@@ -71,7 +71,7 @@ def test_a_static_leader_that_comes_back_takes_over_and_assigns_nothing(lab: Cla
     assert lab.synced(lab.sync(new, 1, instance=TILL)).assignment == b"0"
 
 
-def test_before_version_9_a_static_leader_is_told_that_its_old_self_leads(
+def test_before_version_9_a_static_leader_gets_its_old_id_as_leader(
     lab: ClassicLab,
 ) -> None:
     """GR-14 (KIP-814)."""
@@ -83,7 +83,7 @@ def test_before_version_9_a_static_leader_is_told_that_its_old_self_leads(
     assert not response.skip_assignment
 
 
-def test_a_static_follower_that_comes_back_disturbs_nobody(lab: ClassicLab) -> None:
+def test_a_static_follower_that_rejoins_causes_no_rebalance(lab: ClassicLab) -> None:
     """GR-14."""
     leader = lab.join(version=3)
     static = lab.join(instance=TILL)
@@ -98,7 +98,7 @@ def test_a_static_follower_that_comes_back_disturbs_nobody(lab: ClassicLab) -> N
     assert lab.synced(again).assignment == b"p1"
 
 
-def test_the_one_that_was_replaced_is_fenced_whatever_it_says(lab: ClassicLab) -> None:
+def test_the_replaced_member_id_is_fenced_in_every_request(lab: ClassicLab) -> None:
     """GR-14."""
     old, _ = lab.stable_group(2, instance=TILL)
     lab.join(instance=TILL)
@@ -118,7 +118,7 @@ def test_the_one_that_was_replaced_is_fenced_whatever_it_says(lab: ClassicLab) -
     assert commit is fenced
 
 
-def test_who_leaves_its_instance_unsaid_is_merely_unknown(lab: ClassicLab) -> None:
+def test_without_its_instance_id_the_replaced_member_is_unknown(lab: ClassicLab) -> None:
     old, _ = lab.stable_group(2, instance=TILL)
     lab.join(instance=TILL)
     assert lab.heartbeat(old, 1) is ErrorCode.UNKNOWN_MEMBER_ID
@@ -129,7 +129,7 @@ def test_an_unknown_instance_is_an_unknown_member(lab: ClassicLab) -> None:
     assert lab.heartbeat(leader, 1, instance=TILL) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_the_waiting_join_of_the_one_that_was_replaced_is_answered(lab: ClassicLab) -> None:
+def test_the_waiting_join_of_a_replaced_member_is_answered(lab: ClassicLab) -> None:
     """GR-14."""
     first = lab.join(instance=TILL)
     old = lab.group.members[0].member_id
@@ -141,7 +141,7 @@ def test_the_waiting_join_of_the_one_that_was_replaced_is_answered(lab: ClassicL
     assert lab.joined(second).generation_id == 1
 
 
-def test_one_that_comes_back_while_assignments_are_made_begins_another_rebalance(
+def test_a_static_member_that_rejoins_in_the_sync_phase_starts_a_rebalance(
     lab: ClassicLab,
 ) -> None:
     """GR-14 (KAFKA-9801), and its waiting sync is answered."""
@@ -158,7 +158,9 @@ def test_one_that_comes_back_while_assignments_are_made_begins_another_rebalance
     assert lab.joined(caller).generation_id == 2
 
 
-def test_one_that_comes_back_with_another_favourite_begins_a_rebalance(lab: ClassicLab) -> None:
+def test_a_static_member_that_rejoins_with_another_preference_starts_a_rebalance(
+    lab: ClassicLab,
+) -> None:
     """GR-14."""
     offers = protocols("range", "sticky")
     caller = lab.ask(join_request(instance=TILL, offers=offers))
@@ -170,7 +172,7 @@ def test_one_that_comes_back_with_another_favourite_begins_a_rebalance(lab: Clas
     assert lab.joined(again).protocol_name == "sticky"
 
 
-def test_one_that_comes_back_may_bring_other_topics_and_timeouts(lab: ClassicLab) -> None:
+def test_a_static_member_that_rejoins_may_change_subscription_and_timeouts(lab: ClassicLab) -> None:
     """GR-14."""
     lab.stable_group(1, instance=TILL)
     request = join_request(
@@ -187,7 +189,7 @@ def test_one_that_comes_back_may_bring_other_topics_and_timeouts(lab: ClassicLab
     assert (member.session_timeout, member.rebalance_timeout) == (20_000, 30_000)
 
 
-def test_a_replacement_that_cannot_be_written_can_be_tried_again(lab: ClassicLab) -> None:
+def test_a_replacement_that_could_not_be_written_can_be_retried(lab: ClassicLab) -> None:
     old, follower = lab.stable_group(2, instance=TILL)
     lab.can_write = False
     refused = lab.joined(lab.join(instance=TILL))
@@ -199,8 +201,8 @@ def test_a_replacement_that_cannot_be_written_can_be_tried_again(lab: ClassicLab
     assert lab.heartbeat(old, 1, instance=TILL) is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_silent_static_member_stays_through_a_rebalance(lab: ClassicLab) -> None:
-    """GR-5: until its session is over."""
+def test_a_static_member_without_heartbeats_stays_through_a_rebalance(lab: ClassicLab) -> None:
+    """GR-5: until its session ends."""
     leader = lab.join(version=3)
     static = lab.ask(join_request(instance=TILL, session_ms=10 * REBALANCE_MS))
     lab.pass_time(2 * DELAY_MS)
@@ -212,8 +214,8 @@ def test_a_silent_static_member_stays_through_a_rebalance(lab: ClassicLab) -> No
     assert [m.member_id for m in lab.joined(waiting).members] == [leader_id, static_id]
 
 
-def test_a_group_of_silent_static_members_waits_for_their_sessions(lab: ClassicLab) -> None:
-    """GR-5. A rebalance without anybody to tell of it makes no generation."""
+def test_a_group_of_absent_static_members_waits_for_their_sessions(lab: ClassicLab) -> None:
+    """GR-5. A rebalance without any joined member makes no generation."""
     leader, follower = lab.stable_group(2, instance=TILL)
     lab.group.members[0].session_timeout_ms = 3 * REBALANCE_MS
     lab.heartbeat(leader, 1, instance=TILL)
@@ -235,8 +237,8 @@ def test_an_operator_removes_an_instance_without_knowing_its_member_id(lab: Clas
     assert lab.heartbeat(old, 1, instance=TILL) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_one_that_comes_back_owes_the_sync_that_its_old_self_owed(lab: ClassicLab) -> None:
-    """Kafka waits for the old one's in vain, and then rebalances for nobody's sake."""
+def test_a_static_member_that_rejoins_inherits_the_missing_sync(lab: ClassicLab) -> None:
+    """Kafka waits for the old one's sync in vain and then rebalances needlessly."""
     leader = lab.join(version=3)
     lab.join(instance=TILL)
     lab.pass_time(2 * DELAY_MS)
@@ -249,7 +251,7 @@ def test_one_that_comes_back_owes_the_sync_that_its_old_self_owed(lab: ClassicLa
     assert [member.member_id for member in lab.group.members] == [leader_id]
 
 
-def test_a_leader_stays_one_though_others_have_been_there_for_longer(lab: ClassicLab) -> None:
+def test_a_leader_stays_leader_although_others_joined_earlier(lab: ClassicLab) -> None:
     """GR-6."""
     silent = lab.ask(join_request(instance=TILL, session_ms=10 * REBALANCE_MS))
     other = lab.join(version=3)

@@ -1,4 +1,4 @@
-"""Sync, heartbeats, leaving and silence in a classic group."""
+"""SyncGroup, Heartbeat, LeaveGroup and session timeouts."""
 
 import pytest
 
@@ -63,7 +63,7 @@ def recorded(member_id: str, assignment: bytes) -> MemberMetadata:
     )
 
 
-def test_the_leaders_sync_is_written_down_before_anybody_is_told(lab: ClassicLab) -> None:
+def test_the_leaders_assignments_are_written_before_any_response(lab: ClassicLab) -> None:
     """GR-10."""
     leader, follower = completing_group(lab, 2)
     began_ms = lab.now_ms
@@ -96,7 +96,7 @@ def test_the_leaders_sync_is_written_down_before_anybody_is_told(lab: ClassicLab
     assert lab.group.state_name == "Stable"
 
 
-def test_who_is_left_out_by_the_leader_has_nothing(lab: ClassicLab) -> None:
+def test_a_member_without_an_assignment_gets_an_empty_one(lab: ClassicLab) -> None:
     """GR-10."""
     leader, follower = completing_group(lab, 2)
     lab.sync(leader, 1, [(leader, b"all")])
@@ -105,7 +105,7 @@ def test_who_is_left_out_by_the_leader_has_nothing(lab: ClassicLab) -> None:
     assert lab.synced(late).assignment == b""
 
 
-def test_what_a_follower_hands_in_is_not_looked_at(lab: ClassicLab) -> None:
+def test_assignments_of_a_follower_are_ignored(lab: ClassicLab) -> None:
     """GR-10."""
     leader, follower = completing_group(lab, 2)
     waiting = lab.sync(follower, 1, [(follower, b"all")])
@@ -113,7 +113,7 @@ def test_what_a_follower_hands_in_is_not_looked_at(lab: ClassicLab) -> None:
     assert lab.synced(waiting).assignment == b"p1"
 
 
-def test_in_a_stable_group_a_sync_tells_the_assignment_again(lab: ClassicLab) -> None:
+def test_in_a_stable_group_a_sync_returns_the_assignment_again(lab: ClassicLab) -> None:
     """GR-10."""
     leader, _ = lab.stable_group(2)
     again = lab.sync(leader, 1, [(leader, b"other")])
@@ -121,7 +121,7 @@ def test_in_a_stable_group_a_sync_tells_the_assignment_again(lab: ClassicLab) ->
     assert len(lab.log) == 2
 
 
-def test_a_sync_during_a_rebalance_is_sent_to_join(lab: ClassicLab) -> None:
+def test_a_sync_during_a_rebalance_must_rejoin(lab: ClassicLab) -> None:
     """GR-10."""
     leader, follower = lab.stable_group(2)
     lab.join(leader)
@@ -130,7 +130,7 @@ def test_a_sync_during_a_rebalance_is_sent_to_join(lab: ClassicLab) -> None:
     assert lab.effects == [Reply(caller, refused)]
 
 
-def test_a_sync_asked_twice_is_answered_twice_and_counts_once(lab: ClassicLab) -> None:
+def test_a_repeated_sync_is_answered_twice_and_counts_once(lab: ClassicLab) -> None:
     leader, follower = completing_group(lab, 2)
     first, second = lab.sync(follower, 1), lab.sync(follower, 1)
     assert lab.synced(first).error_code is ErrorCode.REBALANCE_IN_PROGRESS
@@ -148,7 +148,7 @@ def test_a_sync_asked_twice_is_answered_twice_and_counts_once(lab: ClassicLab) -
         ("consumer", "sticky", ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_a_sync_has_to_say_which_protocol_it_means(
+def test_a_sync_must_name_its_protocol(
     lab: ClassicLab, protocol_type: str | None, protocol: str | None, error: ErrorCode
 ) -> None:
     """GR-10, from version 5 on."""
@@ -163,15 +163,17 @@ def test_a_sync_has_to_say_which_protocol_it_means(
     assert lab.synced(lab.ask(request, 5)).error_code is error
 
 
-def test_strangers_and_other_generations_are_refused_a_sync(lab: ClassicLab) -> None:
+def test_a_sync_of_an_unknown_member_or_another_generation_is_rejected(lab: ClassicLab) -> None:
     """GR-10."""
     (leader,) = lab.stable_group(1)
-    assert lab.synced(lab.sync("nobody", 1)).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert lab.synced(lab.sync("unknown", 1)).error_code is ErrorCode.UNKNOWN_MEMBER_ID
     assert lab.synced(lab.sync(leader, 0)).error_code is ErrorCode.ILLEGAL_GENERATION
     assert lab.synced(lab.sync(leader, 2)).error_code is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_who_does_not_sync_in_time_is_out_and_the_others_join_again(lab: ClassicLab) -> None:
+def test_members_that_do_not_sync_in_time_are_removed_and_the_others_rejoin(
+    lab: ClassicLab,
+) -> None:
     """GR-10."""
     leader, follower = completing_group(lab, 2)
     waiting = lab.sync(follower, 1)
@@ -185,7 +187,7 @@ def test_who_does_not_sync_in_time_is_out_and_the_others_join_again(lab: Classic
     assert lab.joined(lab.join(follower)).leader == follower
 
 
-def test_a_stable_group_also_loses_a_follower_that_never_syncs(lab: ClassicLab) -> None:
+def test_a_stable_group_also_removes_a_follower_that_never_syncs(lab: ClassicLab) -> None:
     """GR-10."""
     leader, follower = completing_group(lab, 2)
     deadline_ms = lab.timers[sync_timer(GROUP)]
@@ -200,7 +202,7 @@ def test_a_stable_group_also_loses_a_follower_that_never_syncs(lab: ClassicLab) 
     ]
 
 
-def test_once_all_have_synced_the_sync_timer_means_nothing(lab: ClassicLab) -> None:
+def test_after_all_syncs_the_sync_timer_does_nothing(lab: ClassicLab) -> None:
     leader, follower = completing_group(lab, 2)
     lab.sync(leader, 1)
     lab.sync(follower, 1)
@@ -209,7 +211,7 @@ def test_once_all_have_synced_the_sync_timer_means_nothing(lab: ClassicLab) -> N
     assert lab.group.decide(late) == []
 
 
-def test_if_the_assignments_cannot_be_written_the_group_tries_again(lab: ClassicLab) -> None:
+def test_if_the_assignments_cannot_be_written_the_leader_can_retry(lab: ClassicLab) -> None:
     leader, follower = completing_group(lab, 2)
     lab.can_write = False
     callers = [lab.sync(follower, 1), lab.sync(leader, 1, [(leader, b"all")])]
@@ -222,7 +224,7 @@ def test_if_the_assignments_cannot_be_written_the_group_tries_again(lab: Classic
     assert lab.synced(again).assignment == b"all"
 
 
-def test_if_nobody_tries_again_the_sync_timer_begins_a_rebalance(lab: ClassicLab) -> None:
+def test_without_a_retry_the_sync_timer_starts_a_rebalance(lab: ClassicLab) -> None:
     leader, follower = completing_group(lab, 2)
     deadline_ms = lab.timers[sync_timer(GROUP)]
     lab.can_write = False
@@ -237,8 +239,8 @@ def heartbeat_of(member_id: str, generation: int) -> HeartbeatRequest:
     return HeartbeatRequest(group_id=GROUP, generation_id=generation, member_id=member_id)
 
 
-def test_a_heartbeat_costs_no_timer(lab: ClassicLab) -> None:
-    """GR-8. The one that is set already finds that there is more time."""
+def test_a_heartbeat_sets_no_timer(lab: ClassicLab) -> None:
+    """GR-8. The existing timer finds the later deadline."""
     (leader,) = lab.stable_group(1)
     lab.now_ms = lab.timers[session_timer(GROUP, leader)]
     caller = lab.ask(heartbeat_of(leader, 1))
@@ -248,16 +250,18 @@ def test_a_heartbeat_costs_no_timer(lab: ClassicLab) -> None:
     ]
 
 
-def test_heartbeats_are_refused_to_strangers_and_other_generations(lab: ClassicLab) -> None:
+def test_a_heartbeat_of_an_unknown_member_or_another_generation_is_rejected(
+    lab: ClassicLab,
+) -> None:
     """GR-8."""
-    assert lab.heartbeat("nobody", 0) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert lab.heartbeat("unknown", 0) is ErrorCode.UNKNOWN_MEMBER_ID
     (leader,) = lab.stable_group(1)
-    assert lab.heartbeat("nobody", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert lab.heartbeat("unknown", 1) is ErrorCode.UNKNOWN_MEMBER_ID
     assert lab.heartbeat(leader, 0) is ErrorCode.ILLEGAL_GENERATION
     assert lab.heartbeat(leader, 2) is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_a_stale_generation_does_not_extend_life(lab: ClassicLab) -> None:
+def test_a_stale_generation_does_not_extend_the_session(lab: ClassicLab) -> None:
     """GR-8."""
     (leader,) = lab.stable_group(1)
     lab.pass_time(SESSION_MS - 4_000)
@@ -266,7 +270,9 @@ def test_a_stale_generation_does_not_extend_life(lab: ClassicLab) -> None:
     assert lab.group.members == ()
 
 
-def test_a_heartbeat_during_a_rebalance_is_an_error_and_a_sign_of_life(lab: ClassicLab) -> None:
+def test_a_heartbeat_during_a_rebalance_is_an_error_and_extends_the_session(
+    lab: ClassicLab,
+) -> None:
     """GR-8."""
     leader, follower = lab.stable_group(2)
     lab.join(leader)
@@ -275,13 +281,13 @@ def test_a_heartbeat_during_a_rebalance_is_an_error_and_a_sign_of_life(lab: Clas
         assert lab.heartbeat(follower, 1) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_before_the_sync_a_heartbeat_is_fine(lab: ClassicLab) -> None:
+def test_before_the_sync_a_heartbeat_succeeds(lab: ClassicLab) -> None:
     """GR-8."""
     leader, follower = completing_group(lab, 2)
     assert lab.heartbeat(leader, 1) is lab.heartbeat(follower, 1) is ErrorCode.NONE
 
 
-def test_a_silent_member_is_out_after_its_session(lab: ClassicLab) -> None:
+def test_a_member_without_heartbeats_is_removed_after_its_session_timeout(lab: ClassicLab) -> None:
     leader, follower = lab.stable_group(2)
     lab.pass_time(SESSION_MS - 1)
     assert lab.heartbeat(leader, 1) is ErrorCode.NONE
@@ -296,13 +302,13 @@ def test_a_silent_member_is_out_after_its_session(lab: ClassicLab) -> None:
 
 
 def set_back(lab: ClassicLab, key: TimerKey) -> None:
-    """The clock, by an hour, while something is waited for; its timer goes by another clock."""
+    """Set the clock back by an hour during a wait; timers use another clock."""
     del lab.timers[key]
     lab.now_ms -= 3_600_000
     lab.carry_out(lab.group.decide(TimerFired(key, lab.now_ms)))
 
 
-def test_a_clock_that_is_set_back_keeps_no_silent_member_for_longer_than_a_session(
+def test_setting_the_clock_back_extends_no_session(
     lab: ClassicLab,
 ) -> None:
     """GR-9."""
@@ -314,7 +320,7 @@ def test_a_clock_that_is_set_back_keeps_no_silent_member_for_longer_than_a_sessi
     assert lab.group.members == ()
 
 
-def test_a_clock_that_is_set_back_makes_no_rebalance_last_longer(lab: ClassicLab) -> None:
+def test_setting_the_clock_back_extends_no_rebalance(lab: ClassicLab) -> None:
     """GR-4, GR-10."""
     leader, _ = lab.stable_group(2)
     lab.join(leader)
@@ -326,7 +332,7 @@ def test_a_clock_that_is_set_back_makes_no_rebalance_last_longer(lab: ClassicLab
     assert lab.group.state_name != "CompletingRebalance"
 
 
-def test_who_waits_may_be_silent_and_has_a_whole_session_after_the_answer(
+def test_a_waiting_join_does_not_expire_and_starts_a_new_session_when_answered(
     lab: ClassicLab,
 ) -> None:
     """GR-9."""
@@ -342,7 +348,7 @@ def test_who_waits_may_be_silent_and_has_a_whole_session_after_the_answer(
     assert lab.heartbeat(leader, 2) is ErrorCode.NONE
 
 
-def test_who_waits_for_its_assignment_may_be_silent(lab: ClassicLab) -> None:
+def test_a_waiting_sync_does_not_expire(lab: ClassicLab) -> None:
     """GR-9."""
     leader, follower = completing_group(lab, 2)
     waiting = lab.sync(follower, 1)
@@ -355,8 +361,8 @@ def test_who_waits_for_its_assignment_may_be_silent(lab: ClassicLab) -> None:
     assert lab.heartbeat(follower, 1) is ErrorCode.NONE
 
 
-def test_silence_is_watched_for_again_after_the_answer(lab: ClassicLab) -> None:
-    """GR-9: the session timer may have fired, and meant nothing, during the wait."""
+def test_the_session_is_watched_again_after_the_response(lab: ClassicLab) -> None:
+    """GR-9: the session timer may have fired during the wait."""
     leader, follower = lab.stable_group(2)
     lab.join(leader)
     lab.pass_time(SESSION_MS - 1)
@@ -367,7 +373,7 @@ def test_silence_is_watched_for_again_after_the_answer(lab: ClassicLab) -> None:
     assert lab.timers[session_timer(GROUP, leader)] == lab.now_ms + SESSION_MS
 
 
-def test_who_is_sent_back_to_join_has_a_whole_session_to_do_so(lab: ClassicLab) -> None:
+def test_a_member_told_to_rejoin_has_a_whole_session_to_do_so(lab: ClassicLab) -> None:
     """GR-9."""
     leader, follower = completing_group(lab, 2)
     lab.sync(follower, 1)
@@ -378,7 +384,7 @@ def test_who_is_sent_back_to_join_has_a_whole_session_to_do_so(lab: ClassicLab) 
     assert lab.timers[session_timer(GROUP, follower)] == lab.now_ms + SESSION_MS
 
 
-def test_of_a_generation_that_was_never_settled_no_assignment_remains(lab: ClassicLab) -> None:
+def test_an_incomplete_generation_leaves_no_assignments(lab: ClassicLab) -> None:
     ids = lab.stable_group(2)
     for member_id in ids:
         lab.join(member_id)
@@ -386,7 +392,9 @@ def test_of_a_generation_that_was_never_settled_no_assignment_remains(lab: Class
     assert [member.assignment for member in lab.group.members] == [b"", b"", b""]
 
 
-def test_who_does_not_join_in_time_is_out_when_the_rebalance_ends(lab: ClassicLab) -> None:
+def test_members_that_do_not_join_in_time_are_removed_at_the_end_of_the_rebalance(
+    lab: ClassicLab,
+) -> None:
     """GR-5."""
     leader, follower = lab.stable_group(2)
     waiting = lab.join(leader)
@@ -398,7 +406,7 @@ def test_who_does_not_join_in_time_is_out_when_the_rebalance_ends(lab: ClassicLa
     assert lab.heartbeat(follower, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_if_the_leader_does_not_join_again_another_leads(lab: ClassicLab) -> None:
+def test_if_the_leader_does_not_rejoin_another_member_leads(lab: ClassicLab) -> None:
     """GR-6."""
     leader, *followers = lab.stable_group(3)
     lab.pass_time(1)
@@ -410,7 +418,7 @@ def test_if_the_leader_does_not_join_again_another_leads(lab: ClassicLab) -> Non
     assert {lab.joined(caller).leader for caller in callers} == {followers[0]}
 
 
-def test_a_member_that_leaves_is_out_at_once(lab: ClassicLab) -> None:
+def test_a_member_that_leaves_is_removed_at_once(lab: ClassicLab) -> None:
     """GR-13."""
     leader, follower = lab.stable_group(2)
     request = LeaveGroupRequest(group_id=GROUP, members=(MemberIdentity(member_id=follower),))
@@ -425,7 +433,7 @@ def test_a_member_that_leaves_is_out_at_once(lab: ClassicLab) -> None:
     assert lab.heartbeat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_the_last_one_to_leave_leaves_an_empty_group_in_the_log(lab: ClassicLab) -> None:
+def test_the_last_member_to_leave_leaves_an_empty_group_in_the_log(lab: ClassicLab) -> None:
     """GR-1, GR-13."""
     (leader,) = lab.stable_group(1)
     lab.pass_time(1_000)
@@ -438,12 +446,12 @@ def test_the_last_one_to_leave_leaves_an_empty_group_in_the_log(lab: ClassicLab)
     assert lab.synced(lab.sync(leader, 2)).error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_each_of_several_that_leave_has_its_own_answer(lab: ClassicLab) -> None:
+def test_each_leaving_member_has_its_own_result(lab: ClassicLab) -> None:
     """GR-13."""
     leader, follower, _ = lab.stable_group(3)
     response = lab.leave(
         MemberIdentity(member_id=leader),
-        MemberIdentity(member_id="nobody"),
+        MemberIdentity(member_id="unknown"),
         MemberIdentity(member_id=follower, group_instance_id="till-7"),
         MemberIdentity(member_id="", group_instance_id="till-7"),
         MemberIdentity(member_id=""),
@@ -461,14 +469,14 @@ def test_each_of_several_that_leave_has_its_own_answer(lab: ClassicLab) -> None:
     assert len(lab.group.members) == 2
 
 
-def test_a_leave_that_removes_nobody_begins_nothing(lab: ClassicLab) -> None:
+def test_a_leave_that_removes_no_member_starts_no_rebalance(lab: ClassicLab) -> None:
     lab.stable_group(1)
-    lab.leave(MemberIdentity(member_id="nobody"))
+    lab.leave(MemberIdentity(member_id="unknown"))
     assert lab.group.state_name == "Stable"
 
 
-def test_who_leaves_while_it_waits_is_answered(lab: ClassicLab) -> None:
-    """Kafka leaves its sync without an answer for ever."""
+def test_a_waiting_request_of_a_leaving_member_is_answered(lab: ClassicLab) -> None:
+    """Kafka never answers its sync."""
     leader, follower = completing_group(lab, 2)
     syncing = lab.sync(follower, 1)
     lab.leave(MemberIdentity(member_id=follower))
@@ -481,8 +489,8 @@ def test_who_leaves_while_it_waits_is_answered(lab: ClassicLab) -> None:
     assert lab.joined(lab.join(leader)).generation_id == 2
 
 
-def test_an_id_that_was_given_out_may_be_given_back(lab: ClassicLab) -> None:
-    """GR-13. While it is out, a rebalance waits for it."""
+def test_a_pending_member_id_can_leave(lab: ClassicLab) -> None:
+    """GR-13. A rebalance waits for a pending id."""
     (leader,) = lab.stable_group(1)
     member_id = lab.joined(lab.join(version=9)).member_id
     waiting = lab.join(leader)
@@ -492,7 +500,7 @@ def test_an_id_that_was_given_out_may_be_given_back(lab: ClassicLab) -> None:
     assert lab.joined(waiting).generation_id == 2
 
 
-def test_an_id_that_is_not_used_holds_up_a_rebalance_for_a_session_at_most(
+def test_an_unused_pending_id_delays_a_rebalance_for_a_session_at_most(
     lab: ClassicLab,
 ) -> None:
     """GR-2."""
@@ -505,7 +513,7 @@ def test_an_id_that_is_not_used_holds_up_a_rebalance_for_a_session_at_most(
     assert lab.joined(waiting).generation_id == 2
 
 
-def test_timers_that_fire_early_are_set_again_and_late_ones_do_nothing(lab: ClassicLab) -> None:
+def test_early_timers_are_set_again_and_late_ones_do_nothing(lab: ClassicLab) -> None:
     lab.join(version=3)
     deadline_ms = NOON_MS + DELAY_MS
     early = TimerFired(join_timer(GROUP), deadline_ms - 1)

@@ -1,4 +1,4 @@
-"""The heartbeat of consumer groups, NG-1 to NG-6."""
+"""ConsumerGroupHeartbeat, NG-1 to NG-6."""
 
 import pytest
 
@@ -27,8 +27,8 @@ from tests.simulation.labs.consumer_group_lab import GROUP, GroupLab
 from tests.simulation.labs.consumer_group_requests import beat, joining, of, told
 
 
-def test_the_first_member_gets_all_and_everything_is_written_down() -> None:
-    """NG-1, NG-2, NG-5: joining makes epoch 1, a target and an assignment, in one batch."""
+def test_the_first_member_gets_all_partitions_in_one_batch_of_records() -> None:
+    """NG-1, NG-2, NG-5: joining creates epoch 1, a target and an assignment."""
     lab = GroupLab()
     clicks = lab.create_topic("clicks", 2)
     effects = lab.decide(joining("a", "clicks"))
@@ -59,7 +59,7 @@ def test_the_first_member_gets_all_and_everything_is_written_down() -> None:
     ]
 
 
-def test_a_heartbeat_with_no_news_writes_nothing_and_tells_no_assignment() -> None:
+def test_a_heartbeat_without_changes_writes_nothing_and_returns_no_assignment() -> None:
     """NG-5."""
     lab = GroupLab()
     lab.create_topic("clicks", 2)
@@ -71,8 +71,8 @@ def test_a_heartbeat_with_no_news_writes_nothing_and_tells_no_assignment() -> No
     ]
 
 
-def test_a_full_heartbeat_is_told_its_assignment_again() -> None:
-    """NG-5: a member that is in doubt says everything, and hears everything."""
+def test_a_full_heartbeat_gets_its_assignment_again() -> None:
+    """NG-5: a member in doubt sends everything and gets everything."""
     lab = GroupLab()
     clicks = lab.create_topic("clicks", 1)
     lab.heartbeat(joining("a", "clicks"))
@@ -87,7 +87,7 @@ def test_a_full_heartbeat_is_told_its_assignment_again() -> None:
     assert lab.heartbeat(request) == told(1, of(clicks, 0))
 
 
-def test_a_newcomer_waits_until_the_other_has_given_back() -> None:
+def test_a_new_member_waits_until_the_other_has_revoked() -> None:
     """NG-3, from both sides."""
     lab = GroupLab()
     clicks = lab.create_topic("clicks", 2)
@@ -101,7 +101,7 @@ def test_a_newcomer_waits_until_the_other_has_given_back() -> None:
     assert lab.group.state_name == "Stable"
 
 
-def test_the_states_are_named_as_kafka_names_them() -> None:
+def test_the_state_names_are_kafkas() -> None:
     lab = GroupLab()
     lab.create_topic("clicks", 2)
     lab.heartbeat(joining("a", "clicks"))
@@ -115,8 +115,8 @@ def test_the_states_are_named_as_kafka_names_them() -> None:
 
 
 @pytest.mark.parametrize("epoch", [0, 1, 3, 7])
-def test_a_member_in_another_epoch_is_fenced(epoch: int) -> None:
-    """NG-4. That a join under a known id is fenced too is what Kafka does (4.1)."""
+def test_a_member_with_another_epoch_is_fenced(epoch: int) -> None:
+    """NG-4. As in Kafka 4.1, a join with a known member id is fenced too."""
     lab = GroupLab()
     lab.create_topic("clicks", 1)
     lab.heartbeat(joining("a", "clicks"))
@@ -125,8 +125,8 @@ def test_a_member_in_another_epoch_is_fenced(epoch: int) -> None:
     assert lab.heartbeat(request).error_code is ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_a_member_that_missed_our_reply_may_come_with_its_last_epoch() -> None:
-    """NG-4: if it owns nothing that is not its own."""
+def test_a_member_that_missed_a_response_may_send_its_previous_epoch() -> None:
+    """NG-4: if it owns only assigned partitions."""
     lab = GroupLab()
     clicks = lab.create_topic("clicks", 1)
     lab.heartbeat(joining("a", "clicks"))
@@ -136,7 +136,7 @@ def test_a_member_that_missed_our_reply_may_come_with_its_last_epoch() -> None:
     assert lab.heartbeat(owns_too_much).error_code is ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_a_join_whose_reply_was_lost_may_be_repeated() -> None:
+def test_a_join_whose_response_was_lost_may_be_repeated() -> None:
     """NG-4."""
     lab = GroupLab()
     clicks = lab.create_topic("clicks", 1)
@@ -145,7 +145,7 @@ def test_a_join_whose_reply_was_lost_may_be_repeated() -> None:
     assert lab.heartbeat(joining("a", "clicks")) == first
 
 
-def test_strangers_are_not_members_and_groups_that_never_were_are_not_found() -> None:
+def test_unknown_members_and_unknown_groups_are_rejected() -> None:
     """NG-4."""
     lab = GroupLab()
     lab.create_topic("clicks", 1)
@@ -156,8 +156,8 @@ def test_strangers_are_not_members_and_groups_that_never_were_are_not_found() ->
     assert lab.heartbeat(beat("b", -1)).error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_that_leaves_gives_everything_free() -> None:
-    """NG-2: the group's epoch grows; the target is made with the next heartbeat."""
+def test_a_member_that_leaves_releases_its_partitions() -> None:
+    """NG-2: the group epoch grows; the target is computed with the next heartbeat."""
     lab = GroupLab()
     clicks = lab.create_topic("clicks", 2)
     lab.heartbeat(joining("a", "clicks"))
@@ -171,7 +171,7 @@ def test_a_member_that_leaves_gives_everything_free() -> None:
     assert lab.heartbeat(beat("a", 2)) == told(3, of(clicks, 0, 1))
 
 
-def test_a_topic_that_appears_or_grows_is_assigned_with_the_next_heartbeat() -> None:
+def test_a_new_or_larger_topic_is_assigned_with_the_next_heartbeat() -> None:
     """NG-2."""
     lab = GroupLab()
     assert lab.heartbeat(joining("a", "clicks")) == told(1, ())
@@ -183,7 +183,7 @@ def test_a_topic_that_appears_or_grows_is_assigned_with_the_next_heartbeat() -> 
     assert lab.heartbeat(beat("a", 3)) == told(3, None)
 
 
-def test_a_topic_that_was_deleted_is_given_back() -> None:
+def test_a_deleted_topic_is_revoked() -> None:
     """NG-2, NG-3."""
     lab = GroupLab()
     lab.create_topic("clicks", 1)
@@ -193,7 +193,7 @@ def test_a_topic_that_was_deleted_is_given_back() -> None:
     assert lab.heartbeat(beat("a", 1, ())) == told(2, None)
 
 
-def test_a_change_of_topics_is_seen_again_if_writing_it_down_failed() -> None:
+def test_a_topic_change_is_detected_again_if_its_records_could_not_be_written() -> None:
     lab = GroupLab()
     clicks = lab.create_topic("clicks", 1)
     lab.heartbeat(joining("a", "clicks"))
@@ -204,7 +204,7 @@ def test_a_change_of_topics_is_seen_again_if_writing_it_down_failed() -> None:
     assert lab.heartbeat(beat("a", 1)) == told(2, of(clicks, 0, 1))
 
 
-def test_a_silent_member_is_removed_after_its_session() -> None:
+def test_a_member_without_heartbeats_is_removed_after_the_session_timeout() -> None:
     """NG-6."""
     lab = GroupLab()
     lab.create_topic("clicks", 1)
@@ -219,8 +219,8 @@ def test_a_silent_member_is_removed_after_its_session() -> None:
     assert lab.group.state.owners == {}
 
 
-def test_a_clock_that_is_set_back_keeps_no_silent_member_for_longer_than_a_session() -> None:
-    """NG-6: timers go by another clock; one that fires shortens the wait again."""
+def test_setting_the_clock_back_extends_no_session() -> None:
+    """NG-6: timers use another clock; one that fires limits the wait again."""
     lab = GroupLab()
     lab.create_topic("clicks", 1)
     lab.heartbeat(joining("a", "clicks"))
@@ -233,7 +233,7 @@ def test_a_clock_that_is_set_back_keeps_no_silent_member_for_longer_than_a_sessi
     assert lab.group.is_empty
 
 
-def test_a_clock_that_is_set_back_gives_no_more_than_the_rebalance_timeout_to_give_back() -> None:
+def test_setting_the_clock_back_does_not_extend_a_revocation() -> None:
     """NG-6."""
     lab = GroupLab()
     clicks = lab.create_topic("clicks", 2)
@@ -250,7 +250,7 @@ def test_a_clock_that_is_set_back_gives_no_more_than_the_rebalance_timeout_to_gi
     assert sorted(lab.group.state.members) == ["b"]
 
 
-def test_a_member_that_does_not_give_back_in_time_is_removed() -> None:
+def test_a_member_that_does_not_revoke_in_time_is_removed() -> None:
     """NG-6: heartbeats alone do not help it."""
     lab = GroupLab()
     clicks = lab.create_topic("clicks", 2)
@@ -265,7 +265,7 @@ def test_a_member_that_does_not_give_back_in_time_is_removed() -> None:
     assert lab.heartbeat(beat("a", 1)).error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_removal_that_could_not_be_written_is_tried_again() -> None:
+def test_a_removal_that_could_not_be_written_is_retried() -> None:
     """NG-6."""
     lab = GroupLab()
     lab.create_topic("clicks", 1)
@@ -278,7 +278,7 @@ def test_a_removal_that_could_not_be_written_is_tried_again() -> None:
     assert lab.group.is_empty
 
 
-def test_after_a_restart_members_go_on_with_fresh_timers() -> None:
+def test_after_a_restart_members_continue_with_new_timers() -> None:
     lab = GroupLab()
     clicks = lab.create_topic("clicks", 2)
     lab.heartbeat(joining("a", "clicks"))
@@ -293,7 +293,7 @@ def test_after_a_restart_members_go_on_with_fresh_timers() -> None:
     assert lab.heartbeat(beat("b", 2)) == told(2, of(clicks, 1), "b")
 
 
-def test_a_full_group_takes_nobody_else() -> None:
+def test_a_full_group_accepts_no_other_member() -> None:
     lab = GroupLab(ConsumerGroupSettings(max_size=1))
     lab.create_topic("clicks", 1)
     lab.heartbeat(joining("a", "clicks"))
@@ -302,7 +302,7 @@ def test_a_full_group_takes_nobody_else() -> None:
     assert lab.heartbeat(joining("a", "clicks")).error_code is ErrorCode.NONE
 
 
-def test_the_assignor_that_most_members_ask_for_is_used() -> None:
+def test_the_assignor_that_most_members_request_is_used() -> None:
     """NG-2."""
     lab = GroupLab()
     clicks = lab.create_topic("clicks", 4)
@@ -313,7 +313,7 @@ def test_the_assignor_that_most_members_ask_for_is_used() -> None:
     assert lab.group.state.target_of("a") == record_values.partitions_of(of(clicks, 0, 1))
 
 
-def test_before_version_1_the_coordinator_makes_the_member_id() -> None:
+def test_before_version_1_the_coordinator_creates_the_member_id() -> None:
     """NG-1."""
     lab = GroupLab()
     lab.create_topic("clicks", 1)
@@ -345,32 +345,32 @@ def test_before_version_1_the_coordinator_makes_the_member_id() -> None:
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused(request_: ConsumerGroupHeartbeatRequest) -> None:
+def test_an_invalid_heartbeat_is_rejected(request_: ConsumerGroupHeartbeatRequest) -> None:
     """NG-1."""
     assert GroupLab().heartbeat(request_).error_code is ErrorCode.INVALID_REQUEST
 
 
-def test_an_assignor_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_assignor_is_rejected() -> None:
     """NG-9."""
     response = GroupLab().heartbeat(joining("a", "clicks", assignor="guess"))
     assert response.error_code is ErrorCode.UNSUPPORTED_ASSIGNOR
 
 
-def test_whoever_joins_without_wishes_is_let_in_and_the_group_stays_in_its_epoch() -> None:
-    """Kafka does this (4.1)."""
+def test_a_member_without_subscription_joins_and_the_epoch_stays() -> None:
+    """Kafka does the same (4.1)."""
     lab = GroupLab()
     lab.create_topic("clicks", 1)
     lab.heartbeat(joining("a", "clicks"))
     assert lab.heartbeat(joining("b")) == told(1, (), "b")
 
 
-def test_a_group_exists_from_its_first_member_on_whatever_that_one_wants() -> None:
+def test_a_group_exists_from_its_first_member_on_whatever_its_subscription() -> None:
     lab = GroupLab()
     assert lab.heartbeat(joining("a")) == told(1, ())
     assert lab.heartbeat(beat("a", 1)) == told(1, None)
 
 
-def test_after_a_restart_too_a_member_must_give_back_in_time() -> None:
+def test_after_a_restart_a_member_must_still_revoke_in_time() -> None:
     """NG-6."""
     lab = GroupLab()
     clicks = lab.create_topic("clicks", 2)
@@ -385,8 +385,8 @@ def test_after_a_restart_too_a_member_must_give_back_in_time() -> None:
     assert sorted(lab.group.state.members) == ["b"]
 
 
-def test_a_config_that_is_not_known_here_is_passed_over() -> None:
-    """Somebody may have set it with a later version."""
+def test_an_unknown_group_config_is_ignored() -> None:
+    """A later version may have set it."""
     own = {"consumer.session.timeout.ms": "50000", "consumer.patience": "endless"}
     settings = ConsumerGroupSettings().of_group(own)
     assert settings == ConsumerGroupSettings(session_timeout_ms=50_000)

@@ -1,4 +1,4 @@
-"""Static members, regular expressions, descriptions, and what a group says of itself (NG-7..9)."""
+"""Static members, regular expressions, descriptions and queries (NG-7..9)."""
 
 import pytest
 
@@ -28,8 +28,8 @@ def static_beat(member_id: str, epoch: int, instance_id: str) -> ConsumerGroupHe
     )
 
 
-def test_an_instance_that_is_live_is_nobody_elses() -> None:
-    """NG-7: not even its own, under the same member id (Kafka does this, 4.1)."""
+def test_a_live_instance_id_cannot_be_used_by_another_join() -> None:
+    """NG-7: not even with the same member id, as in Kafka 4.1."""
     lab = GroupLab()
     lab.create_topic("clicks", 1)
     lab.heartbeat(joining("a", "clicks", instance_id="i"))
@@ -39,7 +39,7 @@ def test_an_instance_that_is_live_is_nobody_elses() -> None:
     assert lab.heartbeat(beat("a", 1)) == told(1, None)
 
 
-def test_an_instance_that_went_for_a_moment_finds_all_as_it_was() -> None:
+def test_an_instance_that_left_temporarily_keeps_its_assignment() -> None:
     """NG-7: no new epoch, and nothing moves."""
     lab = GroupLab()
     clicks = lab.create_topic("clicks", 2)
@@ -55,7 +55,7 @@ def test_an_instance_that_went_for_a_moment_finds_all_as_it_was() -> None:
     assert lab.heartbeat(static_beat("a", -1, "i")).error_code is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_its_partitions_wait_for_it_until_its_session_is_over() -> None:
+def test_partitions_of_an_absent_instance_wait_until_its_session_ends() -> None:
     """NG-6, NG-7."""
     lab = GroupLab()
     clicks = lab.create_topic("clicks", 2)
@@ -67,7 +67,7 @@ def test_its_partitions_wait_for_it_until_its_session_is_over() -> None:
     assert lab.heartbeat(beat("b", 2)) == told(3, of(clicks, 0, 1), "b")
 
 
-def test_an_instance_that_leaves_for_good_is_gone() -> None:
+def test_an_instance_that_leaves_for_good_is_removed() -> None:
     """NG-7."""
     lab = GroupLab()
     lab.create_topic("clicks", 1)
@@ -85,8 +85,8 @@ def test_an_unknown_instance_is_an_unknown_member() -> None:
     assert lab.heartbeat(static_beat("a", 1, "x")).error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_regular_expression_is_resolved_to_topics_and_written_down() -> None:
-    """NG-9: a name matches as a whole."""
+def test_a_regular_expression_is_resolved_to_topics_and_recorded() -> None:
+    """NG-9: it must match a whole name."""
     lab = GroupLab()
     clicks = lab.create_topic("clicks", 1)
     lab.create_topic("old-clicks", 1)
@@ -100,8 +100,8 @@ def test_a_regular_expression_is_resolved_to_topics_and_written_down() -> None:
     assert not lab.group.is_subscribed_to("old-clicks")
 
 
-def test_new_topics_that_match_are_found_but_not_at_every_heartbeat() -> None:
-    """NG-9: ten seconds lie between two looks at all topics."""
+def test_new_matching_topics_are_found_but_not_at_every_heartbeat() -> None:
+    """NG-9: ten seconds between two refreshes."""
     lab = GroupLab()
     clicks = lab.create_topic("clicks", 1)
     lab.heartbeat(joining("a", regex="c.*"))
@@ -113,7 +113,7 @@ def test_new_topics_that_match_are_found_but_not_at_every_heartbeat() -> None:
     assert lab.heartbeat(beat("a", 1)) == told(2, (*of(clicks, 0), *of(calls, 0)))
 
 
-def test_new_topics_that_match_are_found_though_the_clock_is_set_back() -> None:
+def test_new_matching_topics_are_found_although_the_clock_is_set_back() -> None:
     """NG-9."""
     lab = GroupLab()
     clicks = lab.create_topic("clicks", 1)
@@ -124,7 +124,7 @@ def test_new_topics_that_match_are_found_though_the_clock_is_set_back() -> None:
     assert lab.heartbeat(beat("a", 1)) == told(2, (*of(clicks, 0), *of(calls, 0)))
 
 
-def test_an_expression_that_nobody_wants_any_more_is_forgotten() -> None:
+def test_an_unused_expression_is_removed() -> None:
     """NG-9."""
     lab = GroupLab()
     lab.create_topic("clicks", 1)
@@ -135,8 +135,8 @@ def test_an_expression_that_nobody_wants_any_more_is_forgotten() -> None:
     assert sorted(lab.group.state.regexes) == ["[abc].*"]
 
 
-def test_an_expression_that_costs_too_much_is_refused_to_who_brings_it_and_nobody_else() -> None:
-    """NG-9. One that another coordinator took stays with the topics that it had."""
+def test_an_expensive_expression_is_rejected_only_for_the_member_that_sends_it() -> None:
+    """NG-9. One that another coordinator accepted keeps its topics."""
     lab = GroupLab()
     lab.create_topic("clicks", 1)
     costly = "(.?){1000}" * 30
@@ -154,7 +154,7 @@ def test_an_expression_that_costs_too_much_is_refused_to_who_brings_it_and_nobod
     assert lab.group.state.topics_of_regex(costly) == ()
 
 
-def test_what_is_no_expression_is_refused_and_changes_nothing() -> None:
+def test_an_invalid_expression_is_rejected_and_changes_nothing() -> None:
     """NG-9."""
     lab = GroupLab()
     response = lab.heartbeat(joining("a", regex="c["))
@@ -162,7 +162,7 @@ def test_what_is_no_expression_is_refused_and_changes_nothing() -> None:
     assert lab.records == []
 
 
-def test_a_group_is_described_with_the_names_of_its_topics() -> None:
+def test_a_group_is_described_with_topic_names() -> None:
     lab = GroupLab()
     clicks = lab.create_topic("clicks", 1)
     lab.heartbeat(joining("a", "clicks", instance_id="i"))
@@ -195,7 +195,7 @@ def test_a_group_is_described_with_the_names_of_its_topics() -> None:
     assert describe(lab.group, lab.image) == expected
 
 
-def test_a_group_that_never_was_is_not_found() -> None:
+def test_a_group_that_never_existed_is_not_found() -> None:
     assert describe(GroupLab().group, GroupLab().image).error_code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
@@ -210,7 +210,7 @@ def test_a_group_that_never_was_is_not_found() -> None:
         ("", -1, 9, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_only_a_member_in_its_epoch_commits(
+def test_only_a_member_with_its_current_epoch_may_commit(
     member_id: str, epoch: int, version: int, refusal: ErrorCode | None
 ) -> None:
     """NG-8."""
@@ -228,7 +228,7 @@ def test_only_a_member_in_its_epoch_commits(
     )
 
 
-def test_the_version_does_not_matter_within_a_transaction_nor_who_asks_without_members() -> None:
+def test_versions_do_not_matter_in_a_transaction_nor_commits_without_members() -> None:
     """NG-8, TX-11."""
     lab = GroupLab()
     lab.heartbeat(joining("a", "clicks"))
@@ -255,7 +255,7 @@ def test_the_version_does_not_matter_within_a_transaction_nor_who_asks_without_m
     )
 
 
-def test_reading_offsets_asks_for_the_epoch_too_if_a_member_is_named() -> None:
+def test_fetching_offsets_as_a_member_requires_its_epoch() -> None:
     """NG-8."""
     group = GroupLab().group
     assert group.validate_fetch(member_id=None, member_epoch=-1) is None
@@ -266,7 +266,7 @@ def test_reading_offsets_asks_for_the_epoch_too_if_a_member_is_named() -> None:
     assert lab.group.validate_fetch(member_id="x", member_epoch=1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_group_is_deleted_when_it_is_empty_and_its_tombstones_leave_nothing() -> None:
+def test_an_empty_group_is_deleted_and_its_tombstones_leave_nothing() -> None:
     lab = GroupLab()
     lab.create_topic("clicks", 1)
     lab.heartbeat(joining("a", regex="c.*"))
@@ -279,8 +279,8 @@ def test_a_group_is_deleted_when_it_is_empty_and_its_tombstones_leave_nothing() 
     assert lab.group.validate_delete() is None
 
 
-def test_what_an_older_broker_wrote_of_the_topics_is_taken_back_with_the_next_epoch() -> None:
-    """Kafka does this (4.1), where a hash took its place."""
+def test_topic_metadata_of_an_older_broker_is_removed_with_the_next_epoch() -> None:
+    """As in Kafka 4.1, where a hash replaced it."""
     lab = GroupLab()
     lab.heartbeat(joining("a", "clicks"))
     key = GroupKey(group_id=GROUP)
@@ -292,8 +292,8 @@ def test_what_an_older_broker_wrote_of_the_topics_is_taken_back_with_the_next_ep
     assert not lab.group.state.has_partition_metadata
 
 
-def test_a_member_in_a_state_from_the_future_must_begin_anew() -> None:
-    """NG-3: and may go on as soon as it owns nothing."""
+def test_a_member_in_an_unknown_state_must_rejoin() -> None:
+    """NG-3: and continues as soon as it owns nothing."""
     lab = GroupLab()
     clicks = lab.create_topic("clicks", 1)
     lab.heartbeat(joining("a", "clicks"))

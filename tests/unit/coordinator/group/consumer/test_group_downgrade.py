@@ -1,4 +1,4 @@
-"""NG-10: a group of both protocols becomes a classic one when only classic members are left."""
+"""NG-10: a mixed group becomes classic when only classic members are left."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ LEAVING, JOIN, SYNC, HEARTBEAT, LEAVE = -1, 9, 5, 4, 5
 
 
 class DowngradeLab(GroupLab):
-    """A topic of four partitions, and hands for members of both protocols."""
+    """A topic of four partitions and members of both protocols."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class DowngradeLab(GroupLab):
         return answer
 
     def sync(self, member_id: str, generation: int, instance_id: str | None = None) -> object:
-        """The partitions that a member is given, or why it is given none."""
+        """The partitions of a member, or the error."""
         request = SyncGroupRequest(
             group_id=GROUP,
             generation_id=generation,
@@ -106,7 +106,7 @@ class DowngradeLab(GroupLab):
         return [each.member_id for each in group.members]
 
     def mix(self) -> None:
-        """A consumer `new` with partitions 0 and 1, and a classic `old` with 2 and 3, settled."""
+        """A stable group: consumer `new` with partitions 0 and 1, classic `old` with 2 and 3."""
         self.beat(joining("new", "clicks"))
         assert self.join("old").generation_id == 2
         assert self.sync("old", 2) == ()
@@ -139,7 +139,7 @@ def joining_classic(
     )
 
 
-def test_when_the_last_of_the_new_protocol_leaves_the_others_share_out_as_of_old() -> None:
+def test_when_the_last_consumer_protocol_member_leaves_the_others_rebalance() -> None:
     lab = DowngradeLab()
     lab.mix()
     assert lab.beat(beat("new", LEAVING)).error_code is ErrorCode.NONE
@@ -153,10 +153,10 @@ def test_when_the_last_of_the_new_protocol_leaves_the_others_share_out_as_of_old
     )
 
 
-def test_a_coordinator_that_dies_amid_a_downgrade_has_its_successor_share_out_what_is_left() -> (
-    None
-):
-    """Else nobody would read what the one that left had. Kafka waits for the next rebalance."""
+def test_a_coordinator_that_fails_during_a_downgrade_has_its_successor_rebalance() -> None:
+    """Otherwise the partitions of the member that left would not be read. Kafka waits for the next
+    rebalance.
+    """
     lab = DowngradeLab()
     lab.mix()
     lab.beat(beat("new", LEAVING))
@@ -167,7 +167,7 @@ def test_a_coordinator_that_dies_amid_a_downgrade_has_its_successor_share_out_wh
     assert lab.join("old", owned=(2, 3)).generation_id == 3
 
 
-def test_a_member_of_the_new_protocol_that_falls_silent_is_no_reason_to_stay() -> None:
+def test_an_expired_consumer_protocol_member_triggers_a_downgrade() -> None:
     lab = DowngradeLab()
     lab.mix()
     for _ in range(9):
@@ -180,8 +180,8 @@ def test_a_member_of_the_new_protocol_that_falls_silent_is_no_reason_to_stay() -
     assert lab.members() == []
 
 
-def test_an_operator_who_removes_a_classic_member_may_leave_a_classic_group() -> None:
-    """The policy was another one when the last of the new protocol left."""
+def test_removing_a_classic_member_may_leave_a_classic_group() -> None:
+    """The policy was another one when the last consumer-protocol member left."""
     lab = DowngradeLab(MigrationPolicy.UPGRADE)
     lab.mix()
     lab.join("third")
@@ -195,7 +195,7 @@ def test_an_operator_who_removes_a_classic_member_may_leave_a_classic_group() ->
 
 
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.UPGRADE])
-def test_the_policy_may_forbid_to_go_back(policy: MigrationPolicy) -> None:
+def test_the_migration_policy_may_forbid_a_downgrade(policy: MigrationPolicy) -> None:
     lab = DowngradeLab(policy)
     lab.mix()
     lab.beat(beat("new", LEAVING))
@@ -203,7 +203,7 @@ def test_the_policy_may_forbid_to_go_back(policy: MigrationPolicy) -> None:
     assert lab.classic_beat("old", 2) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_more_members_than_a_classic_group_may_have_stay_where_they_are() -> None:
+def test_a_group_too_large_for_the_classic_protocol_is_not_downgraded() -> None:
     lab = DowngradeLab(limits=ClassicLimits(initial_rebalance_delay_ms=0, max_size=1))
     lab.mix()
     lab.join("third")
@@ -211,14 +211,14 @@ def test_more_members_than_a_classic_group_may_have_stay_where_they_are() -> Non
     assert lab.kind()[0] == "consumer"
 
 
-def test_a_group_whose_last_member_leaves_stays_of_its_type() -> None:
+def test_a_group_whose_last_member_leaves_keeps_its_type() -> None:
     lab = DowngradeLab()
     lab.beat(joining("new", "clicks"))
     lab.beat(beat("new", LEAVING))
     assert lab.kind() == ("consumer", "Empty")
 
 
-def test_a_static_member_that_comes_back_with_the_old_protocol_disturbs_nobody() -> None:
+def test_a_static_member_that_rejoins_with_the_classic_protocol_causes_no_rebalance() -> None:
     lab = DowngradeLab()
     lab.beat(joining("new", "clicks", instance_id="till"))
     joined = lab.join("", instance_id="till")
@@ -229,8 +229,8 @@ def test_a_static_member_that_comes_back_with_the_old_protocol_disturbs_nobody()
     assert lab.sync(joined.member_id, 1, "till") == (0, 1, 2, 3)
 
 
-def test_a_static_member_that_comes_back_while_partitions_move_begins_a_rebalance() -> None:
-    """Else it might be given what another has not given back."""
+def test_a_static_member_that_rejoins_during_reconciliation_starts_a_rebalance() -> None:
+    """Otherwise it might get partitions that another has not revoked."""
     lab = DowngradeLab()
     lab.beat(joining("new", "clicks", instance_id="till"))
     lab.join("old")
@@ -241,7 +241,7 @@ def test_a_static_member_that_comes_back_while_partitions_move_begins_a_rebalanc
     assert answer in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
 
 
-def test_a_downgrade_that_cannot_be_written_has_not_happened() -> None:
+def test_a_downgrade_that_cannot_be_written_has_no_effect() -> None:
     lab = DowngradeLab()
     lab.mix()
     lab.log.append_errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)

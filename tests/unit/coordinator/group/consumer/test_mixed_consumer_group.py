@@ -1,4 +1,4 @@
-"""NG-10: members of the classic protocol in a consumer group, and how they come there."""
+"""NG-10: classic-protocol members in a consumer group, and upgrades."""
 
 from struct import pack
 
@@ -30,7 +30,13 @@ from headwater.coordinator.records.classic_group_records import (
     MemberMetadata,
 )
 from headwater.coordinator.records.consumer_group_records import ConsumerGroupRecord
-from headwater.coordinator.runtime.coordinator_effects import Append, Asked, Caller, Effect, Reply
+from headwater.coordinator.runtime.coordinator_effects import (
+    Append,
+    Caller,
+    Effect,
+    Reply,
+    RequestEvent,
+)
 from headwater.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from headwater.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from headwater.protocol.messages.join_group import (
@@ -106,8 +112,8 @@ class MixedLab(GroupLab):
         return response.error_code
 
 
-def asked(lab: GroupLab, request: Message, version: int) -> Asked:
-    return Asked(
+def asked(lab: GroupLab, request: Message, version: int) -> RequestEvent:
+    return RequestEvent(
         request=request,
         version=version,
         caller=Caller(1),
@@ -136,8 +142,8 @@ def test_both_kinds_share_the_partitions() -> None:
     assert lab.classic_beat("old", 2) is ErrorCode.NONE
 
 
-def test_a_classic_member_gives_back_before_it_goes_on() -> None:
-    """NG-3: it says what it owns when it joins."""
+def test_a_classic_member_revokes_before_it_advances() -> None:
+    """NG-3: it reports its owned partitions when it joins."""
     lab = MixedLab()
     clicks = lab.create_topic("clicks", 2)
     lab.heartbeat(joining("new", "clicks"))
@@ -155,7 +161,7 @@ def test_a_classic_member_gives_back_before_it_goes_on() -> None:
     assert lab.heartbeat(beat("new", 4)) == told(4, of(clicks, 1), "new")
 
 
-def test_a_classic_member_that_is_told_to_join_and_does_not_is_removed() -> None:
+def test_a_classic_member_that_does_not_rejoin_is_removed() -> None:
     lab = MixedLab()
     lab.create_topic("clicks", 2)
     lab.join("old", "clicks")
@@ -178,7 +184,7 @@ def test_a_classic_member_that_joins_and_never_syncs_is_removed() -> None:
     assert lab.group.is_empty
 
 
-def test_a_classic_member_has_a_session_of_its_own_length() -> None:
+def test_a_classic_member_has_its_own_session_timeout() -> None:
     lab = MixedLab()
     lab.join("old", "clicks")
     lab.sync("old", 1)
@@ -188,14 +194,14 @@ def test_a_classic_member_has_a_session_of_its_own_length() -> None:
     assert lab.group.is_empty
 
 
-def test_the_first_join_is_told_to_come_back_with_an_id() -> None:
+def test_the_first_join_must_come_back_with_a_member_id() -> None:
     """GR-2."""
     response = MixedLab().join("", "clicks")
     assert response.error_code is ErrorCode.MEMBER_ID_REQUIRED
     assert len(response.member_id) == 22
 
 
-def test_what_others_cannot_speak_is_refused() -> None:
+def test_an_unsupported_protocol_is_rejected() -> None:
     """GR-3."""
     lab = MixedLab()
     lab.join("old", "clicks")
@@ -203,16 +209,16 @@ def test_what_others_cannot_speak_is_refused() -> None:
     assert other.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_only_classic_members_in_their_generation_are_served_so() -> None:
+def test_only_classic_members_with_their_generation_get_classic_responses() -> None:
     lab = MixedLab()
     lab.heartbeat(joining("new", "clicks"))
     lab.join("old", "clicks")
     assert lab.classic_beat("new", 1) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert lab.sync("nobody", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert lab.sync("unknown", 1) is ErrorCode.UNKNOWN_MEMBER_ID
     assert lab.classic_beat("old", 7) is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_a_classic_member_leaves_in_its_own_way() -> None:
+def test_a_classic_member_leaves_with_leave_group() -> None:
     """GR-13."""
     lab = MixedLab()
     lab.heartbeat(joining("new", "clicks"))
@@ -227,8 +233,8 @@ def test_a_classic_member_leaves_in_its_own_way() -> None:
     assert sorted(lab.group.state.members) == ["new"]
 
 
-def test_a_classic_member_that_is_upgraded_keeps_its_place() -> None:
-    """The static instance comes back with the new protocol."""
+def test_an_upgraded_classic_member_keeps_its_place() -> None:
+    """The static instance rejoins with the consumer protocol."""
     lab = MixedLab()
     lab.create_topic("clicks", 1)
     request = JoinGroupRequest(
@@ -248,7 +254,7 @@ def test_a_classic_member_that_is_upgraded_keeps_its_place() -> None:
 
 
 def classic_group(lab: GroupLab, **assignments: bytes) -> ClassicGroup:
-    """A stable group of the classic protocol, as its record tells it."""
+    """A stable classic group as in its record."""
     group = ClassicGroup(GROUP, ClassicLimits(), rng())
     value = GroupMetadataValue(
         protocol_type="consumer",
@@ -285,7 +291,7 @@ def upgraded(lab: MixedLab, group: ClassicGroup) -> list[Effect]:
     return effects
 
 
-def test_a_live_classic_group_is_upgraded_by_its_first_new_member() -> None:
+def test_a_live_classic_group_is_upgraded_by_its_first_consumer_protocol_member() -> None:
     lab = MixedLab()
     clicks = lab.create_topic("clicks", 3)
     group = classic_group(lab, old=bytes_of(lab, clicks, 0, 1), older=bytes_of(lab, clicks, 2))
@@ -306,7 +312,7 @@ def test_a_live_classic_group_is_upgraded_by_its_first_new_member() -> None:
     assert lab.heartbeat(beat("new", 6)) == told(6, of(clicks, 1), "new")
 
 
-def test_what_a_leader_gave_to_two_only_one_keeps() -> None:
+def test_of_a_partition_assigned_twice_one_member_keeps_it() -> None:
     lab = MixedLab()
     clicks = lab.create_topic("clicks", 1)
     both = bytes_of(lab, clicks, 0)
@@ -320,7 +326,7 @@ def test_what_a_leader_gave_to_two_only_one_keeps() -> None:
     )
 
 
-def test_a_group_whose_members_cannot_be_understood_is_not_upgraded() -> None:
+def test_a_group_with_unreadable_metadata_is_not_upgraded() -> None:
     lab = MixedLab()
     group = classic_group(lab, old=b"\x00")
     request = asked(lab, joining("new", "clicks"), 1)
@@ -328,7 +334,7 @@ def test_a_group_whose_members_cannot_be_understood_is_not_upgraded() -> None:
 
 
 @pytest.mark.parametrize("policy", MigrationPolicy)
-def test_the_policy_says_whether_groups_are_upgraded(policy: MigrationPolicy) -> None:
+def test_the_migration_policy_decides_about_upgrades(policy: MigrationPolicy) -> None:
     group = classic_group(GroupLab(), old=b"")
     allowed = policy in (MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL)
     assert may_upgrade(group, ConsumerGroupSettings(migration_policy=policy)) is allowed
@@ -336,8 +342,8 @@ def test_the_policy_says_whether_groups_are_upgraded(policy: MigrationPolicy) ->
     assert not may_upgrade(group, full)
 
 
-def test_subscriptions_of_the_future_are_read_as_far_as_they_are_known() -> None:
-    """A rack and more behind it."""
+def test_newer_subscription_versions_are_read_as_far_as_known() -> None:
+    """A rack and more after it."""
     metadata = subscription("clicks", owned={"views": (1,)})[2:] + pack(">ih", 4, -1) + b"more"
     read = read_subscription(pack(">h", 9) + metadata)
     assert (read.topics, read.generation_id) == (("clicks",), 4)

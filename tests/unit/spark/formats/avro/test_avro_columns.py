@@ -73,18 +73,18 @@ def test_each_type_of_avro_has_one_in_spark(schema: Any, kind: str) -> None:
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        ("nonsense", "an Avro schema is JSON"),
-        ('"Nobody"', "uses Nobody, which is not defined"),
+        ("nonsense", "the Avro schema is not JSON"),
+        ('"Nobody"', "undefined type Nobody"),
         ('{"type": "record", "name": "R"}', "the record R has no fields"),
         (
             '{"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}',
-            "contains itself",
+            "is recursive",
         ),
-        ('["int", "int"]', "which has each type once"),
+        ('["int", "int"]', "which must contain each type once"),
         ('{"type": "enum", "name": "E"}', "the enum E has no symbols"),
         ('{"type": "fixed", "name": "F", "size": -1}', "the fixed F has no size"),
         ('{"type": "record", "fields": []}', "needs a name"),
-        ("[" * 99 + "]" * 99, "no union of Avro|no Avro schema"),
+        ("[" * 99 + "]" * 99, "invalid Avro"),
     ],
 )
 def test_what_is_no_schema_or_none_for_spark_is_told_why(schema: str, reason: str) -> None:

@@ -1,19 +1,19 @@
-# A client's batch that nothing is wrong with, and the validation of its records.
+# Validate clients' batches and records.
 
 cdef enum:
     GZIP = 1
     LZ4 = 3
     ZSTD = 4
-    REFUSED_FLAGS = 0x28  # control batches, and timestamps that claim to be append times
+    REJECTED_FLAGS = 0x28  # control batches, and the timestamp type LogAppendTime
     LAST_CODEC = 4
     MAX_UNPACKED_BYTES = 104857600
     NO_TIMESTAMP = -1
 
-# How far each codec can expand its input: see `codec_limits`.
+# Maximum expansion of each codec: see `codec_limits`.
 cdef int64_t[5] MAX_EXPANSION
 MAX_EXPANSION[:] = [1, 1032, 22, 255, 32768]
 
-cdef struct Verdict:
+cdef struct Validation:
     bint is_dense
     bint has_null_key
     bint is_in_time
@@ -23,10 +23,11 @@ cdef struct Verdict:
 cdef inline int skip_record(
     const uint8_t* base, Py_ssize_t* position, Py_ssize_t limit, Places* record
 ) noexcept nogil:
-    """Read what is judged of a usual record, without headers, and go behind it.
+    """Read the validated fields of a typical record without headers, and skip it.
 
-    Anything else is left to `read_record`: long numbers, headers, and whatever is wrong. Where 16
-    bytes are left, nine of them at most are read before the record's own end is looked at.
+    Anything else is left to `read_record`: long numbers, headers, and invalid records. At least 16
+    bytes are left at the start, of which at most nine are read before the record's own end is
+    checked.
     """
     cdef const uint8_t* at = base + position[0]
     cdef const uint8_t* end
@@ -70,7 +71,7 @@ cdef inline int skip_record(
     record.key_length = -1 if length & 1 else <int32_t>(length >> 1)
     if not length & 1:
         at += length >> 1
-    # At least the value's length and the number of headers.
+    # At least the value's length and the header count.
     if end - at < 2:
         return NEED_ROOM
     length = at[0]
@@ -88,7 +89,7 @@ cdef inline int skip_record(
     return OK
 
 
-cdef int judge(
+cdef int validate(
     const uint8_t* base,
     Py_ssize_t size,
     Py_ssize_t record_count,
@@ -96,9 +97,9 @@ cdef int judge(
     int64_t oldest_ms,
     int64_t newest_ms,
     bint needs_keys,
-    Verdict* verdict,
+    Validation* validation,
 ) noexcept nogil:
-    """Walk the records of a section that a client has sent, and sum up what they say."""
+    """Walk the records of a client's section and summarise them."""
     cdef Places record
     cdef Py_ssize_t index, position = 0
     cdef int64_t timestamp, latest = NO_TIMESTAMP
@@ -123,10 +124,10 @@ cdef int judge(
             and not (needs_keys and record.key_length < 0)
         ):
             is_in_time = False
-    verdict.is_dense = is_dense
-    verdict.has_null_key = has_null_key
-    verdict.is_in_time = is_in_time
-    verdict.max_timestamp = latest
+    validation.is_dense = is_dense
+    validation.has_null_key = has_null_key
+    validation.is_in_time = is_in_time
+    validation.max_timestamp = latest
     return OK if position == size else LEFT_OVER
 
 
@@ -138,28 +139,28 @@ def validate_records(
     int64_t newest_ms,
     bint needs_keys,
 ):
-    """Walk a client's records, raise when their structure is broken, and judge what they say."""
+    """Walk a client's records, raise if their structure is invalid, and check their content."""
     cdef Borrowed source = Borrowed(payload)
     cdef const uint8_t* base = source.bytes
     cdef Py_ssize_t size = source.size
-    cdef Verdict verdict
+    cdef Validation validation
     cdef int status
     if size <= SHORT_BYTES:
-        status = judge(
-            base, size, record_count, base_timestamp, oldest_ms, newest_ms, needs_keys, &verdict
+        status = validate(
+            base, size, record_count, base_timestamp, oldest_ms, newest_ms, needs_keys, &validation
         )
     else:
         with nogil:
-            status = judge(
-                base, size, record_count, base_timestamp, oldest_ms, newest_ms, needs_keys, &verdict
+            status = validate(
+                base, size, record_count, base_timestamp, oldest_ms, newest_ms, needs_keys, &validation
             )
     if status != OK:
-        refuse(status)
-    return RecordsVerdict(
-        bool(verdict.is_dense),
-        bool(verdict.has_null_key),
-        bool(verdict.is_in_time),
-        verdict.max_timestamp,
+        raise_status(status)
+    return ValidationResult(
+        bool(validation.is_dense),
+        bool(validation.has_null_key),
+        bool(validation.is_in_time),
+        validation.max_timestamp,
     )
 
 
@@ -172,8 +173,8 @@ cdef bint has_ordinary_records(
     int64_t oldest_ms,
     int64_t newest_ms,
 ) noexcept nogil:
-    cdef Verdict verdict
-    if judge(
+    cdef Validation validation
+    if validate(
         at + HEADER_BYTES,
         size - HEADER_BYTES,
         record_count,
@@ -181,16 +182,16 @@ cdef bint has_ordinary_records(
         oldest_ms,
         newest_ms,
         False,
-        &verdict,
+        &validation,
     ) != OK:
         return False
-    return verdict.is_dense and verdict.is_in_time and verdict.max_timestamp == max_timestamp
+    return validation.is_dense and validation.is_in_time and validation.max_timestamp == max_timestamp
 
 
 def ordinary_header(
     buffer, int64_t limit_bytes, int64_t oldest_ms, int64_t newest_ms, bint validates
 ):
-    """The header of a batch that passes every check, its uncompressed records included."""
+    """Return the header of a batch that passes every check, including its uncompressed records."""
     cdef Borrowed source = Borrowed(buffer)
     cdef const uint8_t* at = source.bytes
     cdef Py_ssize_t size = source.size
@@ -206,7 +207,7 @@ def ordinary_header(
     if count <= 0 or <int32_t>big_endian(at + 23, 4) != count - 1:
         return None
     codec = at[22] & CODEC_MASK
-    if at[22] & REFUSED_FLAGS or codec > LAST_CODEC:
+    if at[22] & REJECTED_FLAGS or codec > LAST_CODEC:
         return None
     if count > max_record_count(codec, size - HEADER_BYTES):
         return None
@@ -237,7 +238,7 @@ def ordinary_header(
 
 
 cdef inline int64_t max_record_count(int codec, Py_ssize_t packed_bytes) noexcept:
-    """How many records this many bytes can hold, at most."""
+    """Return the maximum number of records in this many bytes."""
     cdef int64_t unpacked_bytes = packed_bytes * MAX_EXPANSION[codec]
     if codec and unpacked_bytes > MAX_UNPACKED_BYTES:
         unpacked_bytes = MAX_UNPACKED_BYTES

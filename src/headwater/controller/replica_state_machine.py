@@ -1,4 +1,8 @@
-"""States of replicas, and which state may follow which."""
+"""Replica states and their valid transitions: Kafka's ReplicaStateMachine.
+
+Only a topic deletion stores states (`topic_deletion`), and validates each transition with this
+table. The others follow from the cluster image (`replica_state`).
+"""
 
 from collections.abc import Mapping
 from enum import Enum, auto
@@ -9,7 +13,7 @@ from headwater.metadata.cluster_image import ClusterImage
 
 
 class ReplicaState(Enum):
-    """Where one replica stands."""
+    """State of one replica."""
 
     NON_EXISTENT = auto()
     NEW = auto()
@@ -17,11 +21,11 @@ class ReplicaState(Enum):
     OFFLINE = auto()
     DELETION_STARTED = auto()
     DELETION_SUCCESSFUL = auto()
-    # Its broker is down, or could not do it: not before it comes again.
+    # Its broker is down or its disk failed: retried when the broker registers again.
     DELETION_INELIGIBLE = auto()
 
 
-REPLICA_MOVES: Final[Mapping[ReplicaState, tuple[ReplicaState, ...]]] = {
+REPLICA_TRANSITIONS: Final[Mapping[ReplicaState, tuple[ReplicaState, ...]]] = {
     ReplicaState.NON_EXISTENT: (ReplicaState.NEW,),
     ReplicaState.NEW: (ReplicaState.ONLINE, ReplicaState.OFFLINE),
     ReplicaState.ONLINE: (ReplicaState.ONLINE, ReplicaState.OFFLINE),
@@ -41,7 +45,7 @@ REPLICA_MOVES: Final[Mapping[ReplicaState, tuple[ReplicaState, ...]]] = {
 
 
 def replica_state(image: ClusterImage, node_id: NodeId, name: TopicPartition) -> ReplicaState:
-    """As far as an image tells."""
+    """Return the state of a replica in an image."""
     partition = image.partition(*name)
     if partition is None or node_id not in partition.replicas:
         return ReplicaState.NON_EXISTENT

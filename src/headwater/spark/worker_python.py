@@ -1,0 +1,87 @@
+"""Choose the Python that runs Spark's workers, on the driver's machine and on executors.
+
+Spark runs one command everywhere: the driver's JVM plans a data source with it, and executors run
+tasks with it. So the command must exist on all of these machines.
+
+- On a local master it is a script of ours, which starts this process's Python without the zip
+  files of pyspark that Spark puts into `PYTHONPATH`: the import from them takes a second.
+- On a cluster it is the path of this process's Python. A virtual environment at the same path on
+  all machines therefore needs no settings.
+- With an environment that `headwater pipeline package` has packed it is `headwater-python`, a
+  script of the unpacked archive for executors, and one in a temporary folder for the driver. Each
+  is found through `PATH`, which is the executors' working folder for an archive.
+
+`PYSPARK_PYTHON` and `spark.pyspark.python` win over all of it.
+"""
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from headwater.spark.java_process import temporary_folder
+
+SCRIPT: Final = "headwater-python"
+ARCHIVE: Final = "headwater"
+"""The folder into which executors unpack a packed environment: `spark.archives=FILE#headwater`."""
+
+_EXECUTORS_PATH: Final = "spark.executorEnv.PATH"
+_USUAL_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_TASKS: Final = "PYSPARK_PYTHON"
+_PLANNER: Final = "PYSPARK_DRIVER_PYTHON"
+
+_WORKER: Final = """#!/bin/sh
+# Removes pyspark's zip files from the path: they hold no bytecode, and take a second to import.
+rest=
+IFS=:
+for part in $PYTHONPATH; do
+    case $part in
+        */pyspark.zip|*/py4j-*-src.zip) ;;
+        *) rest=$rest${{rest:+:}}$part ;;
+    esac
+done
+unset IFS
+PYTHONPATH=$rest
+export PYTHONPATH
+exec {python} "$@"
+"""
+
+
+def choose_worker_python(settings: Mapping[str, str], *, is_local: bool) -> dict[str, str]:
+    """Set the environment of the JVM that is about to start; the result is settings to add.
+
+    Spark's JVM reads these variables, and not its settings, when Python has started it: one for
+    tasks, the other for the process that looks up which formats are installed.
+    """
+    named = settings.get("spark.pyspark.python")
+    if named is not None:
+        os.environ.setdefault(_TASKS, named)
+    if _TASKS in os.environ:
+        return {}
+    script = worker_script()
+    os.environ.setdefault(_PLANNER, str(script))
+    if is_local:
+        os.environ[_TASKS] = str(script)
+    elif uses_archive(settings):
+        os.environ[_TASKS] = SCRIPT
+        os.environ["PATH"] = f"{script.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        return {_EXECUTORS_PATH: f"./{ARCHIVE}/bin:{settings.get(_EXECUTORS_PATH, _USUAL_PATH)}"}
+    else:
+        os.environ[_TASKS] = sys.executable
+    return {}
+
+
+def uses_archive(settings: Mapping[str, str]) -> bool:
+    """Whether executors unpack an environment that `headwater pipeline package` has packed."""
+    archives = settings.get("spark.archives", "").split(",")
+    return any(each.strip().endswith(f"#{ARCHIVE}") for each in archives)
+
+
+def worker_script() -> Path:
+    """A script that starts this process's Python; removed when this process ends."""
+    script = temporary_folder() / SCRIPT
+    script.write_text(_WORKER.format(python=shlex.quote(sys.executable)))
+    script.chmod(0o700)
+    return script
