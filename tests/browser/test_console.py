@@ -20,7 +20,7 @@ pytestmark = [
 
 OWNED = "document.documentElement.dataset.owned=1"
 HOSTILE = f"""'"><script>{OWNED}</script><img src=x onerror="{OWNED}"><svg onload="{OWNED}">"""
-LONG = "a.topic.whose.name.somebody.has.made.as.long.as.they.could." * 3
+LONG = "a.topic.with.a.name.as.long.as.a.name.may.be." * 3
 WIDTHS = (360, 768, 1280)
 
 

@@ -232,7 +232,7 @@ def alone(talk: Talk) -> None:
     """One member through all states, with every error on the way."""
     me = talk.joined("ann")
     for version in (9, 5):
-        talk.ask("bob", join("nobody"), version)
+        talk.ask("bob", join("unknown"), version)
     talk.ask("ann", join(me), 9)
     talk.ask("ann", join(me), 9)
     talk.describe()
@@ -240,11 +240,11 @@ def alone(talk: Talk) -> None:
     for generation in (0, 2):
         talk.ask("ann", beat(me, generation), 4)
         talk.ask("ann", sync(me, generation), 5)
-    talk.ask("ann", sync("nobody", 1), 5)
+    talk.ask("ann", sync("unknown", 1), 5)
     talk.ask("ann", sync(me, 1, protocol="sticky"), 5)
     talk.ask("ann", sync(me, 1, protocol=None), 5)
-    talk.ask("ann", beat("nobody", 1), 4)
-    talk.ask("ann", sync(me, 1, [(me, b"all"), ("nobody", b"none")]), 5)
+    talk.ask("ann", beat("unknown", 1), 4)
+    talk.ask("ann", sync(me, 1, [(me, b"all"), ("unknown", b"none")]), 5)
     talk.ask("ann", sync(me, 1), 3)
     talk.describe()
     for request in (
@@ -259,7 +259,7 @@ def alone(talk: Talk) -> None:
     talk.ask("ann", beat(me, 1, TILL), 4)
     talk.ask("ann", join(me), 9)
     talk.ask("ann", sync(me, 2), 5)
-    talk.ask("bob", leave(MemberIdentity(member_id="nobody")), 1)
+    talk.ask("bob", leave(MemberIdentity(member_id="unknown")), 1)
     talk.ask("bob", leave(MemberIdentity(), MemberIdentity(group_instance_id=TILL)), 4)
     talk.ask("ann", leave(MemberIdentity(member_id=me)), 2)
     talk.describe()

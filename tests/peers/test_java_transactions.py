@@ -168,18 +168,18 @@ def test_kafka_transactions_finds_and_aborts_a_hanging_transaction(
     topic, producer_id = lab.topic(), lab.producer_id()
     verify(headwater, "false")
     batch = build_batch(
-        lab.records("nobody will end this"),
+        lab.records("never ended"),
         producer_id=producer_id,
         producer_epoch=0,
         base_sequence=0,
         is_transactional=True,
     )
-    request = produce(topic, batch, transactional_id="nobody")
+    request = produce(topic, batch, transactional_id="unknown")
     answer = lab.get(request, ProduceResponse, 10)
     verify(headwater, "true")
     assert not answer.responses[0].partition_responses[0].error_code
     refused = lab.get(
-        produce(lab.topic("2"), batch, transactional_id="nobody"), ProduceResponse, 10
+        produce(lab.topic("2"), batch, transactional_id="unknown"), ProduceResponse, 10
     )
     assert refused.responses[0].partition_responses[0].error_code is not ErrorCode.NONE
     lab.client.close()

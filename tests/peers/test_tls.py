@@ -107,6 +107,6 @@ def test_clients_produce_and_consume_at_kafka_over_tls(
             for value in VALUES:
                 producer.send("tea", value.encode()).result(PATIENCE_S)
         assert read(client, "tea") == VALUES
-        nobody = {name: value for name, value in client.items() if "keystore" not in name}
-        with Admin(nobody) as admin, pytest.raises(SslAuthenticationFailed, match="certificate"):
+        anonymous = {name: value for name, value in client.items() if "keystore" not in name}
+        with Admin(anonymous) as admin, pytest.raises(SslAuthenticationFailed, match="certificate"):
             admin.describe_cluster(timeout=PATIENCE_S)

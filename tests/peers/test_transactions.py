@@ -184,7 +184,7 @@ def verification(side: Side) -> None:
 
 
 def what_tools_see(side: Side) -> None:
-    side.say(describing("nobody", ""), 0)
+    side.say(describing("unknown", ""), 0)
     side.initialise()
     side.say(adding(side.producer_id, side.epoch, A0, A1), V2)
     side.say(describing(), 0)
@@ -262,8 +262,8 @@ def kafkas_side(client: RawClient) -> Side:
     client.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=(TX,)), 4)
     settle()
     # Kafka fetches a block of producer ids at the first request for one.
-    nobody = InitProducerIdRequest(transactional_id=None)
-    while getattr(client.ask(nobody, 5), "error_code", None) in _NOT_READY:
+    request = InitProducerIdRequest(transactional_id=None)
+    while getattr(client.ask(request, 5), "error_code", None) in _NOT_READY:
         pass
     return Side(client.ask, settle)
 

@@ -1,7 +1,7 @@
 """Streaming queries that run to their end.
 
-Spark waits ten seconds for a Python process to start, which is not configurable. A busy machine may
-need longer; nothing has been read by then, so the query is started again.
+Spark gives a Python process ten seconds to start, and has no setting for it. A busy machine may
+need longer. Nothing has been read by then, so the query is started again.
 """
 
 from collections.abc import Callable

@@ -21,8 +21,8 @@ DEADLINE_S: Final = 240
 _LOOK_EVERY_S: Final = 0.2
 _MASTER: Final = "org.apache.spark.deploy.master.Master"
 _WORKER: Final = "org.apache.spark.deploy.worker.Worker"
-_STARTED: Final = re.compile(r"Starting Spark master at (spark://\S+)")
-_REGISTERED: Final = "Successfully registered with master"
+_STARTED: Final = r"Starting Spark master at (spark://\S+)"
+_REGISTERED: Final = "(Successfully registered with master)"
 _SPARK_HOME: Final = Path(pyspark.__file__).parent
 
 
@@ -33,14 +33,14 @@ def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
         log = folder / "master.log"
         arguments = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
         master = stack.enter_context(_process(_MASTER, arguments, log))
-        url = _await(master, log, _STARTED)
+        url = await_line(master, log, _STARTED)
         for number in range(workers):
             log = folder / f"worker-{number}.log"
             work = str(folder / f"work-{number}")
             arguments = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", "1"]
             arguments += ["--memory", "1g", "--work-dir", work, url]
             worker = stack.enter_context(_process(_WORKER, arguments, log))
-            _await(worker, log, re.compile(f"({_REGISTERED})"))
+            await_line(worker, log, _REGISTERED)
         yield url
 
 
@@ -77,11 +77,12 @@ def _process(name: str, arguments: Sequence[str], log: Path) -> Iterator[subproc
             process.wait()
 
 
-def _await(process: subprocess.Popen[bytes], log: Path, line: re.Pattern[str]) -> str:
+def await_line(process: subprocess.Popen[bytes], log: Path, line: str) -> str:
+    """What a process prints as the group of an expression. Fails if it ends before."""
     until_s = time.monotonic() + DEADLINE_S
     while True:
         text = log.read_text()
-        found = line.search(text)
+        found = re.search(line, text)
         if found is not None:
             return found[1]
         assert time.monotonic() < until_s, text

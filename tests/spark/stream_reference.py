@@ -1,9 +1,8 @@
-"""A reference implementation of streams in plain Python: batches of events in, rows out.
+"""The expected results of streaming queries, computed in plain Python from batches of events.
 
-Batches are those that Spark made, read from the checkpoint.
-
-Note: a batch is processed with the watermarks of its predecessors: windows that end before the
-newest one are closed by it, and events are late for windows that were closed before it.
+Batches are those of Spark, read from the checkpoint. A batch uses the watermarks of the batches
+before it: it closes the windows that end before the latest watermark, and drops events for windows
+that were closed earlier.
 """
 
 import json

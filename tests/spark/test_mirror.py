@@ -140,7 +140,7 @@ class Command:
             text=True,
             start_new_session=True,
         )
-        # A mirror that hangs must fail the test instead of blocking it.
+        # A mirror that hangs must fail the test, not block it.
         self._alarm = threading.Timer(PATIENCE_S, self.kill)
         self._alarm.start()
 

@@ -182,7 +182,7 @@ def test_spark_mirrors_between_secured_clusters(
 def test_query_plans_contain_no_secret(
     spark: "SparkSession", secured: SecuredBroker, file: Path, topic: str
 ) -> None:
-    """Neither one of a file, nor one that was passed as an option."""
+    """Neither a secret of a file, nor one that was given as an option."""
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     login = f'{module} required username="admin" password="{SECRET}";'
     by_option = {

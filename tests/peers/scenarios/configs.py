@@ -259,9 +259,9 @@ def levels_of_loggers(lab: Lab) -> None:
     shown("only validated")
     lab.show("of another broker", alter(LOGGER, "77", (SET, "root", "ERROR")))
     lab.show("of no number", alter(LOGGER, "one", (SET, "root", "ERROR")))
-    lab.show("of nobody", alter(LOGGER, "", (SET, "root", "ERROR")))
+    lab.show("without a broker id", alter(LOGGER, "", (SET, "root", "ERROR")))
     lab.show("replacing", replacing(LOGGER, "1", root="ERROR"))
-    lab.show("described of nobody", describe(LOGGER, ""))
+    lab.show("described without a broker id", describe(LOGGER, ""))
     change("put back", (SET, "root", root.value))
 
 

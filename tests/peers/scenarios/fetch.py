@@ -183,7 +183,7 @@ def sessions_by_id(lab: Lab) -> None:
     # Kafka puts what it refused behind what it read.
     lab.show("and again", replace(session, session_epoch=3), unordered=True)
     again = replace(_fetch("", _at(0), topic_id=topic_id), session_id=first.session_id)
-    lab.show("a session is begun anew", replace(again, session_epoch=0))
+    lab.show("a session starts again", replace(again, session_epoch=0))
 
 
 def as_a_replica(lab: Lab) -> None:

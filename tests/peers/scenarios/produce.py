@@ -366,7 +366,7 @@ def sequences_of_strangers(lab: Lab) -> None:
     """IDP-6, and the wrap of IDP-7."""
     topic = lab.topic()
     for label, producer_id, first in (
-        ("an id that nobody gave out", 987_654_321, 0),
+        ("an id that was never allocated", 987_654_321, 0),
         ("not at 0", 987_654_322, 41),
         ("near the end of numbers", 987_654_323, 2**31 - 2),
         ("after the end of numbers", 987_654_323, 1),

@@ -223,7 +223,7 @@ def fenced_producers(lab: Lab) -> None:
         lab.show(f"fenced first batch, {version}", zombie.send(topic, "b", sequence=0), version)
     ahead = successor.send(topic, "b", sequence=0, epoch=successor.epoch + 1)
     for version in (OLD, NEW):
-        lab.show(f"an epoch that nobody has, {version}", ahead, version)
+        lab.show(f"an epoch from the future, {version}", ahead, version)
     for version in (1, 3):
         lab.show(f"fenced add, {version}", zombie.add((topic, 0)), version)
         lab.show(f"fenced end, {version}", zombie.ending(committed=True), version)

@@ -1,8 +1,7 @@
-"""A sink that fails or kills processes at certain points of its batches, once each.
+"""A sink that fails, or kills a process, at chosen points of its batches, once each.
 
-Note: the real sink is not replaced. This one wraps its writer and watches its rows and its commit
-message. That a fault has happened is recorded in a file before the fault, since the process may not
-survive it.
+Nothing of the real sink is replaced: its writer writes, and this one wraps its rows and its result.
+A file records that a fault has happened, written before the fault, which may kill the process.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Run the job to its end despite all faults, and count its rows.
+"""Run the job to its end through all kills, and count its rows.
 
-Note: a failed job is not a failed test. It is restarted from its checkpoint, as an operator would
-do, and so is a killed broker.
+A job that fails does not fail the test: it is started again from its checkpoint, as an operator
+would do, and so is a broker that was killed.
 """
 
 import json
