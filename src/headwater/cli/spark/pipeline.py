@@ -37,7 +37,7 @@ Master = Annotated[
     str | None,
     typer.Option(
         "--master",
-        help="Spark's master instead of the file's: local[2], spark://..., yarn, k8s://..., sc://...",
+        help="Spark's master instead of the file's: local[2], spark://..., yarn, k8s://...",
         show_default=False,
     ),
 ]

@@ -31,7 +31,7 @@ from headwater.spark.exceptions import InvalidOption
 from headwater.spark.locations import why_unreachable
 from headwater.spark.sink.sink_options import SinkOptions, read_sink_options
 from headwater.spark.source.source_options import SourceOptions, read_source_options
-from headwater.spark.spark_session import check_master
+from headwater.spark.spark_session import CONNECT, check_master
 
 _TIMES: Final = ("timestamp", "timestamp_ntz")
 # Whether a file format can write anything but new rows: none can.
@@ -220,6 +220,9 @@ def _of_master(spec: PipelineSpec) -> Iterator[Complaint]:
             check_master(spec.master)
         except InvalidOption as error:
             yield ("session", "master"), str(error)
+        if spec.master.startswith(CONNECT):
+            text = f"pipelines do not run through Spark Connect ({spec.master}); programs do"
+            yield ("session", "master"), text
 
 
 def _of_locations(spec: PipelineSpec) -> Iterator[Complaint]:

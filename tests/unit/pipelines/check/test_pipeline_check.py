@@ -51,6 +51,14 @@ def test_an_unknown_master_is_refused_with_its_line(tmp_path: Path) -> None:
     assert (line, reason[:27]) == (5, "unknown master http://there")
 
 
+def test_spark_connect_is_refused_for_pipelines(tmp_path: Path) -> None:
+    session = "session: {master: 'sc://there:15002'}\nsources:"
+    text = GOOD.replace("./ck", "hdfs:///ck").replace("sources:", session)
+    assert problems_of(written(tmp_path, text)) == [
+        (5, "pipelines do not run through Spark Connect (sc://there:15002); programs do")
+    ]
+
+
 @pytest.mark.parametrize("checkpoint", ["s3a://bucket/ck", "file:///mnt/shared/ck"])
 def test_a_shared_checkpoint_is_accepted_on_a_cluster(tmp_path: Path, checkpoint: str) -> None:
     text = GOOD.replace("sources:", CLUSTER).replace("./ck", checkpoint)
