@@ -9,8 +9,10 @@ import importlib.util
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,8 +42,8 @@ def _folders() -> Iterator[Path]:
 
 
 @contextmanager
-def server() -> Iterator[str]:
-    """The address of a server's database, for as long as it is needed."""
+def server(**settings: str) -> Iterator[str]:
+    """The address of a server's database, such as `server(wal_level="logical")`."""
     found = programs()
     if found is None:
         pytest.skip("there is no PostgreSQL here: neither installed nor in a wheel")
@@ -51,10 +53,12 @@ def server() -> Iterator[str]:
         if user is not None:
             account = pwd.getpwnam(user)
             os.chown(folder, account.pw_uid, account.pw_gid)
-        yield from _serving(found, folder, user)
+        yield from _serving(found, folder, user, settings)
 
 
-def _serving(found: Path, folder: Path, user: str | None) -> Iterator[str]:
+def _serving(
+    found: Path, folder: Path, user: str | None, settings: dict[str, str]
+) -> Iterator[str]:
     data = folder / "data"
     options = ["-U", "postgres", "-A", "trust", "-E", "utf8", "--no-locale", "--no-sync"]
     try:
@@ -71,20 +75,27 @@ def _serving(found: Path, folder: Path, user: str | None) -> Iterator[str]:
         pytest.skip(f"PostgreSQL does not run here: {error}")
     except subprocess.CalledProcessError as error:
         pytest.skip(f"PostgreSQL does not run here: {error.stderr.strip()[-200:]}")
+    given = [text for name, value in settings.items() for text in ("-c", f"{name}={value}")]
     process = subprocess.Popen(
-        [found / "postgres", "-D", data, "-k", folder, "-F", "-c", "listen_addresses="],
+        [found / "postgres", "-D", data, "-k", folder, "-F", "-c", "listen_addresses=", *given],
         user=user,
         cwd="/",
         stderr=subprocess.PIPE,
         text=True,
     )
+    assert process.stderr is not None
+    log_reader = threading.Thread(target=process.stderr.read, daemon=True)
     try:
-        assert process.stderr is not None
         for line in process.stderr:
             if "ready to accept connections" in line:
                 break
+        # The server would stop at a full pipe.
+        log_reader.start()
         yield f"postgresql://postgres@/postgres?host={folder}"
     finally:
-        process.terminate()
-        # Its last words would fill the pipe, and it would wait for us.
-        process.communicate(timeout=_PATIENCE_S)
+        # Fast shutdown; after SIGTERM it would wait for connections that a failed test left open.
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=_PATIENCE_S)
+        if log_reader.ident is not None:
+            log_reader.join(_PATIENCE_S)
+        process.stderr.close()
