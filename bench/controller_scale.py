@@ -113,11 +113,11 @@ class Cluster:
         self.turns: deque[Callable[[], object]] = deque()
         self.mail: deque[Callable[[], object]] = deque()
         self.memory_before = _memory_bytes()
-        self.receptions: dict[NodeId, MetadataCache] = {}
+        self.metadata_caches: dict[NodeId, MetadataCache] = {}
         for node_id, broker in self.image.brokers.items():
-            reception = MetadataCache(self.image, _ignore_changes, node_id=node_id)
-            reception.registered(broker.epoch)
-            self.receptions[node_id] = reception
+            metadata_cache = MetadataCache(self.image, _ignore_changes, node_id=node_id)
+            metadata_cache.registered(broker.epoch)
+            self.metadata_caches[node_id] = metadata_cache
         self.leading = Controller(
             static=StaticConfig.parse({"auto.leader.rebalance.enable": "false"}),
             store=_AgreeingStore(self),
@@ -134,7 +134,7 @@ class Cluster:
         self.turns.append(self.leading.start)
 
     def kill(self, node_id: NodeId) -> None:
-        del self.receptions[node_id]
+        del self.metadata_caches[node_id]
         self.turns.append(partial(self.leading.store_changed, [BrokerGone(node_id)]))
 
     def finish(self) -> Cost:
@@ -145,8 +145,8 @@ class Cluster:
             else:
                 self.mail.popleft()()
         assert self.leading.is_idle
-        for reception in self.receptions.values():
-            assert reception.image.topics == self.leading.image.topics
+        for metadata_cache in self.metadata_caches.values():
+            assert metadata_cache.image.topics == self.leading.image.topics
         self.memory_with_brokers = self.memory_with_brokers or _memory_bytes()
         cost, self.cost = self.cost, Cost()
         return cost
@@ -184,14 +184,14 @@ class Cluster:
         self.turns.append(partial(then, response))
 
     def _serve(self, node_id: NodeId, request: Message) -> Message:
-        reception = self.receptions[node_id]
+        metadata_cache = self.metadata_caches[node_id]
         match request:
             case UpdateMetadataRequest():
-                return reception.update_metadata(request)
+                return metadata_cache.update_metadata(request)
             case LeaderAndIsrRequest():
-                return reception.leader_and_isr(request)
+                return metadata_cache.leader_and_isr(request)
             case StopReplicaRequest():
-                return reception.stop_replica(request)
+                return metadata_cache.stop_replica(request)
         raise AssertionError(f"unexpected request {request}")
 
 

@@ -56,11 +56,11 @@ async def _measure(bench: Bench, name: str, server: Server, new_member: NewMembe
         [new_member(server.port, f"group-{each}", number) for number in range(MEMBERS_PER_GROUP)]
         for each in range(GROUPS)
     ]
-    everybody = [member for group in groups for member in group]
+    members = [member for group in groups for member in group]
     watch = Stopwatch(server)
-    tasks = {id(member): asyncio.create_task(member.live()) for member in everybody}
+    tasks = {id(member): asyncio.create_task(member.live()) for member in members}
     await _settle(groups)
-    watch.record(bench, f"{name}: {len(everybody)} members join {GROUPS} groups", at_most=10)
+    watch.record(bench, f"{name}: {len(members)} members join {GROUPS} groups", at_most=10)
     leaving = [group.pop() for group in groups]
     gone = [tasks.pop(id(member)) for member in leaving]
     for task in gone:
@@ -73,7 +73,7 @@ async def _measure(bench: Bench, name: str, server: Server, new_member: NewMembe
     for task in tasks.values():
         task.cancel()
     await asyncio.gather(*tasks.values(), return_exceptions=True)
-    for member in everybody:
+    for member in members:
         member.close()
 
 

@@ -61,7 +61,7 @@ class Identity:
 
 
 class Authority:
-    """Vouches for identities."""
+    """A certificate authority."""
 
     def __init__(self, name: str = "Headwater tests") -> None:
         self.key = ec.generate_private_key(ec.SECP256R1())

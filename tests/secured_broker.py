@@ -15,7 +15,7 @@ _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 @dataclass(frozen=True, slots=True)
 class SecuredBroker:
-    """Where it is, who vouches for it, and how one gets in."""
+    """Its address, its CA certificate and the credentials of its users."""
 
     broker: EmbeddedBroker
     authority: Authority

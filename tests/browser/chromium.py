@@ -169,13 +169,13 @@ def browser() -> Iterator[Browser]:
             assert driver.stdout is not None
             port = next(int(found[1]) for line in driver.stdout if (found := _PORT.search(line)))
             options = {"binary": binary, "args": [*_FLAGS, f"--user-data-dir={profile}"]}
-            wishes = {
+            capabilities = {
                 "browserName": "chrome",
                 "goog:chromeOptions": options,
                 "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
                 "timeouts": {"script": PATIENCE_S * 1000},
             }
-            made = ask(port, "POST", "/session", {"capabilities": {"alwaysMatch": wishes}})
+            made = ask(port, "POST", "/session", {"capabilities": {"alwaysMatch": capabilities}})
             session = made["sessionId"]
             try:
                 yield Browser(port, session)

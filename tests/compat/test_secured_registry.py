@@ -114,8 +114,8 @@ def test_authentication_and_tls_errors_are_reported(
         anonymous.subjects()
     assert refused.value.status == 401
     eve = {"ssl.ca.location": secured.ca, "basic.auth.user.info": f"eve:{PASSWORD}"}
-    with SchemaRegistry(registry.url, eve) as known_to_nobody, pytest.raises(RegistryRefused):
-        known_to_nobody.subjects()
+    with SchemaRegistry(registry.url, eve) as unknown_user, pytest.raises(RegistryRefused):
+        unknown_user.subjects()
     with (
         SchemaRegistry(registry.url, {"basic.auth.user.info": USER_INFO}) as distrustful,
         pytest.raises(RegistryUnreachable, match="is not trusted"),

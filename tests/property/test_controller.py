@@ -323,12 +323,12 @@ class Chaos:
         asker = self._some_node()
         led = [
             TopicPartition(name, number)
-            for name, each in asker.reception.image.topics.items()
+            for name, each in asker.metadata_cache.image.topics.items()
             for number, partition in enumerate(each.partitions)
             if partition.leader == asker.node_id
         ]
         for name in self.rand.sample(led, min(len(led), 3)):
-            partition = asker.reception.image.partition(*name)
+            partition = asker.metadata_cache.image.partition(*name)
             assert partition is not None
             others = [each for each in partition.replicas if each != asker.node_id]
             chosen = self.rand.sample(others, self.rand.randint(0, len(others)))
@@ -354,8 +354,8 @@ def check_convergence(world: ControllerWorld) -> None:
     assert leading.controller.image.brokers.keys() == image.brokers.keys()
     assert image.brokers.keys() == world.nodes.keys()
     for node in world.nodes.values():
-        heard = node.reception.image
-        assert node.reception.is_informed
+        heard = node.metadata_cache.image
+        assert node.metadata_cache.is_informed
         assert heard.brokers.keys() == image.brokers.keys()
         assert heard.controller_id == image.controller_id
         assert dict(heard.configs) == dict(image.configs)

@@ -26,7 +26,7 @@ _SESSION: Final = "headwater.spark.archive_session"
 _PATIENCE_S: Final = 900
 
 _NAME: Final = re.compile(r"spark-[0-9a-f]{16}-(\d+)\.jsa")
-# Java would tell everybody that it does without.
+# Otherwise Java prints a warning that the archive is not used.
 _QUIETLY: Final = "-Xlog:cds*=off"
 
 

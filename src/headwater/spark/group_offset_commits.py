@@ -51,9 +51,9 @@ class GroupCommits(StreamingQueryListener):
         """The last progress has been told before."""
 
     def catch_up(self, query: "StreamingQuery") -> None:
-        """Commit what a query has read by now, whether or not it was heard of.
+        """Commit what a query has read by now, whether or not a listener was called.
 
-        Listeners hear late, and of a restarted query that has nothing to read they hear nothing:
+        Listeners are called late, and not at all for a restarted query that has nothing to read:
         the batch before the restart would not be committed until there is another one.
         """
         progress = query.lastProgress

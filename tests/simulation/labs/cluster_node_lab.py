@@ -160,7 +160,7 @@ class MemberNode:
 
     @property
     def image(self) -> ClusterImage:
-        return self.membership.reception.image
+        return self.membership.metadata_cache.image
 
     def start(self) -> None:
         self.is_up = True
@@ -185,7 +185,7 @@ class MemberNode:
             ),
             then=self._open,
         )
-        self.session.read_configs(then=self.membership.reception.store_changed)
+        self.session.read_configs(then=self.membership.metadata_cache.store_changed)
         self._later(_TICK_MS, self._tick)
 
     def crash(self, *, loses_power: bool = False) -> None:
@@ -285,7 +285,7 @@ class MemberNode:
                 clock=self.clock,
                 later=self._later,
             ),
-            reception=MetadataCache(
+            metadata_cache=MetadataCache(
                 image, self._told, node_id=self.node_id, trouble=self.partitions.trouble
             ),
             later=self._later,

@@ -190,7 +190,7 @@ class LargeCluster:
         if image is not leading.controller.proposed or sorted(image.brokers) != sorted(self.nodes):
             return False
         return all(
-            node.membership.reception.is_informed and node.image.topics == image.topics
+            node.membership.metadata_cache.is_informed and node.image.topics == image.topics
             for node in self.nodes.values()
         )
 
@@ -230,7 +230,9 @@ class LargeNode:
             store=self.store,
             inter_broker_client=cluster.network.join(node_id, self._serve),
             liveness=NoLiveness(),
-            reception=MetadataCache(ClusterImage(cluster_id=CLUSTER_ID), _nobody, node_id=node_id),
+            metadata_cache=MetadataCache(
+                ClusterImage(cluster_id=CLUSTER_ID), _ignore_changes, node_id=node_id
+            ),
             later=self._later,
             fatal=_fail,
         )
@@ -239,7 +241,7 @@ class LargeNode:
 
     @property
     def image(self) -> ClusterImage:
-        return self.membership.reception.image
+        return self.membership.metadata_cache.image
 
     def die(self) -> None:
         self._is_alive = False
@@ -256,14 +258,14 @@ class LargeNode:
         self.membership.register(registration, then=_nothing)
 
     def _serve(self, _: NodeId, request: Message, reply: Reply) -> None:
-        reception = self.membership.reception
+        metadata_cache = self.membership.metadata_cache
         match request:
             case UpdateMetadataRequest():
-                reply(reception.update_metadata(request))
+                reply(metadata_cache.update_metadata(request))
             case LeaderAndIsrRequest():
-                reply(reception.leader_and_isr(request))
+                reply(metadata_cache.leader_and_isr(request))
             case StopReplicaRequest():
-                reply(reception.stop_replica(request))
+                reply(metadata_cache.stop_replica(request))
             case _:
                 raise AssertionError(f"unexpected request {request}")
 
@@ -295,7 +297,7 @@ def _always(decision: ControllerResult[None], _: ClusterImage) -> ControllerResu
     return decision
 
 
-def _nobody(image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
+def _ignore_changes(image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
     """There are no logs to change."""
 
 

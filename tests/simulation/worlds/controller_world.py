@@ -110,7 +110,7 @@ class ControllerWorld:
 
     def ask_for_isr(self, name: TopicPartition, isr: Sequence[int], asker: "Node") -> None:
         """As the leader would, from its own image."""
-        topic = asker.reception.image.topics[name.topic]
+        topic = asker.metadata_cache.image.topics[name.topic]
         known = topic.partitions[name.partition]
         epochs = {node_id: broker.epoch for node_id, broker in self.image.brokers.items()}
         data = PartitionData(
@@ -166,7 +166,7 @@ class Node:
         self.answers: list[Message] = []
         self._is_alive = True
         self._attempt = 0
-        self.reception = MetadataCache(
+        self.metadata_cache = MetadataCache(
             world.store.image,
             self._told,
             node_id=node_id,
@@ -195,7 +195,7 @@ class Node:
 
     def _registered(self, epoch: int) -> None:
         self.broker_epoch = epoch
-        self.reception.registered(epoch)
+        self.metadata_cache.registered(epoch)
         self._stand()
 
     def session_lost(self) -> None:
@@ -259,7 +259,7 @@ class Node:
 
     def changed(self, changes: Sequence[MetadataChange], version: Version) -> None:
         assert version.sequence >= 0
-        self.reception.store_changed(changes)
+        self.metadata_cache.store_changed(changes)
         if self.leading is not None:
             self.leading.store_changed(changes)
         if any(isinstance(change, ControllerGone) for change in changes):
@@ -268,11 +268,11 @@ class Node:
     def serve(self, _source: NodeId, request: Message, reply: Reply) -> None:
         match request:
             case UpdateMetadataRequest():
-                reply(self.reception.update_metadata(request))
+                reply(self.metadata_cache.update_metadata(request))
             case LeaderAndIsrRequest():
-                reply(self.reception.leader_and_isr(request))
+                reply(self.metadata_cache.leader_and_isr(request))
             case StopReplicaRequest():
-                reply(self.reception.stop_replica(request))
+                reply(self.metadata_cache.stop_replica(request))
             case AlterPartitionRequest():
                 self._alter(request, reply)
             case ControlledShutdownRequest():

@@ -141,7 +141,7 @@ def _fail(error: Exception) -> None:
 def test_a_new_topic_reaches_every_broker(world: ControllerWorld) -> None:
     create(world, (0, 1), (2, 0))
     for node in world.nodes.values():
-        assert node.reception.image.topics == world.image.topics
+        assert node.metadata_cache.image.topics == world.image.topics
 
 
 def test_a_dead_leader_is_replaced_after_its_session_timeout(
@@ -155,13 +155,13 @@ def test_a_dead_leader_is_replaced_after_its_session_timeout(
     first, alone = world.partition(), world.partition("alone")
     assert (first.leader, first.isr, first.leader_epoch) == (2, (2, 0), 1)
     assert (alone.leader, alone.isr) == (NO_LEADER, (1,))
-    assert world.nodes[NodeId(2)].reception.image.topics == world.image.topics
+    assert world.nodes[NodeId(2)].metadata_cache.image.topics == world.image.topics
     world.start(1)
     world.run(EXPIRED_MS)
     first, alone = world.partition(), world.partition("alone")
     assert (first.leader, first.isr) == (2, (2, 0))
     assert (alone.leader, alone.isr, alone.leader_epoch) == (1, (1,), 2)
-    assert world.nodes[NodeId(1)].reception.image.topics == world.image.topics
+    assert world.nodes[NodeId(1)].metadata_cache.image.topics == world.image.topics
 
 
 def test_an_expired_session_costs_leadership_even_if_the_process_lives(
@@ -172,7 +172,7 @@ def test_an_expired_session_costs_leadership_even_if_the_process_lives(
     world.run(1_000)
     partition = world.partition()
     assert (partition.leader, partition.isr) == (2, (2,))
-    assert world.nodes[NodeId(1)].reception.image.topics == world.image.topics
+    assert world.nodes[NodeId(1)].metadata_cache.image.topics == world.image.topics
 
 
 def test_the_next_controller_completes_what_the_last_one_left(
@@ -187,7 +187,7 @@ def test_the_next_controller_completes_what_the_last_one_left(
     assert world.image.version.controller_epoch > epoch
     leaders = [each.leader for each in world.image.topics["t"].partitions]
     assert leaders == [NO_LEADER, 2, 2]
-    assert world.nodes[NodeId(2)].reception.image.topics == world.image.topics
+    assert world.nodes[NodeId(2)].metadata_cache.image.topics == world.image.topics
 
 
 def test_a_broker_that_restarted_without_a_controller_is_not_trusted(
@@ -254,7 +254,7 @@ def test_a_deleted_topic_disappears_for_clients_at_once_and_finally_from_the_sto
     world.run(1_000)
     assert "t" not in world.image.topics
     for node in world.nodes.values():
-        assert "t" not in node.reception.image.topics
+        assert "t" not in node.metadata_cache.image.topics
         assert TopicDeleted("t") in node.changes
 
 
@@ -267,7 +267,7 @@ def test_a_topic_is_deleted_only_with_its_last_replica(world: ControllerWorld) -
     world.run(1_000)
     assert said == []
     assert world.image.topics["t"].is_deleting
-    assert "t" not in world.nodes[NodeId(2)].reception.image.topics
+    assert "t" not in world.nodes[NodeId(2)].metadata_cache.image.topics
     world.nodes[NodeId(0)].session.expire()
     world.run(1_000)
     assert said == ["ControllerFenced"]
@@ -388,7 +388,7 @@ def test_a_reassignment_continues_under_the_next_controller(world: ControllerWor
     world.run(1_000)
     moving = world.partition()
     assert (moving.replicas, moving.adding, moving.removing) == ((2, 1), (2,), (1,))
-    assert world.nodes[NodeId(1)].reception.image.topics == world.image.topics
+    assert world.nodes[NodeId(1)].metadata_cache.image.topics == world.image.topics
     world.crash(0)
     world.run(EXPIRED_MS)
     assert in_sync(world, 1, 2) is ErrorCode.NEW_LEADER_ELECTED
@@ -437,11 +437,11 @@ def test_an_unreachable_broker_is_updated_when_it_can_be_reached(world: Controll
     world.network.isolate(NodeId(2))
     create(world, (0, 1), (2, 0))
     assert not world.leading.is_idle
-    assert "t" not in world.nodes[NodeId(2)].reception.image.topics
+    assert "t" not in world.nodes[NodeId(2)].metadata_cache.image.topics
     world.network.heal()
     world.run(5_000)
     assert world.leading.is_idle
-    assert world.nodes[NodeId(2)].reception.image.topics == world.image.topics
+    assert world.nodes[NodeId(2)].metadata_cache.image.topics == world.image.topics
 
 
 def test_a_controller_whose_write_has_no_response_reads_again(world: ControllerWorld) -> None:
@@ -463,4 +463,4 @@ def test_a_controller_whose_write_has_no_response_reads_again(world: ControllerW
     assert len(failures) == 1
     assert world.leading is not old
     assert world.image.controller_id == 0
-    assert world.nodes[NodeId(1)].reception.image.topics == world.image.topics
+    assert world.nodes[NodeId(1)].metadata_cache.image.topics == world.image.topics

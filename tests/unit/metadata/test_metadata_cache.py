@@ -81,13 +81,13 @@ class Lab:
         self.image = after(brokers, ControllerElected(NodeId(0)), *changes)
         self.changes: list[MetadataChange] = []
         self.trouble: dict[TopicPartition, ErrorCode] = {}
-        self.reception = MetadataCache(
+        self.metadata_cache = MetadataCache(
             ClusterImage(cluster_id=CLUSTER_ID),
             self._told,
             node_id=ME,
             trouble=lambda name: self.trouble.get(name, ErrorCode.NONE),
         )
-        self.reception.registered(EPOCH)
+        self.metadata_cache.registered(EPOCH)
 
     def happens(self, *changes: MetadataChange) -> None:
         self.image = after(self.image, *changes)
@@ -104,7 +104,7 @@ class Lab:
             topic_states=all_metadata_states(self.image),
             live_brokers=live_brokers(self.image.brokers),
         )
-        return self.reception.update_metadata(request).error_code
+        return self.metadata_cache.update_metadata(request).error_code
 
     def metadata(self, *names: TopicPartition, gone: Sequence[TopicImage] = ()) -> ErrorCode:
         request = UpdateMetadataRequest(
@@ -114,7 +114,7 @@ class Lab:
             topic_states=metadata_states(self.image, names, gone),
             live_brokers=live_brokers(self.image.brokers),
         )
-        return self.reception.update_metadata(request).error_code
+        return self.metadata_cache.update_metadata(request).error_code
 
     def roles(
         self, *names: TopicPartition, image: ClusterImage | None = None
@@ -124,7 +124,7 @@ class Lab:
             broker_epoch=EPOCH,
             topic_states=role_states(image or self.image, ME, dict.fromkeys(names, False)),
         )
-        answer = self.reception.leader_and_isr(request)
+        answer = self.metadata_cache.leader_and_isr(request)
         errors = [each.error_code for one in answer.topics for each in one.partition_errors]
         return answer.error_code or errors
 
@@ -132,11 +132,11 @@ class Lab:
         request = StopReplicaRequest(
             controller_epoch=1, broker_epoch=EPOCH, topic_states=stop_states({name: stop})
         )
-        answer = self.reception.stop_replica(request)
+        answer = self.metadata_cache.stop_replica(request)
         return answer.error_code or [each.error_code for each in answer.partition_errors]
 
     def _told(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
-        assert image is self.reception.image
+        assert image is self.metadata_cache.image
         self.changes += changes
 
 
@@ -158,10 +158,10 @@ def test_the_first_full_update_gives_the_controllers_image() -> None:
             BrokerRegistration(node_id=NodeId(2), epoch=9, rack="r", endpoints=(where,))
         )
     )
-    assert not lab.reception.is_informed
+    assert not lab.metadata_cache.is_informed
     assert lab.full() is ErrorCode.NONE
-    assert lab.reception.is_informed
-    image = lab.reception.image
+    assert lab.metadata_cache.is_informed
+    image = lab.metadata_cache.image
     assert image.topics == lab.image.topics
     assert image.controller_id == 0
     assert image.version.controller_epoch == 1
@@ -185,13 +185,13 @@ def test_a_topic_in_a_later_full_update_was_created_meanwhile() -> None:
 def test_a_repeated_update_changes_nothing() -> None:
     lab = Lab(TopicCreated(topic("t", [0, 1])))
     lab.full()
-    image = lab.reception.image
+    image = lab.metadata_cache.image
     lab.heard()
     lab.full()
     lab.metadata(name())
     assert lab.roles(name()) == [ErrorCode.NONE]
     assert lab.heard() == []
-    assert lab.reception.image is image
+    assert lab.metadata_cache.image is image
 
 
 @pytest.mark.parametrize(
@@ -212,19 +212,19 @@ def test_stale_controller_and_broker_epochs_are_rejected(
     assert lab.full(epoch=5) is ErrorCode.NONE
     lab.happens(TopicCreated(topic("t", [1])))
     assert lab.full(epoch=epoch, broker_epoch=broker_epoch) is code
-    reception = lab.reception
+    metadata_cache = lab.metadata_cache
     roles = LeaderAndIsrRequest(controller_epoch=epoch, broker_epoch=broker_epoch)
-    assert reception.leader_and_isr(roles).error_code is code
+    assert metadata_cache.leader_and_isr(roles).error_code is code
     stop = StopReplicaRequest(controller_epoch=epoch, broker_epoch=broker_epoch)
-    assert reception.stop_replica(stop).error_code is code
-    assert ("t" in reception.image.topics) == (code is ErrorCode.NONE)
+    assert metadata_cache.stop_replica(stop).error_code is code
+    assert ("t" in metadata_cache.image.topics) == (code is ErrorCode.NONE)
 
 
 def test_the_store_may_raise_the_controller_epoch_before_a_controller_does() -> None:
     image = ClusterImage(cluster_id=CLUSTER_ID, version=Version(7, 3))
-    reception = MetadataCache(image, lambda _image, _changes: None, node_id=ME)
+    metadata_cache = MetadataCache(image, lambda _image, _changes: None, node_id=ME)
     old = UpdateMetadataRequest(controller_epoch=6, broker_epoch=0)
-    assert reception.update_metadata(old).error_code is ErrorCode.STALE_CONTROLLER_EPOCH
+    assert metadata_cache.update_metadata(old).error_code is ErrorCode.STALE_CONTROLLER_EPOCH
 
 
 def test_configs_and_acls_come_from_the_store_from_the_start() -> None:
@@ -233,40 +233,40 @@ def test_configs_and_acls_come_from_the_store_from_the_start() -> None:
     rule = AclEntry("User:alice", "*", Operation.READ, Permission.ALLOW)
     changes = (FeatureFinalized("group.version", 1), AclsReplaced(pattern, AclSet((rule,))))
     known = apply(ClusterImage(cluster_id=CLUSTER_ID), changes, Version(1, 1))
-    reception = MetadataCache(known, lambda _image, _changes: None, node_id=ME)
-    assert reception.image.features == known.features
-    assert dict(reception.image.acls) == {pattern: AclSet((rule,))}
-    reception.store_changed([AclsReplaced(pattern, AclSet(()))])
-    assert not reception.image.acls
+    metadata_cache = MetadataCache(known, lambda _image, _changes: None, node_id=ME)
+    assert metadata_cache.image.features == known.features
+    assert dict(metadata_cache.image.acls) == {pattern: AclSet((rule,))}
+    metadata_cache.store_changed([AclsReplaced(pattern, AclSet(()))])
+    assert not metadata_cache.image.acls
 
 
 def test_after_registering_again_a_broker_waits_for_a_full_update() -> None:
     lab = Lab()
     lab.full()
-    lab.reception.registered(EPOCH + 5)
-    assert not lab.reception.is_informed
+    lab.metadata_cache.registered(EPOCH + 5)
+    assert not lab.metadata_cache.is_informed
     assert lab.full() is ErrorCode.STALE_BROKER_EPOCH
     lab.full(broker_epoch=EPOCH + 5)
-    assert lab.reception.is_informed
+    assert lab.metadata_cache.is_informed
 
 
 def test_a_full_update_may_arrive_before_the_confirmation_of_a_registration() -> None:
     lab = Lab()
     lab.full(broker_epoch=EPOCH + 5)
-    lab.reception.registered(EPOCH + 5)
-    assert lab.reception.is_informed
-    assert lab.reception.image.brokers[ME].epoch == EPOCH + 5
+    lab.metadata_cache.registered(EPOCH + 5)
+    assert lab.metadata_cache.is_informed
+    assert lab.metadata_cache.image.brokers[ME].epoch == EPOCH + 5
 
 
 def test_before_it_has_registered_a_broker_rejects_control_requests() -> None:
     """They may be for the broker's former process; the controller sends them again."""
     lab = Lab()
-    reception = MetadataCache(lab.image, lambda _image, _changes: None, node_id=ME)
+    metadata_cache = MetadataCache(lab.image, lambda _image, _changes: None, node_id=ME)
     order = UpdateMetadataRequest(controller_epoch=1, broker_epoch=EPOCH, type=FULL)
-    assert reception.update_metadata(order).error_code is ErrorCode.BROKER_NOT_AVAILABLE
-    assert not reception.has_metadata
-    reception.registered(EPOCH)
-    assert reception.update_metadata(order).error_code is ErrorCode.NONE
+    assert metadata_cache.update_metadata(order).error_code is ErrorCode.BROKER_NOT_AVAILABLE
+    assert not metadata_cache.has_metadata
+    metadata_cache.registered(EPOCH)
+    assert metadata_cache.update_metadata(order).error_code is ErrorCode.NONE
 
 
 def test_an_offline_replica_stays_offline_until_an_update_says_otherwise() -> None:
@@ -274,15 +274,15 @@ def test_an_offline_replica_stays_offline_until_an_update_says_otherwise() -> No
     lab.full()
     lab.happens(ReplicasOffline(NodeId(0), frozenset({name(0)})))
     lab.metadata(name(0))
-    image = lab.reception.image
+    image = lab.metadata_cache.image
     assert not image.has_replica(NodeId(0), name(0))
     assert image.has_replica(NodeId(0), name(1))
     # Updates of other partitions do not change it.
     lab.metadata(name(1))
-    assert not lab.reception.image.has_replica(NodeId(0), name(0))
+    assert not lab.metadata_cache.image.has_replica(NodeId(0), name(0))
     lab.happens(BrokerGone(NodeId(0)), BrokerRegistered(broker(0)))
     lab.metadata(name(0))
-    assert lab.reception.image.has_replica(NodeId(0), name(0))
+    assert lab.metadata_cache.image.has_replica(NodeId(0), name(0))
 
 
 def test_a_request_overtaken_by_later_ones_is_rejected() -> None:
@@ -296,15 +296,15 @@ def test_a_request_overtaken_by_later_ones_is_rejected() -> None:
         )
         if order == 2:
             request = replace(request, topic_states=states)
-        return lab.reception.update_metadata(request).error_code
+        return lab.metadata_cache.update_metadata(request).error_code
 
     assert full(2) is ErrorCode.NONE
     assert full(1) is ErrorCode.REQUEST_TIMED_OUT
-    assert "t" in lab.reception.image.topics
+    assert "t" in lab.metadata_cache.image.topics
     stop = StopReplicaRequest(controller_epoch=1, broker_epoch=EPOCH, order=1)
-    assert lab.reception.stop_replica(stop).error_code is ErrorCode.REQUEST_TIMED_OUT
+    assert lab.metadata_cache.stop_replica(stop).error_code is ErrorCode.REQUEST_TIMED_OUT
     assert full(1, epoch=2) is ErrorCode.NONE
-    assert "t" not in lab.reception.image.topics
+    assert "t" not in lab.metadata_cache.image.topics
 
 
 def test_a_topic_missing_in_the_full_update_is_new() -> None:
@@ -332,7 +332,7 @@ def test_only_a_newer_partition_epoch_changes_a_partition() -> None:
     lab.metadata(name())
     assert lab.roles(name()) == [ErrorCode.STALE_CONTROLLER_EPOCH]
     assert lab.heard() == []
-    assert lab.reception.image.topics == new.topics
+    assert lab.metadata_cache.image.topics == new.topics
 
 
 def test_leader_and_isr_sets_adding_and_removing_replicas_and_metadata_keeps_them() -> None:
@@ -353,7 +353,7 @@ def test_leader_and_isr_sets_adding_and_removing_replicas_and_metadata_keeps_the
     assert lab.heard() == [PartitionChanged("t", 0, moving)]
     lab.happens(PartitionChanged("t", 0, led_by(moving, ME, (ME,))))
     lab.metadata(name())
-    assert lab.reception.image.topics == lab.image.topics
+    assert lab.metadata_cache.image.topics == lab.image.topics
 
 
 def test_a_replica_missing_in_a_newer_state_is_dropped() -> None:
@@ -411,7 +411,7 @@ def test_the_deletion_of_a_topic_with_a_newer_namesake_is_ignored() -> None:
     assert lab.heard() == [TopicDeleted("t"), TopicCreated(new)]
     lab.metadata(gone=[old])
     assert lab.heard() == []
-    assert lab.reception.image.topics["t"] == new
+    assert lab.metadata_cache.image.topics["t"] == new
 
 
 def test_topics_missing_in_a_full_update_are_deleted() -> None:
@@ -429,23 +429,23 @@ def test_configs_come_from_the_store_only() -> None:
     lab.full()
     lab.heard()
     configs = ConfigsReplaced(CONFIGS, {"retention.ms": "1"})
-    lab.reception.store_changed([configs, TopicDeleted("t"), BrokerGone(NodeId(0))])
+    lab.metadata_cache.store_changed([configs, TopicDeleted("t"), BrokerGone(NodeId(0))])
     assert lab.heard() == [configs]
     lab.metadata(gone=[lab.image.topics["t"]])
     assert lab.heard() == [TopicDeleted("t"), configs]
-    assert lab.reception.image.configs_of(ResourceType.TOPIC, "t") == {"retention.ms": "1"}
-    lab.reception.store_changed([ConfigsReplaced(CONFIGS, {})])
-    assert len(lab.reception.image.configs) == 0
+    assert lab.metadata_cache.image.configs_of(ResourceType.TOPIC, "t") == {"retention.ms": "1"}
+    lab.metadata_cache.store_changed([ConfigsReplaced(CONFIGS, {})])
+    assert len(lab.metadata_cache.image.configs) == 0
 
 
 def test_the_store_may_report_the_next_controller_first() -> None:
     lab = Lab()
     lab.full()
-    lab.reception.store_changed([ControllerGone()])
-    assert lab.reception.image.controller_id == NO_CONTROLLER
-    lab.reception.store_changed([ControllerElected(NodeId(2))])
+    lab.metadata_cache.store_changed([ControllerGone()])
+    assert lab.metadata_cache.image.controller_id == NO_CONTROLLER
+    lab.metadata_cache.store_changed([ControllerElected(NodeId(2))])
     lab.full()
-    assert lab.reception.image.controller_id == 2
+    assert lab.metadata_cache.image.controller_id == 2
 
 
 def test_the_response_reports_replicas_that_cannot_be_served() -> None:

@@ -237,7 +237,7 @@ class InterBrokerChannel:
             )
 
         def received(message: Message, version: int, frame: memoryview) -> None:
-            following = login.heard(read_answer(message, version, frame))
+            following = login.received(read_answer(message, version, frame))
             if following is None:
                 self._login = None
                 delay_ms = login.renewal_ms()

@@ -62,7 +62,7 @@ class ClusterMembership:
         store: ClusterStore,
         inter_broker_client: InterBrokerClient,
         liveness: Liveness,
-        reception: MetadataCache,
+        metadata_cache: MetadataCache,
         later: Later,
         fatal: Callable[[HeadwaterError], None],
     ) -> None:
@@ -76,7 +76,7 @@ class ClusterMembership:
         self._liveness_watch: LivenessWatch | None = None
         self._later = later
         self.fatal = fatal
-        self.reception = reception
+        self.metadata_cache = metadata_cache
         self.leading: Controller | None = None
         self.broker_epoch = NO_EPOCH
         self._registration: Registration | None = None
@@ -112,7 +112,7 @@ class ClusterMembership:
     # `StoreListener`.
 
     def changed(self, changes: Sequence[MetadataChange], version: Version) -> None:  # noqa: ARG002
-        self.reception.store_changed(changes)
+        self.metadata_cache.store_changed(changes)
         if self.leading is not None:
             self.leading.store_changed(changes)
         for change in changes:
@@ -193,7 +193,7 @@ class ClusterMembership:
                 return
             self._is_registered = True
             self.broker_epoch = epoch
-            self.reception.registered(epoch)
+            self.metadata_cache.registered(epoch)
             _log.info("Registered: node_id=%d broker_epoch=%d", self.node_id, epoch)
             # The session may have been lost before the first registration completed.
             then, self._when_registered = self._when_registered, _do_nothing

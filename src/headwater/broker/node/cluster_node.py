@@ -203,7 +203,7 @@ class ClusterNode(Node):
             store=self._store,
             inter_broker_client=self._inter_broker_client,
             liveness=self._liveness if self._fences_refusing_brokers() else NoLiveness(),
-            reception=MetadataCache(
+            metadata_cache=MetadataCache(
                 self._first_image,
                 self._metadata_changed,
                 node_id=self._static.node_id,
@@ -250,7 +250,7 @@ class ClusterNode(Node):
         self._loop.call_soon(self._check_metadata)
 
     def _check_metadata(self) -> None:
-        if self._membership.reception.is_informed:
+        if self._membership.metadata_cache.is_informed:
             self._has_metadata.set()
 
     # Shutdown.

@@ -68,11 +68,11 @@ class ForwardingManager:
 
     @property
     def image(self) -> ClusterImage:
-        return self.membership.reception.image
+        return self.membership.metadata_cache.image
 
     @property
     def has_metadata(self) -> bool:
-        return self.membership.reception.has_metadata
+        return self.membership.metadata_cache.has_metadata
 
     @property
     def controller(self) -> DeferredEventQueue | None:

@@ -230,7 +230,7 @@ class RequestChannel:
 
             def on_response(frame: memoryview) -> None:
                 body = frame[response_body_position(api, version, frame) :]
-                following = authenticator.heard(read(shape, version, body))
+                following = authenticator.received(read(shape, version, body))
                 if following is None:
                     self._logged_in(credentials, versions, authenticator)
                 else:

@@ -50,7 +50,7 @@ def supervisor_of(
     from pyspark.errors import AnalysisException, ParseException
 
     create_topics(spec)
-    # Its views and settings are its own, its executors are everybody's.
+    # It has its own views and settings, and shares the executors.
     own = spark.newSession()
     for name, value in FIXED_ROUTES.items():
         own.conf.set(name, value)

@@ -1,7 +1,7 @@
 """Authenticate a client: SaslHandshake, then SaslAuthenticate until the exchange is complete.
 
     begin()            SaslHandshake
-    heard(response)    the next SaslAuthenticate, or None when authentication is complete
+    received(response)    the next SaslAuthenticate, or None when authentication is complete
 
 Pure: the owner of the connection sends the requests.
 
@@ -43,7 +43,7 @@ class SaslClientAuthenticator:
     def begin(self) -> SaslHandshakeRequest:
         return SaslHandshakeRequest(mechanism=self._mechanism)
 
-    def heard(self, response: Message) -> SaslAuthenticateRequest | None:
+    def received(self, response: Message) -> SaslAuthenticateRequest | None:
         """Return the next request; None when authentication is complete."""
         if isinstance(response, SaslHandshakeResponse):
             self._check_handshake(response)

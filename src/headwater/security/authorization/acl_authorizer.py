@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 
 from headwater.common.principal import OURSELVES, Requester
 from headwater.security.authorization.acl_bindings import (
-    EVERYBODY,
     WILDCARD,
+    WILDCARD_PRINCIPAL,
     AclBinding,
     AclEntry,
     PatternType,
@@ -91,7 +91,7 @@ class AclIndex:
         self, requester: Requester, operation: Operation, resource: Resource
     ) -> AuthorizationResult:
         """Authorize one operation. DENY wins over ALLOW; without an ALLOW it is denied (AC-1)."""
-        principals = (str(requester.principal), EVERYBODY)
+        principals = (str(requester.principal), WILDCARD_PRINCIPAL)
         hosts = (canonical_host(requester.host), WILDCARD)
         implied_by = _implied_by(operation)
         result = self._if_no_acl
@@ -154,7 +154,7 @@ class AclIndex:
     ) -> Iterator[AclBinding]:
         """All bindings for the principal and the wildcard principal that name this operation."""
         hosts = (canonical_host(requester.host), WILDCARD)
-        for principal in dict.fromkeys((str(requester.principal), EVERYBODY)):
+        for principal in dict.fromkeys((str(requester.principal), WILDCARD_PRINCIPAL)):
             for pattern in self._mentions.get((kind, principal), ()):
                 for entry in self._entries[pattern][principal]:
                     if entry.host in hosts and entry.operation in (operation, Operation.ALL):

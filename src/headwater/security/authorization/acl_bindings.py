@@ -15,7 +15,7 @@ from headwater.security.authorization.authorizer import Operation, ResourceKind
 E = TypeVar("E", bound=IntEnum)
 
 WILDCARD: Final = "*"
-EVERYBODY: Final = "User:*"
+WILDCARD_PRINCIPAL: Final = "User:*"
 
 
 class PatternType(IntEnum):

@@ -375,7 +375,7 @@ def test_broker_without_metadata_does_not_answer_metadata_requests() -> None:
     returned.start()
     while not returned.is_serving:
         lab.run(1)
-    assert not returned.membership.reception.has_metadata
+    assert not returned.membership.metadata_cache.has_metadata
     with pytest.raises(ConnectionLost):
         returned.send(METADATA_OF_T)
     lab.run(5_000)

@@ -29,9 +29,9 @@ def login(mechanism: str = "PLAIN") -> SaslClientAuthenticator:
 def test_handshake_is_followed_by_tokens_until_complete() -> None:
     begun = login()
     assert begun.begin() == SaslHandshakeRequest(mechanism="PLAIN")
-    token = begun.heard(SaslHandshakeResponse(mechanisms=("PLAIN",)))
+    token = begun.received(SaslHandshakeResponse(mechanisms=("PLAIN",)))
     assert token == SaslAuthenticateRequest(auth_bytes=b"\0alice\0a-secret")
-    assert begun.heard(SaslAuthenticateResponse(session_lifetime_ms=5_000)) is None
+    assert begun.received(SaslAuthenticateResponse(session_lifetime_ms=5_000)) is None
     renewal_ms = begun.renewal_ms()
     assert renewal_ms is not None
     assert 4_250 <= renewal_ms < 4_750
@@ -42,28 +42,28 @@ def test_disabled_mechanism_error_lists_the_enabled_ones() -> None:
         error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=("SCRAM-SHA-256",)
     )
     with pytest.raises(MechanismRefused, match="PLAIN; it enables SCRAM-SHA-256"):
-        login().heard(response)
+        login().received(response)
 
 
 def test_authentication_error_has_the_broker_s_message() -> None:
     begun = login()
-    begun.heard(SaslHandshakeResponse())
+    begun.received(SaslHandshakeResponse())
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
     with pytest.raises(LoginRefused, match="who are you"):
-        begun.heard(SaslAuthenticateResponse(error_code=code, error_message="who are you"))
+        begun.received(SaslAuthenticateResponse(error_code=code, error_message="who are you"))
 
 
 def test_broker_with_a_wrong_signature_is_rejected() -> None:
     begun = login("SCRAM-SHA-256")
-    begun.heard(SaslHandshakeResponse())
+    begun.received(SaslHandshakeResponse())
     with pytest.raises(LoginRefused):
-        begun.heard(SaslAuthenticateResponse(auth_bytes=b"v=AAAA"))
+        begun.received(SaslAuthenticateResponse(auth_bytes=b"v=AAAA"))
 
 
 def test_reauthentication_is_spread_before_the_end_of_the_session() -> None:
     begun = login()
-    begun.heard(SaslHandshakeResponse())
-    begun.heard(SaslAuthenticateResponse(session_lifetime_ms=100_000))
+    begun.received(SaslHandshakeResponse())
+    begun.received(SaslAuthenticateResponse(session_lifetime_ms=100_000))
     found = {begun.renewal_ms() for _ in range(100)}
     assert len(found) > 10
     assert all(each is not None and 85_000 <= each < 95_000 for each in found)
@@ -71,8 +71,8 @@ def test_reauthentication_is_spread_before_the_end_of_the_session() -> None:
 
 def test_session_without_lifetime_is_not_reauthenticated() -> None:
     begun = login()
-    begun.heard(SaslHandshakeResponse())
-    begun.heard(SaslAuthenticateResponse())
+    begun.received(SaslHandshakeResponse())
+    begun.received(SaslAuthenticateResponse())
     assert begun.renewal_ms() is None
 
 

@@ -11,7 +11,7 @@ from headwater.security.authorization.authorizer import CLUSTER, Operation
 def handle(broker: Broker, request: LeaderAndIsrRequest, call: Call) -> LeaderAndIsrResponse:
     if not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
         return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
-    return broker.membership.reception.leader_and_isr(request)
+    return broker.membership.metadata_cache.leader_and_isr(request)
 
 
 def error_response(_: LeaderAndIsrRequest, error: ApiError) -> LeaderAndIsrResponse:

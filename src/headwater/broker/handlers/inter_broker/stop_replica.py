@@ -11,7 +11,7 @@ from headwater.security.authorization.authorizer import CLUSTER, Operation
 def handle(broker: Broker, request: StopReplicaRequest, call: Call) -> StopReplicaResponse:
     if not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
         return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
-    return broker.membership.reception.stop_replica(request)
+    return broker.membership.metadata_cache.stop_replica(request)
 
 
 def error_response(_: StopReplicaRequest, error: ApiError) -> StopReplicaResponse:

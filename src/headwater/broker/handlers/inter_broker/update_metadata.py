@@ -14,7 +14,7 @@ from headwater.security.authorization.authorizer import CLUSTER, Operation
 def handle(broker: Broker, request: UpdateMetadataRequest, call: Call) -> UpdateMetadataResponse:
     if not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
         return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
-    return broker.membership.reception.update_metadata(request)
+    return broker.membership.metadata_cache.update_metadata(request)
 
 
 def error_response(_: UpdateMetadataRequest, error: ApiError) -> UpdateMetadataResponse:

@@ -51,12 +51,12 @@ from headwater.security.quotas.rate_quota import QuotaClient
 from tests.simulation.labs.broker_lab import START_MS, BrokerLab, Peer, Refusing, Sent
 from tests.simulation.labs.cluster_lab import topic
 
-EVERYBODY = QuotaEntity(client_id=DEFAULT)
+WILDCARD_PRINCIPAL = QuotaEntity(client_id=DEFAULT)
 NAMES_UP_TO = 12
 OVER = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
-def lab_with(entity: QuotaEntity = EVERYBODY, **quotas: str) -> BrokerLab:
+def lab_with(entity: QuotaEntity = WILDCARD_PRINCIPAL, **quotas: str) -> BrokerLab:
     lab = BrokerLab()
     lab.create("t")
     give(lab, entity, **quotas)
@@ -156,7 +156,7 @@ def test_quota_of_one_user_does_not_affect_another() -> None:
 def test_without_a_quota_nothing_is_throttled() -> None:
     lab = lab_with(producer_byte_rate="1000")
     assert lab.broker.quotas is lab.throttling
-    give(lab, EVERYBODY)
+    give(lab, WILDCARD_PRINCIPAL)
     assert lab.broker.quotas is None
     assert produce(lab, 20_000)[1].muted_until_ms is None
 
