@@ -31,7 +31,8 @@ from tests.simulation.simulators.quorum import run
 from tests.simulation.worlds.quorum_checks import GENESIS, CheckFailed, chained
 from tests.simulation.worlds.quorum_world import CLUSTER_ID, QuorumWorld
 
-SEEDS = range(1, 17)
+# 200725: an observer that knew the leader but not its endpoints never followed it.
+SEEDS = [*range(1, 17), 200_725]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -10,6 +10,7 @@ from headwater.protocol.messages import (
     fetch_snapshot,
     vote,
 )
+from headwater.raft.epoch_states import UnattachedState
 from headwater.raft.raft_core import RaftCore
 from headwater.raft.raft_messages import leader_id_or_none
 from headwater.raft.voter_set import Endpoint, Endpoints
@@ -50,7 +51,11 @@ def maybe_handle_common_response(
     ):
         core.maybe_transition(leader_id, epoch, endpoints, now_ms)
         return True
-    if leader_id is not None and core.quorum.leader_id is None:
+    # Without its endpoints a known leader cannot be followed either.
+    is_without_leader = core.quorum.leader_id is None or isinstance(
+        core.quorum.state, UnattachedState
+    )
+    if leader_id is not None and is_without_leader:
         core.maybe_transition(leader_id, epoch, endpoints, now_ms)
         # An observer may discover the leader and append its records in one response.
         return None if error is ErrorCode.NONE else True

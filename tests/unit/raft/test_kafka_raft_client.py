@@ -31,7 +31,7 @@ from headwater.raft.raft_messages import (
     fetch_response,
 )
 from headwater.raft.replicated_log import OffsetAndEpoch
-from headwater.raft.voter_set import ReplicaKey
+from headwater.raft.voter_set import Node, ReplicaKey
 from tests.unit.raft.raft_lab import RaftLab, a_batch, a_vote, fetched, granted, static_voters
 
 
@@ -300,6 +300,17 @@ def test_a_follower_syncs_before_its_next_fetch() -> None:
     (following,) = lab.sent(FetchRequest)
     assert isinstance(following.message, FetchRequest)
     assert following.message.topics[0].partitions[0].fetch_offset == 1
+
+
+def test_an_unattached_replica_follows_a_leader_once_it_knows_its_endpoints() -> None:
+    lab = RaftLab(stored=ElectionState(epoch=3, leader_id=7))
+    assert lab.client.state_name == "unattached"
+    (fetch,) = lab.sent(FetchRequest)
+    plain = FetchedPartition()
+    leader = type(plain.current_leader)(leader_id=7, leader_epoch=3)
+    data = FetchedPartition(high_watermark=-1, records=b"", current_leader=leader)
+    lab.respond(fetch, fetch_response(data, node=Node(7, "node-7", 9093)))
+    assert lab.client.state_name == "follower"
 
 
 def test_describe_quorum_is_answered_by_the_leader() -> None:
