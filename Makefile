@@ -113,6 +113,9 @@ SPARK_TESTS ?= tests/spark tests/unit/spark
 
 test-spark: $(SPARK_VERSIONS:%=test-spark-%)
 
+# Kept: make would remove these as intermediate files, and reinstall each time.
+.SECONDARY: $(SPARK_VERSIONS:%=$(VENV)/spark-%/.installed)
+
 test-spark-%: $(VENV)/spark-%/.installed
 	$(VENV)/spark-$*/bin/pytest -m "not slow and not peers and not browser" $(SPARK_TESTS)
 

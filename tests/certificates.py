@@ -1,4 +1,4 @@
-"""Certificates for tests, made on the spot: an authority, and whoever it vouches for."""
+"""Certificates for tests, created on the fly: an authority and the identities it signs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ PASSWORD = "open-sesame"
 
 
 def certificate_for(parts: Sequence[x509.RelativeDistinguishedName]) -> bytes:
-    """A certificate of that subject as DER, which nobody vouches for."""
+    """A certificate of that subject as DER, which no authority signed."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name(parts)
     certificate = _builder(name, key).issuer_name(name).sign(key, hashes.SHA256())
@@ -84,7 +84,7 @@ class Authority:
     def identity(
         self, name: str, *, unit: str | None = None, hosts: Sequence[str] = ()
     ) -> Identity:
-        """Somebody, and where they serve if they do."""
+        """Sign a certificate; `hosts` are the names of a server."""
         key = ec.generate_private_key(ec.SECP256R1())
         attributes = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
         if unit is not None:

@@ -1,15 +1,13 @@
-"""What holds for all tests.
+"""Configuration of all tests.
 
-Timings are benchmarks and never verdicts: a busy machine must not fail a test, so Hypothesis is
-told not to look at the clock.
+Tests never assert timings, since a busy machine must not fail a test; Hypothesis has no deadlines.
 
-With two processes, as `make test` has it, a file's tests stay together and in order. Those of one
-heavy surrounding (a Spark session, a cluster of real processes) stay with one process, or it would
-be started twice.
+With two processes, as in `make test`, the tests of a file run in one process, in order. Tests that
+share an expensive fixture (a Spark session, a cluster of real processes) run in the same process,
+so that it is started once.
 
-A test may take five minutes. Those that start many processes have deadlines of their own for each
-of their steps, which say more about what went wrong; so they may take longer in all, and so may
-those that are slow by intention.
+A test may take five minutes. Tests that start many processes have a deadline per step, which says
+more about a failure, and may take longer in total, as may tests that are marked slow.
 """
 
 from pathlib import Path

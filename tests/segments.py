@@ -1,7 +1,7 @@
 """Segments for tests, written from the format tables and without the code under test.
 
-Whoever tests a reader of segments must not build them with the matching writer: both could share
-a mistake.
+A test of a segment reader must not build segments with the matching writer: both could share a
+mistake.
 """
 
 import struct

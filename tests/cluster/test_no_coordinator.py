@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,7 +62,7 @@ def test_reason_is_in_command_output_errors_and_log(
     producer = Producer(
         {"bootstrap.servers": clients.servers, "transactional.id": "t", "max.block.ms": 2_000}
     )
-    with producer, pytest.raises(KafkaTimeout, match=f"__transaction_state {REASON}"):
+    with producer, pytest.raises(KafkaTimeout, match=re.escape(f"__transaction_state {REASON}")):
         producer.init_transactions()
     logged = "".join((folder / f"broker-{node_id}.log").read_text() for node_id in (0, 1))
     for internal in ("__consumer_offsets", "__transaction_state"):

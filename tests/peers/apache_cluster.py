@@ -1,8 +1,9 @@
-"""Several brokers of Apache Kafka in KRaft mode, each of them a controller too.
+"""Several brokers of Apache Kafka in KRaft mode, each also a controller.
 
-It has the face of `headwater.testing.EmbeddedCluster`. What a reader would get wrong: the nodes are
-started from one thread (see `tests.peers.processes`), yet all at once, because none is ready before
-most of them run.
+It has the interface of `headwater.testing.EmbeddedCluster`.
+
+Note: the nodes are started from one thread (see `tests.peers.processes`), yet all at once, because
+a node is only ready when a majority of them runs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from tests.peers.processes import free_port
 
 
 class ApacheNode(ApacheKafka):
-    """One of them; `stop` is a controlled shutdown here, as for our own brokers."""
+    """One node; `stop` is a controlled shutdown, as for Headwater's brokers."""
 
     def kill(self) -> None:
         super().stop()
@@ -24,7 +25,7 @@ class ApacheNode(ApacheKafka):
 
 
 class ApacheCluster:
-    """Ids begin with 0."""
+    """Node ids start at 0."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from tests.peers.processes import Launched, ask_to_end, end, free_port
 NODE_ID: Final = 1
 CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qg"
 
-# What both sides are told. One node can hold one replica only.
+# Settings of both systems. One node can only hold one replica.
 COMMON_SETTINGS: Final[Mapping[str, str]] = {
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "2",
@@ -37,7 +37,7 @@ _TOOL_TIMEOUT_S: Final = 120
 _STOP_PATIENCE_S: Final = 60
 
 
-# What lives for a second or two is not worth a second compiler.
+# The second JIT compiler does not pay off for tools that run for a second or two.
 _SHORT_LIVED: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
@@ -62,7 +62,7 @@ def java(
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """The place of a node among those that elect the controller: its id, and the port of each."""
+    """A node's place in the controller quorum: its id, and the port of each node."""
 
     node_id: int
     controller_ports: Mapping[int, int]
@@ -73,7 +73,7 @@ class Seat:
 
 
 class ApacheKafka:
-    """One broker that is also a controller, in a folder of its own; alone, if no seat is given."""
+    """One broker that is also a controller, in its own directory; a single node without a seat."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class ApacheKafka:
         *,
         seat: Seat | None = None,
     ) -> None:
-        """`jvm_options` stand in for those of a quick test, which are no good for measuring."""
+        """`jvm_options` replace those of a quick test, which are unsuitable for benchmarks."""
         self.peer = peer
         self._jvm_options = jvm_options
         self._seat = seat or Seat(NODE_ID, {NODE_ID: free_port()})
@@ -111,14 +111,14 @@ class ApacheKafka:
         return self._process.pid
 
     def format(self) -> None:
-        """What must be done once before the first start, which does it if nobody did."""
+        """Format the storage, which `launch` does if necessary."""
         if not self.data.exists():
             self.data.mkdir()
             arguments = ("format", "-t", CLUSTER_ID, "-c", str(self._properties))
             run_class(self.peer, "kafka.tools.StorageTool", *arguments)
 
     def launch(self) -> None:
-        """Start it without waiting; one of several is not ready before most of them run."""
+        """Start without waiting; one of several nodes is only ready when most of them run."""
         self.format()
         options = self._jvm_options
         command = [*java(self.peer, options=options), "kafka.Kafka", str(self._properties)]
@@ -134,13 +134,13 @@ class ApacheKafka:
         return self
 
     def stop(self) -> None:
-        """Without a word, as a quick test ends it."""
+        """Kill it, as a quick test ends it."""
         if self._process is not None:
             end(self._process)
             self._process = None
 
     def retire(self) -> None:
-        """With a controlled shutdown."""
+        """Stop with a controlled shutdown."""
         if self._process is not None:
             ask_to_end(self._process, _STOP_PATIENCE_S)
             self._process = None
@@ -181,7 +181,7 @@ def run_class(
     given: str = "",
     jvm_options: Sequence[str] | None = None,
 ) -> str:
-    """Run a tool's main class to its end; returns what it printed."""
+    """Run a tool's main class to its end and return its output."""
     done = subprocess.run(
         [*java(peer, heap="256m", level="error", options=jvm_options), name, *arguments],
         input=given,

@@ -62,7 +62,7 @@ class Result:
 
 
 def run_java(servers: str, topic: str, load: Load) -> Result:
-    """Run the load under a transactional id of its own, with offsets of a group of its own."""
+    """Run the load with its own transactional id and consumer group."""
     name = f"{load.name}-{uuid.uuid4().hex[:8]}"
     settings = (f"bootstrap.servers={servers}", f"transactional.id={name}", *load.settings)
     counts = (str(PARTITIONS), name, str(load.transactions), str(load.records))

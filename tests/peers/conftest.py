@@ -1,4 +1,4 @@
-"""Peers as fixtures: one Apache Kafka and one Headwater for all tests of a run."""
+"""Fixtures: one Apache Kafka and one Headwater for all tests of a run."""
 
 import logging
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test here needs the peers, and says by name why it does not run without them."""
+    """Skip tests whose peers are missing, with the name of the peer."""
     absence = KAFKA_4_1.absence()
     for item in items:
         if "tests/peers" in item.path.as_posix():
@@ -38,7 +38,7 @@ def headwater(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeadwaterBro
 
 @pytest.fixture(scope="session")
 def spark_with_connector() -> "Iterator[SparkSession]":
-    """One session for all tests that compare Spark's own connector with ours."""
+    """One session for all tests that compare Spark's Kafka connector with Headwater's."""
     peer = spark_connector()
     if absence := peer.absence():
         pytest.skip(absence)

@@ -1,4 +1,4 @@
-"""A worker of Kafka Connect in distributed mode, and the REST API of Connect."""
+"""A distributed Kafka Connect worker, and Connect's REST API."""
 
 import json
 import time
@@ -39,7 +39,7 @@ _SETTINGS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
-    """A task of a connector, as the REST API tells it."""
+    """A connector's task, as the REST API reports it."""
 
     state: str
     worker: str
@@ -47,7 +47,7 @@ class TaskStatus:
 
 
 class ConnectWorker(JavaProcess):
-    """One worker of the group "connect", on a port of its own."""
+    """One worker of the group "connect", on its own port."""
 
     def __init__(self, servers: str, folder: Path, name: str) -> None:
         self.address = f"127.0.0.1:{free_port()}"
@@ -68,13 +68,13 @@ class ConnectWorker(JavaProcess):
         )
 
     def put_connector(self, name: str, config: Mapping[str, str]) -> None:
-        """Create a connector, once the group lets it."""
+        """Create a connector, retrying while the group rebalances."""
         until_s = time.monotonic() + PATIENCE_S
         while not self._put(f"/connectors/{name}/config", config):
             assert time.monotonic() < until_s, self.complaints()
 
     def tasks(self, connector: str) -> list[TaskStatus]:
-        """The tasks of a connector, or none while the answer cannot be had."""
+        """Tasks of a connector; none while the REST API does not answer."""
         try:
             with urlopen(
                 self._url(f"/connectors/{connector}/status"), timeout=PATIENCE_S

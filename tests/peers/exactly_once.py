@@ -1,7 +1,4 @@
-"""The two ends of an exactly-once judge: input that never pauses, and a read_committed reader.
-
-Input keeps flowing while processes are killed, so each kill hits work in progress.
-"""
+"""Both ends of an exactly-once test: continuous input, and a read_committed consumer."""
 
 import threading
 import time
@@ -113,7 +110,7 @@ class CommittedReader:
         return [message.value() or b"" for message in self.messages]
 
     def read_until(self, is_enough: Callable[[], bool]) -> None:
-        """Read on until there is enough, or fail when that takes too long."""
+        """Read until there is enough, or fail after a timeout."""
         until_s = time.monotonic() + PATIENCE_S
         while not is_enough():
             for writer in self._writers:
@@ -124,13 +121,13 @@ class CommittedReader:
             self._poll()
 
     def read_more(self, count: int) -> None:
-        """Read all that is committed now, and some records that are committed after that."""
+        """Read everything that is committed now, and some records that are committed later."""
         self.read_to_end()
         wanted = len(self.messages) + count
         self.read_until(lambda: len(self.messages) >= wanted)
 
     def read_to_end(self) -> None:
-        """Read all that is committed now, so that a repeated record at the end is seen too."""
+        """Read everything that is committed now, to detect duplicates at the end."""
         ends = {place.partition: self._end_of(place) for place in self._places}
         self.read_until(lambda: all(at >= ends[each] for each, at in self._positions().items()))
 

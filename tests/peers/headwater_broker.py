@@ -1,4 +1,4 @@
-"""Headwater, run as a process of its own beside the peer, with the same settings."""
+"""Headwater as a separate process with the same settings as the peer."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from tests.peers.processes import end, free_port, start_until
 
 
 class HeadwaterBroker:
-    """One broker in a folder of its own."""
+    """One broker in its own directory."""
 
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
         self._settings = {**COMMON_SETTINGS, **(settings or {})}

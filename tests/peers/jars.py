@@ -37,7 +37,7 @@ class Peer:
         return f"{self.jars}/*"
 
     def absence(self) -> str | None:
-        """Why this peer cannot judge anything here, or None if it can."""
+        """Why this peer is not available, or None if it is."""
         if shutil.which("java") is None:
             return "Java is not installed"
         if not self.jars.is_dir():
@@ -106,7 +106,7 @@ def peers_folder() -> Path:
 
 
 def fetch(peer: Peer) -> str | None:
-    """Bring a peer's jars; returns what went wrong, in one line."""
+    """Download a peer's jars; return an error in one line."""
     peer.jars.parent.mkdir(parents=True, exist_ok=True)
     unfinished = peer.jars.with_name(f"{peer.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -126,7 +126,7 @@ def fetch(peer: Peer) -> str | None:
 
 
 def _project(peer: Peer) -> str:
-    """The smallest project of Maven's that depends on the peer's artifacts."""
+    """A minimal Maven project that depends on the peer's artifacts."""
     left_out = (
         "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>"
         "</exclusions>"

@@ -1,4 +1,4 @@
-"""Consumers of Kafka's own Java client, some of them in one process that can be killed."""
+"""Consumers of Kafka's Java client, several in one process that can be killed."""
 
 import os
 import select
@@ -16,7 +16,7 @@ _PATIENCE_S: Final = 120
 
 
 class JavaMembers:
-    """See the module. What each owns is known from what the process tells."""
+    """Members whose assignments are known from the process's output."""
 
     def __init__(self, topic: str, count: int, settings: Mapping[str, str]) -> None:
         self._owned: dict[int, list[int]] = {number: [] for number in range(count)}
@@ -32,12 +32,12 @@ class JavaMembers:
 
     @property
     def told(self) -> int:
-        """The descriptor at which more can be heard."""
+        """File descriptor of the output."""
         assert self._process.stdout is not None
         return self._process.stdout.fileno()
 
     def shares(self) -> list[list[int]]:
-        """What each member owns, as far as it has told."""
+        """The assignment of each member, as far as it is known."""
         assert self._process.poll() is None, "the members ended by themselves"
         assert self._process.stdout is not None
         for line in self._process.stdout:
@@ -49,7 +49,7 @@ class JavaMembers:
         return list(self._owned.values())
 
     def close_one(self) -> None:
-        """Have the first that is left close itself, and wait until it has."""
+        """Close the first remaining member and wait for it."""
         number = min(self._owned)
         assert self._process.stdin is not None
         self._process.stdin.write(f"{number}\n")
@@ -76,7 +76,7 @@ class JavaMembers:
 
 
 def settle(processes: Sequence[JavaMembers], *wanted: int) -> None:
-    """Wait until all members together share out all partitions so."""
+    """Wait until the members together have this distribution of partitions."""
     until_s = time.monotonic() + _PATIENCE_S
     while True:
         owned = [share for process in processes for share in process.shares()]

@@ -1,4 +1,4 @@
-"""A program of Kafka's in a JVM of its own, which can be killed and started again."""
+"""A Java program that can be killed and restarted."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ from tests.peers.jars import Peer
 from tests.peers.processes import end, start_until
 
 _LAST_LINES: Final = 40
-# Without those that tell of a dead broker, which are many and expected.
+# Without messages about a dead broker, which are many and expected.
 _COMPLAINT: Final = re.compile(
     r"(?s)^(?!.*NetworkClient).*( ERROR | WARN |Exception: |state ERROR)"
 )
@@ -22,7 +22,7 @@ _LOGGER: Final = "-Dorg.slf4j.simpleLogger"
 class JavaProcess:
     """A main class or source file with its arguments, and the log that all runs share.
 
-    `fatal` is a pattern of lines after which the program does not go on by itself.
+    `fatal` is a pattern of lines after which the program does not recover.
     """
 
     def __init__(
@@ -45,18 +45,18 @@ class JavaProcess:
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> Self:
-        """Return when a line of its output says that it is ready."""
+        """Start, and return when a line of its output says that it is ready."""
         self._process = start_until(self._command, self._is_ready, self._log)
         return self
 
     def kill(self) -> None:
-        """End it with SIGKILL."""
+        """Kill it with SIGKILL."""
         if self._process is not None:
             end(self._process)
             self._process = None
 
     def check(self) -> None:
-        """Fail if it has given up, which is known long before anything is missed."""
+        """Fail early if the program has logged a fatal error."""
         if not self._log.exists():
             return
         with self._log.open("rb") as log:

@@ -61,7 +61,7 @@ _TIMES: Final = frozenset(
 
 @dataclass(slots=True)
 class Lab:
-    """One scenario on one broker. `start_ms` is an hour ago, so that retention leaves it alone."""
+    """One scenario on one broker. `start_ms` is an hour ago, so that retention does not apply."""
 
     name: str
     bootstrap_servers: str
@@ -77,14 +77,14 @@ class Lab:
         answer = self.get(MetadataRequest(topics=()), MetadataResponse)
         self._cluster_id = answer.cluster_id or ""
 
-    # Asking
+    # Requests
 
     def show(
         self, label: str, request: Message, version: int | None = None, *, unordered: bool = False
     ) -> None:
-        """Ask, and write down the answer or that there was none.
+        """Send a request and record the response, or that there was none.
 
-        Some answers come in the order of a hash map, which nobody can rely on.
+        Sort it with `unordered`: some responses of Kafka have the order of a hash map.
         """
         version = newest_version(request) if version is None else version
         try:
@@ -96,14 +96,14 @@ class Lab:
             self.note(label, in_order(shown) if unordered else shown)
 
     def ask(self, label: str, request: Message, response: type[R], version: int | None = None) -> R:
-        """Ask, write down the answer, and give it to the scenario too."""
+        """Send a request, record the response, and return it."""
         version = newest_version(request) if version is None else version
         answer = self.get(request, response, version)
         self.note(label, self.plain(answer, version))
         return answer
 
     def get(self, request: Message, response: type[R], version: int | None = None) -> R:
-        """Ask without writing it down."""
+        """Send a request without recording the response."""
         version = newest_version(request) if version is None else version
         answer = self.client.ask(request, version)
         assert isinstance(answer, response)
@@ -116,7 +116,7 @@ class Lab:
         is_good: Callable[[R], bool],
         version: int | None = None,
     ) -> R:
-        """Ask again and again: a change reaches a broker some time after the controller's yes."""
+        """Repeat a request: changes reach a broker some time after the controller's response."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             answer = self.get(request, response, version)
@@ -131,10 +131,10 @@ class Lab:
     def plain(self, value: object, version: int) -> Plain:
         return plain(value, version, self._rewrite)
 
-    # Making things
+    # Setup
 
     def named(self, suffix: str = "") -> str:
-        """A topic's name that only this scenario has."""
+        """A topic name that only this scenario uses."""
         return f"{self.name}.{suffix}" if suffix else self.name
 
     def topic(self, suffix: str = "", *, partitions: int = 1, **configs: str) -> str:
@@ -179,7 +179,7 @@ class Lab:
         return found
 
     def producer_id(self) -> int:
-        """A new producer id, shown by its number of order."""
+        """A new producer id, recorded by its ordinal number."""
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         # The first ids of a broker's life are not there at once.
         producer_id = self.until(
@@ -189,7 +189,7 @@ class Lab:
         return producer_id
 
     def records(self, *values: str, key: str | None = "k", at_ms: int = 0) -> list[Record]:
-        """Records a millisecond apart."""
+        """Records one millisecond apart."""
         return [
             Record(
                 key=None if key is None else key.encode(),
@@ -202,7 +202,7 @@ class Lab:
     def batch(self, *values: str, key: str | None = "k", at_ms: int = 0) -> memoryview:
         return memoryview(build_batch(self.records(*values, key=key, at_ms=at_ms)))
 
-    # What is shown instead of what must differ
+    # Replacements of values that must differ
 
     def _rewrite(self, name: str, value: Plain) -> Plain:
         match value:

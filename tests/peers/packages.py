@@ -1,8 +1,10 @@
-"""Clients of other languages as peers: what npm and Go bring, in the folder of all peers.
+"""Clients in other languages as peers: npm and Go packages in the peers' directory.
 
-`make peers` fetches them where their tools are installed, and says so where they are not. Programs
-that use them are in `tests/peers/programs`. What a reader would get wrong: Go compiles at the time
-of the test, from the packages that were fetched, so that a changed program needs no new fetch.
+`make peers` downloads them if their tools are installed, and says so otherwise. Programs that use
+them are in `tests/peers/programs`.
+
+Note: Go compiles when a test runs, from the downloaded packages, so that a changed program needs no
+new download.
 """
 
 import os
@@ -35,7 +37,7 @@ def run_kafkajs(*arguments: str) -> str:
 
 
 def run_franz_go(folder: Path, *arguments: str) -> str:
-    """Compile the program into a folder, and run it."""
+    """Compile the program into a directory, and run it."""
     program = folder / "franz-go"
     build = ["go", "-C", str(PROGRAMS / "franz-go"), "build", "-o", str(program), "."]
     _run(build, {**_go(peers_folder() / "franz-go"), "GOPROXY": "off"})
@@ -43,7 +45,7 @@ def run_franz_go(folder: Path, *arguments: str) -> str:
 
 
 def fetch_packages() -> None:
-    """Bring what can be brought, and say what cannot."""
+    """Download what is possible, and print what is not."""
     _fetch("npm", "kafkajs", lambda into: ["npm", "install", "--prefix", str(into), _KAFKAJS])
     _fetch("go", "franz-go", lambda _: ["go", "-C", str(PROGRAMS / "franz-go"), "mod", "download"])
 
@@ -72,7 +74,7 @@ def _fetch(tool: str, name: str, command: Command) -> None:
 
 
 def _go(folder: Path) -> Mapping[str, str]:
-    """Packages in the peers' folder, and not where the user has his own."""
+    """Packages in the peers' directory instead of the user's own."""
     return {"GOMODCACHE": str(folder), "GOFLAGS": "-mod=readonly -modcacherw"}
 
 

@@ -1,7 +1,7 @@
-"""Child processes that live no longer than the tests that started them.
+"""Child processes that end with the tests that started them.
 
-What a reader would get wrong: a child is tied to the *thread* that started it (Linux sends the
-signal when that thread ends), so start brokers from the main thread.
+Note: a child is tied to the *thread* that started it (Linux sends the signal when that thread
+ends), so start brokers from the main thread.
 """
 
 import ctypes
@@ -19,13 +19,13 @@ _LAST_LINES = 20
 
 
 class DidNotStart(AssertionError):
-    """A broker that ended, or fell silent, before it said that it was ready."""
+    """A broker ended or timed out before it was ready."""
 
 
 class Launched:
-    """A process that was started, and is ready when a line that it prints says so.
+    """A started process, which is ready when it prints a certain line.
 
-    All that it prints goes into the log, later too: a full pipe would stop it in the middle.
+    All its output goes to the log, later too: a full pipe would block it.
     """
 
     def __init__(self, command: Sequence[str], is_ready: Callable[[str], bool], log: Path) -> None:
@@ -81,7 +81,7 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 def ask_to_end(process: subprocess.Popen[str], patience_s: float) -> None:
-    """As `kill` does; killed if it takes too long."""
+    """Send SIGTERM; kill it if it takes too long."""
     process.terminate()
     try:
         process.wait(patience_s)
@@ -90,7 +90,7 @@ def ask_to_end(process: subprocess.Popen[str], patience_s: float) -> None:
 
 
 def free_port() -> int:
-    """A port that was free a moment ago; the kernel does not give it out again at once."""
+    """A port that was free a moment ago; the kernel does not reuse it at once."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port: int = probe.getsockname()[1]
         return port

@@ -25,7 +25,7 @@ _SIZE_BYTES: Final = 4
 
 
 class ConnectionClosed(ConnectionError):
-    """The broker hung up instead of answering."""
+    """The broker closed the connection instead of responding."""
 
 
 def newest_version(request: Message) -> int:
@@ -36,7 +36,7 @@ class RawClient:
     def __init__(
         self, bootstrap_servers: str, client_id: str = CLIENT_ID, *, source: str | None = None
     ) -> None:
-        """`source` is the address that it comes from, if that matters."""
+        """`source` is the local address, if it matters."""
         host, _, port = bootstrap_servers.rpartition(":")
         self.host = host
         self.port = int(port)
@@ -46,7 +46,7 @@ class RawClient:
         self._client_id = client_id
 
     def ask(self, request: Message, version: int) -> Message:
-        """The answer to a request. ConnectionClosed if there is none."""
+        """Return the response to a request, or raise ConnectionClosed."""
         self.send(request, version)
         frame = self.receive()
         correlation_id = read_correlation_id(frame)

@@ -1,7 +1,7 @@
-"""Spark's own Kafka connector and ours, asked the same: one session that has both.
+"""Run the same queries with Spark's Kafka connector and with Headwater's, in one session.
 
-What a reader would get wrong: a query is run once for each format, and only what both found is
-compared. Rows come back sorted, because Spark promises no order between tasks.
+Note: a query runs once for each format, and only the results are compared. Rows are sorted, because
+Spark guarantees no order between tasks.
 """
 
 import json
@@ -29,7 +29,7 @@ Offsets = dict[str, dict[str, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streamed:
-    """What a streaming query read: its rows, and the offsets at which its batches ended."""
+    """Results of a streaming query: its rows, and the end offsets of its batches."""
 
     rows: list[Row]
     ends: list[Offsets]
@@ -37,7 +37,7 @@ class Streamed:
 
 @dataclass(frozen=True, slots=True)
 class SparkSides:
-    """Queries of both formats on one broker."""
+    """Queries with both formats on one broker."""
 
     spark: "SparkSession"
     servers: str
@@ -49,7 +49,7 @@ class SparkSides:
         return plain(self.load(format_name, options))
 
     def tasks(self, format_name: str, options: Options) -> list[list[Row]]:
-        """The rows of a batch query, task by task."""
+        """The rows of a batch query, by task."""
         from pyspark.sql.functions import spark_partition_id
 
         numbered = self.load(format_name, options).withColumn("task", spark_partition_id())
@@ -62,7 +62,7 @@ class SparkSides:
         return self.load(format_name, options).schema
 
     def stream(self, format_name: str, options: Options, folder: Path) -> Streamed:
-        """Read what is there, and go on from what the folder remembers of an earlier query.
+        """Read what is there, continuing from an earlier query's checkpoint in the folder.
 
         The rows are those of all queries that have used the folder.
         """
@@ -81,7 +81,7 @@ class SparkSides:
         _with(writer, {"kafka.bootstrap.servers": self.servers, **options}).save()
 
     def new_topic(self, partitions: int = 2, prefix: str = "spark") -> str:
-        """A topic that keeps its records, however old they say they are."""
+        """A topic that keeps its records, whatever their timestamps."""
         name = f"{prefix}-{uuid.uuid4().hex[:10]}"
         topic = NewTopic(name=name, partitions=partitions, configs={"retention.ms": "-1"})
         with Admin(bootstrap_servers=self.servers) as admin:
@@ -89,7 +89,7 @@ class SparkSides:
         return name
 
     def fill(self, topic: str, first: int, count: int, *, partitions: int = 2) -> None:
-        """Records that are alike on every broker. The first partition gets most of them."""
+        """The same records on every broker, most of them in the first partition."""
         with Producer(bootstrap_servers=self.servers) as producer:
             for number in range(first, first + count):
                 producer.send(
@@ -102,7 +102,7 @@ class SparkSides:
                 )
 
     def written(self, topic: str) -> list[Row]:
-        """What a topic holds, sorted. A record without a key may lie anywhere."""
+        """The contents of a topic, sorted. A record without a key may be in any partition."""
         partitions = [TopicPartition(topic, number) for number in range(2)]
         with Consumer(bootstrap_servers=self.servers, isolation_level="read_committed") as reader:
             reader.assign(partitions)
@@ -149,7 +149,7 @@ def plain(frame: "DataFrame") -> list[Row]:
 
 
 def logged_ends(checkpoint: Path) -> Iterator[Offsets]:
-    """Where each batch ended, by the log of a query."""
+    """The end of each batch, from the query's offset log."""
     files = [path for path in (checkpoint / "offsets").iterdir() if path.name.isdigit()]
     for path in sorted(files, key=lambda each: int(each.name)):
         found = json.loads(path.read_text().splitlines()[-1])

@@ -1,7 +1,7 @@
-"""Rights beside Apache Kafka: the same rules, the same requests, the same refusals.
+"""ACLs compared with Apache Kafka: the same ACLs, the same requests, the same denials.
 
-Everybody here is `User:ANONYMOUS`, and so hosts tell them apart: whoever comes from 127.0.0.1, as
-Kafka's own broker does, may do everything, and who comes from 127.0.0.2 only what rules allow.
+Every client is `User:ANONYMOUS`, so hosts distinguish them: 127.0.0.1, which Kafka's own broker
+uses, is allowed everything, and 127.0.0.2 only what ACLs allow.
 """
 
 import random
@@ -101,7 +101,7 @@ def one_rule(rng: random.Random) -> Acl:
 
 
 def install(admin: Admin, rules: list[Acl]) -> None:
-    """Have just these rules, and wait until the broker knows them."""
+    """Set exactly these ACLs, and wait until the broker knows them."""
     admin.delete_acls([Acl(host=CLIENTS_HOST)])
     if rules:
         admin.create_acls(rules)
@@ -115,8 +115,8 @@ def refusals(client: RawClient, row: Row) -> set[object]:
     return set(errors_in(client.ask(row.asked, version))) & REFUSALS
 
 
-def test_kafka_and_we_refuse_the_same_to_the_same(ours: HeadwaterBroker, tmp_path: Path) -> None:
-    """Some hundreds of questions under rules that were drawn; a seed replays them."""
+def test_denials_are_those_of_kafka(ours: HeadwaterBroker, tmp_path: Path) -> None:
+    """Some hundreds of requests with random ACLs; a seed replays them."""
     rng = random.Random(20_261)
     with (
         ApacheKafka(tmp_path, settings=WITH_RIGHTS) as kafka,
@@ -149,7 +149,7 @@ def test_kafka_and_we_refuse_the_same_to_the_same(ours: HeadwaterBroker, tmp_pat
 
 
 def test_kafka_acls_adds_lists_and_removes(ours: HeadwaterBroker) -> None:
-    """Its own tool, unmodified."""
+    """Kafka's own tool, unmodified."""
 
     def run(*arguments: str) -> str:
         servers = ("--bootstrap-server", ours.bootstrap_servers)
@@ -170,8 +170,8 @@ def test_kafka_acls_adds_lists_and_removes(ours: HeadwaterBroker) -> None:
 
 
 @pytest.mark.skipif(KAFKA_3_9.absence() is not None, reason="Kafka 3.9 is not there")
-def test_rules_are_handed_over_in_both_directions(tmp_path: Path) -> None:
-    """Kafka 3.9 with its authorizer on ZooKeeper, and Headwater, take turns."""
+def test_acls_are_exchanged_with_kafka_3_9_in_both_directions(tmp_path: Path) -> None:
+    """Kafka 3.9 with its ZooKeeper authorizer and Headwater alternate."""
     rights = {
         "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
         "super.users": "User:ANONYMOUS",

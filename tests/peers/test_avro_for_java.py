@@ -1,6 +1,6 @@
-"""Our reading of Avro schemas, and that of Avro's own library for Java, which pyspark brings.
+"""Avro schemas compared with Avro's Java library, which comes with pyspark.
 
-A registry finds a schema's id by the text that this library prints, so ours has to be the same.
+A registry finds a schema's id by the text that this library prints, so Headwater's must be equal.
 """
 
 import json
@@ -58,7 +58,7 @@ TEXTS = [
 
 
 class Judge:
-    """One process for all questions."""
+    """One Java process for all questions."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -107,21 +107,21 @@ def _ours(text: str) -> str:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_schema_is_printed_as_avro_for_java_prints_it(judge: Judge, text: str) -> None:
+def test_schema_is_printed_as_by_avros_java_library(judge: Judge, text: str) -> None:
     assert _ours(_line(text)) == judge.text(text)
 
 
 @_ONE_JUDGE
 @given(schema=schemas)
-def test_any_schema_that_we_take_is_printed_alike(judge: Judge, schema: Any) -> None:
-    """Not also the other way round: Avro 1.12 for Java lets a name be defined twice alike."""
+def test_any_accepted_schema_is_printed_equally(judge: Judge, schema: Any) -> None:
+    """Not the other way round: Avro 1.12 for Java accepts equal definitions of a name twice."""
     text = json.dumps(schema)
     assert _ours(text) in ("refused", judge.text(text))
 
 
 @_ONE_JUDGE
 @given(pair=schemas.flatmap(lambda schema: st.tuples(st.just(schema), edited(schema))))
-def test_who_reads_whose_records_is_judged_alike(judge: Judge, pair: tuple[Any, Any]) -> None:
+def test_compatibility_results_are_equal(judge: Judge, pair: tuple[Any, Any]) -> None:
     writer, reader = map(json.dumps, pair)
     if "refused" in (_ours(writer), _ours(reader)):
         return
@@ -131,10 +131,8 @@ def test_who_reads_whose_records_is_judged_alike(judge: Judge, pair: tuple[Any, 
 
 @_ONE_JUDGE
 @given(pair=schemas.flatmap(lambda schema: st.tuples(st.just(schema), edited(schema))))
-def test_why_one_cannot_read_another_is_told_in_the_same_words(
-    judge: Judge, pair: tuple[Any, Any]
-) -> None:
-    """As sets: Avro for Java tells it again where the same types meet twice."""
+def test_incompatibilities_have_the_same_messages(judge: Judge, pair: tuple[Any, Any]) -> None:
+    """As sets: Avro for Java repeats incompatibilities of types that occur twice."""
     writer, reader = map(json.dumps, pair)
     if "refused" in (_ours(writer), _ours(reader)):
         return

@@ -1,8 +1,8 @@
-"""The machine of classic groups beside Apache Kafka: same requests, same answers, field by field.
+"""The classic group state machine compared with Apache Kafka, field by field.
 
-The machine is asked without a broker around it. Its answers take the way over the wire all the
-same, so that what a version cannot carry is lost on both sides. Ids that are drawn get names in the
-order in which they appear, and members are put in order, since Kafka's have none.
+The state machine is called without a broker. Its responses are encoded and decoded all the same, so
+that fields that a version lacks are lost on both sides. Generated ids are replaced by names in the
+order in which they appear, and members are sorted, since Kafka's have no order.
 """
 
 from collections.abc import Callable, Iterable
@@ -49,7 +49,7 @@ M = TypeVar("M", bound=Message)
 
 
 class Side(Protocol):
-    """A coordinator to talk to, and people who each have a connection of their own."""
+    """A group coordinator, and clients that each have a connection."""
 
     def send(self, person: str, request: ClassicRequest, version: int) -> None: ...
 
@@ -129,7 +129,7 @@ def _content(part: Part) -> bytes:
 
 
 class Talk:
-    """A scenario's hands: it sends, hears, and keeps a transcript without drawn ids."""
+    """Send requests for a scenario, and keep a transcript without generated ids."""
 
     def __init__(self, side: Side) -> None:
         self.side = side
@@ -150,7 +150,7 @@ class Talk:
         return response
 
     def joined(self, person: str, instance: str | None = None) -> str:
-        """Through both steps of a join, to the member id."""
+        """Both steps of a join; return the member id."""
         response = self.ask(person, join(instance=instance), 9)
         assert isinstance(response, JoinGroupResponse)
         return response.member_id
@@ -163,7 +163,7 @@ class Talk:
         self.transcript.append(text.replace(f"'{CLIENT_ID}'", "'client'"))
 
     def until(self, state: str) -> None:
-        """The other side has taken in what was sent, which is not answered yet."""
+        """Wait until the coordinator has processed a request that is not answered yet."""
         while self.side.describe().group_state != state:
             pass
 
@@ -229,10 +229,10 @@ def leave(*members: MemberIdentity) -> LeaveGroupRequest:
 
 
 def alone(talk: Talk) -> None:
-    """One member through all states, with every refusal on the way."""
+    """One member through all states, with every error on the way."""
     me = talk.joined("ann")
     for version in (9, 5):
-        talk.ask("bob", join("nobody"), version)
+        talk.ask("bob", join("unknown"), version)
     talk.ask("ann", join(me), 9)
     talk.ask("ann", join(me), 9)
     talk.describe()
@@ -240,11 +240,11 @@ def alone(talk: Talk) -> None:
     for generation in (0, 2):
         talk.ask("ann", beat(me, generation), 4)
         talk.ask("ann", sync(me, generation), 5)
-    talk.ask("ann", sync("nobody", 1), 5)
+    talk.ask("ann", sync("unknown", 1), 5)
     talk.ask("ann", sync(me, 1, protocol="sticky"), 5)
     talk.ask("ann", sync(me, 1, protocol=None), 5)
-    talk.ask("ann", beat("nobody", 1), 4)
-    talk.ask("ann", sync(me, 1, [(me, b"all"), ("nobody", b"none")]), 5)
+    talk.ask("ann", beat("unknown", 1), 4)
+    talk.ask("ann", sync(me, 1, [(me, b"all"), ("unknown", b"none")]), 5)
     talk.ask("ann", sync(me, 1), 3)
     talk.describe()
     for request in (
@@ -259,7 +259,7 @@ def alone(talk: Talk) -> None:
     talk.ask("ann", beat(me, 1, TILL), 4)
     talk.ask("ann", join(me), 9)
     talk.ask("ann", sync(me, 2), 5)
-    talk.ask("bob", leave(MemberIdentity(member_id="nobody")), 1)
+    talk.ask("bob", leave(MemberIdentity(member_id="unknown")), 1)
     talk.ask("bob", leave(MemberIdentity(), MemberIdentity(group_instance_id=TILL)), 4)
     talk.ask("ann", leave(MemberIdentity(member_id=me)), 2)
     talk.describe()
@@ -270,7 +270,7 @@ def alone(talk: Talk) -> None:
 
 
 def together(talk: Talk) -> None:
-    """Three members: a newcomer, one that changes its mind, one that is static and comes back."""
+    """Three members: a new one, one that changes its subscription, a static one that returns."""
     ann = talk.joined("ann")
     talk.ask("ann", join(ann), 9)
     talk.ask("ann", sync(ann, 1), 5)
@@ -316,7 +316,7 @@ def together(talk: Talk) -> None:
 
 
 def static_leader(talk: Talk) -> None:
-    """It comes back in versions with and without skipAssignment."""
+    """It rejoins in versions with and without skipAssignment."""
     first = talk.joined("till", TILL)
     talk.ask("till", sync(first, 1, [(first, b"all")], instance=TILL), 5)
     talk.ask("till", join(instance=TILL), 8)
@@ -329,7 +329,7 @@ def static_leader(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize("scenario", [alone, together, static_leader])
-def test_the_machine_answers_as_kafka_does(
+def test_classic_group_responses_are_those_of_kafka(
     scenario: Callable[[Talk], None], apache_kafka: ApacheKafka
 ) -> None:
     """GR-1 to GR-16."""

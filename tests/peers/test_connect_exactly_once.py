@@ -1,4 +1,4 @@
-"""Kafka Connect with exactly-once sources on three brokers, while a worker and a broker die."""
+"""Kafka Connect with exactly-once sources, while a worker and a broker are killed."""
 
 import time
 from collections import Counter
@@ -105,10 +105,10 @@ def await_tasks_on(asked: ConnectWorker, victim: ConnectWorker) -> None:
         if is_complete and victim.address in {task.worker for task in tasks}:
             return
         asked.check()
-        assert time.monotonic() < until_s, told(asked)
+        assert time.monotonic() < until_s, task_errors(asked)
 
 
-def told(worker: ConnectWorker) -> str:
-    """Why tasks do not go on, as far as Connect knows."""
+def task_errors(worker: ConnectWorker) -> str:
+    """Why tasks do not run, as far as Connect reports it."""
     tasks = "\n".join(f"{task.state} on {task.worker}: {task.trace}" for task in all_tasks(worker))
     return f"{tasks}\n{worker.complaints()}"

@@ -1,4 +1,4 @@
-"""The web console at Apache Kafka: every page that it has for our brokers, it has for those."""
+"""The web console with Apache Kafka."""
 
 import json
 
@@ -20,7 +20,7 @@ PAGES = (
 )
 
 
-def test_a_cluster_of_apache_kafka_is_shown_and_changed(apache_kafka: ApacheKafka) -> None:
+def test_console_shows_and_changes_a_cluster_of_apache_kafka(apache_kafka: ApacheKafka) -> None:
     servers = apache_kafka.bootstrap_servers
     place = TopicPartition("console-tea", 0)
     with ConsoleProcess(servers) as console, Admin(bootstrap_servers=servers) as admin:

@@ -1,6 +1,6 @@
-"""Apache Kafka's internal topics, as its coordinators wrote them, read and written by our codec.
+"""Records of Apache Kafka's internal topics, decoded and encoded by Headwater.
 
-What counts is that not one byte differs after a record went through our values and back.
+Not one byte may differ after a round trip.
 """
 
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def produce_in_a_transaction(kafka: ApacheKafka) -> None:
 
 
 def consume(kafka: ApacheKafka, *protocols: str) -> None:
-    """One member after the other enters one group, whatever protocol each speaks."""
+    """Members join one group one after the other, with any protocol."""
     consumers = [
         Consumer(
             {
@@ -91,7 +91,7 @@ def records_of(data: Path, topic: str) -> Iterator[Record]:
         ("__transaction_state", TRANSACTION_RECORDS, {0}),
     ],
 )
-def test_what_kafka_wrote_goes_through_our_codec_unchanged(
+def test_kafkas_coordinator_records_round_trip(
     kafka_data: Path, topic: str, codec: RecordSerde, types: set[int]
 ) -> None:
     seen = set()
@@ -104,8 +104,8 @@ def test_what_kafka_wrote_goes_through_our_codec_unchanged(
     assert seen >= types
 
 
-def test_a_classic_member_of_a_new_group_was_among_them(kafka_data: Path) -> None:
-    """Otherwise the one struct that is nullable and tagged has not been looked at."""
+def test_records_include_a_classic_member_of_a_consumer_group(kafka_data: Path) -> None:
+    """Otherwise the only nullable tagged struct would not be covered."""
     members = [
         member.value
         for record in records_of(kafka_data, "__consumer_offsets")

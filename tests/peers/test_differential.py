@@ -1,6 +1,6 @@
-"""The same scenario on Apache Kafka and on Headwater; the answers must be the same, field by field.
+"""The same scenarios on Apache Kafka and on Headwater; the responses must be equal, field by field.
 
-What differs on purpose stands in `intended`. All else is a bug of ours.
+Intended differences are in `intended`. All others are bugs.
 """
 
 import os
@@ -28,7 +28,7 @@ def transcript(scenario: str, bootstrap_servers: str) -> Plain:
 
 
 def unexplained(scenario: str, found: list[Difference]) -> tuple[list[Difference], list[Intended]]:
-    """Differences without an excuse, and excuses of this scenario without a difference."""
+    """Unintended differences, and intended ones of this scenario that did not occur."""
     of_scenario = [each for each in INTENDED if each.covers(scenario)]
     without = [
         difference
@@ -42,7 +42,7 @@ def unexplained(scenario: str, found: list[Difference]) -> tuple[list[Difference
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_headwater_answers_as_kafka_does(
+def test_responses_are_those_of_kafka(
     scenario: str, apache_kafka: ApacheKafka, headwater: HeadwaterBroker
 ) -> None:
     kafka = transcript(scenario, apache_kafka.bootstrap_servers)
@@ -53,7 +53,7 @@ def test_headwater_answers_as_kafka_does(
 
 
 def test_every_broker_setting_of_kafka_is_known(apache_kafka: ApacheKafka) -> None:
-    """A file for Kafka starts a broker here, and a warning of an unknown name is always right."""
+    """Kafka's `server.properties` starts a broker here, without warnings of unknown settings."""
     lab = Lab("every-broker-setting", apache_kafka.bootstrap_servers)
     try:
         answer = lab.get(describe(BROKER, str(NODE_ID)), DescribeConfigsResponse)

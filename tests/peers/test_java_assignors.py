@@ -1,4 +1,4 @@
-"""Our range assignor and Kafka's own, asked the same questions about racks (KIP-881)."""
+"""The range assignor compared with Kafka's, with racks (KIP-881)."""
 
 import random
 import subprocess
@@ -20,7 +20,7 @@ _RACKS = ["", "a", "b", "c"]
 
 
 class Question:
-    """A group by chance: some members without a rack, some topics that are dealt out alike."""
+    """A random group: some members without a rack, some topics with equal placement."""
 
     def __init__(self, rng: random.Random) -> None:
         topics = [f"t{number}" for number in range(rng.randint(1, 3))]
@@ -65,7 +65,7 @@ class Question:
         return "{" + ", ".join(told) + "}"
 
 
-def test_racks_are_heeded_as_kafkas_range_assignor_heeds_them() -> None:
+def test_rack_aware_assignment_is_that_of_kafkas_range_assignor() -> None:
     rng = random.Random(881)
     questions = [Question(rng) for _ in range(_GROUPS)]
     run = subprocess.run(

@@ -1,4 +1,4 @@
-"""Kafka's own Java client and Kafka's own tools in groups that Headwater coordinates."""
+"""Kafka's Java client and tools in groups that Headwater coordinates."""
 
 import re
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeadwaterBroker]:
-    """One that notices within seconds that a member has died."""
+    """A broker with short session timeouts."""
     with HeadwaterBroker(tmp_path_factory.mktemp("groups"), SETTINGS) as broker:
         yield broker
 
@@ -52,7 +52,7 @@ def create(broker: HeadwaterBroker, topic: str, partitions: int) -> None:
         ("consumer", "range"),
     ],
 )
-def test_the_java_client_rebalances_on_join_on_leave_and_on_a_crash(
+def test_java_client_rebalances_on_join_leave_and_crash(
     broker: HeadwaterBroker, protocol: str, assignor: str
 ) -> None:
     """GR-1 to GR-13, NG-1 to NG-6."""
@@ -81,10 +81,10 @@ def test_the_java_client_rebalances_on_join_on_leave_and_on_a_crash(
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_the_consumer_groups_tool_lists_describes_resets_and_deletes(
+def test_consumer_groups_tool_lists_describes_resets_and_deletes(
     broker: HeadwaterBroker, protocol: str
 ) -> None:
-    """GR-16, and offsets that are set from outside when nobody reads."""
+    """GR-16, and offsets that are altered while the group is empty."""
     topic = group = f"java-tool-{protocol}"
     create(broker, topic, 1)
     tool(broker, "ConsoleProducer", "--topic", topic, given="a\nb\nc\nd\n")
@@ -117,7 +117,7 @@ def test_the_consumer_groups_tool_lists_describes_resets_and_deletes(
     assert group not in tool(broker, groups, "--list").splitlines()
 
 
-def test_the_configs_tool_changes_what_one_group_obeys(broker: HeadwaterBroker) -> None:
+def test_configs_tool_changes_group_configs(broker: HeadwaterBroker) -> None:
     configs = "kafka.admin.ConfigCommand"
     servers = ("--bootstrap-server", broker.bootstrap_servers)
     of_group = ("--entity-type", "groups", "--entity-name", "java-configs")
@@ -127,7 +127,7 @@ def test_the_configs_tool_changes_what_one_group_obeys(broker: HeadwaterBroker) 
     assert re.search(r"consumer\.session\.timeout\.ms=7000.*GROUP_CONFIG", described), described
 
 
-def test_the_verifiable_consumer_reads_all_once(broker: HeadwaterBroker) -> None:
+def test_verifiable_consumer_reads_each_record_once(broker: HeadwaterBroker) -> None:
     topic = "java-verifiable"
     create(broker, topic, 2)
     records = "".join(f"{number}\n" for number in range(50))
@@ -144,7 +144,7 @@ def test_the_verifiable_consumer_reads_all_once(broker: HeadwaterBroker) -> None
     assert sum(map(int, counts)) == 50, told
 
 
-def test_the_offsets_tool_and_the_dump_tool_read_what_groups_wrote(
+def test_offsets_tool_and_dump_tool_read_group_records(
     broker: HeadwaterBroker,
 ) -> None:
     topic = group = "java-dumped"

@@ -1,7 +1,7 @@
-"""Kafka's own Java clients and tools in transactions with Headwater.
+"""Kafka's Java clients and tools in transactions with Headwater.
 
-The Java producer alone speaks the second version of transactions (KIP-890): every end raises its
-epoch, and it tells nobody beforehand to which partitions it writes.
+Only the Java producer supports transactions v2 (KIP-890): every end increments its epoch, and it
+does not send AddPartitionsToTxn.
 """
 
 import re
@@ -71,7 +71,7 @@ def fill(headwater: HeadwaterBroker, topic: str, count: int) -> list[bytes]:
     return values
 
 
-def test_the_performance_producer_raises_its_epoch_with_every_transaction(
+def test_performance_producer_increments_its_epoch_with_every_transaction(
     headwater: HeadwaterBroker,
 ) -> None:
     """TX-14."""
@@ -91,10 +91,10 @@ def test_the_performance_producer_raises_its_epoch_with_every_transaction(
     assert state.producer_epoch > 3
 
 
-def test_the_message_copier_copies_once_each_though_it_aborts_now_and_then(
+def test_message_copier_copies_each_record_once_despite_aborts(
     headwater: HeadwaterBroker,
 ) -> None:
-    """TX-11, TX-14: offsets and records of one transaction hold together."""
+    """TX-11, TX-14: offsets and records of a transaction are committed together."""
     values = fill(headwater, "java-source", 2_000)
     create(headwater, "java-copy")
     said = run_class(
@@ -114,7 +114,7 @@ def test_the_message_copier_copies_once_each_though_it_aborts_now_and_then(
 
 
 def test_kafka_transactions_lists_describes_and_aborts(headwater: HeadwaterBroker) -> None:
-    """KIP-664: a transaction that hangs is found, and ended by hand."""
+    """KIP-664: a hanging transaction is found and aborted manually."""
     topic, command = "java-tools", f"{TOOLS}.TransactionsCommand"
     create(headwater, topic)
     producer = Producer(
@@ -143,7 +143,7 @@ def test_kafka_transactions_lists_describes_and_aborts(headwater: HeadwaterBroke
     assert committed(headwater, topic) == [b"behind it"]
 
 
-def test_kafka_transactions_takes_an_id_away_from_its_producer(headwater: HeadwaterBroker) -> None:
+def test_kafka_transactions_fences_a_producer(headwater: HeadwaterBroker) -> None:
     topic = "java-terminated"
     create(headwater, topic)
     producer = Producer(
@@ -160,24 +160,26 @@ def test_kafka_transactions_takes_an_id_away_from_its_producer(headwater: Headwa
     assert committed(headwater, topic) == []
 
 
-def test_kafka_transactions_finds_one_that_hangs_and_ends_it(headwater: HeadwaterBroker) -> None:
-    """KIP-664: one that was opened behind the back of its coordinator, as before KIP-890."""
+def test_kafka_transactions_finds_and_aborts_a_hanging_transaction(
+    headwater: HeadwaterBroker,
+) -> None:
+    """KIP-664: a transaction unknown to its coordinator, as before KIP-890."""
     lab = Lab("java-hanging", headwater.bootstrap_servers)
     topic, producer_id = lab.topic(), lab.producer_id()
     verify(headwater, "false")
     batch = build_batch(
-        lab.records("nobody will end this"),
+        lab.records("never ended"),
         producer_id=producer_id,
         producer_epoch=0,
         base_sequence=0,
         is_transactional=True,
     )
-    request = produce(topic, batch, transactional_id="nobody")
+    request = produce(topic, batch, transactional_id="unknown")
     answer = lab.get(request, ProduceResponse, 10)
     verify(headwater, "true")
     assert not answer.responses[0].partition_responses[0].error_code
     refused = lab.get(
-        produce(lab.topic("2"), batch, transactional_id="nobody"), ProduceResponse, 10
+        produce(lab.topic("2"), batch, transactional_id="unknown"), ProduceResponse, 10
     )
     assert refused.responses[0].partition_responses[0].error_code is not ErrorCode.NONE
     lab.client.close()
@@ -192,19 +194,19 @@ def test_kafka_transactions_finds_one_that_hangs_and_ends_it(headwater: Headwate
 
 
 def verify(headwater: HeadwaterBroker, value: str) -> None:
-    """Turn verification off or on, while the broker runs."""
+    """Disable or enable verification at runtime."""
     change = f"transaction.partition.verification.enable={value}"
     options = ("--entity-type", "brokers", "--entity-default", "--alter", "--add-config", change)
     run(headwater, "kafka.admin.ConfigCommand", *options)
 
 
-def test_kafka_features_knows_what_is_finalized(headwater: HeadwaterBroker) -> None:
+def test_kafka_features_shows_finalized_features(headwater: HeadwaterBroker) -> None:
     said = run(headwater, f"{TOOLS}.FeatureCommand", "describe")
     for name, level in (("group.version", 1), ("transaction.version", 2)):
         assert re.search(rf"Feature: {name}\s.*FinalizedVersionLevel: {level}\s", said), said
 
 
-def test_the_dump_tool_reads_what_the_coordinators_wrote(headwater: HeadwaterBroker) -> None:
+def test_dump_tool_reads_coordinator_records(headwater: HeadwaterBroker) -> None:
     topic = "java-dumped"
     create(headwater, topic)
     producer = Producer(

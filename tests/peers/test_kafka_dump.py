@@ -1,7 +1,6 @@
-"""Apache Kafka's own dump tool judges our segments, indexes and snapshots.
+"""Apache Kafka's dump tool reads Headwater's segments, indexes and snapshots.
 
-The tool tells of what it does not like on standard error and still exits with 0, so silence there
-is what counts.
+The tool reports problems on standard error and still exits with 0, so that must be empty.
 """
 
 import random
@@ -47,7 +46,7 @@ PRODUCERS = (1000, 1001, 1002)
 
 
 class Scribe:
-    """Fills logs on a real disk with a bit of everything, and stops cleanly."""
+    """Fill logs on a real disk with various batches, and shut down cleanly."""
 
     def __init__(self, path: Path) -> None:
         self.rng = random.Random(11)
@@ -154,7 +153,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def dumped(files: list[Path], *options: str) -> tuple[list[str], list[str]]:
-    """What Kafka's tool prints, and what it complains about."""
+    """Output of Kafka's tool, and its warnings."""
     names = ",".join(map(str, files))
     command = ["java", "-Xmx256m", "-cp", KAFKA_4_1.class_path, "kafka.tools.DumpLogSegments"]
     done = subprocess.run(
@@ -165,7 +164,7 @@ def dumped(files: list[Path], *options: str) -> tuple[list[str], list[str]]:
 
 
 def our_lines(path: Path) -> Iterator[str]:
-    """A segment as Kafka's tool should show it, in its own words."""
+    """A segment as Kafka's tool should print it."""
     file = OsDisk().open(path)
     for batch in walk_batches(file, 0, file.size()):
         header = batch.header
@@ -217,7 +216,7 @@ def _time_name(header: BatchHeader) -> str:
     return "CreateTime" if is_create_time else "LogAppendTime"
 
 
-def test_kafka_reads_every_record_that_we_wrote(folder: Path) -> None:
+def test_kafka_reads_every_record(folder: Path) -> None:
     files = sorted(folder.glob("*/*.log"))
     assert len(files) > 5
     shown, complaints = dumped(files, "--deep-iteration", "--print-data-log")
@@ -232,8 +231,8 @@ def test_kafka_reads_every_record_that_we_wrote(folder: Path) -> None:
 
 @pytest.mark.parametrize("option", ["--index-sanity-check", "--verify-index-only"])
 @pytest.mark.parametrize("kind", ["index", "timeindex"])
-def test_kafka_finds_nothing_wrong_with_our_indexes(folder: Path, kind: str, option: str) -> None:
-    """Save one thing: the tool also finds Kafka's own time indexes odd over emptied batches."""
+def test_kafka_accepts_the_indexes(folder: Path, kind: str, option: str) -> None:
+    """With one exception: the tool also reports Kafka's own time indexes for emptied batches."""
     topic = "*" if kind == "index" else "orders-0"
     shown, complaints = dumped(sorted(folder.glob(f"{topic}/*.{kind}")), option)
     assert complaints == []
@@ -241,7 +240,7 @@ def test_kafka_finds_nothing_wrong_with_our_indexes(folder: Path, kind: str, opt
 
 
 @pytest.mark.parametrize("kind", ["txnindex", "snapshot"])
-def test_kafka_reads_our_aborted_transactions_and_producers(folder: Path, kind: str) -> None:
+def test_kafka_reads_aborted_transactions_and_producer_snapshots(folder: Path, kind: str) -> None:
     files = sorted(folder.glob(f"*/*.{kind}"))
     shown, complaints = dumped(files)
     assert complaints == []

@@ -1,4 +1,4 @@
-"""Kafka's own tools move partitions between the log directories of a Headwater broker (KIP-113)."""
+"""Kafka's tools move partitions between log directories of a Headwater broker (KIP-113)."""
 
 import json
 from collections.abc import Iterator
@@ -36,8 +36,9 @@ def run(servers: str, name: str, *arguments: str) -> str:
 
 
 def replicas(servers: str) -> dict[str, tuple[bool, int]]:
-    """What `kafka-log-dirs` tells of the partition: by directory, whether it is on its way there,
-    and how far it is behind.
+    """The partition's replicas in the output of `kafka-log-dirs`.
+
+    By directory: whether it is a future replica, and its lag.
     """
     told = run(servers, f"{TOOLS}.LogDirsCommand", "--describe", "--topic-list", TOPIC)
     (broker,) = json.loads(told[told.index("{") :])["brokers"]
@@ -48,7 +49,7 @@ def replicas(servers: str) -> dict[str, tuple[bool, int]]:
     }
 
 
-def test_kafkas_tools_move_a_partition_slowly_then_fast_and_see_it_arrive(
+def test_kafkas_tools_move_a_partition_with_and_without_a_throttle(
     servers: str, directories: list[str], tmp_path: Path
 ) -> None:
     ((home, state),) = replicas(servers).items()

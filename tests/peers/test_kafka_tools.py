@@ -1,4 +1,4 @@
-"""Apache Kafka's own command line tools, unmodified, at work on a Headwater broker."""
+"""Apache Kafka's command line tools, unmodified, with a Headwater broker."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def run(headwater: HeadwaterBroker, name: str, *arguments: str, given: str = "")
 
 
 def create(headwater: HeadwaterBroker, topic: str) -> None:
-    """Without a tool: each of them is a JVM that has to start."""
+    """Without a tool, since each one starts a JVM."""
     lab = Lab(topic, headwater.bootstrap_servers)
     lab.topic()
     lab.client.close()
@@ -71,7 +71,7 @@ def test_kafka_configs_alters_and_describes(headwater: HeadwaterBroker) -> None:
     assert "cleanup.policy" not in run(headwater, configs, *of_topic, "--describe")
 
 
-def test_kafka_configs_says_what_is_logged(headwater: HeadwaterBroker) -> None:
+def test_kafka_configs_describes_log_levels(headwater: HeadwaterBroker) -> None:
     of_loggers = ("--entity-type", "broker-loggers", "--entity-name", "1")
     configs = "kafka.admin.ConfigCommand"
     run(headwater, configs, *of_loggers, "--alter", "--add-config", "headwater.network=DEBUG")
@@ -80,7 +80,7 @@ def test_kafka_configs_says_what_is_logged(headwater: HeadwaterBroker) -> None:
     assert "headwater.network=DEBUG" not in run(headwater, configs, *of_loggers, "--describe")
 
 
-def test_the_console_producer_and_consumer_pass_records_on(headwater: HeadwaterBroker) -> None:
+def test_console_producer_and_consumer_transfer_records(headwater: HeadwaterBroker) -> None:
     create(headwater, "tools-console")
     producer = f"{TOOLS}.ConsoleProducer"
     run(headwater, producer, "--topic", "tools-console", given="one\ntwo\nthree\n")
@@ -96,7 +96,7 @@ def test_the_console_producer_and_consumer_pass_records_on(headwater: HeadwaterB
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_the_performance_producer_loses_nothing(headwater: HeadwaterBroker, codec: str) -> None:
+def test_performance_producer_loses_no_record(headwater: HeadwaterBroker, codec: str) -> None:
     topic = f"tools-performance-{codec}"
     create(headwater, topic)
     run_class(
@@ -111,7 +111,9 @@ def test_the_performance_producer_loses_nothing(headwater: HeadwaterBroker, code
     assert offset(headwater, topic, LATEST) == 2000
 
 
-def test_kafka_delete_records_moves_the_start(headwater: HeadwaterBroker, tmp_path: Path) -> None:
+def test_kafka_delete_records_moves_the_log_start_offset(
+    headwater: HeadwaterBroker, tmp_path: Path
+) -> None:
     create(headwater, "tools-deletion")
     run(headwater, f"{TOOLS}.ConsoleProducer", "--topic", "tools-deletion", given="a\nb\nc\n")
     wanted = {"topic": "tools-deletion", "partition": 0, "offset": 2}
@@ -121,7 +123,7 @@ def test_kafka_delete_records_moves_the_start(headwater: HeadwaterBroker, tmp_pa
     assert offset(headwater, "tools-deletion", EARLIEST) == 2
 
 
-def test_kafka_log_dirs_and_broker_api_versions_read_us(headwater: HeadwaterBroker) -> None:
+def test_kafka_log_dirs_and_broker_api_versions_work(headwater: HeadwaterBroker) -> None:
     create(headwater, "tools-folders")
     described = run(
         headwater, f"{TOOLS}.LogDirsCommand", "--describe", "--topic-list", "tools-folders"

@@ -1,4 +1,4 @@
-"""Apache Kafka's own command line tools, unmodified, at work on three Headwater brokers."""
+"""Apache Kafka's command line tools, unmodified, with three Headwater brokers."""
 
 import json
 import re
@@ -43,12 +43,12 @@ def create(servers: str, topic: str) -> None:
 
 
 def events(printed: str, name: str) -> list[dict[str, object]]:
-    """What a verifiable client tells, a line of JSON each."""
+    """Events of a verifiable client, one JSON object per line."""
     told = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
     return [each for each in told if each["name"] == name]
 
 
-def test_the_verifiable_clients_and_the_performance_consumer_miss_nothing(servers: str) -> None:
+def test_verifiable_clients_and_performance_consumer_lose_no_record(servers: str) -> None:
     topic = "verifiable"
     create(servers, topic)
     count = ("--max-messages", str(RECORDS))
@@ -69,7 +69,7 @@ def test_the_verifiable_clients_and_the_performance_consumer_miss_nothing(server
     assert performed.splitlines()[-1].split(",")[4].strip() == str(RECORDS)
 
 
-def test_kafka_configs_gives_quotas_that_every_broker_knows(servers: str) -> None:
+def test_kafka_configs_sets_quotas_on_every_broker(servers: str) -> None:
     configs = "kafka.admin.ConfigCommand"
     whose = ("--entity-type", "users", "--entity-name", "alice b", "--entity-type", "clients")
     every_client = (*whose, "--entity-default")
@@ -98,9 +98,7 @@ def test_kafka_configs_gives_quotas_that_every_broker_knows(servers: str) -> Non
         )
 
 
-def test_partitions_are_moved_with_a_throttle_that_is_gone_afterwards(
-    servers: str, tmp_path: Path
-) -> None:
+def test_reassignment_removes_its_throttle_afterwards(servers: str, tmp_path: Path) -> None:
     topic = "moving"
     create(servers, topic)
     wanted = [
@@ -129,7 +127,7 @@ def test_partitions_are_moved_with_a_throttle_that_is_gone_afterwards(
     assert run(servers, TOPICS, "--describe", "--under-replicated-partitions").strip() == ""
 
 
-def test_a_plan_is_proposed_that_uses_all_brokers(servers: str, tmp_path: Path) -> None:
+def test_generated_reassignment_uses_all_brokers(servers: str, tmp_path: Path) -> None:
     create(servers, "spread")
     named = tmp_path / "topics.json"
     named.write_text(json.dumps({"version": 1, "topics": [{"topic": "spread"}]}))
@@ -140,7 +138,7 @@ def test_a_plan_is_proposed_that_uses_all_brokers(servers: str, tmp_path: Path) 
     assert len({node for each in proposed["partitions"] for node in each["replicas"]}) == 3
 
 
-def test_the_cluster_its_endpoints_and_its_features_are_told(servers: str) -> None:
+def test_cluster_endpoints_and_features_are_described(servers: str) -> None:
     cluster_tool = f"{TOOLS}.ClusterTool"
     told = run_class(KAFKA_4_1, cluster_tool, "cluster-id", "--bootstrap-server", servers)
     assert re.fullmatch(r"Cluster ID: [\w-]{22}", told.strip())

@@ -21,7 +21,7 @@ COUNT = 300
 
 @pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
 @pytest.mark.parametrize("is_to_kafka", [True, False], ids=["to Kafka", "from Kafka"])
-def test_records_go_from_one_to_the_other(
+def test_records_are_mirrored(
     apache_kafka: ApacheKafka, headwater: HeadwaterBroker, is_to_kafka: bool, delivery: str
 ) -> None:
     kafka, ours = apache_kafka.bootstrap_servers, headwater.bootstrap_servers

@@ -1,4 +1,4 @@
-"""MirrorMaker 2 from one broker to a cluster of three, while a process and a broker die.
+"""MirrorMaker 2 from one broker to a cluster of three, while a process and a broker are killed.
 
 It runs in dedicated mode, two processes with exactly-once support.
 """
@@ -145,7 +145,7 @@ def test_records_and_group_offsets_arrive_while_a_process_and_a_broker_are_kille
 
 
 def commit(servers: str, upto: int) -> list[int]:
-    """Commit for the group of the source that it has read the records before a number."""
+    """Commit an offset for the group in the source."""
     offsets = [len(range(place, upto, PARTITIONS)) for place in PLACES]
     consumer = Consumer({"bootstrap.servers": servers, "group.id": GROUP})
     places = [TopicPartition(TOPIC, place, offset) for place, offset in enumerate(offsets)]
@@ -157,7 +157,7 @@ def commit(servers: str, upto: int) -> list[int]:
 def await_group_offsets(
     servers: str, is_enough: Callable[[list[int]], bool], writer: JavaProcess
 ) -> list[int]:
-    """The offsets of the group in the copy, once they are there and good enough."""
+    """The group's offsets in the target, once they are synced far enough."""
     admin = AdminClient({"bootstrap.servers": servers})
     asked = ConsumerGroupTopicPartitions(GROUP, [TopicPartition(COPY, place) for place in PLACES])
     until_s = time.monotonic() + PATIENCE_S
@@ -178,7 +178,7 @@ def offsets_of(messages: Sequence[Message]) -> list[list[int]]:
 
 
 def contents(messages: Sequence[Message]) -> list[list[tuple[object, ...]]]:
-    """What must be the same in the source and in the copy, in the order of each partition."""
+    """What must be equal in the source and the copy, in partition order."""
     return [
         [(each.key(), each.value(), each.timestamp(), each.headers()) for each in partition]
         for partition in by_partition(messages)

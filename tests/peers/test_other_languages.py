@@ -1,7 +1,7 @@
-"""Clients of other languages on our broker: Kafka Streams, franz-go for Go, kafkajs for Node.
+"""Clients in other languages with a Headwater broker: Kafka Streams, franz-go (Go), kafkajs (Node).
 
-Each writes, also in transactions of which one is aborted, reads in a group and commits. A client
-whose tools or packages are not there is skipped by name.
+Each produces, also in transactions of which one is aborted, consumes in a group and commits. A
+client whose tools or packages are missing is skipped by name.
 """
 
 import shutil
@@ -36,7 +36,7 @@ def expected(client: str) -> list[str]:
 
 
 def group_lag(servers: str, topic: str) -> int:
-    """How much a group has not committed of what was written."""
+    """The lag of a group."""
     with (
         Admin(bootstrap_servers=servers) as admin,
         Consumer(bootstrap_servers=servers, isolation_level="read_committed") as consumer,
@@ -85,7 +85,7 @@ def test_kafka_streams_counts_words_exactly_once(
 
 
 def counted(servers: str, topic: str, wanted: dict[str, int]) -> dict[str, int]:
-    """The last count of each word, read until there is nothing left to wait for."""
+    """The last count of each word."""
     found: dict[str, int] = {}
     with Consumer(bootstrap_servers=servers, isolation_level="read_committed") as consumer:
         partitions = [TopicPartition(topic, number) for number in range(2)]

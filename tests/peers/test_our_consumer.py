@@ -1,4 +1,4 @@
-"""Our consumer and admin client on Apache Kafka: both group protocols, transactions, its tools."""
+"""Headwater's consumer and admin client with Apache Kafka: both group protocols, transactions."""
 
 import time
 import uuid
@@ -60,7 +60,9 @@ def fill(servers: str, topic: str, count: int) -> None:
 
 
 @BOTH
-def test_groups_share_commit_and_go_on(servers: str, topic: str, protocol: str) -> None:
+def test_groups_share_partitions_commit_and_continue(
+    servers: str, topic: str, protocol: str
+) -> None:
     fill(servers, topic, 20)
     settings = {
         "bootstrap.servers": servers,
@@ -93,7 +95,7 @@ def test_groups_share_commit_and_go_on(servers: str, topic: str, protocol: str) 
     assert lags == ["0", "0"]
 
 
-def test_a_pattern_is_matched_by_kafka_itself(servers: str, topic: str) -> None:
+def test_pattern_subscription_is_matched_by_kafka(servers: str, topic: str) -> None:
     with Consumer(
         bootstrap_servers=servers, group_id=f"{topic}-pattern", group_protocol="consumer"
     ) as consumer:
@@ -101,7 +103,7 @@ def test_a_pattern_is_matched_by_kafka_itself(servers: str, topic: str) -> None:
         until(lambda: len(consumer.assignment()) == 2, lambda: consumer.poll(0.05))
 
 
-def test_aborted_records_are_seen_only_by_those_who_want_to(servers: str, topic: str) -> None:
+def test_aborted_records_are_only_seen_with_read_uncommitted(servers: str, topic: str) -> None:
     producer = confluent_kafka.Producer({"bootstrap.servers": servers, "transactional.id": topic})
     producer.init_transactions(PATIENCE_S)
     for value, commits in ((b"a", True), (b"b", False), (b"c", True)):
@@ -117,7 +119,7 @@ def test_aborted_records_are_seen_only_by_those_who_want_to(servers: str, topic:
 
 
 def values_seen(servers: str, topic: str, isolation_level: str) -> list[bytes | None]:
-    """What a consumer sees up to offset 6, behind the last marker."""
+    """What a consumer sees up to offset 6, after the last marker."""
     place = TopicPartition(topic, 0)
     values: list[bytes | None] = []
     with Consumer(
@@ -133,8 +135,8 @@ def values_seen(servers: str, topic: str, isolation_level: str) -> list[bytes | 
 
 
 @BOTH
-def test_reading_and_writing_are_one_transaction(servers: str, topic: str, protocol: str) -> None:
-    """KIP-447: offsets are committed with what was made of the records, or not at all."""
+def test_consume_and_produce_are_one_transaction(servers: str, topic: str, protocol: str) -> None:
+    """KIP-447: offsets are committed with the records produced from them, or not at all."""
     fill(servers, topic, 4)
     group = f"{topic}-{protocol}"
     settings = {
@@ -174,7 +176,7 @@ def test_reading_and_writing_are_one_transaction(servers: str, topic: str, proto
         assert sorted(record.value or b"" for record in take(reader, 4)) == [b"0", b"1", b"2", b"3"]
 
 
-def test_the_admin_client_does_its_work(servers: str, topic: str) -> None:
+def test_admin_client_operations_work(servers: str, topic: str) -> None:
     with Admin(bootstrap_servers=servers) as admin:
         with pytest.raises(TopicAlreadyExists):
             admin.create_topic(topic)
@@ -206,7 +208,7 @@ def test_the_admin_client_does_its_work(servers: str, topic: str) -> None:
         until(lambda: topic not in admin.list_topics())
 
 
-def test_rights_that_nobody_keeps_are_refused_by_kafkas_name(servers: str) -> None:
+def test_acls_without_an_authorizer_are_rejected_with_kafkas_error(servers: str) -> None:
     with Admin(bootstrap_servers=servers) as admin, pytest.raises(KafkaError) as refused:
         admin.describe_acls(Acl())
     assert refused.value.code is ErrorCode.SECURITY_DISABLED

@@ -1,4 +1,4 @@
-"""Our producer on Apache Kafka: plain records, tables, and transactions that librdkafka judges."""
+"""Headwater's producer with Apache Kafka: records, tables and transactions."""
 
 import asyncio
 import uuid
@@ -30,7 +30,7 @@ def servers(apache_kafka: ApacheKafka) -> str:
 
 @pytest.fixture
 def first_version(servers: str) -> Iterator[None]:
-    """Transactions as they were before KIP-890, for one test."""
+    """Transactions v1, as before KIP-890, for one test."""
     set_transaction_version(servers, "downgrade", 0)
     yield
     set_transaction_version(servers, "upgrade", 2)
@@ -76,7 +76,7 @@ def test_records_of_every_codec_are_stored_and_read_by_others(
     assert {(each.key, each.headers) for each in found} == {(b"k", (("h", b"1"),))}
 
 
-def test_keys_find_the_partitions_that_librdkafka_finds(servers: str, topic: str) -> None:
+def test_keys_map_to_the_partitions_of_librdkafka(servers: str, topic: str) -> None:
     keys = [b"%d" % number for number in range(50)]
     foreign = foreign_partitions(servers, topic, keys)
     with Producer(bootstrap_servers=servers) as producer:
@@ -85,7 +85,7 @@ def test_keys_find_the_partitions_that_librdkafka_finds(servers: str, topic: str
 
 
 def foreign_partitions(servers: str, topic: str, keys: Sequence[bytes]) -> list[int]:
-    """Where librdkafka puts keys when it is told to do as Java does."""
+    """The partitions of keys in librdkafka with Java's partitioner."""
     found: dict[bytes | None, int | None] = {}
     producer = ForeignProducer({"bootstrap.servers": servers, "partitioner": "murmur2_random"})
     for key in keys:
@@ -99,7 +99,7 @@ def foreign_partitions(servers: str, topic: str, keys: Sequence[bytes]) -> list[
     return [found[key] or 0 for key in keys]
 
 
-def test_a_table_arrives_row_by_row(servers: str, topic: str) -> None:
+def test_table_is_sent_row_by_row(servers: str, topic: str) -> None:
     table = pa.table(
         {
             "value": [b"%d" % number for number in range(5_000)],
@@ -113,7 +113,7 @@ def test_a_table_arrives_row_by_row(servers: str, topic: str) -> None:
     assert sorted(int(each.value or b"") for each in found) == list(range(5_000))
 
 
-def test_the_asyncio_face_works_as_well(servers: str, topic: str) -> None:
+def test_asyncio_producer_works_as_well(servers: str, topic: str) -> None:
     async def run() -> list[int]:
         async with aio.Producer(bootstrap_servers=servers) as producer:
             futures = [await producer.send(topic, b"x", partition=1) for _ in range(100)]
@@ -122,7 +122,9 @@ def test_the_asyncio_face_works_as_well(servers: str, topic: str) -> None:
     assert asyncio.run(run()) == list(range(100))
 
 
-def test_committed_transactions_are_seen_and_aborted_ones_are_not(servers: str, topic: str) -> None:
+def test_committed_transactions_are_visible_and_aborted_ones_are_not(
+    servers: str, topic: str
+) -> None:
     with Producer(bootstrap_servers=servers, transactional_id=topic) as producer:
         producer.init_transactions(PATIENCE_S)
         for number in range(10):
@@ -143,7 +145,7 @@ def test_committed_transactions_are_seen_and_aborted_ones_are_not(servers: str, 
 
 
 @pytest.mark.usefixtures("first_version")
-def test_transactions_of_the_first_version_are_spoken_too(servers: str, topic: str) -> None:
+def test_transactions_v1_are_supported_too(servers: str, topic: str) -> None:
     with Producer(bootstrap_servers=servers, transactional_id=topic) as producer:
         producer.init_transactions(PATIENCE_S)
         for number, end in enumerate((producer.commit_transaction, producer.abort_transaction) * 2):
@@ -159,7 +161,7 @@ def test_transactions_of_the_first_version_are_spoken_too(servers: str, topic: s
     assert committed(servers, topic, 2) == [b"0", b"2"]
 
 
-def test_offsets_are_committed_with_the_transaction_only(servers: str, topic: str) -> None:
+def test_offsets_are_only_committed_with_the_transaction(servers: str, topic: str) -> None:
     with (
         Producer(bootstrap_servers=servers, transactional_id=topic) as producer,
         closing(Consumer({"bootstrap.servers": servers, "group.id": topic})) as consumer,
@@ -174,7 +176,7 @@ def test_offsets_are_committed_with_the_transaction_only(servers: str, topic: st
         assert found.offset == 5
 
 
-def test_a_newer_producer_fences_the_older(servers: str, topic: str) -> None:
+def test_newer_producer_fences_the_older(servers: str, topic: str) -> None:
     with Producer(bootstrap_servers=servers, transactional_id=topic) as old:
         old.init_transactions(PATIENCE_S)
         old.begin_transaction()
@@ -192,7 +194,7 @@ def test_a_newer_producer_fences_the_older(servers: str, topic: str) -> None:
     assert committed(servers, topic, 1) == [b"new"]
 
 
-def test_a_transaction_with_a_lost_record_can_be_aborted_and_the_next_one_commits(
+def test_transaction_with_a_failed_record_can_be_aborted_and_the_next_one_commits(
     servers: str, topic: str
 ) -> None:
     settings = {"bootstrap.servers": servers, "transactional.id": topic}

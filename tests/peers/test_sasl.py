@@ -1,4 +1,4 @@
-"""Logins between Headwater and Apache Kafka: its tools here, our clients there, one ZooKeeper."""
+"""SASL between Headwater and Apache Kafka: Kafka's tools here, Headwater's clients there."""
 
 import uuid
 from collections.abc import Iterator, Mapping
@@ -56,7 +56,7 @@ def ours() -> Iterator[EmbeddedBroker]:
         assert "Traceback" not in broker.log_text
 
 
-def test_kafka_configs_makes_a_user_here_as_whom_java_logs_in(
+def test_java_client_authenticates_as_a_user_created_with_kafka_configs(
     ours: EmbeddedBroker, tmp_path: Path
 ) -> None:
     servers = ours.bootstrap_servers
@@ -94,7 +94,7 @@ def test_kafka_configs_makes_a_user_here_as_whom_java_logs_in(
     assert can_log_in(servers, "SCRAM-SHA-256", "alice b", "pw-a")
 
 
-def test_our_clients_log_in_at_kafka_and_hear_the_same_words_when_they_cannot(
+def test_clients_authenticate_to_kafka_and_get_the_same_errors(
     ours: EmbeddedBroker, tmp_path: Path
 ) -> None:
     port, sasl_port, controller = free_port(), free_port(), free_port()
@@ -133,7 +133,7 @@ def test_our_clients_log_in_at_kafka_and_hear_the_same_words_when_they_cannot(
 
 
 @pytest.mark.skipif(KAFKA_3_9.absence() is not None, reason="Kafka 3.9 is not there")
-def test_users_in_zookeeper_are_those_of_kafka_3_9(tmp_path: Path) -> None:
+def test_users_in_zookeeper_have_the_format_of_kafka_3_9(tmp_path: Path) -> None:
     with real_zookeeper() as server:
         connect = f"{server.connect}/one/kafka"
         words = ["users", "bootstrap", "ours b", "--zookeeper", connect, "--password", "pw-ours"]
@@ -178,7 +178,7 @@ def can_log_in(servers: str, mechanism: str, user: str, password: str) -> bool:
 
 
 def refusal(servers: str, mechanism: str, user: str) -> str:
-    """What a wrong password is told, without the address."""
+    """The error of a wrong password, without the address."""
     with (
         pytest.raises(KafkaError) as refused,
         Admin(login(servers, mechanism, user, "wrong")) as admin,

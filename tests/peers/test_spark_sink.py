@@ -1,6 +1,6 @@
-"""The same rows written by Spark's own Kafka connector and by ours: the same records.
+"""The same rows written by Spark's Kafka connector and by Headwater's give the same records.
 
-On Apache Kafka and on Headwater, so their sink is also a client of our broker.
+On Apache Kafka and on Headwater, so that Spark's sink is also tested as a client of Headwater.
 """
 
 from pathlib import Path
@@ -59,7 +59,7 @@ def test_both_write_the_same_records(sides: SparkSides, what: str) -> None:
 
 
 @pytest.mark.parametrize("format_name", [THEIRS, OURS])
-def test_the_option_topic_beats_the_column(sides: SparkSides, format_name: str) -> None:
+def test_topic_option_overrides_the_column(sides: SparkSides, format_name: str) -> None:
     topic, other = sides.new_topic(), sides.new_topic()
     frame = sides.spark.createDataFrame([(other, "1")], "topic string, value string")
     sides.write(format_name, frame, {"topic": topic, "includeHeaders": "true"})
@@ -81,7 +81,7 @@ REFUSED: dict[str, tuple[str, tuple[Any, ...], Options]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_one_refuses_to_write_the_other_refuses(sides: SparkSides, what: str) -> None:
+def test_both_reject_the_same_rows(sides: SparkSides, what: str) -> None:
     schema, row, options = REFUSED[what]
     topic = sides.new_topic()
     # Their producer asks for a partition that is not there for as long as it may block.
@@ -92,7 +92,7 @@ def test_what_one_refuses_to_write_the_other_refuses(sides: SparkSides, what: st
 
 
 @pytest.mark.parametrize("mode", ["overwrite", "ignore"])
-def test_a_topic_can_only_be_appended_to(sides: SparkSides, mode: str) -> None:
+def test_only_append_mode_is_supported(sides: SparkSides, mode: str) -> None:
     frame = sides.spark.createDataFrame([("1",)], "value string")
     for format_name in (THEIRS, OURS):
         options = {"topic": sides.new_topic()}
@@ -100,7 +100,7 @@ def test_a_topic_can_only_be_appended_to(sides: SparkSides, mode: str) -> None:
 
 
 @pytest.mark.parametrize(("source", "sink"), [(THEIRS, OURS), (OURS, THEIRS)])
-def test_a_stream_may_read_with_one_and_write_with_the_other(
+def test_stream_may_read_with_one_and_write_with_the_other(
     sides: SparkSides, tmp_path: Path, source: str, sink: str
 ) -> None:
     topic, target = sides.new_topic(), sides.new_topic()

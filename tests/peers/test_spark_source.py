@@ -1,7 +1,7 @@
-"""The same queries through Spark's own Kafka connector and through ours: rows, schema, offsets.
+"""The same queries with Spark's Kafka connector and with Headwater's: rows, schema, offsets.
 
-Each runs on Apache Kafka and on Headwater, so their connector is also a client of our broker, and
-ours one of theirs.
+Each runs on Apache Kafka and on Headwater, so that each connector is also tested with the other
+system.
 """
 
 import json
@@ -110,7 +110,7 @@ BATCHES: dict[str, Question] = {
 
 
 @pytest.mark.parametrize("question", BATCHES)
-def test_a_batch_query_gives_the_same_rows_in_the_same_tasks(filled: Filled, question: str) -> None:
+def test_batch_query_gives_the_same_rows_in_the_same_tasks(filled: Filled, question: str) -> None:
     options = BATCHES[question](filled.topic, filled.other)
     theirs = filled.sides.tasks(THEIRS, options)
     assert theirs, "the question proves nothing"
@@ -165,7 +165,7 @@ STREAMS: dict[str, Question] = {
 
 
 @pytest.mark.parametrize("question", STREAMS)
-def test_a_stream_gives_the_same_rows_in_the_same_batches(
+def test_stream_gives_the_same_rows_in_the_same_batches(
     filled: Filled, tmp_path: Path, question: str
 ) -> None:
     options = STREAMS[question](filled.topic, filled.other)
@@ -173,10 +173,8 @@ def test_a_stream_gives_the_same_rows_in_the_same_batches(
     assert filled.sides.stream(OURS, options, tmp_path / "ours") == theirs
 
 
-def test_what_is_there_is_read_although_it_is_less_than_the_minimum(
-    filled: Filled, tmp_path: Path
-) -> None:
-    """Theirs leaves it for another time, ours keeps to what `availableNow` promises."""
+def test_available_now_reads_fewer_rows_than_the_minimum(filled: Filled, tmp_path: Path) -> None:
+    """Spark's leaves it for later; Headwater's keeps the promise of `availableNow`."""
     options = {
         "subscribe": filled.topic,
         "startingOffsets": "earliest",
@@ -223,7 +221,7 @@ REFUSED: dict[str, Question] = {
 
 
 @pytest.mark.parametrize("question", REFUSED)
-def test_a_batch_query_that_one_refuses_the_other_refuses(filled: Filled, question: str) -> None:
+def test_both_reject_the_same_batch_queries(filled: Filled, question: str) -> None:
     options = REFUSED[question](filled.topic, filled.other)
     assert refuses(filled.sides.rows, THEIRS, options)
     assert refuses(filled.sides.rows, OURS, options)
@@ -238,9 +236,7 @@ REFUSED_STREAMS: dict[str, Options] = {
 
 
 @pytest.mark.parametrize("question", REFUSED_STREAMS)
-def test_a_stream_that_one_refuses_the_other_refuses(
-    filled: Filled, tmp_path: Path, question: str
-) -> None:
+def test_both_reject_the_same_streams(filled: Filled, tmp_path: Path, question: str) -> None:
     options = {"subscribe": filled.topic, **REFUSED_STREAMS[question]}
     for format_name in (THEIRS, OURS):
         folder = tmp_path / format_name
@@ -268,9 +264,7 @@ def test_transactions_leave_the_same_gaps(filled: Filled, level: str) -> None:
 
 
 @pytest.mark.parametrize("is_strict", ["true", "false"])
-def test_records_that_are_gone_stop_both_or_none(
-    filled: Filled, tmp_path: Path, is_strict: str
-) -> None:
+def test_deleted_records_stop_both_or_none(filled: Filled, tmp_path: Path, is_strict: str) -> None:
     sides, topic = filled.sides, filled.sides.new_topic(1)
     options = {"subscribe": topic, "startingOffsets": "earliest", "failOnDataLoss": is_strict}
     sides.fill(topic, 0, 10, partitions=1)
@@ -289,7 +283,7 @@ def test_records_that_are_gone_stop_both_or_none(
 
 
 @pytest.mark.parametrize(("first", "second"), [(THEIRS, OURS), (OURS, THEIRS)])
-def test_a_query_goes_on_from_the_checkpoint_of_the_other(
+def test_query_continues_from_the_checkpoint_of_the_other(
     filled: Filled, tmp_path: Path, first: str, second: str
 ) -> None:
     sides, topic = filled.sides, filled.sides.new_topic()

@@ -1,4 +1,4 @@
-"""Kafka Streams with `exactly_once_v2` on three brokers, while an instance and a broker die."""
+"""Kafka Streams with `exactly_once_v2`, while an instance and a broker are killed."""
 
 import shutil
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""A directory that Apache Kafka has left in the midst of transactions goes on at Headwater."""
+"""Headwater takes over a directory that Apache Kafka left with open transactions."""
 
 import time
 from pathlib import Path
@@ -42,8 +42,8 @@ def committed(servers: str, count: int) -> list[bytes | None]:
     return values
 
 
-def test_transactions_that_kafka_left_open_are_aborted_and_their_ids_go_on(tmp_path: Path) -> None:
-    """TX-9: what was open when Kafka stopped ends here, by its timeout or by its successor."""
+def test_open_transactions_of_kafka_are_aborted_and_their_ids_stay_usable(tmp_path: Path) -> None:
+    """TX-9: open transactions end by their timeout or by the next producer."""
     with ApacheKafka(tmp_path) as kafka:
         servers = kafka.bootstrap_servers
         done = producer_of(servers, "done")

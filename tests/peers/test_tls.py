@@ -1,4 +1,4 @@
-"""TLS between Headwater and Apache Kafka: its tools here, our clients there."""
+"""TLS between Headwater and Apache Kafka: Kafka's tools here, Headwater's clients there."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ VALUES = ["green", "x" * 100_000, "black"]
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
-    """Of a broker and of a client, in a format that both sides read."""
+    """Stores of a broker and a client, in a format that both systems read."""
     folder = tmp_path_factory.mktemp("stores")
     authority = Authority()
     trusted = authority.write(folder / "authority.pem")
@@ -47,7 +47,7 @@ def read(settings: Mapping[str, object], topic: str) -> list[str]:
     return found
 
 
-def test_javas_clients_write_and_read_here_over_tls(
+def test_java_clients_produce_and_consume_over_tls(
     stores: dict[str, dict[str, str]], tmp_path: Path
 ) -> None:
     settings = {
@@ -84,7 +84,7 @@ def test_javas_clients_write_and_read_here_over_tls(
         assert "Traceback" not in broker.log_text
 
 
-def test_our_clients_write_and_read_at_kafka_over_tls(
+def test_clients_produce_and_consume_at_kafka_over_tls(
     stores: dict[str, dict[str, str]], tmp_path: Path
 ) -> None:
     port, tls_port, controller = free_port(), free_port(), free_port()
@@ -107,6 +107,6 @@ def test_our_clients_write_and_read_at_kafka_over_tls(
             for value in VALUES:
                 producer.send("tea", value.encode()).result(PATIENCE_S)
         assert read(client, "tea") == VALUES
-        nobody = {name: value for name, value in client.items() if "keystore" not in name}
-        with Admin(nobody) as admin, pytest.raises(SslAuthenticationFailed, match="certificate"):
+        anonymous = {name: value for name, value in client.items() if "keystore" not in name}
+        with Admin(anonymous) as admin, pytest.raises(SslAuthenticationFailed, match="certificate"):
             admin.describe_cluster(timeout=PATIENCE_S)

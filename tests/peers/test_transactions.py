@@ -1,7 +1,7 @@
-"""The transaction coordinator beside Apache Kafka's: the same requests, the same answers.
+"""The transaction coordinator compared with Apache Kafka's: the same requests, the same responses.
 
-Producer ids are drawn, so they are compared by the order in which they appear. Between two steps
-both sides come to rest, because an answer while markers are on their way is a matter of luck.
+Producer ids are generated, so they are compared by the order in which they appear. Between two
+steps both systems become idle, because responses while markers are written are not deterministic.
 """
 
 from collections.abc import Callable
@@ -48,7 +48,7 @@ _NOT_READY = (
 
 
 class Side:
-    """One of the two, with the answers it gave."""
+    """One of the two systems, with its responses."""
 
     def __init__(self, ask: Ask, settle: Callable[[], None]) -> None:
         self._ask = ask
@@ -80,7 +80,7 @@ class Side:
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
 
     def _compared(self, answer: Message) -> Message:
-        """Without what is drawn, and without the hour."""
+        """Without generated values and times."""
         if isinstance(answer, InitProducerIdResponse | EndTxnResponse):
             return replace(answer, producer_id=self._place(answer.producer_id))
         if isinstance(answer, DescribeTransactionsResponse):
@@ -184,7 +184,7 @@ def verification(side: Side) -> None:
 
 
 def what_tools_see(side: Side) -> None:
-    side.say(describing("nobody", ""), 0)
+    side.say(describing("unknown", ""), 0)
     side.initialise()
     side.say(adding(side.producer_id, side.epoch, A0, A1), V2)
     side.say(describing(), 0)
@@ -213,7 +213,7 @@ def bad_requests(side: Side) -> None:
 
 
 def _in_order(answer: AddPartitionsToTxnResponse) -> AddPartitionsToTxnResponse:
-    """Kafka names each topic once, and we name it as it was asked for."""
+    """Sort: Kafka lists each topic once, Headwater in the order of the request."""
     results = []
     for result in answer.results_by_transaction:
         each = [
@@ -261,9 +261,9 @@ def kafkas_side(client: RawClient) -> Side:
     client.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=10_000), 5)
     client.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=(TX,)), 4)
     settle()
-    # Kafka fetches a block of producer ids when somebody first asks for one.
-    nobody = InitProducerIdRequest(transactional_id=None)
-    while getattr(client.ask(nobody, 5), "error_code", None) in _NOT_READY:
+    # Kafka fetches a block of producer ids at the first request for one.
+    request = InitProducerIdRequest(transactional_id=None)
+    while getattr(client.ask(request, 5), "error_code", None) in _NOT_READY:
         pass
     return Side(client.ask, settle)
 
@@ -286,7 +286,7 @@ def _content(part: Part) -> bytes:
     return bytes(part)
 
 
-def test_the_coordinators_answer_alike(tmp_path: Path) -> None:
+def test_coordinator_responses_are_those_of_kafka(tmp_path: Path) -> None:
     """TX-2 to TX-6, TX-13, TX-14."""
     different: list[str] = []
     with ApacheKafka(tmp_path) as kafka, RawClient(kafka.bootstrap_servers) as client:

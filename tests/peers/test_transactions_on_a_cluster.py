@@ -1,4 +1,4 @@
-"""Transactions of Kafka's Java producer, back to back, on three Headwater brokers."""
+"""Back-to-back transactions of Kafka's Java producer on three Headwater brokers."""
 
 from collections.abc import Iterator
 

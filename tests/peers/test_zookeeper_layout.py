@@ -1,4 +1,4 @@
-"""Apache Kafka 3.9 and Headwater take turns on one ZooKeeper: each finds what the other left."""
+"""Apache Kafka 3.9 and Headwater alternate on one ZooKeeper, each with the other's metadata."""
 
 import time
 import uuid
@@ -35,7 +35,7 @@ log4j.appender.out.layout.ConversionPattern=%m (%c)%n
 
 @contextmanager
 def kafka_on(zookeeper: str, folder: Path, more: Mapping[str, str] | None = None) -> Iterator[str]:
-    """A broker of Kafka in its ZooKeeper mode, which also becomes the controller."""
+    """A broker of Kafka in ZooKeeper mode, which also becomes the controller."""
     port = free_port()
     settings = {
         "broker.id": str(NODE_ID),
@@ -105,7 +105,7 @@ def make(admin: AdminClient, name: str, partitions: int, retention_ms: str) -> N
 
 
 def await_topic(admin: AdminClient, name: str, partitions: int | None) -> None:
-    """A broker of Kafka is ready before its controller has told it anything."""
+    """A Kafka broker is ready before its controller has sent metadata."""
     until = time.monotonic() + PATIENCE_S
     while partitions_of(admin).get(name) != partitions:
         assert time.monotonic() < until, partitions_of(admin)
@@ -130,7 +130,7 @@ def await_quotas(servers: str, expected: dict[QuotaEntity, dict[str, float]]) ->
 
 
 @pytest.mark.skipif(KAFKA_3_9.absence() is not None, reason="Kafka 3.9 is not there")
-def test_topics_configs_and_quotas_are_handed_over_in_both_directions(tmp_path: Path) -> None:
+def test_topics_configs_and_quotas_are_exchanged_in_both_directions(tmp_path: Path) -> None:
     with real_zookeeper() as server:
         take_turns(server, tmp_path)
 

@@ -1,7 +1,7 @@
-"""Clusters of three brokers for judges that kill one of them: Headwater's and Apache Kafka's.
+"""Clusters of three brokers, of Headwater and Apache Kafka, for tests that kill one of them.
 
-Every topic has three replicas and needs two of them (`min.insync.replicas`), so the death of one
-broker may delay a client, and must not lose, repeat or reorder anything.
+Every topic has three replicas and `min.insync.replicas=2`, so the death of one broker may delay a
+client, but must not lose, duplicate or reorder records.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from tests.zookeeper_server import absence
 
 HEADWATER: Final = "Headwater"
 APACHE_KAFKA: Final = "Apache Kafka"
-# The second one is the control: a judge that it does not satisfy says nothing about the first.
+# The second one is the control: a test that fails on Apache Kafka proves nothing about Headwater.
 SYSTEMS: Final = (HEADWATER, APACHE_KAFKA)
 
 _PATIENCE_S: Final = 180
@@ -34,7 +34,7 @@ _SETTINGS: Final = {
 
 
 class Broker(Protocol):
-    """A broker that keeps its port and its log directory when it is killed and started again."""
+    """A broker that keeps its port and log directory when it is killed and restarted."""
 
     def start(self) -> object: ...
 
@@ -53,7 +53,7 @@ class Cluster(Protocol):
 
 @contextmanager
 def three_brokers(system: str, folder: Path) -> Iterator[Cluster]:
-    """Run a cluster of one of the `SYSTEMS`. The logs of its brokers stay in the folder."""
+    """Run a cluster of one of the `SYSTEMS`. The brokers' logs stay in the folder."""
     folder.mkdir()
     if system == HEADWATER:
         with _headwater(folder) as ours:

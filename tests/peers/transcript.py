@@ -1,7 +1,8 @@
-"""What a broker said, as plain values that can be printed and compared.
+"""Responses of a broker as plain values that can be printed and compared.
 
-Only what must differ between two brokers is replaced: addresses, ids that are drawn, the words of
-error messages, the hour. All else is kept, default values too, so a comparison misses no field.
+Only values that must differ between two brokers are replaced: addresses, generated ids, texts of
+error messages, times. Everything else is kept, including default values, so that a comparison
+misses no field.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,7 +53,7 @@ def plain(value: object, version: int, rewrite: Rewrite, name: str = "") -> Plai
 
 
 def _batches(content: memoryview, rewrite: Rewrite) -> Iterator[Plain]:
-    """The batches of a fetched range; the last may be cut."""
+    """The batches of a fetched range; the last one may be incomplete."""
     position = 0
     while position < len(content):
         rest = content[position:]
@@ -99,7 +100,7 @@ def _shown(content: bytes | None) -> str | None:
 
 
 def in_order(value: Plain) -> Plain:
-    """The same with all its lists sorted."""
+    """The same value with all lists sorted."""
     match value:
         case dict():
             return {key: in_order(each) for key, each in value.items()}
@@ -110,7 +111,7 @@ def in_order(value: Plain) -> Plain:
 
 
 class Difference(NamedTuple):
-    """A place in a transcript where two brokers do not say the same."""
+    """A path in a transcript at which two brokers differ."""
 
     path: str
     kafka: Plain

@@ -1,9 +1,9 @@
-"""Prints what a running broker answers to the scenarios: `python -m tests.peers.transcripts`.
+"""Print a running broker's responses to the scenarios: `python -m tests.peers.transcripts`.
 
     python -m tests.peers.transcripts 127.0.0.1:9092 produce
 
-The second argument is the beginning of the scenarios' names. Meant for people who want to see what
-Apache Kafka really says; the tests compare the same values.
+The second argument is a prefix of scenario names. Shows what Apache Kafka really responds; the
+tests compare the same values.
 """
 
 import json

@@ -13,6 +13,7 @@ from tests.simulation.simulators import (
     consumer_groups,
     mixed_groups,
     pipelined_transactions,
+    quorum,
     replication,
     storage,
     transactions,
@@ -35,6 +36,7 @@ Simulator = Callable[[int], Outcome]
 SIMULATORS: Final[Mapping[str, Simulator]] = {
     "storage": storage.run,
     "replication": replication.run,
+    "quorum": quorum.run,
     "cluster": cluster.run,
     "zookeeper": cluster.run_on_zookeeper,
     "classic-groups": classic_groups.run,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from headwater.common.ids import NodeId, TopicId, TopicPartition
-from headwater.controller import leader_election as partition_change_builder
+from headwater.controller import leader_election
 from headwater.controller.leader_election import ReplicaEligibility
 from headwater.coordinator.assignors import uniform_assignor
 from headwater.coordinator.assignors.assignor_spec import (
@@ -31,24 +31,24 @@ from tests.simulation.simulators.cluster import run
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
 
-_MOST_STORIES = 25
+_MAX_SEEDS = 25
 
 
-def leader_waits_for_nobody(patch: pytest.MonkeyPatch) -> None:
+def leader_ignores_its_followers(patch: pytest.MonkeyPatch) -> None:
     def everything(_: LeaderState, end_offset: int, *, min_in_sync: int, now_ms: int) -> int:  # noqa: ARG001
         return end_offset
 
     patch.setattr(LeaderState, "committed_end", everything)
 
 
-def follower_cuts_nothing(patch: pytest.MonkeyPatch) -> None:
+def follower_never_truncates(patch: pytest.MonkeyPatch) -> None:
     def nothing(_: LeaderEpochFileCache, end_offset: int, leader: EpochEnd) -> int:  # noqa: ARG001
         return end_offset
 
     patch.setattr(follower_state, "truncation_offset", nothing)
 
 
-def watermark_goes_back(patch: pytest.MonkeyPatch) -> None:
+def high_watermark_decreases(patch: pytest.MonkeyPatch) -> None:
     fetched = Partition.fetched
 
     def forgetful(self: Partition, fetch: FollowerFetch) -> bool:
@@ -62,20 +62,20 @@ def watermark_goes_back(patch: pytest.MonkeyPatch) -> None:
 
 def returned_broker_counts_as_sound(patch: pytest.MonkeyPatch) -> None:
     """As in Kafka's ZooKeeper mode (decision 0013)."""
-    judged = partition_change_builder.eligibility
+    original = leader_election.eligibility
 
     def trusting(image: ClusterImage, node_id: NodeId, name: TopicPartition) -> ReplicaEligibility:
-        found = judged(image, node_id, name)
+        found = original(image, node_id, name)
         return ReplicaEligibility.SOUND if found is ReplicaEligibility.RETURNED else found
 
-    patch.setattr(partition_change_builder, "standing", trusting)
+    patch.setattr(leader_election, "eligibility", trusting)
 
 
 def deleted_folders_stay(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LogDirectory, "_doom", lambda *_: None)
+    patch.setattr(LogDirectory, "_delete_later", lambda *_: None)
 
 
-def namesakes_folders_are_taken(patch: pytest.MonkeyPatch) -> None:
+def stray_folders_are_adopted(patch: pytest.MonkeyPatch) -> None:
     none: list[LogDirectory] = []
     patch.setattr(ReplicaManager, "_strays", lambda *_: none)
 
@@ -84,7 +84,7 @@ def coordinator_answers_before_it_is_committed(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(PartitionCoordinatorLog, "committed_offset", PartitionCoordinatorLog.end_offset)
 
 
-def everybody_owns_everything(patch: pytest.MonkeyPatch) -> None:
+def every_member_gets_all_partitions(patch: pytest.MonkeyPatch) -> None:
     """In two places, since the assignor alone cannot assign owned partitions twice."""
 
     def generous(
@@ -105,19 +105,19 @@ def everybody_owns_everything(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "mutate",
     [
-        leader_waits_for_nobody,
-        follower_cuts_nothing,
-        watermark_goes_back,
+        leader_ignores_its_followers,
+        follower_never_truncates,
+        high_watermark_decreases,
         returned_broker_counts_as_sound,
         deleted_folders_stay,
-        namesakes_folders_are_taken,
+        stray_folders_are_adopted,
         coordinator_answers_before_it_is_committed,
-        everybody_owns_everything,
+        every_member_gets_all_partitions,
     ],
 )
 def test_a_planted_bug_is_found(mutate: Mutate, monkeypatch: pytest.MonkeyPatch) -> None:
     mutate(monkeypatch)
-    for seed in range(1, _MOST_STORIES + 1):
+    for seed in range(1, _MAX_SEEDS + 1):
         failure = run(seed).failure
         if failure is not None and "CheckFailed" in failure:
             print(f"seed {seed}: {failure.strip().splitlines()[-1]}")

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of it: starting one takes ten seconds and half a gigabyte."""
+"""One Spark session for all tests: starting one takes ten seconds and half a gigabyte."""
 
 import logging
 import os

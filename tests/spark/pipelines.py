@@ -1,4 +1,4 @@
-"""Runs pipelines to their end in the tests' session, and reads what they have written."""
+"""Run pipelines to their end in the tests' session, and read their output."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -35,7 +35,7 @@ def send(
     pairs: list[Pair],
     headers: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Keys and values, in this order."""
+    """Send keys and values, in this order."""
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         for key, value in pairs:
             producer.send(
@@ -65,7 +65,7 @@ def read(broker: EmbeddedBroker, topic: str) -> list[ConsumerRecord]:
 def run_once(
     spark: "SparkSession", broker: EmbeddedBroker, file: Path, checkpoint: Path
 ) -> list[SinkQueryState]:
-    """A pipeline over all that is there now; again, if Spark would not wait for a process."""
+    """Run a pipeline over what is there now; retry if Spark did not wait for a process."""
     spec = only_once(_spec(broker, file, checkpoint, Restarts(most=0)))
     for _ in range(TRIES):
         lives = _supervisor(spark, spec).run()
@@ -78,7 +78,7 @@ def run_once(
 def running(
     spark: "SparkSession", broker: EmbeddedBroker, file: Path, checkpoint: Path
 ) -> Iterator[Callable[[], list[SinkQueryState]]]:
-    """A pipeline that goes on until the end of the block, which stops it and tells how it ended."""
+    """A pipeline that runs until the end of the block, which stops it and returns its result."""
     spec = _spec(broker, file, checkpoint, Restarts(most=TRIES, backoff_ms=1_000))
     supervisor = _supervisor(spark, spec)
     with ThreadPoolExecutor(1) as threads:

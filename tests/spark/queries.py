@@ -1,8 +1,7 @@
 """Streaming queries that run to their end.
 
-Spark gives a Python process ten seconds to start, and cannot be told to give it more. A machine
-that is busy may need longer; that is nobody's fault, and nothing has been read by then, so the
-query is begun again.
+Spark gives a Python process ten seconds to start, and has no setting for it. A busy machine may
+need longer. Nothing has been read by then, so the query is started again.
 """
 
 from collections.abc import Callable
@@ -19,12 +18,12 @@ TRIES = 4
 
 
 def is_too_slow(error: str) -> bool:
-    """Whether it was the ten seconds."""
+    """Whether the failure was that timeout."""
     return "Python worker failed to connect back" in error
 
 
 def run_to_its_end(start: "Callable[[], StreamingQuery]") -> "StreamingQuery":
-    """The query, which has written all that was there when it began."""
+    """Run the query until it has written everything that was there at its start."""
     for tries_left in reversed(range(TRIES)):
         try:
             query = start()

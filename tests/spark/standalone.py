@@ -1,7 +1,7 @@
 """A standalone Spark cluster on this machine: one master and two workers, from pyspark's jars.
 
-Each is a process of its own, in an environment that knows nothing of the tests' Python: what
-executors need must come from the driver's settings.
+Each is a separate process with an environment that does not contain the tests' Python: executors
+must get everything that they need from the driver's settings.
 """
 
 import os
@@ -21,31 +21,31 @@ DEADLINE_S: Final = 240
 _LOOK_EVERY_S: Final = 0.2
 _MASTER: Final = "org.apache.spark.deploy.master.Master"
 _WORKER: Final = "org.apache.spark.deploy.worker.Worker"
-_STARTED: Final = re.compile(r"Starting Spark master at (spark://\S+)")
-_REGISTERED: Final = "Successfully registered with master"
+_STARTED: Final = r"Starting Spark master at (spark://\S+)"
+_REGISTERED: Final = "(Successfully registered with master)"
 _SPARK_HOME: Final = Path(pyspark.__file__).parent
 
 
 @contextmanager
 def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
-    """The URL of its master. Work folders and logs are in `folder`."""
+    """The URL of its master. Work directories and logs are in `folder`."""
     with ExitStack() as stack:
         log = folder / "master.log"
         arguments = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
         master = stack.enter_context(_process(_MASTER, arguments, log))
-        url = _await(master, log, _STARTED)
+        url = await_line(master, log, _STARTED)
         for number in range(workers):
             log = folder / f"worker-{number}.log"
             work = str(folder / f"work-{number}")
             arguments = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", "1"]
             arguments += ["--memory", "1g", "--work-dir", work, url]
             worker = stack.enter_context(_process(_WORKER, arguments, log))
-            _await(worker, log, re.compile(f"({_REGISTERED})"))
+            await_line(worker, log, _REGISTERED)
         yield url
 
 
 def executor_logs(folder: Path) -> str:
-    """What executors have printed, for a failure's report."""
+    """Output of the executors, for failure reports."""
     return "\n".join(each.read_text() for each in sorted(folder.glob("work-*/*/*/stderr")))
 
 
@@ -77,11 +77,12 @@ def _process(name: str, arguments: Sequence[str], log: Path) -> Iterator[subproc
             process.wait()
 
 
-def _await(process: subprocess.Popen[bytes], log: Path, line: re.Pattern[str]) -> str:
+def await_line(process: subprocess.Popen[bytes], log: Path, line: str) -> str:
+    """What a process prints as the group of an expression. Fails if it ends before."""
     until_s = time.monotonic() + DEADLINE_S
     while True:
         text = log.read_text()
-        found = line.search(text)
+        found = re.search(line, text)
         if found is not None:
             return found[1]
         assert time.monotonic() < until_s, text

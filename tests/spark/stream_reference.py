@@ -1,8 +1,8 @@
-"""What streams must give, in plain Python: batches of events in, rows out.
+"""The expected results of streaming queries, computed in plain Python from batches of events.
 
-Batches are as Spark made them, read from the checkpoint. What a reader would get wrong is time. A
-batch is judged by the watermarks that its predecessors left: windows that end before the newest one
-are closed by it, and events are too late for windows that were closed before it.
+Batches are those of Spark, read from the checkpoint. A batch uses the watermarks of the batches
+before it: it closes the windows that end before the latest watermark, and drops events for windows
+that were closed earlier.
 """
 
 import json
@@ -25,13 +25,13 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one batch of a query has read, which may be nothing."""
+    """Events of one batch of a query, possibly none."""
 
     events: tuple[Event, ...]
 
 
 def batches_of(checkpoint: Path, topic: str, log: Mapping[int, list[Event]]) -> Iterator[Batch]:
-    """The batches that a query has finished, from the offsets in its checkpoint."""
+    """The batches that a query has completed, from the offsets in its checkpoint."""
     before: Offsets = dict.fromkeys(log, 0)
     number = 0
     while (checkpoint / "commits" / str(number)).exists():
@@ -51,7 +51,7 @@ def batches_of(checkpoint: Path, topic: str, log: Mapping[int, list[Event]]) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A window that was closed."""
+    """A closed window."""
 
     user: str
     start_ms: int
@@ -84,7 +84,7 @@ def tumbling(batches: list[Batch], *, size_ms: int, delay_ms: int) -> list[Windo
 
 
 def sessions(batches: list[Batch], *, gap_ms: int, delay_ms: int) -> list[Window]:
-    """Sessions of events that are less than a gap apart, each written once, when it is over."""
+    """Sessions of events that are less than a gap apart, each written once, when it ends."""
     # For each user, sessions as start, end, and amounts.
     known: dict[str, list[tuple[int, int, list[int]]]] = {}
     closed: list[Window] = []
@@ -112,7 +112,7 @@ def sessions(batches: list[Batch], *, gap_ms: int, delay_ms: int) -> list[Window
 
 
 def merged(sessions: list[tuple[int, int, list[int]]]) -> list[tuple[int, int, list[int]]]:
-    """Sessions that touch are one."""
+    """Merge sessions that touch."""
     found: list[tuple[int, int, list[int]]] = []
     for start_ms, end_ms, amounts in sorted(sessions, key=lambda each: each[:2]):
         if found and start_ms <= found[-1][1]:
@@ -124,7 +124,7 @@ def merged(sessions: list[tuple[int, int, list[int]]]) -> list[tuple[int, int, l
 
 
 def totals(batches: list[Batch]) -> dict[str, list[int]]:
-    """Of each user the sums that were written: one for each batch that had an event of theirs."""
+    """The sums written for each user: one per batch with an event of that user."""
     sums: dict[str, int] = {}
     written: dict[str, list[int]] = {}
     for batch in batches:

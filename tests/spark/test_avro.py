@@ -1,4 +1,4 @@
-"""Avro in Spark's queries, with Confluent's own serializers as the judges of every byte."""
+"""Avro in Spark queries, checked with Confluent's serializers."""
 
 import datetime
 import json
@@ -98,7 +98,7 @@ def confluents(
         return [write(value, where) for value in values]
 
 
-def test_what_confluents_serializer_writes_in_two_versions_is_read_as_the_latest(
+def test_two_schema_versions_of_confluents_serializer_are_read_as_the_latest(
     spark: "SparkSession", spark_broker: EmbeddedBroker, registry: EmbeddedRegistry, topic: str
 ) -> None:
     first = confluents(registry, topic, FIRST, [tea(1), tea(2)])
@@ -127,12 +127,12 @@ def values_of(frame: "DataFrame") -> list[Any]:
 
 
 def in_spark(value: dict[str, Any], grams: int) -> dict[str, Any]:
-    """A union of more than null and one other is a struct in Spark, and times have no zone."""
+    """A union of more than null and one other type is a struct in Spark; times have no zone."""
     note = None if value["note"] is None else {"member0": value["note"], "member1": None}
     return {**value, "note": note, "at": AT.replace(tzinfo=None), "grams": grams}
 
 
-def test_what_spark_writes_is_read_by_confluents_deserializer(
+def test_confluents_deserializer_reads_what_spark_writes(
     spark: "SparkSession", spark_broker: EmbeddedBroker, registry: EmbeddedRegistry, topic: str
 ) -> None:
     frame = spark.sql(
@@ -172,7 +172,7 @@ def test_what_spark_writes_is_read_by_confluents_deserializer(
     ]
 
 
-def test_a_pipeline_goes_from_avro_to_avro_and_what_it_cannot_read_is_a_dead_letter(
+def test_pipeline_from_avro_to_avro_sends_undecodable_records_to_dead_letters(
     spark: "SparkSession",
     spark_broker: EmbeddedBroker,
     registry: EmbeddedRegistry,
@@ -227,7 +227,7 @@ def test_a_pipeline_goes_from_avro_to_avro_and_what_it_cannot_read_is_a_dead_let
     assert reasons[2] == b"value: the registry has no schema 1048575"
 
 
-def test_rows_of_files_go_into_a_topic_as_avro_and_out_again(
+def test_files_are_imported_as_avro_and_exported_again(
     spark: "SparkSession",
     spark_broker: EmbeddedBroker,
     registry: EmbeddedRegistry,

@@ -1,4 +1,4 @@
-"""From a table of PostgreSQL to a topic, and from there to a table and to files, by Spark."""
+"""Import from PostgreSQL to a topic, and export to a table and to files."""
 
 import uuid
 from collections.abc import Iterator
@@ -59,12 +59,12 @@ def add(uri: str, first: int, last: int) -> None:
 
 
 def forget_last_batch(checkpoint: Path) -> None:
-    """Spark dies after its tasks have written, and before it has noted that itself."""
+    """As if Spark died after its tasks have written, before it recorded the commit."""
     notes = [path for path in (checkpoint / "commits").iterdir() if path.name.isdecimal()]
     max(notes, key=lambda path: int(path.name)).unlink()
 
 
-def test_a_table_goes_to_a_topic_and_on_to_a_table_and_nothing_comes_twice(
+def test_table_is_imported_and_exported_without_duplicates(
     spark: "SparkSession", spark_broker: EmbeddedBroker, topic: str, database: str, tmp_path: Path
 ) -> None:
     servers = spark_broker.bootstrap_servers
@@ -104,7 +104,7 @@ def test_a_table_goes_to_a_topic_and_on_to_a_table_and_nothing_comes_twice(
     bring_in()
     bring_out()
     assert select(database, COPIED) == select(database, EVERYTHING)
-    # Without a key the table would take anything twice.
+    # Without a key, the table itself does not prevent duplicates.
     forget_last_batch(tmp_path / "out")
     add(database, 301, 310)
     bring_in()
@@ -113,7 +113,7 @@ def test_a_table_goes_to_a_topic_and_on_to_a_table_and_nothing_comes_twice(
     assert len(select(database, COPIED)) == 310
 
 
-def test_records_change_and_delete_rows_by_their_key(
+def test_records_update_and_delete_rows_by_key(
     spark: "SparkSession", spark_broker: EmbeddedBroker, topic: str, database: str, tmp_path: Path
 ) -> None:
     servers = spark_broker.bootstrap_servers
@@ -138,7 +138,7 @@ def test_records_change_and_delete_rows_by_their_key(
     assert found == [(1, "c"), (2, "b")]
 
 
-def test_a_topic_goes_to_files_and_files_go_to_a_topic(
+def test_topic_is_exported_to_files_and_files_are_imported(
     spark: "SparkSession", spark_broker: EmbeddedBroker, topic: str, tmp_path: Path
 ) -> None:
     servers = spark_broker.bootstrap_servers

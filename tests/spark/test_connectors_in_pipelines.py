@@ -1,4 +1,4 @@
-"""A pipeline that reads a folder into a topic, and a topic into a folder, by connectors."""
+"""Pipelines that read a directory into a topic, and a topic into a directory, with connectors."""
 
 import json
 from pathlib import Path
@@ -43,7 +43,7 @@ def run(spark: "SparkSession", broker: EmbeddedBroker, folder: Path, text: str) 
     assert [(each.state, each.error) for each in lives] == [(SinkState.FINISHED, None)]
 
 
-def test_connectors_are_sources_and_sinks_and_a_second_run_takes_what_is_new(
+def test_connectors_are_sources_and_sinks_and_a_second_run_reads_new_rows(
     spark: "SparkSession", spark_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     make(spark_broker, "shelf-of-teas", partitions=1)

@@ -1,4 +1,4 @@
-"""Every example of `examples/`, on a real broker and in real Spark, with its result checked."""
+"""Every example of `examples/` with a real broker and real Spark, with its result checked."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.fixture
 def broker() -> Iterator[EmbeddedBroker]:
-    """Examples name their topics, so each has a broker of its own."""
+    """One broker per example, since examples have fixed topic names."""
     with EmbeddedBroker() as found:
         yield found
 
@@ -33,7 +33,7 @@ def at(minutes: float) -> str:
 def lines(
     *rows: Mapping[str, object], key: str | None = None
 ) -> list[tuple[str | None, str | None]]:
-    """Rows as JSON, under the key that one of their fields is."""
+    """Rows as JSON, with one of their fields as the key."""
     return [(None if key is None else str(row[key]), json.dumps(row)) for row in rows]
 
 
@@ -49,7 +49,7 @@ def all_finished(lives: list[SinkQueryState]) -> bool:
 
 
 def test_filter_and_map(spark: "SparkSession", broker: EmbeddedBroker, tmp_path: Path) -> None:
-    """Records that do not parse are with the dead letters, with what is wrong with them."""
+    """Records that do not parse are in the dead letters, with the error."""
     make(broker, "orders", partitions=1)
     good = lines({"id": 1, "amount": 200.0}, {"id": 2, "amount": 50.0}, key="id")
     bad: list[tuple[str | None, str | None]] = [("x", "{nope"), ("y", '{"id": "z"}'), ("e", "")]
@@ -75,7 +75,7 @@ def test_filter_and_map(spark: "SparkSession", broker: EmbeddedBroker, tmp_path:
     }
 
 
-def test_running_totals_go_on_over_restarts_and_delete_what_is_empty(
+def test_running_totals_survive_restarts_and_delete_empty_keys(
     spark: "SparkSession", broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     make(broker, "transfers")
@@ -91,7 +91,7 @@ def test_running_totals_go_on_over_restarts_and_delete_what_is_empty(
     assert found == {b"x": [10, None], b"y": [5], b"z": [1]}
 
 
-def test_tumbling_windows_take_late_clicks_until_the_watermark(
+def test_tumbling_windows_include_late_events_until_the_watermark(
     spark: "SparkSession", broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     make(broker, "clicks", partitions=1)
@@ -125,7 +125,7 @@ def test_hopping_windows_overlap(
     ]
 
 
-def test_sessions_end_when_nothing_happens(
+def test_sessions_end_after_a_gap(
     spark: "SparkSession", broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     make(broker, "clicks", partitions=1)
@@ -140,7 +140,7 @@ def test_sessions_end_when_nothing_happens(
     ]
 
 
-def test_two_streams_are_joined_within_a_time(
+def test_two_streams_are_joined_within_an_interval(
     spark: "SparkSession", broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     make(broker, "orders", "payments")
@@ -155,10 +155,10 @@ def test_two_streams_are_joined_within_a_time(
     assert values(broker, "paid-orders") == [{"id": 0, "amount": 5.0, "method": "card"}]
 
 
-def test_a_stream_is_joined_with_what_a_changelog_says_now(
+def test_stream_is_joined_with_the_current_state_of_a_changelog(
     spark: "SparkSession", broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    """A table is read anew with each batch: the query sees what changes while it runs."""
+    """A table is read again with each batch: the query sees changes while it runs."""
     make(broker, "orders", "customers")
     file = EXAMPLES / "stream-table-join.yaml"
     send(broker, "customers", [("c1", '{"name": "old"}'), ("c1", '{"name": "Ada"}')])
@@ -177,9 +177,7 @@ def test_a_stream_is_joined_with_what_a_changelog_says_now(
     ]
 
 
-def test_a_step_may_be_python(
-    spark: "SparkSession", broker: EmbeddedBroker, tmp_path: Path
-) -> None:
+def test_python_step(spark: "SparkSession", broker: EmbeddedBroker, tmp_path: Path) -> None:
     make(broker, "lines")
     send(broker, "lines", [(None, "A rose is a rose"), (None, "is it?")])
     assert all_finished(run_once(spark, broker, EXAMPLES / "python-step.yaml", tmp_path))
@@ -187,7 +185,7 @@ def test_a_step_may_be_python(
     assert found == {b"a": b"2", b"rose": b"2", b"is": b"2", b"it": b"1"}
 
 
-def test_a_processor_keeps_its_state_over_restarts(
+def test_processor_keeps_its_state_across_restarts(
     spark: "SparkSession", broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     make(broker, "logins")

@@ -1,4 +1,4 @@
-"""Mirrors whose tasks Spark runs, between real brokers."""
+"""Mirrors with Spark tasks between real brokers."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def fill(broker: EmbeddedBroker, topic: str, count: int, codec: str) -> None:
 
 
 def seen(broker: EmbeddedBroker, topic: str) -> pa.Table:
-    """What a reader of committed records sees, with partitions."""
+    """What a read_committed consumer sees, with partitions."""
     with Consumer(
         bootstrap_servers=broker.bootstrap_servers,
         auto_offset_reset="earliest",
@@ -125,7 +125,7 @@ def copied_by(admin: Admin, topics: list[str]) -> int:
 
 
 class Command:
-    """`headwater mirror` as a process of its own, which can be killed with its Spark."""
+    """`headwater mirror` as a separate process, which can be killed with its Spark."""
 
     def __init__(
         self, log: Path, source: EmbeddedBroker, target: EmbeddedBroker, *options: str
@@ -140,12 +140,12 @@ class Command:
             text=True,
             start_new_session=True,
         )
-        # A mirror that says nothing any more shall end the test and not hold it up.
+        # A mirror that hangs must fail the test, not block it.
         self._alarm = threading.Timer(PATIENCE_S, self.kill)
         self._alarm.start()
 
     def until_copied(self, target: EmbeddedBroker, topics: list[str], count: int) -> None:
-        """Return when the target has so many records, or more."""
+        """Wait until the target has at least this many records."""
         until_s = time.monotonic() + PATIENCE_S
         with Admin(bootstrap_servers=target.bootstrap_servers) as admin:
             while copied_by(admin, topics) < count:
@@ -168,7 +168,7 @@ class Command:
         self._complaints.close()
 
     def end(self) -> Event:
-        """What it says at its end, which must be a good one."""
+        """Its last output; it must have succeeded."""
         assert self.process.stdout is not None
         lines = self.process.stdout.readlines()
         assert self.process.wait() == 0, self.said()
@@ -180,7 +180,7 @@ class Command:
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("options", [(), ("--exactly-once",)], ids=["at least once", "exactly"])
-def test_a_million_records_arrive_though_the_mirror_is_killed_twice(
+def test_a_million_records_are_mirrored_although_the_mirror_is_killed_twice(
     options: tuple[str, ...], tmp_path: Path
 ) -> None:
     count, log = 200_000, tmp_path / "mirror.log"

@@ -1,4 +1,4 @@
-"""`headwater pipeline prepare`, for real: Java writes its archive, and sessions start with it."""
+"""`headwater pipeline prepare`: Java writes a class archive, and sessions start with it."""
 
 import json
 import os
@@ -18,7 +18,7 @@ spark.stop()
 
 
 @pytest.mark.slow
-def test_a_session_starts_with_what_was_prepared(tmp_path: Path) -> None:
+def test_session_starts_with_the_prepared_archive(tmp_path: Path) -> None:
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
 
     def run(*arguments: str) -> str:

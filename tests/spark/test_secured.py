@@ -1,6 +1,4 @@
-"""Spark beside a broker and a registry that speak TLS and ask for logins: nothing needs a secret
-in a pipeline, in an option or in a plan.
-"""
+"""Spark with a broker and a registry with TLS and authentication, without secrets in options."""
 
 import io
 import json
@@ -69,7 +67,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]
 
 @pytest.fixture(scope="module")
 def file(secured: SecuredBroker) -> Iterator[Path]:
-    """What lets one in at the broker, and at a registry beside it."""
+    """Client settings for the broker and the registry."""
     door = secured.door(alice=PASSWORD)
     with EmbeddedRegistry(secured.servers, door, client_settings=secured.login) as registry:
         yield secured.file(
@@ -93,7 +91,7 @@ def registry(file: Path) -> Iterator[SchemaRegistry]:
 
 
 def values(secured: SecuredBroker, topic: str) -> list[bytes]:
-    """What a reader of committed records sees in the one partition."""
+    """What a read_committed consumer sees in the one partition."""
     place = TopicPartition(topic, 0)
     reading = {**secured.client, "auto.offset.reset": "earliest"}
     with Consumer({**reading, "isolation.level": "read_committed"}) as consumer:
@@ -105,7 +103,7 @@ def values(secured: SecuredBroker, topic: str) -> list[bytes]:
     return found
 
 
-def test_a_pipeline_reads_and_writes_avro_exactly_once_with_the_settings_of_a_file(
+def test_pipeline_reads_and_writes_avro_exactly_once_with_a_settings_file(
     spark: "SparkSession",
     secured: SecuredBroker,
     file: Path,
@@ -130,7 +128,7 @@ def test_a_pipeline_reads_and_writes_avro_exactly_once_with_the_settings_of_a_fi
     assert values(secured, f"dead-{topic}") == [b"no Avro"]
 
 
-def test_connectors_bring_rows_in_and_out_with_the_settings_of_a_file(
+def test_connectors_import_and_export_with_a_settings_file(
     spark: "SparkSession", secured: SecuredBroker, file: Path, topic: str, tmp_path: Path
 ) -> None:
     drop, lake = tmp_path / "drop", tmp_path / "lake"
@@ -164,7 +162,7 @@ def test_connectors_bring_rows_in_and_out_with_the_settings_of_a_file(
     assert set(pq.read_table(lake).column("kind").to_pylist()) == {"green", "white"}
 
 
-def test_spark_copies_between_secured_clusters(
+def test_spark_mirrors_between_secured_clusters(
     spark: "SparkSession", secured: SecuredBroker, topic: str
 ) -> None:
     with Producer(secured.client) as producer:
@@ -181,10 +179,10 @@ def test_spark_copies_between_secured_clusters(
     assert values(secured, f"source.{topic}") == [b"oolong"]
 
 
-def test_no_plan_shows_a_secret(
+def test_query_plans_contain_no_secret(
     spark: "SparkSession", secured: SecuredBroker, file: Path, topic: str
 ) -> None:
-    """Neither one of a file, nor one that somebody has made an option after all."""
+    """Neither a secret of a file, nor one that was given as an option."""
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     login = f'{module} required username="admin" password="{SECRET}";'
     by_option = {
@@ -210,7 +208,7 @@ def test_no_plan_shows_a_secret(
 
 
 def plans_of(spark: "SparkSession") -> str:
-    """What Spark's pages and logs of events have of all that was run lately."""
+    """What Spark's UI and event logs contain of recent queries."""
     store: Any = spark._jsparkSession.sharedState().statusStore()
     executions = store.executionsList()
     return "\n".join(

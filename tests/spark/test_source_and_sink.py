@@ -1,4 +1,4 @@
-"""Topics as a source and a sink of real Spark queries, on a real broker."""
+"""Topics as source and sink of real Spark queries, with a real broker."""
 
 import json
 import time
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def topic(spark_broker: EmbeddedBroker) -> str:
-    """A topic of two partitions that no other test has."""
+    """A topic of two partitions for one test."""
     return new_topic(spark_broker)
 
 
@@ -33,7 +33,7 @@ def new_topic(broker: EmbeddedBroker) -> str:
 
 
 def fill(broker: EmbeddedBroker, topic: str, first: int, count: int) -> None:
-    """Records with their number as value, in turn in both partitions."""
+    """Numbered records, alternating between both partitions."""
     numbers = range(first, first + count)
     table = pa.table(
         {
@@ -47,7 +47,7 @@ def fill(broker: EmbeddedBroker, topic: str, first: int, count: int) -> None:
 
 
 def committed_values(broker: EmbeddedBroker, topic: str) -> list[int]:
-    """All that a reader of committed records sees."""
+    """Everything that a read_committed consumer sees."""
     with Consumer(
         bootstrap_servers=broker.bootstrap_servers,
         isolation_level="read_committed",
@@ -95,7 +95,7 @@ def run(
     return run_to_its_end(chosen.start)
 
 
-def test_a_batch_query_reads_what_was_written(
+def test_batch_query_reads_what_was_written(
     spark: "SparkSession", spark_broker: EmbeddedBroker, topic: str
 ) -> None:
     fill(spark_broker, topic, 0, 1000)
@@ -105,7 +105,7 @@ def test_a_batch_query_reads_what_was_written(
     assert (bytes(first.key), bytes(first.value), first.topic) == (b"k1", b"1", topic)
 
 
-def test_a_batch_query_may_begin_and_end_at_offsets(
+def test_batch_query_may_start_and_end_at_offsets(
     spark: "SparkSession", spark_broker: EmbeddedBroker, topic: str
 ) -> None:
     fill(spark_broker, topic, 0, 100)
@@ -119,7 +119,7 @@ def test_a_batch_query_may_begin_and_end_at_offsets(
     assert sorted(int(row.value) for row in rows) == [1, 20, 22]
 
 
-def test_a_schema_chooses_columns_and_reads_text(
+def test_schema_selects_columns_and_decodes_text(
     spark: "SparkSession", spark_broker: EmbeddedBroker, topic: str
 ) -> None:
     fill(spark_broker, topic, 0, 4)
@@ -129,7 +129,7 @@ def test_a_schema_chooses_columns_and_reads_text(
     assert sorted(tuple(row) for row in frame.collect()) == [("0", 0), ("1", 0), ("2", 1), ("3", 1)]
 
 
-def test_whole_batches_can_be_read_unopened(
+def test_whole_batches_can_be_read_undecoded(
     spark: "SparkSession", spark_broker: EmbeddedBroker, topic: str
 ) -> None:
     fill(spark_broker, topic, 0, 500)
@@ -139,7 +139,7 @@ def test_whole_batches_can_be_read_unopened(
 
 
 @pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
-def test_a_stream_goes_from_topic_to_topic_and_on_after_a_restart(
+def test_stream_from_topic_to_topic_continues_after_a_restart(
     spark: "SparkSession",
     spark_broker: EmbeddedBroker,
     topic: str,
@@ -156,21 +156,21 @@ def test_a_stream_goes_from_topic_to_topic_and_on_after_a_restart(
     assert committed_values(spark_broker, target) == list(range(3500))
 
 
-def test_a_batch_that_is_repeated_is_written_once(
+def test_repeated_batch_is_written_once(
     spark: "SparkSession", spark_broker: EmbeddedBroker, topic: str, tmp_path: Path
 ) -> None:
     target = new_topic(spark_broker)
     fill(spark_broker, topic, 0, 1000)
     frame = stream(spark, spark_broker, topic).select("value")
     run(frame, spark_broker, tmp_path, topic=target, delivery="exactly-once")
-    # Spark dies after the tasks have committed, and before it has written this down itself.
+    # As if Spark died after the tasks have committed, before it recorded the commit.
     (last,) = [path for path in (tmp_path / "commits").iterdir() if path.name == "0"]
     last.unlink()
     run(frame, spark_broker, tmp_path, topic=target, delivery="exactly-once")
     assert committed_values(spark_broker, target) == list(range(1000))
 
 
-def test_lag_tools_see_how_far_a_query_is(
+def test_lag_tools_see_the_offsets_of_a_query(
     spark: "SparkSession", spark_broker: EmbeddedBroker, topic: str, tmp_path: Path
 ) -> None:
     fill(spark_broker, topic, 0, 300)
@@ -183,7 +183,7 @@ def test_lag_tools_see_how_far_a_query_is(
     with Admin(client) as admin:
         until_s = time.monotonic() + PATIENCE_S
         found: dict[TopicPartition, int] = {}
-        # Listeners hear of a batch some time after it has ended.
+        # Listeners are notified some time after a batch has ended.
         while found != ends:
             assert time.monotonic() < until_s, found
             listed = admin.list_group_offsets(group)
@@ -215,7 +215,7 @@ def test_sql_reads_and_writes_topics(
         ({"startingOffsets": "latest"}, "cannot be latest for a batch query"),
     ],
 )
-def test_a_wrong_query_is_told_why(
+def test_invalid_query_fails_with_a_reason(
     spark: "SparkSession",
     spark_broker: EmbeddedBroker,
     topic: str,
@@ -229,7 +229,7 @@ def test_a_wrong_query_is_told_why(
         _with(spark.read.format("headwater"), spark_broker, **chosen).load().collect()
 
 
-def test_rows_that_no_topic_can_hold_are_refused(
+def test_invalid_rows_are_rejected(
     spark: "SparkSession", spark_broker: EmbeddedBroker, topic: str
 ) -> None:
     from pyspark.errors import PySparkException

@@ -1,7 +1,7 @@
-"""Streams that are killed in the middle and started again give what plain Python gives.
+"""Streams that are killed and restarted give the results of the plain Python reference.
 
-A pipeline runs as its users run it, `headwater pipeline run`, over random events, some of them
-late, and is killed with SIGKILL, JVM and workers too, whenever it has written a little more.
+`headwater pipeline run` processes random events, some of them late, and is killed with SIGKILL,
+including JVM and workers, whenever it has written a little more.
 """
 
 import json
@@ -76,7 +76,7 @@ sinks:
 
 
 class Run:
-    """A pipeline in a process group of its own."""
+    """A pipeline in its own process group."""
 
     def __init__(self, folder: Path, broker: EmbeddedBroker, *options: str) -> None:
         self._runs = folder / "runs"
@@ -93,7 +93,7 @@ class Run:
         )
 
     def batches(self) -> int:
-        """How many batches its sinks have told of, since this run began."""
+        """Number of batches that its sinks have reported since this run started."""
         if not is_running(self._runs, "killed"):
             return 0
         told = report(self._runs, "killed")
@@ -102,13 +102,13 @@ class Run:
         return sum(int(each["batch"] or 0) for each in told.sinks)
 
     def ends_within(self, seconds: float) -> bool:
-        """Two cores have more to do than to be asked all the time how far they are."""
+        """Poll rarely, since the machine is busy."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
         return self._process.returncode is not None
 
     def kill(self) -> None:
-        """Everything: Python, the JVM, and the workers."""
+        """Kill everything: Python, the JVM and the workers."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(PATIENCE_S)
@@ -121,7 +121,7 @@ class Run:
 
 
 def random_events(rng: random.Random, count: int) -> dict[int, list[Event]]:
-    """Two partitions of events, in no order, and one in twenty far too late."""
+    """Two partitions of events in random order, one in twenty far too late."""
     log: dict[int, list[Event]] = {0: [], 1: []}
     for number in range(count):
         now_ms = FIRST_MS + number * 2_000
@@ -156,7 +156,7 @@ def in_order(windows: list[Window]) -> list[Window]:
 
 
 def run_and_kill(folder: Path, broker: EmbeddedBroker, batches: int) -> int:
-    """Run until so many batches are told of; the answer is how many there were at the end."""
+    """Run until this many batches are reported; return the number at the end."""
     run = Run(folder, broker)
     try:
         until_s = time.monotonic() + PATIENCE_S
@@ -170,7 +170,7 @@ def run_and_kill(folder: Path, broker: EmbeddedBroker, batches: int) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_streams_killed_in_the_middle_give_what_plain_python_gives(tmp_path: Path) -> None:
+def test_killed_streams_give_the_results_of_the_reference(tmp_path: Path) -> None:
     log = random_events(random.Random(20261116), EVENTS)
     (tmp_path / "killed.yaml").write_text(PIPELINE, encoding="utf-8")
     checkpoint = tmp_path / "ck" / "killed"

@@ -1,4 +1,4 @@
-"""`write_stream` and typed values in real Spark queries, on a real broker."""
+"""`write_stream` and typed values in real Spark queries, with a real broker."""
 
 import json
 from pathlib import Path
@@ -57,7 +57,7 @@ def committed(broker: EmbeddedBroker, topic: str) -> list[tuple[str, Any]]:
     return sorted(found, key=str)
 
 
-def test_updates_of_a_typed_stream_are_written_once_even_if_a_batch_is_repeated(
+def test_updates_of_a_typed_stream_are_written_once_if_a_batch_is_repeated(
     spark: "SparkSession", spark_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     from pyspark.sql import functions
@@ -87,13 +87,13 @@ def test_updates_of_a_typed_stream_are_written_once_even_if_a_batch_is_repeated(
     first = [(f"k{n}", {"orders": 20, "newest": 57 + n}) for n in range(3)]
     second = [(f"k{n}", {"orders": 30, "newest": 87 + n}) for n in range(3)]
     assert committed(spark_broker, "counts") == sorted(first + second, key=str)
-    # Spark dies when the last batch is written, and before it has written this down itself.
+    # As if Spark died after writing the last batch, before it recorded the commit.
     (tmp_path / "commits" / "1").unlink()
     run()
     assert committed(spark_broker, "counts") == sorted(first + second, key=str)
 
 
-def test_a_stream_that_would_not_be_written_once_is_refused_before_it_starts(
+def test_stream_that_cannot_be_exactly_once_is_rejected_before_it_starts(
     spark: "SparkSession", spark_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     from pyspark.sql import functions
@@ -107,7 +107,7 @@ def test_a_stream_that_would_not_be_written_once_is_refused_before_it_starts(
     }
     with pytest.raises(UnsafeReplay, match="repartition without columns"):
         write_stream(fit.repartition(3), checkpoint=tmp_path, **to)
-    # Many columns, of which Spark would leave some out of the plan that it prints.
+    # Many columns, some of which Spark would omit from the printed plan.
     wide = fit.select("*", *[functions.lit(n).alias(f"c{n}") for n in range(60)])
     with pytest.raises(UnsafeReplay, match="a column that is random"):
         write_stream(
@@ -123,7 +123,7 @@ def test_a_stream_that_would_not_be_written_once_is_refused_before_it_starts(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_json_is_written_as_spark_writes_it_and_read_as_it_was(
+def test_json_is_written_as_by_spark_and_round_trips(
     spark: "SparkSession", spark_broker: EmbeddedBroker
 ) -> None:
     rows = spark.sql(
@@ -146,7 +146,7 @@ def test_json_is_written_as_spark_writes_it_and_read_as_it_was(
     assert typed.collect() == rows.collect()
 
 
-def test_an_unparsable_record_stops_a_query_with_its_offset(
+def test_unparsable_record_stops_a_query_with_its_offset(
     spark: "SparkSession", spark_broker: EmbeddedBroker
 ) -> None:
     from pyspark.errors import PySparkException

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 LAYERS = "Layers go one way"
 PURE = "common, records, schemas and protocol are pure"
 DECIDERS = "metadata, controller, replication and coordinator decide without I/O"
+PURE_RAFT = "raft is pure"
 STORAGE_SHELLS = "Only the shells of storage do I/O"
 GIVEN = "Storage receives its disk and its executor"
 PURE_CLIENTS = "The decisions of clients are pure"
@@ -56,6 +57,9 @@ VIOLATIONS = [
     Plant(DECIDERS, {"controller.controller": "import random"}),
     Plant(DECIDERS, {"replication.partition": "import asyncio"}),
     Plant(DECIDERS, {"coordinator.group.group": "import threading"}),
+    Plant(LAYERS, {"raft.quorum_state": "import headwater.metadata.cluster_image"}),
+    Plant(PURE_RAFT, {"raft.quorum_state": "import time"}),
+    Plant(PURE_RAFT, {"raft.raft_core": "import headwater.storage.io.disk"}),
     Plant(STORAGE_SHELLS, {"storage.io.disk": "import mmap"}),
     Plant(STORAGE_SHELLS, {"storage.log.retention": "import time"}),
     Plant(STORAGE_SHELLS, {"storage.io.os_disk": "import subprocess"}),

@@ -177,7 +177,7 @@ def free_base_port() -> int:
     raise AssertionError("no three free ports in a row")
 
 
-@pytest.mark.parametrize("page", ["first-five-minutes.md"])
+@pytest.mark.parametrize("page", ["first-five-minutes.md", "first-pipeline.md"])
 def test_tutorial_on_one_broker_runs_as_written(tmp_path: Path, page: str) -> None:
     with broker(tmp_path) as ready:
         found = re.search(r"ready on (\S+)", ready)

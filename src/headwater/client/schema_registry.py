@@ -8,7 +8,6 @@ request each schema once and cache it.
 """
 
 import base64
-import http.client
 import json
 import threading
 from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ from headwater.client.serialization.schema_registry_settings import (
     read_registry_settings,
 )
 from headwater.common.exceptions import InvalidSetting
+from headwater.network.http_client import HttpConnection, HttpLocation
 from headwater.network.tls.ssl_context import client_context
 from headwater.network.tls.tls_channel import why_no_tls
 
@@ -256,11 +256,9 @@ def _servers(urls: Sequence[str], settings: RegistrySettings, timeout: float) ->
     context = client_context(settings) if any(each.scheme == "https" for each in found) else None
     servers = []
     for parts in found:
-        host, port = parts.hostname or "", parts.port
-        connection = (
-            http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
-            if parts.scheme == "https"
-            else http.client.HTTPConnection(host, port, timeout=timeout)
+        location = HttpLocation(scheme=parts.scheme, host=parts.hostname or "", port=parts.port)
+        connection = HttpConnection(
+            location, timeout_s=timeout, context=context, limit_bytes=_ANSWER_BYTES_MAX
         )
         headers = {"Content-Type": _V1, "Accept": f"{_V1}, application/json"}
         pair = login if login is not None else _pair_in(parts)
@@ -296,38 +294,21 @@ def _pair_in(parts: SplitResult) -> str | None:
 class _Server:
     """One registry URL with its connection."""
 
-    def __init__(
-        self, connection: http.client.HTTPConnection, prefix: str, headers: dict[str, str]
-    ) -> None:
+    def __init__(self, connection: HttpConnection, prefix: str, headers: dict[str, str]) -> None:
         self.connection = connection
         self._prefix = prefix
         self._headers = headers
 
     def call(self, method: str, target: str, body: bytes | None) -> Any:
-        # A connection that the server has closed is detected only when it is used.
-        is_fresh = self.connection.sock is None
         try:
-            status, raw = self._exchange(method, target, body)
-        except (http.client.RemoteDisconnected, ConnectionError) as error:
-            self.connection.close()
-            if is_fresh:
-                raise self._unreachable(error) from error
-            return self.call(method, target, body)
+            status, raw = self.connection.request(
+                method, self._prefix + target, headers=self._headers, body=body
+            )
         except TimeoutError as error:
-            self.connection.close()
             raise RegistryTimeout(f"{self._name} does not answer before the timeout") from error
-        except (http.client.HTTPException, OSError) as error:
-            self.connection.close()
+        except OSError as error:
             raise self._unreachable(error) from error
         return self._answer(status, raw)
-
-    def _exchange(self, method: str, target: str, body: bytes | None) -> tuple[int, bytes]:
-        self.connection.request(method, self._prefix + target, body=body, headers=self._headers)
-        response = self.connection.getresponse()
-        raw = response.read(_ANSWER_BYTES_MAX + 1)
-        if len(raw) > _ANSWER_BYTES_MAX:
-            raise http.client.HTTPException("the response is too large")
-        return response.status, raw
 
     def _answer(self, status: int, raw: bytes) -> Any:
         try:
@@ -346,11 +327,10 @@ class _Server:
 
     @property
     def _name(self) -> str:
-        return f"the schema registry at {self.connection.host}:{self.connection.port}"
+        return f"the schema registry at {self.connection.address}"
 
-    def _unreachable(self, error: Exception) -> RegistryUnreachable:
-        reason = why_no_tls(error) or (error.strerror if isinstance(error, OSError) else None)
-        reason = reason or str(error)
+    def _unreachable(self, error: OSError) -> RegistryUnreachable:
+        reason = why_no_tls(error) or error.strerror or str(error)
         return RegistryUnreachable(f"{self._name} does not answer: {reason}")
 
 

@@ -1,4 +1,4 @@
-"""The elected controller, from taking over the image until it resigns or is fenced.
+"""The elected controller, from its election until it resigns or is fenced.
 
 Every event takes the same path: it is applied to the image, a decision follows, the store writes
 the changes, and the brokers are updated. The decisions are in other modules (`leader_election`,

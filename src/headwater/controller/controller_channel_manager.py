@@ -1,4 +1,4 @@
-"""Send LeaderAndIsr, UpdateMetadata and StopReplica to brokers: Kafka's ControllerChannelManager.
+"""Send LeaderAndIsr, UpdateMetadata and StopReplica to brokers.
 
 Each registered broker has a channel. A channel sends in rounds: a round is built at one moment from
 one image, UpdateMetadata first, then LeaderAndIsr, then StopReplica, each only if needed. Later

@@ -1,4 +1,4 @@
-"""Elect leaders and shrink ISRs when the set of live brokers changes (PL-2, ISR-7).
+"""Elect leaders and shrink ISRs when live brokers change (PL-2, ISR-7).
 
 One rule serves all occasions: a broker registers, dies, restarts unnoticed, starts a controlled
 shutdown or loses a log directory, or a new controller checks all partitions. Idempotent.

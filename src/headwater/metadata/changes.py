@@ -1,4 +1,4 @@
-"""Changes to the cluster metadata, and the function that applies them to an image.
+"""Changes to the cluster metadata, and how they are applied to an image.
 
 Decisions are made elsewhere; applying a change never fails.
 

@@ -1,7 +1,7 @@
-"""Users, client ids and IP addresses as owners of configs: quotas and SCRAM credentials.
+"""Users, client ids and IP addresses as owners of configs.
 
-All configs of an entity form one set in the image and one znode, so a change of some of them must
-keep the others.
+Their configs are quotas and SCRAM credentials. All configs of an entity form one set in the image
+and one znode, so a change of some of them must keep the others.
 
 Note: the name of such a resource is its path, quoted as in Kafka's znodes: `alice%20b`,
 `<default>`, and for a client id of a user `alice/clients/app`.

@@ -1,4 +1,4 @@
-"""Derive broker changes from UpdateMetadata: live brokers and offline replicas. Pure.
+"""Derive live brokers and offline replicas from UpdateMetadata. Pure.
 
 Note: a request names all live brokers but only some partitions. A broker that is missing is gone,
 while a partition that is missing keeps its state.

@@ -1,4 +1,4 @@
-"""A broker's image of the cluster, built from its controller's requests: the metadata cache.
+"""The metadata cache: a broker's image, built from its controller's requests.
 
 Partition states come from the controller, configs, features and ACLs from the store;
 `MetadataCache` combines both in one image and notifies the broker of each change. It rejects

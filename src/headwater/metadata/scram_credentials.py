@@ -1,6 +1,6 @@
-"""Decide AlterUserScramCredentials and answer DescribeUserScramCredentials (KIP-554).
+"""Decide AlterUserScramCredentials, answer DescribeUserScramCredentials.
 
-Credentials are configs of users; other configs, such as quotas, stay as they are.
+KIP-554. Credentials are configs of users; other configs, such as quotas, stay as they are.
 
 Note: a user is changed as a whole or not at all: one invalid mechanism rejects both.
 """

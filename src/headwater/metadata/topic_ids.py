@@ -1,4 +1,4 @@
-"""Create topic ids (TI-1): random version 4 UUIDs that are safe on a command line."""
+"""Create topic ids (TI-1): random UUIDs that are safe on a command line."""
 
 from collections.abc import Container
 

@@ -321,9 +321,9 @@ class Connection:
         self._is_queued = False
         wants_to_read, self._wants_to_read = self._wants_to_read, False
         if not self.is_closed:
-            self._run_step(self._read if wants_to_read else self._serve_and_send)
+            self._run_step(self._read_or_send if wants_to_read else self._serve_and_send)
 
-    def _run_step(self, step: Callable[[], None]) -> None:
+    def _run_step(self, step: Callable[[], object]) -> None:
         """Run one step; an error closes this connection and no other."""
         fair = self._fair
         began_ns = fair.now_ns()
@@ -350,12 +350,24 @@ class Connection:
                 self._is_queued = True
                 fair.wait(self)
 
-    def _read(self) -> None:
+    def _read_or_send(self) -> None:
+        """Read; if nothing is complete, send what was answered since the connection was queued.
+
+        Note: a queued connection is not scheduled again when it gets a response. It may have been
+        queued without need: the loop's call of `_on_readable` may come after a turn of the fair
+        queue has read the bytes.
+        """
+        if not self._read():
+            self._serve_and_send()
+
+    def _read(self) -> bool:
+        """Receive and serve; return False if nothing was served."""
         if not self._may_receive():
             # Removed only now: most pauses end before the peer sends more.
             self._is_reading = False
             self._loop.remove_reader(self._fd)
-        elif self._receive():
+            return False
+        if self._receive():
             if self._buffer.capacity_bytes <= SMALL_BYTES and self._is_crowded():
                 # Sending wakes up the client, which falls asleep again before the next response; if
                 # responses follow each other, clients are still awake. Not for large buffers: their
@@ -366,6 +378,8 @@ class Connection:
                     self._response_batching.add(self._proceed)
             else:
                 self._serve_and_send()
+            return True
+        return False
 
     def _receive(self) -> bool:
         """Receive what is available; False if it surely does not complete a frame.

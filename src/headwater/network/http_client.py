@@ -1,4 +1,4 @@
-"""Fetch a small document over HTTP or from a file.
+"""Blocking HTTP client: fetch a document, or keep a connection to one server.
 
     location = http_location("https://login.example.org/keys", "sasl.oauthbearer.jwks.endpoint.url")
     fetch(location, timeout_s=10.0)
@@ -13,6 +13,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from errno import EMSGSIZE
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
@@ -20,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 from headwater.common.exceptions import InvalidSetting, NotFetched
 
 if TYPE_CHECKING:
-    from http.client import HTTPConnection, HTTPResponse
+    from ssl import SSLContext
 
 LIMIT_BYTES: Final = 1_048_576
 
@@ -69,6 +70,111 @@ def http_location(url: str, setting: str) -> HttpLocation:
     return HttpLocation(scheme=parts.scheme, host=parts.hostname, port=port, target=target)
 
 
+class HttpConnection:
+    """A connection to one server that is kept open between requests. Not thread-safe.
+
+    Raises `OSError`, `TimeoutError` among them, whatever goes wrong.
+    """
+
+    def __init__(
+        self,
+        location: HttpLocation,
+        *,
+        timeout_s: float,
+        connect_timeout_s: float | None = None,
+        context: "SSLContext | None" = None,
+        limit_bytes: int = LIMIT_BYTES,
+    ) -> None:
+        """`timeout_s` covers one whole exchange, `limit_bytes` the size of a response."""
+        # Imported only where it is needed: the broker starts faster.
+        from http.client import HTTPConnection, HTTPSConnection
+
+        connect_s = connect_timeout_s or timeout_s
+        self._connection = (
+            HTTPSConnection(location.host, location.port, timeout=connect_s, context=context)
+            if location.scheme == "https"
+            else HTTPConnection(location.host, location.port, timeout=connect_s)
+        )
+        self._timeout_s = timeout_s
+        self._limit_bytes = limit_bytes
+
+    @property
+    def address(self) -> str:
+        return f"{self._connection.host}:{self._connection.port}"
+
+    @property
+    def _is_open(self) -> bool:
+        return self._connection.sock is not None
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def request(
+        self,
+        method: str,
+        target: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> tuple[int, bytes]:
+        """Send a request; return the status and the body of the response.
+
+        A connection that the server has closed is only detected when it is used, so a request on a
+        reused connection is sent again.
+        """
+        is_reused = self._is_open
+        try:
+            return self._exchange(method, target, dict(headers or {}), body)
+        except ConnectionError:
+            self.close()
+            if not is_reused:
+                raise
+            return self.request(method, target, headers=headers, body=body)
+        except OSError:
+            self.close()
+            raise
+
+    def _exchange(
+        self, method: str, target: str, headers: dict[str, str], body: bytes | None
+    ) -> tuple[int, bytes]:
+        from http.client import HTTPException
+
+        connection = self._connection
+        has_timed_out = threading.Event()
+
+        def hang_up() -> None:
+            has_timed_out.set()
+            channel = connection.sock
+            if channel is not None:
+                # It may have been closed just now.
+                with suppress(OSError):
+                    channel.shutdown(_SHUT_BOTH)
+
+        timer = threading.Timer(self._timeout_s, hang_up)
+        timer.daemon = True
+        try:
+            if not self._is_open:
+                connection.connect()
+                connection.sock.settimeout(self._timeout_s)
+            timer.start()
+            connection.request(method, target, body, headers)
+            response = connection.getresponse()
+            content = response.read(self._limit_bytes + 1)
+            if len(content) > self._limit_bytes:
+                raise OSError(EMSGSIZE, f"the response has more than {self._limit_bytes} bytes")
+            if response.length:
+                raise OSError("the connection was closed within the response")
+        except (OSError, HTTPException) as error:
+            if has_timed_out.is_set():
+                raise TimeoutError("timed out") from error
+            if isinstance(error, OSError):
+                raise
+            raise OSError(str(error) or type(error).__name__) from error
+        finally:
+            timer.cancel()
+        return response.status, content
+
+
 def fetch(
     place: HttpLocation,
     *,
@@ -81,11 +187,24 @@ def fetch(
     """Fetch the document with GET, or POST if there is a body; raises `NotFetched`."""
     if place.is_file:
         return _read_file(place, limit_bytes)
-    connection = _connection(place, connect_timeout_s or timeout_s)
+    connection = HttpConnection(
+        place, timeout_s=timeout_s, connect_timeout_s=connect_timeout_s, limit_bytes=limit_bytes
+    )
+    method = "GET" if body is None else "POST"
     try:
-        return _ask(connection, place, timeout_s, dict(headers or {}), body, limit_bytes)
+        status, content = connection.request(method, place.target, headers=headers, body=body)
+    except OSError as error:
+        if error.errno == EMSGSIZE:
+            raise _too_large(place, limit_bytes) from error
+        reason = error.strerror or str(error) or type(error).__name__
+        raise NotFetched(f"{place} does not answer: {reason}", may_pass=True) from error
     finally:
         connection.close()
+    if status != 200:
+        raise NotFetched(
+            f"{place} answers {status}{_oauth_error(content)}", may_pass=status in _PASSING
+        )
+    return content
 
 
 def _read_file(place: HttpLocation, limit_bytes: int) -> bytes:
@@ -95,61 +214,9 @@ def _read_file(place: HttpLocation, limit_bytes: int) -> bytes:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a valid file name"
         raise NotFetched(f"cannot read {place}: {reason}", may_pass=False) from error
-    return _limited(found, place, limit_bytes)
-
-
-def _connection(place: HttpLocation, timeout_s: float) -> "HTTPConnection":
-    # Imported only where it is needed: the broker starts faster.
-    from http.client import HTTPConnection, HTTPSConnection
-
-    kind = HTTPSConnection if place.scheme == "https" else HTTPConnection
-    return kind(place.host, place.port, timeout=timeout_s)
-
-
-def _ask(
-    connection: "HTTPConnection",
-    place: HttpLocation,
-    timeout_s: float,
-    headers: Mapping[str, str],
-    body: bytes | None,
-    limit_bytes: int,
-) -> bytes:
-    from http.client import HTTPException
-
-    def hang_up() -> None:
-        channel = connection.sock
-        if channel is not None:
-            # It may have been closed just now.
-            with suppress(OSError):
-                channel.shutdown(_SHUT_BOTH)
-
-    limit = threading.Timer(timeout_s, hang_up)
-    limit.daemon = True
-    try:
-        connection.connect()
-        connection.sock.settimeout(timeout_s)
-        limit.start()
-        connection.request("GET" if body is None else "POST", place.target, body, dict(headers))
-        response = connection.getresponse()
-        content = _limited(response.read(limit_bytes + 1), place, limit_bytes)
-        _check_status(response, place, content)
-    except (OSError, HTTPException) as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise NotFetched(f"{place} does not answer: {reason}", may_pass=True) from error
-    finally:
-        limit.cancel()
-    return content
-
-
-def _check_status(response: "HTTPResponse", place: HttpLocation, content: bytes) -> None:
-    if response.status != 200:
-        raise NotFetched(
-            f"{place} answers {response.status}{_oauth_error(content)}",
-            may_pass=response.status in _PASSING,
-        )
-    if response.length:
-        # Truncated by the server or by the timeout.
-        raise NotFetched(f"{place} closed the connection within the response", may_pass=True)
+    if len(found) > limit_bytes:
+        raise _too_large(place, limit_bytes)
+    return found
 
 
 def _oauth_error(content: bytes) -> str:
@@ -166,7 +233,5 @@ def _oauth_error(content: bytes) -> str:
     return f" ({word})" if word.isascii() and word.replace("_", "").isalpha() else ""
 
 
-def _limited(content: bytes, place: HttpLocation, limit_bytes: int) -> bytes:
-    if len(content) > limit_bytes:
-        raise NotFetched(f"{place} has more than {limit_bytes} bytes", may_pass=False)
-    return content
+def _too_large(place: HttpLocation, limit_bytes: int) -> NotFetched:
+    return NotFetched(f"{place} has more than {limit_bytes} bytes", may_pass=False)

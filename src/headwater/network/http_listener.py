@@ -161,7 +161,7 @@ class _HttpConnection:
         try:
             step()
         except ConnectionLost as lost:
-            _log.debug("HTTP client disconnected: %s", lost)
+            _log.debug("HTTP client disconnected: reason=%s", lost)
             self.close()
         except BaseException:
             # A bug, which the loop logs.

@@ -159,7 +159,7 @@ class SocketServer:
             listener.sweep()
         for connection in self._idle.expired(now_ms):
             if connection.is_idle:
-                _log.info("Closed idle connection: %s", connection.address)
+                _log.info("Closed idle connection: client=%s", connection.address)
                 connection.close()
 
     async def stop(self, *, drain_ms: int) -> None:
@@ -225,7 +225,7 @@ class SocketServer:
             now_ms = self._clock.now_ms
             throttle_ms = self.connection_quota.throttle_ms(address.peer_host, now_ms)
             if throttle_ms > 0:
-                _log.info("Throttled connection by connection_creation_rate: %s", address)
+                _log.info("Throttled connection by connection_creation_rate: client=%s", address)
                 self.throttled_connections.add(accepted, now_ms + throttle_ms)
                 return
         setting = self._connection_quotas.admit(address.listener, address.peer_host)

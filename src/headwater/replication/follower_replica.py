@@ -1,4 +1,4 @@
-"""What a leader knows of one follower: its log end offset and when it was last caught up.
+"""What a leader knows of one follower: log end offset, time of last catch-up.
 
 A follower that fetches at an offset has all records below it (HW-4).
 

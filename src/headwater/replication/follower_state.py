@@ -1,4 +1,4 @@
-"""The follower side of one partition: what to fetch and how to apply the response.
+"""The follower side of one partition: fetch positions and applied responses.
 
 The log is truncated where it diverges from the leader's (EP-6) and extended with the leader's
 batches byte for byte (EP-9).

@@ -1,4 +1,4 @@
-"""Look up the log start and end offset of a leader after OFFSET_OUT_OF_RANGE (EP-7).
+"""Look up a leader's log start and end after OFFSET_OUT_OF_RANGE (EP-7).
 
 Sends two ListOffsets requests, one after the other, because a request may name a partition only
 once.

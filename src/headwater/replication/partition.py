@@ -1,4 +1,4 @@
-"""One partition of this broker: its role, its log and the requests that wait for it.
+"""One partition of this broker: its role, its log and its waiting requests.
 
 The log is opened or created on first use or in the background, so a topic with a thousand
 partitions is available at once.

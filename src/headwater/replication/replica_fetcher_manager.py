@@ -1,4 +1,4 @@
-"""Replication services of a broker: replica fetchers, ISR checks and AlterPartition.
+"""Replica fetchers, ISR checks, AlterPartition and replication quotas.
 
 Implements `ReplicaServices` for all partitions: one fetcher per leader, the AlterPartition manager,
 the periodic check for lagging followers, and the replication quotas.

@@ -1,7 +1,7 @@
-"""Verify transactions with their coordinator before the first batch (KIP-890, TX-13).
+"""Verify the first batch of a transaction with its coordinator (KIP-890).
 
-A transactional batch may only be appended if its coordinator knows that the partition is in the
-transaction. Otherwise no marker would ever be written, and read_committed consumers would wait
+TX-13: a transactional batch may only be appended if its coordinator knows that the partition is in
+the transaction. Otherwise no marker would ever be written, and read_committed consumers would wait
 forever. The leader asks the coordinator before the first batch. It creates a verification guard for
 the request and appends the batch only if that guard is still current: a marker that arrives in
 between invalidates it.

@@ -1,4 +1,7 @@
-"""Truncate a follower's log where it diverges from its leader's (KIP-101, KIP-279, EP-6)."""
+"""Truncate a follower's log where it diverges from its leader's (EP-6).
+
+Follows leader epochs as in KIP-101 and KIP-279.
+"""
 
 import logging
 

@@ -5,34 +5,33 @@
     spark = session()
     orders = spark.readStream.format("headwater").option("subscribe", "orders")...
 
-Start with `data_source`. Only this package and those above it import pyspark, and they import it
-late: planning is tested without it.
+Start with `data_source`. Only this package and the layers above it import pyspark, and they import
+it late: planning is tested without it. Importing the package itself loads no module: Python workers
+of Spark start faster.
 """
 
-from typing import TYPE_CHECKING, Any
-
-from headwater.spark.spark_session import register, session
+import importlib
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from headwater.spark.formats.avro.from_avro import from_avro
     from headwater.spark.group_offset_commits import commit_progress
     from headwater.spark.sink.write_stream import write_stream
+    from headwater.spark.spark_session import register, session
 
 __all__ = ["commit_progress", "from_avro", "register", "session", "write_stream"]
 
+_MODULES: Final = {
+    "commit_progress": "headwater.spark.group_offset_commits",
+    "from_avro": "headwater.spark.formats.avro.from_avro",
+    "register": "headwater.spark.spark_session",
+    "session": "headwater.spark.spark_session",
+    "write_stream": "headwater.spark.sink.write_stream",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """What needs pyspark to be imported is imported when it is asked for."""
-    if name == "commit_progress":
-        from headwater.spark.group_offset_commits import commit_progress
-
-        return commit_progress
-    if name == "from_avro":
-        from headwater.spark.formats.avro.from_avro import from_avro
-
-        return from_avro
-    if name == "write_stream":
-        from headwater.spark.sink.write_stream import write_stream
-
-        return write_stream
-    raise AttributeError(name)
+    """Import the module of a public name on first use."""
+    if name not in _MODULES:
+        raise AttributeError(name)
+    return getattr(importlib.import_module(_MODULES[name]), name)

@@ -1,12 +1,12 @@
-"""Spark's classes in one file from which Java takes them as they are (class data sharing).
+"""An archive of Spark's classes for faster starts of Java (class data sharing).
 
-Much of the time in which Spark starts is Java's own: it unpacks and checks some twenty thousand
-classes. A session that ends with `writing_option` leaves them in an archive; one that begins with
-`reading_option` starts in two thirds of the time. `make_archive` has such a session run and end.
+Much of Spark's start is Java unpacking and verifying some twenty thousand classes. A JVM that ends
+with `writing_option` writes them to an archive; one that starts with `reading_option` takes two
+thirds of the time. `make_archive` runs a session for that purpose.
 
-What a reader would get wrong: Java trusts the file. One that is not whole ends the JVM with a bus
-error, so an archive gets its name when it is complete, and the name tells its size. It also tells
-for which Java and which jars it was made; another class path than that, and Java does without.
+Note: Java trusts the file, and an incomplete one ends the JVM with a bus error. So an archive gets
+its name when it is complete, and the name contains its size. The name also identifies the Java
+version and the jars; Java ignores an archive for another class path.
 """
 
 import hashlib

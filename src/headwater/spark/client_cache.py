@@ -1,8 +1,8 @@
-"""Clients that outlive a task: Spark's Python workers run many, and connecting costs time.
+"""Keep clients between the tasks of a Python worker, because connecting takes time.
 
-What a reader would get wrong: this is the one place of the package with state of its own, because a
-worker process offers no other. It is bounded, and a client that failed is not used again. A process
-that was forked has none of its parent's clients: their threads did not come along.
+The caches are module state, since a worker process offers no other place that outlives a task. They
+are bounded, and a client that failed is not reused. A forked process does not use the clients of
+its parent: threads do not survive a fork.
 """
 
 import os

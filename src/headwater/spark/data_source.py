@@ -1,8 +1,7 @@
-"""`format("headwater")`: where Spark finds the source and the sink.
+"""The data source `format("headwater")`, through which Spark finds source and sink.
 
-What a reader would get wrong: Spark makes one of these in a Python process of its own, far from the
-user's, for each question about a query. It must be cheap, and whatever it refuses is what the user
-reads in the end.
+Spark creates an instance in a Python process of its own, not the user's, for each question about a
+query. So the constructor must be cheap, and its exceptions are what the user reads.
 """
 
 from collections.abc import Mapping

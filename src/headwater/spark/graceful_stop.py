@@ -1,7 +1,7 @@
-"""Queries of Spark's are stopped between two batches, if they come to that in time.
+"""Stop streaming queries between two batches, within a time limit.
 
-What a reader would get wrong: a stop waits for the batch that runs, but not for ever. A batch that
-is cut off is repeated by the next run, and a sink that is exactly once writes it once all the same.
+A batch that is interrupted at the limit is repeated by the next run; an exactly-once sink still
+writes it once.
 """
 
 import threading

@@ -1,10 +1,8 @@
-"""Lets every lag tool see Spark's queries: their offsets, committed to consumer groups.
+"""Commit the offsets of queries to consumer groups, for tools that show lag.
 
-Spark keeps the offsets of a query in its checkpoint, and nobody else knows them. A listener commits
-them after each finished batch, under a group of its own, which nobody joins.
-
-What a reader would get wrong: these commits are for those who look on. A query never reads them; it
-goes on from its checkpoint, and a commit that fails costs it nothing.
+Spark keeps the offsets of a query in its checkpoint only. A listener commits them after each batch
+to a group without members. A query never reads these commits: it resumes from its checkpoint, and a
+failed commit does not affect it.
 """
 
 import logging

@@ -1,7 +1,7 @@
-"""Options as Spark hands them over: texts under names in lower case.
+"""Read options as Spark passes them: strings under names in lower case.
 
-What a reader would get wrong: the names are compared in lower case and told in the way they are
-documented, because nobody finds `maxoffsetspertrigger` in a manual.
+Names are compared in lower case. Messages spell them as the documentation does, so that a user
+finds `maxOffsetsPerTrigger` there.
 """
 
 import difflib
@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 from headwater.spark.exceptions import InvalidOption
-from headwater.spark.settings_files import SETTINGS_FILE, settings_in
+from headwater.spark.settings_files import SETTINGS_FILE, settings_in, with_certificates
 
 T = TypeVar("T")
 
 CLIENT_PREFIX: Final = "kafka."
 
-# Spark's own, which it hands to sources and sinks alike.
+# Spark's own, which it passes to sources and sinks alike.
 _SPARKS: Final = frozenset({"checkpointlocation", "queryname", "path"})
 _LONG_MAX: Final = 2**63 - 1
 _TIME: Final = re.compile(r"\s*(\d+)\s*(us|ms|s|m|min|h|d|)\s*", re.ASCII)
@@ -33,15 +33,15 @@ _UNITS_MS: Final = {
 
 
 class SparkOptions:
-    """Reads values; whatever is wrong is an `InvalidOption` of one line."""
+    """The options of a source or sink. `InvalidOption` has the reason in one line."""
 
     def __init__(self, given: Mapping[str, str], whose: str, names: Sequence[str]) -> None:
-        """`names` are all that are known, under their documented spelling."""
+        """`names` are all known options in their documented spelling."""
         self._values = {name.lower(): value for name, value in given.items()}
         self._refuse_unknown(whose, {name.lower(): name for name in (*names, SETTINGS_FILE)})
         file = self.get(SETTINGS_FILE)
         self.shared: Mapping[str, str] = settings_in(file) if file else {}
-        """What a file says to all kinds of clients."""
+        """The settings of the file, for all kinds of clients."""
 
     def get(self, name: str) -> str | None:
         value = self._values.get(name.lower())
@@ -50,7 +50,7 @@ class SparkOptions:
     def client(
         self, not_to_be_set: Mapping[str, str], of_file: Mapping[str, str]
     ) -> dict[str, str]:
-        """The settings of the client, without their prefix; they win over those of the file."""
+        """The client's settings without their prefix; options win over the file."""
         settings = {
             name.removeprefix(CLIENT_PREFIX): value
             for name, value in self._values.items()
@@ -63,7 +63,7 @@ class SparkOptions:
         settings = {**told, **settings}
         if not settings.get("bootstrap.servers", "").strip():
             raise InvalidOption("kafka.bootstrap.servers is missing: where are the brokers?")
-        return settings
+        return with_certificates(settings)
 
     def number(self, name: str, low: int) -> int | None:
         text = self.get(name)

@@ -1,4 +1,4 @@
-"""All scenarios, by name. A public function of a scenario module whose argument is a Lab is one."""
+"""All scenarios by name: public functions of scenario modules with a Lab as argument."""
 
 import inspect
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Unmodified clients, and what they make of a broker."""
+"""Unmodified clients."""
 
 from collections.abc import Callable
 

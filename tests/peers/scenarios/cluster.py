@@ -34,7 +34,7 @@ from tests.peers.transcript import Plain
 
 
 def _described(lab: Lab, request: DescribeLogDirsRequest, version: int) -> Plain:
-    """Without what is of the machine: paths and sizes of volumes."""
+    """Without values of the machine: paths and sizes of volumes."""
     answer = lab.get(request, DescribeLogDirsResponse, version)
     shown = lab.plain(answer, version)
     assert isinstance(shown, dict)
@@ -162,7 +162,7 @@ def brokers_that_leave(lab: Lab) -> None:
 
 
 def telemetry(lab: Lab) -> None:
-    """A broker without a receiver of metrics does not announce these APIs."""
+    """A broker without a receiver of client metrics does not advertise these APIs."""
     answer = lab.get(GetTelemetrySubscriptionsRequest(), GetTelemetrySubscriptionsResponse)
     shown = lab.plain(answer, 0)
     assert isinstance(shown, dict)

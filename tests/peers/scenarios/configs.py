@@ -1,4 +1,4 @@
-"""DescribeConfigs and what alters configs."""
+"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs."""
 
 from collections.abc import Iterable
 
@@ -52,7 +52,7 @@ def describe(
 
 
 def by_name(lab: Lab, request: DescribeConfigsRequest, version: int = 4) -> Plain:
-    """A description whose configs are found by name: a missing one must not shift the others."""
+    """A description with configs by name, so that a missing one does not shift the others."""
     answer = lab.get(request, DescribeConfigsResponse, version)
     (result,) = answer.results
     shown = lab.plain(result, version)
@@ -88,7 +88,7 @@ def replacing(kind: int, name: str, **configs: str | None) -> AlterConfigsReques
 
 
 def _await(lab: Lab, topic: str, key: str, value: str) -> None:
-    """A change of configs reaches the broker some time after the controller has said yes."""
+    """Wait until a config change has reached the broker."""
     lab.until(
         describe(TOPIC, topic, [key]),
         DescribeConfigsResponse,
@@ -135,7 +135,7 @@ def resources_that_are_not_there(lab: Lab) -> None:
 
 
 def broker_configs(lab: Lab) -> None:
-    """Only names that both have: a broker of Kafka's has settings for what we are not."""
+    """Only configs that both have."""
     names = (
         "num.partitions",
         "default.replication.factor",
@@ -229,7 +229,7 @@ def changes_of_other_resources(lab: Lab) -> None:
 
 
 def levels_of_loggers(lab: Lab) -> None:
-    """Of the root logger only: the names of all others are those of classes and modules."""
+    """Only the root logger: other names are those of classes and modules."""
 
     def change(label: str, *changes: tuple[int, str, str | None]) -> None:
         lab.show(label, alter(LOGGER, "1", *changes))
@@ -259,14 +259,14 @@ def levels_of_loggers(lab: Lab) -> None:
     shown("only validated")
     lab.show("of another broker", alter(LOGGER, "77", (SET, "root", "ERROR")))
     lab.show("of no number", alter(LOGGER, "one", (SET, "root", "ERROR")))
-    lab.show("of nobody", alter(LOGGER, "", (SET, "root", "ERROR")))
+    lab.show("without a broker id", alter(LOGGER, "", (SET, "root", "ERROR")))
     lab.show("replacing", replacing(LOGGER, "1", root="ERROR"))
-    lab.show("described of nobody", describe(LOGGER, ""))
+    lab.show("described without a broker id", describe(LOGGER, ""))
     change("put back", (SET, "root", root.value))
 
 
 def dynamic_broker_configs(lab: Lab) -> None:
-    """Cluster-wide, and for one broker; put back in the end."""
+    """Cluster-wide and per broker; reset at the end."""
     key = "log.flush.interval.messages"
 
     def show(label: str) -> None:
@@ -290,7 +290,7 @@ def dynamic_broker_configs(lab: Lab) -> None:
 
 
 def broker_configs_of_kerberos(lab: Lab) -> None:
-    """Stored for one broker at a time, whether it serves GSSAPI or not."""
+    """Stored per broker, whether it supports GSSAPI or not."""
     values = {
         "sasl.kerberos.service.name": "kafka",
         "sasl.kerberos.kinit.cmd": "/bin/kinit",

@@ -1,4 +1,4 @@
-"""Fetch: what comes back, how much of it, and what sessions remember."""
+"""Fetch: contents, limits and sessions."""
 
 from dataclasses import replace
 
@@ -103,7 +103,7 @@ def leader_epochs(lab: Lab) -> None:
 
 
 def limits(lab: Lab) -> None:
-    """FT-2: the first batch always comes whole, all others only if they fit."""
+    """FT-2: the first batch is always returned whole, others only if they fit."""
     topic = lab.topic(partitions=3)
     for partition in range(3):
         _fill(lab, topic, "x" * 100, "y" * 100, partition=partition)
@@ -183,11 +183,11 @@ def sessions_by_id(lab: Lab) -> None:
     # Kafka puts what it refused behind what it read.
     lab.show("and again", replace(session, session_epoch=3), unordered=True)
     again = replace(_fetch("", _at(0), topic_id=topic_id), session_id=first.session_id)
-    lab.show("a session is begun anew", replace(again, session_epoch=0))
+    lab.show("a session starts again", replace(again, session_epoch=0))
 
 
 def as_a_replica(lab: Lab) -> None:
-    """A fetch of a broker that holds no replica."""
+    """A fetch by a broker that has no replica."""
     topic = lab.topic()
     _fill(lab, topic, "a")
     lab.show("replica 5", replace(_fetch(topic, _at(0)), replica_id=5), BY_NAME)

@@ -1,4 +1,4 @@
-"""Configs of single groups: who may have which, and what is told of them."""
+"""Configs of single groups."""
 
 from headwater.protocol.messages.describe_configs import DescribeConfigsResponse
 from headwater.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest

@@ -36,7 +36,7 @@ PROTOCOL = "range"
 
 @dataclass(slots=True)
 class Group:
-    """One group at one broker, with hands for members of both protocols."""
+    """One group at one broker, with members of both protocols."""
 
     lab: Lab
     topic: str
@@ -57,7 +57,7 @@ class Group:
         return self.lab.get(request, ConsumerGroupHeartbeatResponse)
 
     def settle(self, member_id: str, epoch: int) -> int:
-        """Heartbeats until there is nothing new; returns the epoch."""
+        """Send heartbeats until nothing changes; return the epoch."""
         while True:
             answer = self.beat(member_id, epoch)
             assert answer.error_code is ErrorCode.NONE, answer

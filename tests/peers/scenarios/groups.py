@@ -1,4 +1,4 @@
-"""What groups and their coordinator answer when something is wrong, missing or refused."""
+"""Error responses of group coordinators."""
 
 import re
 from dataclasses import replace
@@ -42,14 +42,14 @@ UNKNOWN_TOPIC = TopicId(b"\x77" * 16)
 
 
 def await_coordinator(lab: Lab, group: str) -> str:
-    """A group's name, once somebody coordinates it."""
+    """A group name, once it has a coordinator."""
     lab.until(
         FindCoordinatorRequest(coordinator_keys=(group,)),
         FindCoordinatorResponse,
         lambda answer: answer.coordinators[0].error_code is ErrorCode.NONE,
     )
     lab.until(
-        HeartbeatRequest(group_id=group, member_id="nobody"),
+        HeartbeatRequest(group_id=group, member_id="unknown"),
         HeartbeatResponse,
         lambda answer: answer.error_code is ErrorCode.UNKNOWN_MEMBER_ID,
     )
@@ -73,7 +73,7 @@ def refused_joins(lab: Lab) -> None:
             ("no group", _joining("")),
             ("a session too short", replace(good, session_timeout_ms=1)),
             ("a session too long", replace(good, session_timeout_ms=2_000_000)),
-            ("an unknown member", replace(good, member_id="somebody")),
+            ("an unknown member", replace(good, member_id="stranger")),
             ("no protocols", replace(good, protocols=())),
             ("no protocol type", replace(good, protocol_type="")),
         ):
@@ -83,11 +83,11 @@ def refused_joins(lab: Lab) -> None:
 def requests_of_strangers(lab: Lab) -> None:
     group = await_coordinator(lab, lab.named())
     requests: dict[str, Message] = {
-        "heartbeat": HeartbeatRequest(group_id=group, member_id="somebody"),
+        "heartbeat": HeartbeatRequest(group_id=group, member_id="stranger"),
         "heartbeat of an instance": HeartbeatRequest(
-            group_id=group, member_id="somebody", group_instance_id="till"
+            group_id=group, member_id="stranger", group_instance_id="till"
         ),
-        "heartbeat without a group": HeartbeatRequest(group_id="", member_id="somebody"),
+        "heartbeat without a group": HeartbeatRequest(group_id="", member_id="stranger"),
         "sync": SyncGroupRequest(
             group_id=group, member_id="x", protocol_type="consumer", protocol_name="range"
         ),
@@ -152,7 +152,7 @@ def offsets_by_name_and_id(lab: Lab) -> None:
         ("fetch by no id", _fetch(group, no_id), 10),
         ("fetch of an unknown group", _fetch(lab.named("unknown"), by_id), 10),
         ("fetch of no group", _fetch("", by_id), 10),
-        ("fetch as a stranger", _fetch_as(group, "somebody", 3, by_id), 10),
+        ("fetch as a stranger", _fetch_as(group, "stranger", 3, by_id), 10),
     )
     for label, request, version in (*commits, *fetches):
         lab.show(label, request, version, unordered=True)
@@ -196,7 +196,7 @@ def deleted_offsets(lab: Lab) -> None:
 
 
 def subscription_by_names_and_pattern(lab: Lab) -> None:
-    """Which topics a member of the new protocol gets first, and in the end."""
+    """Topics that a member of the new protocol gets first, and finally."""
     names = {lab.topic_id(topic): topic for topic in (lab.topic("named"), lab.topic("found"))}
     beat = ConsumerGroupHeartbeatRequest(
         group_id=await_coordinator(lab, lab.named()),
@@ -226,7 +226,7 @@ def subscription_by_names_and_pattern(lab: Lab) -> None:
 
 
 def refused_heartbeats(lab: Lab) -> None:
-    """Of the new protocol; what is refused leaves no group behind."""
+    """Rejected ConsumerGroupHeartbeats leave no group behind."""
     group = await_coordinator(lab, lab.named())
     good = ConsumerGroupHeartbeatRequest(
         group_id=group,

@@ -1,4 +1,4 @@
-"""What exists: Metadata, DescribeTopicPartitions, DescribeCluster, ApiVersions, coordinators."""
+"""Metadata, DescribeTopicPartitions, DescribeCluster, ApiVersions, FindCoordinator."""
 
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import TopicId
@@ -212,7 +212,7 @@ def find_coordinator(lab: Lab) -> None:
 
 
 def manual_placement(lab: Lab) -> None:
-    """A topic whose partitions were placed by hand looks like any other."""
+    """A topic with manually placed replicas."""
     name = lab.named()
     assignments = tuple(
         CreatableReplicaAssignment(partition_index=number, broker_ids=(1,)) for number in (1, 0)

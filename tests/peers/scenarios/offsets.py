@@ -22,7 +22,7 @@ from tests.peers.scenarios.produce import BY_NAME, fetch_all, produce
 
 
 def _fill(lab: Lab, topic: str) -> None:
-    """Three batches; the largest timestamp is in the second, and twice."""
+    """Three batches; the maximum timestamp is in the second, twice."""
     for at_ms, values in ((10, "ab"), (1000, "cd"), (20, "efg")):
         batch = lab.batch(*values, at_ms=at_ms)
         answer = lab.get(produce(topic, batch), ProduceResponse, BY_NAME)

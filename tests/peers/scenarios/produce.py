@@ -1,4 +1,4 @@
-"""Produce: what is taken, what is refused and with which words, and what lies in the log then."""
+"""Produce: accepted and rejected batches, error messages, and the resulting log."""
 
 import struct
 from collections.abc import Callable, Sequence
@@ -68,7 +68,7 @@ def acknowledgements(lab: Lab) -> None:
 
 
 def silent_errors_close_the_connection(lab: Lab) -> None:
-    """With acks=0 an error has no answer to stand in, so the broker hangs up."""
+    """With acks=0 there is no response for an error, so the broker closes the connection."""
     lab.client.send(produce(lab.named("nowhere"), lab.batch("a"), acks=0), BY_NAME)
     lab.show("after an error with acks 0", MetadataRequest(topics=()))
 
@@ -120,7 +120,7 @@ def damaged_batches(lab: Lab) -> None:
 
 
 def invalid_records(lab: Lab) -> None:
-    """Batches whose header and CRC are right and whose records are not."""
+    """Batches with a valid header and CRC but invalid records."""
     good = bytes(build_batch(lab.records("a", "b", "c")))
     first_bytes = good[HEADER_BYTES] // 2 + 1
     damages: dict[str, Callable[[bytes], bytes]] = {
@@ -143,12 +143,12 @@ def invalid_records(lab: Lab) -> None:
         for label, damage in damages.items():
             batch = _repacked(good, codec, damage(good[HEADER_BYTES:]))
             lab.show(f"{codec.name}: {label}", produce(topic, batch), BY_NAME)
-        # Not the log: what Kafka has taken of these, nobody can read.
+        # Not the log: consumers cannot read the ones that Kafka accepted.
         lab.show(f"{codec.name}: a good one", produce(topic, good), BY_NAME)
 
 
 def invalid_record_lengths(lab: Lab) -> None:
-    """A record whose length does not fit what it holds."""
+    """A record whose length does not match its contents."""
     good = bytes(build_batch(lab.records("a", "b", "c")))
     plain = good[HEADER_BYTES:]
     for codec in Codec:
@@ -188,7 +188,7 @@ def counts_that_lie(lab: Lab) -> None:
 
 
 def timestamps_within(lab: Lab) -> None:
-    """Timestamps that the header does not tell."""
+    """Timestamps that the header does not contain."""
     hour_ms = 3_600_000
     now_ms = lab.start_ms + hour_ms
     for codec in Codec:
@@ -213,7 +213,7 @@ def timestamps_within(lab: Lab) -> None:
 
 
 def keys_and_timestamps(lab: Lab) -> None:
-    """Which of two mistakes is told."""
+    """Which of two errors is reported."""
     hour_ms = 3_600_000
     topic = lab.topic(
         cleanup_policy="compact",
@@ -248,7 +248,7 @@ def several_batches_or_none(lab: Lab) -> None:
 
 
 def partial_failure(lab: Lab) -> None:
-    """One bad partition does not spoil its neighbours."""
+    """One failed partition does not affect the others."""
     topic = lab.topic(partitions=2)
     data = tuple(
         PartitionProduceData(index=number, records=lab.batch(f"to {number}"))
@@ -366,7 +366,7 @@ def sequences_of_strangers(lab: Lab) -> None:
     """IDP-6, and the wrap of IDP-7."""
     topic = lab.topic()
     for label, producer_id, first in (
-        ("an id that nobody gave out", 987_654_321, 0),
+        ("an id that was never allocated", 987_654_321, 0),
         ("not at 0", 987_654_322, 41),
         ("near the end of numbers", 987_654_323, 2**31 - 2),
         ("after the end of numbers", 987_654_323, 1),
@@ -429,7 +429,7 @@ def odd_offsets_inside_a_batch(lab: Lab) -> None:
 
 
 def _with(batch: bytes, position: int, content: bytes, *, seal: bool = True) -> bytes:
-    """A batch with other bytes at a position, and unless told otherwise a good checksum."""
+    """A batch with other bytes at a position and, by default, a valid CRC."""
     changed = bytearray(batch)
     changed[position : position + len(content)] = content
     if seal:
@@ -438,7 +438,7 @@ def _with(batch: bytes, position: int, content: bytes, *, seal: bool = True) -> 
 
 
 def _repacked(batch: bytes, codec: Codec, plain: bytes) -> bytes:
-    """The batch with other records, under a codec."""
+    """The batch with other records, with a codec."""
     return seal_batch(read_header(batch)._replace(attributes=codec), compress(codec, plain))
 
 

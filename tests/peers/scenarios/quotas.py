@@ -1,6 +1,6 @@
 """AlterClientQuotas and DescribeClientQuotas (KIP-546).
 
-Whatever is set is far above what any scenario needs, and taken away in the end.
+The quotas are far above what any scenario needs, and removed at the end.
 """
 
 from collections.abc import Iterable, Mapping
@@ -60,7 +60,7 @@ def _filter(
 
 
 def _await_entries(lab: Lab, count: int) -> None:
-    """Every broker hears of a change a little later than it is answered."""
+    """Wait until every broker knows the change."""
     lab.until(
         _filter(),
         describe.DescribeClientQuotasResponse,
@@ -98,7 +98,7 @@ def filters(lab: Lab) -> None:
             "any of both": (("user", ANY, None), ("client-id", ANY, None)),
             "an address": (("ip", EXACT, "203.0.113.7"),),
             "any address": (("ip", ANY, None),),
-            "nobody": (("user", EXACT, "nobody"),),
+            "unknown user": (("user", EXACT, "unknown"),),
         }
         for label, components in asked.items():
             for version in (0, 1):
@@ -148,8 +148,8 @@ def changes(lab: Lab) -> None:
     lab.show("what is left", _filter(), unordered=True)
     lab.show("what was not there is taken away", _change(_entry(bob, {"consumer_byte_rate": None})))
     lab.show(
-        "of somebody who has none",
-        _change(_entry({"user": "nobody"}, {"consumer_byte_rate": None})),
+        "of a user without quotas",
+        _change(_entry({"user": "unknown"}, {"consumer_byte_rate": None})),
     )
     lab.show(
         "one good, one bad",
@@ -166,7 +166,7 @@ def changes(lab: Lab) -> None:
 def changes_that_make_no_sense(lab: Lab) -> None:
     rate = {"producer_byte_rate": 1.0}
     asked: dict[str, tuple[Entity, Mapping[str, float | None]]] = {
-        "nobody": ({}, rate),
+        "no entity": ({}, rate),
         "an unknown type": ({"group": "g"}, rate),
         "an empty name": ({"user": ""}, rate),
         "an address of a user": ({"ip": "203.0.113.7", "user": "a"}, rate),

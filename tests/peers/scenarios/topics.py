@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics, CreatePartitions, and what moves partitions about."""
+"""CreateTopics, DeleteTopics, CreatePartitions and partition reassignments."""
 
 from collections.abc import Sequence
 
@@ -67,7 +67,7 @@ def _create(*topics: CreatableTopic, validate_only: bool = False) -> CreateTopic
 
 
 def _show_created(lab: Lab, label: str, request: CreateTopicsRequest, version: int = 7) -> None:
-    """Like `show`, but by name: Kafka answers in a hash map's order, and one may know more."""
+    """Like `show`, but by name: Kafka's response has the order of a hash map."""
     answer = lab.get(request, CreateTopicsResponse, version)
     shown: dict[str, Plain] = {}
     for topic in answer.topics:
@@ -262,7 +262,7 @@ def more_partitions(lab: Lab) -> None:
     show("placed", 3, [(1,)])
     show("placed too few", 4, [(1,)])
     show("placed too many", 3, [(1,), (1,)])
-    show("placed on nobody", 3, [()])
+    show("placed on no broker", 3, [()])
     show("placed on a stranger", 3, [(9,)])
     show("placed twice on one", 3, [(1, 1)])
     show("an empty placement", 3, [])
@@ -318,7 +318,7 @@ def reassignments(lab: Lab) -> None:
     show("cancel nothing", None)
     show("to a stranger", (5,))
     show("to more", (1, 5))
-    show("to nobody", ())
+    show("to no broker", ())
     show("twice to one", (1, 1))
     show("negative", (-1,))
     show("unknown partition", (1,), partition=7)

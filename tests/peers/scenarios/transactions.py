@@ -1,7 +1,7 @@
-"""Transactions from end to end: what is taken, what is refused, and what lies in the logs then.
+"""Transactions from start to end: accepted and rejected requests, and the resulting logs.
 
-Between two steps both brokers come to rest, because an answer while markers are on their way is a
-matter of luck.
+Between two steps both brokers become idle, because responses while markers are written are not
+deterministic.
 """
 
 from dataclasses import dataclass, replace
@@ -76,7 +76,7 @@ _NOT_READY = (
 
 @dataclass(slots=True)
 class _Producer:
-    """A producer under a transactional id, which says what it is told to say."""
+    """A producer with a transactional id, driven request by request."""
 
     lab: Lab
     name: str
@@ -84,7 +84,7 @@ class _Producer:
     epoch: int = -1
 
     def begin(self) -> None:
-        """Take the id over."""
+        """Send InitProducerId."""
         _find(self.lab, self.name, _TRANSACTION)
         request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=60_000)
         answer = self.lab.until(
@@ -144,7 +144,7 @@ class _Producer:
         self.settle()
 
     def settle(self) -> None:
-        """Until all markers are written."""
+        """Wait until all markers are written."""
         self.lab.until(
             DescribeTransactionsRequest(transactional_ids=(self.name,)),
             DescribeTransactionsResponse,
@@ -223,7 +223,7 @@ def fenced_producers(lab: Lab) -> None:
         lab.show(f"fenced first batch, {version}", zombie.send(topic, "b", sequence=0), version)
     ahead = successor.send(topic, "b", sequence=0, epoch=successor.epoch + 1)
     for version in (OLD, NEW):
-        lab.show(f"an epoch that nobody has, {version}", ahead, version)
+        lab.show(f"an epoch from the future, {version}", ahead, version)
     for version in (1, 3):
         lab.show(f"fenced add, {version}", zombie.add((topic, 0)), version)
         lab.show(f"fenced end, {version}", zombie.ending(committed=True), version)
@@ -331,7 +331,7 @@ def offsets_of_version_2(lab: Lab) -> None:
 
 
 def markers_by_hand(lab: Lab) -> None:
-    """As a tool ends a transaction that hangs (KIP-664)."""
+    """As a tool aborts a hanging transaction (KIP-664)."""
     topic, producer = lab.topic(partitions=2), _Producer(lab, lab.named("id"))
     producer.begin()
     # Once more, for an epoch that has one before it.
@@ -370,7 +370,7 @@ def what_tools_see(lab: Lab) -> None:
 
 
 def _find(lab: Lab, key: str, key_type: int) -> None:
-    """The first one to ask makes the topic, and may have to wait for it."""
+    """The first FindCoordinator creates the topic, and may have to wait for it."""
     lab.until(
         FindCoordinatorRequest(key_type=key_type, coordinator_keys=(key,)),
         FindCoordinatorResponse,
@@ -434,7 +434,7 @@ def _marker(
 
 
 def _show_log(lab: Lab, label: str, topic: str, partition: int = 0) -> None:
-    """What a reader of committed records gets, and where it stops."""
+    """What a read_committed consumer gets, and where it stops."""
     request = replace(fetch_all(topic, partition=partition), isolation_level=1)
     lab.show(f"{label}, committed", request, BY_NAME)
     lab.show(f"{label}, everything", fetch_all(topic, partition=partition), BY_NAME)

@@ -1,8 +1,7 @@
-"""A sink that strikes: at points of its batches it fails, or kills whom it is told to, once each.
+"""A sink that fails, or kills a process, at chosen points of its batches, once each.
 
-What a reader would get wrong: nothing of the sink is replaced. Its own writer writes, and this one
-only watches its rows go by and its answer come back. That a blow has fallen is a file, made before
-the blow, since nobody may live to make it afterwards.
+Nothing of the real sink is replaced: its writer writes, and this one wraps its rows and its result.
+A file records that a fault has happened, written before the fault, which may kill the process.
 """
 
 import json
@@ -33,7 +32,7 @@ _PATIENCE_S = 120.0
 
 
 class Victim(StrEnum):
-    """Who is hit. A task and the driver fail; the others are killed with SIGKILL."""
+    """What a fault hits. A task and the driver fail; the others are killed with SIGKILL."""
 
     TASK = "task"
     DRIVER = "driver"
@@ -43,19 +42,19 @@ class Victim(StrEnum):
 
 
 class Point(StrEnum):
-    """When a task is hit: with rows sent and none committed, or when it has just committed."""
+    """When a task is hit: after sending rows and before committing, or just after committing."""
 
     WRITING = "writing"
     COMMITTED = "committed"
 
 
 class Struck(Exception):
-    """The failure that was asked for."""
+    """The injected failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One blow, in one batch."""
+    """One fault, in one batch."""
 
     victim: Victim
     point: Point
@@ -67,7 +66,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """All blows of a run. `folder` has who is to be killed, and what has happened."""
+    """All faults of a run. `folder` has the processes to kill, and the faults so far."""
 
     folder: Path
     planned: tuple[Fault, ...]
@@ -76,10 +75,10 @@ class Faults:
         return json.dumps([str(self.folder), [asdict(fault) for fault in self.planned]])
 
     def announce(self, victim: Victim, pid: int) -> None:
-        """Who to kill, if it comes to that."""
+        """Record a process that may be killed."""
         whole = self.folder / f"{victim}.new"
         whole.write_text(str(pid))
-        # Read by others, who must not see half of it.
+        # Written atomically, since other processes read it.
         whole.rename(self.folder / f"{victim}.pid")
 
     def has_struck(self, fault: Fault) -> bool:
@@ -120,7 +119,7 @@ def faults_in(environment: Mapping[str, str]) -> Faults:
 
 
 class FaultySource(HeadwaterSource):
-    """Registered in the place of the source and sink that it is made of."""
+    """Registered in place of the source and sink that it wraps."""
 
     def writer(self, schema: "StructType", overwrite: bool) -> DataSourceWriter:  # noqa: ARG002
         return FaultyWriter(self._sink_options(schema, is_streaming=False))
@@ -130,7 +129,7 @@ class FaultySource(HeadwaterSource):
 
 
 class FaultyWriter(TopicWriter):
-    """For what `foreachBatch` writes. Its driver does not know the batch, and is not hit."""
+    """For `foreachBatch`. Its driver does not know the batch, and is not hit."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
         message = super().write(_watched(iterator, self._options))
@@ -139,7 +138,7 @@ class FaultyWriter(TopicWriter):
 
 
 class FaultyStreamWriter(TopicStreamWriter):
-    """For what `writeStream` writes."""
+    """For `writeStream`."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
         message = super().write(_watched(iterator, self._options))
@@ -155,7 +154,7 @@ class FaultyStreamWriter(TopicStreamWriter):
 
 
 def _watched(rows: Iterator[pa.RecordBatch], options: SinkOptions) -> Iterator[pa.RecordBatch]:
-    """All rows; once some are in the log, in a transaction that is open, the task may be hit."""
+    """All rows; once some are sent in an open transaction, the task may be hit."""
     fault = _due(Point.WRITING)
     if fault is None:
         yield from rows
@@ -181,7 +180,7 @@ def _strike_committed() -> None:
 
 
 def _due(point: Point) -> Fault | None:
-    """The blow that this task is to suffer now. One task of several, so a batch is half written."""
+    """The fault for this task. It hits one of several tasks, so that a batch is half written."""
     context = TaskContext.get()
     assert context is not None
     batch = context.getLocalProperty("streaming.sql.batchId")

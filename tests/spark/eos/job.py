@@ -1,9 +1,9 @@
-"""The query under test, as a program of its own: it can be killed, and started again.
+"""The query under test as a separate program, which can be killed and restarted.
 
     python -m tests.spark.eos.job '{"brokers": ..., "source": ..., ...}'
 
-From topic to topic, exactly once, in batches of 20,000 rows, until all is read that is there; its
-offsets go to a consumer group as well.
+It copies from topic to topic, exactly once, in batches of 20,000 rows, until everything is read,
+and commits its offsets to a consumer group.
 """
 
 import json
@@ -24,7 +24,7 @@ ROWS_PER_BATCH = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What the query is to do."""
+    """Parameters of the query."""
 
     brokers: str
     source: str

@@ -1,7 +1,7 @@
-"""Runs the job until it has come to its end, whatever it is hit by, and counts its rows.
+"""Run the job to its end through all kills, and count its rows.
 
-What a reader would get wrong: that the job fails is not a failure of the test. It is started again
-from its checkpoint, as an operator would do, and so is a broker that was killed.
+A job that fails does not fail the test: it is started again from its checkpoint, as an operator
+would do, and so is a broker that was killed.
 """
 
 import json
@@ -29,7 +29,7 @@ _ROOT = Path(__file__).parents[3]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of the rows."""
+    """Counts of the rows."""
 
     once: int
     more_than_once: int
@@ -54,7 +54,7 @@ class Outcome:
 
 
 def run_to_the_end(broker: EmbeddedBroker, job: Job, faults: Faults) -> Outcome:
-    """The job, as often as it takes; then the count."""
+    """Run the job as often as necessary; then count."""
     began_s = time.monotonic()
     runs = broker_restarts = 0
     while True:
@@ -79,7 +79,7 @@ def run_to_the_end(broker: EmbeddedBroker, job: Job, faults: Faults) -> Outcome:
 
 
 def _run(broker: EmbeddedBroker, job: Job, faults: Faults) -> tuple[int, int]:
-    """One run of the job, and how often the broker was started again meanwhile."""
+    """One run of the job; return how often the broker was restarted."""
     faults.announce(Victim.BROKER, broker.pid)
     path = os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     environment = {**os.environ, VARIABLE: faults.to_text(), "PYTHONPATH": path}
@@ -109,7 +109,7 @@ def _run(broker: EmbeddedBroker, job: Job, faults: Faults) -> tuple[int, int]:
 
 
 def prepare(broker: EmbeddedBroker, job: Job) -> None:
-    """The topics, and rows with a number each."""
+    """Create the topics, with numbered rows."""
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         names = (job.source, job.target)
         admin.create_topics([NewTopic(name=name, partitions=PARTITIONS) for name in names])
@@ -126,7 +126,7 @@ def prepare(broker: EmbeddedBroker, job: Job) -> None:
 
 
 def committed_values(broker: EmbeddedBroker, topic: str) -> list[int]:
-    """The numbers that a reader of committed records sees."""
+    """The numbers that a read_committed consumer sees."""
     ends = _ends(broker, topic)
     found: list[int] = []
     with Consumer(

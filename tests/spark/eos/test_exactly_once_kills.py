@@ -1,4 +1,4 @@
-"""Exactly once, on a real broker and in real processes, whoever dies: `make test-eos`."""
+"""Exactly-once delivery with a real broker while processes are killed: `make test-eos`."""
 
 import os
 from collections.abc import Iterator
@@ -68,8 +68,8 @@ def _fault(name: str) -> Fault:
     return Fault(victim=victim, point=point, batch=batch)
 
 
-def test_every_row_arrives_once_whoever_dies(broker: EmbeddedBroker, tmp_path: Path) -> None:
-    """One after the other, in one query that shuffles its rows by a column."""
+def test_every_row_arrives_once_whatever_is_killed(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """One fault after the other, in one query with a shuffle."""
     outcome = run(broker, tmp_path, "all", list(FAULTS), is_shuffled=True)
     print("\nIn one query, batch by batch:")
     for name, (_, _, batch) in FAULTS.items():

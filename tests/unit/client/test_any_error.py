@@ -1,7 +1,7 @@
-"""Producers, transactions and groups at brokers that say any error there is, once, at any step.
+"""Producers, transactions and groups with brokers that return any error code once, at any step.
 
-The client goes on, or raises an error that has a name; it never hangs, and never raises anything
-else. What each error does is told by the tests beside the code; here none is left out.
+The client continues or raises a named error; it never hangs and never raises anything else. What
+each error does is tested next to the code; here all error codes are covered.
 """
 
 import time
@@ -56,7 +56,7 @@ IN_A_GROUP = [
 
 
 def consume(cluster: MockCluster) -> None:
-    """Read all that is there, commit it and leave; three errors are enough for anybody."""
+    """Consume everything, commit and leave; three errors are the limit."""
     settings = {
         **QUICK,
         "bootstrap.servers": cluster.bootstrap_servers,
@@ -85,9 +85,7 @@ def consume(cluster: MockCluster) -> None:
 
 @pytest.mark.parametrize("codes", ALL_OR_SOME)
 @pytest.mark.parametrize("api", IN_A_GROUP, ids=lambda api: api.name)
-def test_a_member_of_a_group_goes_on_or_says_why_not(
-    api: ApiKey, codes: Sequence[ErrorCode]
-) -> None:
+def test_a_group_member_continues_or_raises(api: ApiKey, codes: Sequence[ErrorCode]) -> None:
     for code in codes:
         with MockCluster(topics={"tea": 1}) as cluster:
             MockReading(cluster).append("tea", 0, 12)
@@ -96,7 +94,7 @@ def test_a_member_of_a_group_goes_on_or_says_why_not(
 
 
 def settled(step: Callable[[], object]) -> bool:
-    """Whether a step succeeds; if not, it has said why."""
+    """Whether a step succeeds; otherwise it has raised a Kafka error."""
     try:
         step()
     except KafkaError as error:
@@ -115,9 +113,7 @@ def send(producer: Producer) -> None:
 @pytest.mark.parametrize(
     "api", [ApiKey.METADATA, ApiKey.INIT_PRODUCER_ID, ApiKey.PRODUCE], ids=lambda api: api.name
 )
-def test_a_record_is_sent_or_its_future_says_why_not(
-    api: ApiKey, codes: Sequence[ErrorCode]
-) -> None:
+def test_a_record_is_sent_or_its_future_raises(api: ApiKey, codes: Sequence[ErrorCode]) -> None:
     for code in codes:
         with MockCluster(topics={"tea": 1}) as cluster:
             cluster.script(api, saying(code))
@@ -148,7 +144,7 @@ def transact(producer: Producer) -> None:
 @pytest.mark.parametrize("codes", ALL_OR_SOME)
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("api", IN_A_TRANSACTION, ids=lambda api: api.name)
-def test_a_transaction_is_committed_or_can_be_aborted_or_is_the_last(
+def test_a_transaction_is_committed_abortable_or_fatal(
     api: ApiKey, version: int, codes: Sequence[ErrorCode]
 ) -> None:
     for code in codes:
@@ -166,7 +162,7 @@ def test_a_transaction_is_committed_or_can_be_aborted_or_is_the_last(
                     continue
                 is_committed = settled(partial(transact, producer))
                 if not is_committed and not settled(producer.abort_transaction):
-                    # Fatal: whatever it is asked to do, it says so at once.
+                    # Fatal: every call raises it at once.
                     assert not settled(producer.begin_transaction)
                     continue
                 transact(producer)

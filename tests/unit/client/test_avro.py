@@ -1,4 +1,4 @@
-"""Tests for Avro serializers that need no registry but one in memory."""
+"""Avro serializers with a registry in memory."""
 
 import json
 from typing import Any
@@ -32,7 +32,7 @@ TEA = json.dumps(
 
 
 class MemoryRegistry(SchemaRegistry):
-    """Answers from a dictionary, and counts what it is asked."""
+    """Answers from a dictionary and counts requests."""
 
     def __init__(self) -> None:
         super().__init__("http://nowhere")
@@ -54,12 +54,12 @@ class MemoryRegistry(SchemaRegistry):
         return RegisteredSchema(id=schema_id, schema=self.texts[schema_id - 1])
 
 
-def test_a_value_is_a_zero_the_id_and_avro() -> None:
+def test_a_value_has_confluents_wire_format() -> None:
     serialize = AvroSerializer(MemoryRegistry(), TEA, topic="tea")
     assert serialize({"kind": "green", "grams": 3}) == b"\0\0\0\0\x01\x0agreen\x06"
 
 
-def test_the_registry_is_asked_once_for_each_schema() -> None:
+def test_each_schema_is_requested_once() -> None:
     registry = MemoryRegistry()
     serialize, deserialize = AvroSerializer(registry, TEA, topic="t"), AvroDeserializer(registry)
     for grams in range(5):
@@ -68,7 +68,7 @@ def test_the_registry_is_asked_once_for_each_schema() -> None:
     assert registry.asked == 2
 
 
-def test_no_more_schemas_are_kept_than_the_cache_may_hold() -> None:
+def test_the_schema_cache_is_bounded() -> None:
     registry = MemoryRegistry()
     one = AvroSerializer(registry, '"string"', topic="a")("x")
     two = AvroSerializer(registry, '"int"', topic="b")(1)
@@ -81,7 +81,7 @@ def test_no_more_schemas_are_kept_than_the_cache_may_hold() -> None:
         AvroDeserializer(registry, cached_max=0)
 
 
-def test_subjects_are_named_as_confluents_strategies_name_them() -> None:
+def test_subject_names_follow_confluents_strategies() -> None:
     names: dict[Any, str] = {
         topic_subject: "tea-value",
         record_subject: "shop.Tea",
@@ -94,7 +94,7 @@ def test_subjects_are_named_as_confluents_strategies_name_them() -> None:
         assert registry.subjects_used == [name]
 
 
-def test_what_a_name_needs_is_asked_for_at_once() -> None:
+def test_a_missing_topic_or_record_name_is_rejected_at_once() -> None:
     with pytest.raises(InvalidSetting, match="topic"):
         AvroSerializer(MemoryRegistry(), TEA)
     with pytest.raises(InvalidSetting, match="name"):
@@ -106,7 +106,7 @@ def test_what_a_name_needs_is_asked_for_at_once() -> None:
 @pytest.mark.parametrize(
     "value", [None, 5, {}, {"kind": 1, "grams": 1}, {"kind": "a", "grams": 2**40}]
 )
-def test_a_value_that_does_not_fit_is_refused(value: Any) -> None:
+def test_a_value_that_does_not_match_is_rejected(value: Any) -> None:
     with pytest.raises(SerializationFailed):
         AvroSerializer(MemoryRegistry(), TEA, topic="tea")(value)
 
@@ -124,14 +124,14 @@ def test_a_value_that_does_not_fit_is_refused(value: Any) -> None:
         b"\0\0\0\0\1" + b"\xff" * 30,
     ],
 )
-def test_bytes_that_are_no_such_value_are_refused(raw: bytes) -> None:
+def test_malformed_bytes_are_rejected(raw: bytes) -> None:
     registry = MemoryRegistry()
     registry.register("tea-value", TEA)
     with pytest.raises(SerializationFailed):
         AvroDeserializer(registry)(raw)
 
 
-def test_a_registry_that_does_not_answer_is_named() -> None:
+def test_an_unreachable_registry_is_named() -> None:
     with (
         SchemaRegistry("http://127.0.0.1:1,http://127.0.0.1:2") as registry,
         pytest.raises(RegistryUnreachable, match=r"127\.0\.0\.1:1"),
@@ -140,6 +140,6 @@ def test_a_registry_that_does_not_answer_is_named() -> None:
 
 
 @pytest.mark.parametrize("url", ["tea", "ftp://host", "http://", "http://host:port"])
-def test_what_is_no_url_is_refused(url: str) -> None:
+def test_an_invalid_url_is_rejected(url: str) -> None:
     with pytest.raises(InvalidSetting):
         SchemaRegistry(url)

@@ -1,4 +1,4 @@
-"""Mistakes that everybody makes once, with every client: each is told by name and in a sentence."""
+"""Common mistakes in calls of all clients raise clear errors."""
 
 import asyncio
 import gc
@@ -27,7 +27,7 @@ from headwater.client.errors import (
 from headwater.common.exceptions import CorruptFile, InvalidSetting, StorageError
 from tests.unit.client.parallel.test_deduplicator import record
 
-# Nobody is asked: what is wrong is told before.
+# No broker is contacted: errors are raised before.
 NOWHERE = "127.0.0.1:9"
 SETTINGS = {"bootstrap.servers": NOWHERE, "group.id": "drinkers"}
 
@@ -44,7 +44,7 @@ ALL_CLIENTS = [
 
 
 @pytest.mark.parametrize("make", ALL_CLIENTS, ids=lambda make: f"{make.__module__} {make.__name__}")
-def test_an_address_is_no_mapping_of_settings(make: Callable[[Any], object]) -> None:
+def test_an_address_is_not_a_mapping_of_settings(make: Callable[[Any], object]) -> None:
     with pytest.raises(
         InvalidSetting, match=r"such as {'bootstrap.servers': '127.0.0.1:9'}, not '127.0.0.1:9'"
     ):
@@ -52,7 +52,7 @@ def test_an_address_is_no_mapping_of_settings(make: Callable[[Any], object]) -> 
 
 
 @pytest.mark.parametrize("make", ALL_CLIENTS, ids=lambda make: f"{make.__module__} {make.__name__}")
-def test_a_setting_has_a_name(make: Callable[[Any], object]) -> None:
+def test_setting_names_must_be_strings(make: Callable[[Any], object]) -> None:
     with pytest.raises(InvalidSetting, match="settings must be a mapping such as"):
         make({"bootstrap.servers": NOWHERE, 5: 6})
 
@@ -65,9 +65,7 @@ def test_a_setting_has_a_name(make: Callable[[Any], object]) -> None:
         ({"retry_backoff_ms": None}, "retry_backoff_ms must be an integer, not None"),
     ],
 )
-def test_workers_and_limits_of_a_parallel_consumer_are_whole_numbers(
-    keywords: dict[str, Any], told: str
-) -> None:
+def test_parallel_consumer_options_must_be_integers(keywords: dict[str, Any], told: str) -> None:
     with pytest.raises(InvalidArgument, match=told):
         ParallelConsumer(SETTINGS, **keywords)
 
@@ -76,7 +74,7 @@ def test_workers_and_limits_of_a_parallel_consumer_are_whole_numbers(
     "make",
     [BlockingProducer, Consumer, Admin, lambda given: ParallelConsumer({"group.id": "g", **given})],
 )
-def test_a_client_that_cannot_be_made_leaves_no_thread_behind(
+def test_a_failed_constructor_leaves_no_thread(
     make: Callable[[Any], object],
 ) -> None:
     before = threading.active_count()
@@ -87,7 +85,7 @@ def test_a_client_that_cannot_be_made_leaves_no_thread_behind(
 
 
 @pytest.mark.parametrize("timeout", ["5", float("nan"), float("inf"), [1]])
-def test_what_is_no_number_of_seconds_is_refused_and_leaves_nothing_behind(timeout: Any) -> None:
+def test_an_invalid_timeout_is_rejected(timeout: Any) -> None:
     with Consumer(SETTINGS) as consumer:
         for call in (consumer.poll, consumer.poll_table):
             with pytest.raises(InvalidArgument, match="a timeout must be a number of seconds"):
@@ -97,7 +95,7 @@ def test_what_is_no_number_of_seconds_is_refused_and_leaves_nothing_behind(timeo
         pytest.raises(InvalidArgument, match="a timeout must be a number of seconds"),
     ):
         producer.flush(timeout)
-    # A coroutine that nobody awaits would say so now.
+    # A coroutine that is never awaited would warn now.
     gc.collect()
 
 
@@ -125,7 +123,7 @@ def test_a_closed_client_cannot_be_entered(make: Callable[[], Any]) -> None:
         lambda: aio.Admin(bootstrap_servers=NOWHERE),
     ],
 )
-def test_a_closed_client_of_asyncio_cannot_be_entered(make: Callable[[], Any]) -> None:
+def test_a_closed_asyncio_client_cannot_be_entered(make: Callable[[], Any]) -> None:
     async def enter_twice() -> None:
         client = make()
         async with client:
@@ -137,14 +135,14 @@ def test_a_closed_client_of_asyncio_cannot_be_entered(make: Callable[[], Any]) -
     asyncio.run(enter_twice())
 
 
-def test_a_closed_parallel_consumer_does_not_run() -> None:
+def test_a_closed_parallel_consumer_cannot_run() -> None:
     consumer = ParallelConsumer(SETTINGS)
     consumer.close()
     with pytest.raises(ClientClosed):
         consumer.run(print)
 
 
-def test_what_is_no_pattern_is_told_by_name() -> None:
+def test_an_invalid_pattern_is_named() -> None:
     with (
         Consumer(SETTINGS) as consumer,
         pytest.raises(InvalidRegularExpression, match=r"'tea\(' is not a valid pattern"),
@@ -152,7 +150,7 @@ def test_what_is_no_pattern_is_told_by_name() -> None:
         consumer.subscribe(pattern="tea(")
 
 
-def test_a_consumer_of_asyncio_that_is_given_no_topics_says_how_to_leave() -> None:
+def test_subscribe_without_topics_names_unsubscribe_with_asyncio() -> None:
     async def subscribe() -> None:
         async with aio.Consumer(SETTINGS) as consumer:
             consumer.subscribe([])
@@ -161,7 +159,7 @@ def test_a_consumer_of_asyncio_that_is_given_no_topics_says_how_to_leave() -> No
         asyncio.run(subscribe())
 
 
-def test_there_is_no_offset_for_a_time_before_time() -> None:
+def test_a_negative_timestamp_is_rejected() -> None:
     place = TopicPartition("tea", 0)
 
     async def ask() -> None:
@@ -177,13 +175,13 @@ def test_there_is_no_offset_for_a_time_before_time() -> None:
         asyncio.run(ask())
 
 
-def test_whoever_wakes_a_closed_consumer_does_no_harm() -> None:
+def test_wakeup_of_a_closed_consumer_is_ignored() -> None:
     consumer = Consumer(SETTINGS)
     consumer.close()
     consumer.wakeup()
 
 
-def test_who_sends_without_a_transaction_is_told_what_to_call() -> None:
+def test_sending_without_a_transaction_names_the_missing_call() -> None:
     with BlockingProducer(bootstrap_servers=NOWHERE, transactional_id="tea") as producer:
         with pytest.raises(IllegalState, match="call init_transactions first"):
             producer.send("tea", b"green")
@@ -191,7 +189,7 @@ def test_who_sends_without_a_transaction_is_told_what_to_call() -> None:
             producer.begin_transaction()
 
 
-def test_an_identity_is_a_name_or_a_function_that_gives_bytes_or_a_text(tmp_path: Path) -> None:
+def test_an_identity_is_a_header_name_or_a_function_returning_bytes_or_str(tmp_path: Path) -> None:
     number: Any = 5
     with pytest.raises(InvalidSetting, match="a header name or a function, not 5"):
         Deduplicator(tmp_path / "seen", identity=number)
@@ -203,7 +201,7 @@ def test_an_identity_is_a_name_or_a_function_that_gives_bytes_or_a_text(tmp_path
         seen.is_new(record(None, offset=7))
 
 
-def test_a_memory_in_a_folder_that_is_missing_is_not_called_corrupt(tmp_path: Path) -> None:
+def test_a_missing_directory_is_not_reported_as_corruption(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"directory .*missing does not exist") as told:
         Deduplicator(tmp_path / "missing" / "seen", identity="id")
     assert not isinstance(told.value, CorruptFile)

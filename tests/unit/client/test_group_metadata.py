@@ -1,4 +1,4 @@
-"""Offsets as callers write them, whoever commits them: consumers, producers, admin clients."""
+"""Offsets to commit, in consumers, producers and the admin client."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from headwater.client.errors import InvalidArgument
 from headwater.client.group_metadata import offsets_to_commit
 
 PLACE = TopicPartition("tea", 0)
-# Nobody is asked: what is wrong is told before.
+# No broker is contacted: errors are raised before.
 NOWHERE = "127.0.0.1:9"
 
 
-def test_a_bare_number_is_an_offset_without_a_note() -> None:
+def test_a_number_is_an_offset_without_metadata() -> None:
     given: Any = {("tea", 0): 7, TopicPartition("tea", 1): OffsetAndMetadata(0, "note")}
     assert offsets_to_commit(given) == {
         PLACE: OffsetAndMetadata(7),
@@ -22,7 +22,7 @@ def test_a_bare_number_is_an_offset_without_a_note() -> None:
 
 
 @pytest.mark.parametrize("wrong", [-7, -1, OffsetAndMetadata(-1), "7", 7.5, None, (7, "note")])
-def test_what_is_no_offset_is_refused_by_all_who_commit(wrong: Any) -> None:
+def test_an_invalid_offset_is_rejected_by_all_clients(wrong: Any) -> None:
     with Consumer(bootstrap_servers=NOWHERE, group_id="drinkers") as consumer:
         with pytest.raises(InvalidArgument, match="the offset of tea-0"):
             consumer.commit({PLACE: wrong})

@@ -1,4 +1,4 @@
-"""Tests for JSON serializers that need no registry but one in memory."""
+"""JSON Schema serializers with a registry in memory."""
 
 import builtins
 import json
@@ -32,7 +32,7 @@ TEA = {
 
 
 class MemoryRegistry(SchemaRegistry):
-    """Answers from a list, and counts what it is asked."""
+    """Answers from a list and counts requests."""
 
     def __init__(self) -> None:
         super().__init__("http://nowhere")
@@ -77,7 +77,7 @@ class MemoryRegistry(SchemaRegistry):
         return next(each for each in self.known if each.subject == subject)
 
 
-def test_a_value_is_a_zero_the_id_and_json() -> None:
+def test_a_value_has_confluents_wire_format() -> None:
     registry = MemoryRegistry()
     serialize = JsonSerializer(registry, TEA, topic="tea")
     assert serialize({"kind": "grün", "grams": 3}) == (
@@ -86,7 +86,7 @@ def test_a_value_is_a_zero_the_id_and_json() -> None:
     assert registry.known[0].schema_type == "JSON"
 
 
-def test_the_registry_is_asked_once_for_each_schema() -> None:
+def test_each_schema_is_requested_once() -> None:
     registry = MemoryRegistry()
     serialize, deserialize = JsonSerializer(registry, TEA, topic="t"), JsonDeserializer(registry)
     for grams in range(5):
@@ -95,7 +95,7 @@ def test_the_registry_is_asked_once_for_each_schema() -> None:
     assert registry.asked == 2
 
 
-def test_subjects_are_named_as_confluents_strategies_name_them() -> None:
+def test_subject_names_follow_confluents_strategies() -> None:
     names: dict[Any, str] = {
         topic_subject: "tea-value",
         record_subject: "Tea",
@@ -108,7 +108,7 @@ def test_subjects_are_named_as_confluents_strategies_name_them() -> None:
         assert registry.subjects_used == [name]
 
 
-def test_what_a_name_needs_is_asked_for_at_once() -> None:
+def test_a_missing_topic_or_record_name_is_rejected_at_once() -> None:
     with pytest.raises(InvalidSetting, match="topic"):
         JsonSerializer(MemoryRegistry(), TEA)
     with pytest.raises(InvalidSetting, match="name"):
@@ -120,24 +120,24 @@ def test_what_a_name_needs_is_asked_for_at_once() -> None:
 
 
 @pytest.mark.parametrize("value", [5, {}, {"kind": 1}, {"kind": "a", "price": 2}, None])
-def test_a_value_that_does_not_fit_is_refused_before_it_is_sent(value: Any) -> None:
+def test_a_value_that_does_not_match_is_rejected(value: Any) -> None:
     with pytest.raises(SerializationFailed, match="does not match its JSON Schema"):
         JsonSerializer(MemoryRegistry(), TEA, topic="tea")(value)
 
 
-def test_what_does_not_fit_is_told_with_its_place() -> None:
+def test_a_validation_error_has_the_path_in_the_value() -> None:
     schema = {"properties": {"a": {"items": {"type": "integer"}}}}
     with pytest.raises(SerializationFailed, match=r"\$\.a\[1\]: 'x' is not of type 'integer'"):
         JsonSerializer(MemoryRegistry(), schema, topic="tea")({"a": [1, "x"]})
 
 
 @pytest.mark.parametrize("value", [float("nan"), {1, 2}, b"bytes", "\ud800"])
-def test_a_value_that_json_has_not_is_refused(value: Any) -> None:
+def test_a_value_without_a_json_form_is_rejected(value: Any) -> None:
     with pytest.raises(SerializationFailed, match="cannot serialize value as JSON"):
         JsonSerializer(MemoryRegistry(), True, topic="tea")(value)
 
 
-def test_without_validation_all_json_passes_and_a_reader_asks_no_registry() -> None:
+def test_without_validation_any_json_passes_without_the_registry() -> None:
     registry = MemoryRegistry()
     raw = JsonSerializer(registry, TEA, topic="tea", validate=False)({"price": 2})
     asked = registry.asked
@@ -147,7 +147,7 @@ def test_without_validation_all_json_passes_and_a_reader_asks_no_registry() -> N
         JsonDeserializer(registry)(raw)
 
 
-def test_a_reader_may_hold_values_against_a_schema_of_its_own() -> None:
+def test_a_reader_schema_replaces_the_writers() -> None:
     registry = MemoryRegistry()
     raw = JsonSerializer(registry, TEA, topic="tea")({"kind": "green"})
     assert JsonDeserializer(registry, {"required": ["kind"]})(raw) == {"kind": "green"}
@@ -155,7 +155,7 @@ def test_a_reader_may_hold_values_against_a_schema_of_its_own() -> None:
         JsonDeserializer(registry, json.dumps({"required": ["grams"]}))(raw)
 
 
-def test_a_schema_is_followed_to_those_that_it_refers_to() -> None:
+def test_schema_references_are_resolved() -> None:
     registry = MemoryRegistry()
     registry.register("leaf", '{"$ref": "size.json"}', [_named("size.json")], schema_type="JSON")
     registry.register("size.json", '{"type": "integer"}', schema_type="JSON")
@@ -172,7 +172,7 @@ def _named(name: str) -> SchemaReference:
     return SchemaReference(name=name, subject=name, version=1)
 
 
-def test_what_leads_nowhere_or_is_no_schema_is_named() -> None:
+def test_unresolvable_references_and_invalid_schemas_are_named() -> None:
     lost = JsonSerializer(MemoryRegistry(), {"$ref": "lost.json"}, topic="tea")
     with pytest.raises(SerializationFailed, match=r"lost\.json"):
         lost({})
@@ -186,7 +186,7 @@ def test_what_leads_nowhere_or_is_no_schema_is_named() -> None:
     [b"", b"\0\0\0\0", b"\1\0\0\0\1{}", b"\0\0\0\0\1", b"\0\0\0\0\1{", b"\0\0\0\0\1NaN",
      b"\0\0\0\0\1\xff", b"\0\0\0\0\x09{}", b'\0\0\0\0\2{"kind":"a"}'],
 )  # fmt: skip
-def test_bytes_that_are_no_such_value_are_refused(raw: bytes) -> None:
+def test_malformed_bytes_are_rejected(raw: bytes) -> None:
     registry = MemoryRegistry()
     registry.register("tea-value", json.dumps(TEA), schema_type="JSON")
     registry.register("avro", '"string"')
@@ -194,7 +194,7 @@ def test_bytes_that_are_no_such_value_are_refused(raw: bytes) -> None:
         JsonDeserializer(registry)(raw)
 
 
-def test_without_jsonschema_the_extra_is_named_and_validation_can_be_left_out(
+def test_without_jsonschema_the_extra_is_named_unless_validation_is_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     real = builtins.__import__

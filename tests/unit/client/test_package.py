@@ -1,4 +1,4 @@
-"""The package `headwater.client` itself: its names, and what each of them loads."""
+"""The package `headwater.client`: its names, and what they import."""
 
 import subprocess
 import sys
@@ -9,20 +9,20 @@ import headwater.client
 
 
 @pytest.mark.parametrize("name", headwater.client.__all__)
-def test_every_name_that_the_package_promises_can_be_had(name: str) -> None:
+def test_every_public_name_can_be_imported(name: str) -> None:
     assert name in dir(headwater.client)
     found = getattr(headwater.client, name)
-    # Constants have no name of their own.
+    # Constants have no __name__.
     assert name.isupper() or found.__name__ == name
 
 
-def test_a_name_that_the_package_does_not_have_is_refused_as_any_module_does() -> None:
+def test_an_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'KafkaProducer'"):
         headwater.client.KafkaProducer  # noqa: B018
 
 
-def test_an_admin_client_is_not_made_to_wait_for_the_others() -> None:
-    """`headwater topics list` feels slow when it loads a consumer and Arrow first."""
+def test_importing_the_admin_client_does_not_import_the_others() -> None:
+    """`headwater topics list` is slow if it imports the consumer and Arrow first."""
     code = (
         "import sys; from headwater.client import Admin;"
         "heavy = ('pyarrow', 'headwater.client.consumer.blocking_consumer',"
@@ -33,8 +33,8 @@ def test_an_admin_client_is_not_made_to_wait_for_the_others() -> None:
     assert run.stdout == "[]\n"
 
 
-def test_what_users_have_to_make_themselves_can_be_had_without_knowing_the_rooms() -> None:
-    """A change of a list needs its operation, an interceptor's answer is a record."""
+def test_classes_that_users_create_are_public() -> None:
+    """A list config change needs its operation, an interceptor returns a record."""
     from headwater.client import Assignor, ConfigChange, ConfigOperation, ProducerRecord
 
     assert ConfigChange(ConfigOperation.APPEND, "compact").value == "compact"

@@ -1,4 +1,4 @@
-"""A properties file of a Java client, taken over as it is."""
+"""Java properties files as client settings."""
 
 from pathlib import Path
 
@@ -22,14 +22,14 @@ metrics.recording.level = DEBUG
 """
 
 
-def test_the_file_of_a_java_client_serves_a_producer_and_a_consumer(tmp_path: Path) -> None:
+def test_a_java_properties_file_configures_producer_and_consumer(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text(JAVAS)
     with Producer(read_properties(file)), Consumer(read_properties(str(file))):
         pass
 
 
-def test_a_file_that_cannot_be_read_is_told_by_its_name(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match=r"cannot read .*missing: No such file"):
         read_properties(tmp_path / "missing")
     broken = tmp_path / "broken"

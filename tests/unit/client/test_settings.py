@@ -1,4 +1,4 @@
-"""Settings of clients: two ways to write them, one check."""
+"""Client settings as a mapping and as keywords."""
 
 import logging
 from dataclasses import fields
@@ -19,7 +19,7 @@ from headwater.client.settings import (
 from headwater.common.exceptions import InvalidSetting, UnknownSetting
 
 
-def test_a_mapping_and_keywords_say_the_same() -> None:
+def test_a_mapping_and_keywords_are_equivalent() -> None:
     dotted = read_settings(
         ClientSettings, {"bootstrap.servers": "a:1,b:2", "request.timeout.ms": "5"}, {}
     )
@@ -31,12 +31,12 @@ def test_a_mapping_and_keywords_say_the_same() -> None:
     assert dotted.request_timeout_ms == 5
 
 
-def test_an_unknown_setting_is_refused_with_the_nearest_name() -> None:
+def test_an_unknown_setting_is_rejected_with_the_nearest_name() -> None:
     with pytest.raises(UnknownSetting, match=r"did you mean request\.timeout\.ms\?"):
         read_settings(ClientSettings, {"bootstrap.servers": "a:1", "request.timeout": 5}, {})
 
 
-def test_what_kafka_has_and_this_client_does_not_use_is_left_aside_with_a_warning(
+def test_settings_of_kafka_without_effect_are_ignored_with_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     given = {"bootstrap.servers": "a:1", "metric.reporters": "", "group.id": "tea"}
@@ -50,12 +50,12 @@ def test_what_kafka_has_and_this_client_does_not_use_is_left_aside_with_a_warnin
 @pytest.mark.parametrize(
     "name", ["config.providers", "ssl.engine.factory.class", "sasl.client.callback.handler.class"]
 )
-def test_what_changes_who_is_trusted_or_how_values_are_read_is_not_left_aside(name: str) -> None:
+def test_unsupported_settings_that_affect_security_are_rejected(name: str) -> None:
     with pytest.raises(UnknownSetting, match=name):
         read_settings(ConsumerSettings, {"bootstrap.servers": "a:1", name: "x"}, {})
 
 
-def test_what_one_client_has_another_one_takes_from_a_shared_file() -> None:
+def test_settings_of_other_clients_are_ignored_in_a_shared_file() -> None:
     shared = {each.name for each in fields(ClientSettings)}
     for cls in (ProducerSettings, ConsumerSettings, AdminSettings):
         own = {kafka_name(each.name) for each in fields(cls) if each.name not in shared}
@@ -63,7 +63,7 @@ def test_what_one_client_has_another_one_takes_from_a_shared_file() -> None:
         assert missing == set()
 
 
-def test_a_shared_file_is_read_without_what_is_of_no_use_and_with_what_is_misspelt() -> None:
+def test_a_shared_file_keeps_unknown_names_and_drops_useless_ones() -> None:
     given = {"group.id": "tea", "acks": "1", "aks": "1", "metric.reporters": "x"}
     assert useful_settings(ProducerSettings, given) == {"acks": "1", "aks": "1"}
 
@@ -80,24 +80,24 @@ def test_a_shared_file_is_read_without_what_is_of_no_use_and_with_what_is_misspe
         ("bootstrap.servers", []),
     ],
 )
-def test_a_value_that_is_not_allowed_is_refused_by_name(name: str, value: object) -> None:
+def test_an_invalid_value_is_rejected_with_the_setting_name(name: str, value: object) -> None:
     with pytest.raises(InvalidSetting, match=name):
         read_settings(ClientSettings, {"bootstrap.servers": "a:1", name: value}, {})
 
 
-def test_a_setting_that_is_given_twice_is_refused() -> None:
+def test_a_setting_given_twice_is_rejected() -> None:
     with pytest.raises(InvalidSetting, match="twice"):
         read_settings(
             ClientSettings, {"bootstrap.servers": "a:1", "client.id": "x"}, {"client_id": "y"}
         )
 
 
-def test_somebody_must_be_named_to_begin_with() -> None:
+def test_bootstrap_servers_are_required() -> None:
     with pytest.raises(InvalidSetting, match=r"bootstrap\.servers"):
         read_settings(ClientSettings, {}, {})
 
 
-def test_bootstrap_servers_are_addresses_each_once() -> None:
+def test_bootstrap_servers_are_deduplicated() -> None:
     assert parse_bootstrap(["a:1", "[::1]:2", "PLAINTEXT://a:1"]) == [
         BootstrapAddress("a", 1),
         BootstrapAddress("::1", 2),
@@ -106,12 +106,12 @@ def test_bootstrap_servers_are_addresses_each_once() -> None:
 
 
 @pytest.mark.parametrize("server", ["a", "a:b", ":1", "a:0", "a:70000"])
-def test_what_is_no_address_is_refused(server: str) -> None:
+def test_an_invalid_address_is_rejected(server: str) -> None:
     with pytest.raises(InvalidSetting):
         parse_bootstrap([server])
 
 
-def test_no_text_may_be_said_as_none() -> None:
-    """As users of kafka-python say that they want no group."""
+def test_none_stands_for_an_empty_text() -> None:
+    """As users of kafka-python specify that they want no group."""
     settings = read_settings(ConsumerSettings, None, {"bootstrap_servers": "a:1", "group_id": None})
     assert settings.group_id == ConsumerSettings().group_id

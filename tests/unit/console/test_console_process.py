@@ -285,7 +285,7 @@ def test_groups_show_their_lag(console: ConsoleProcess) -> None:
     assert [(each["topic"], each["offset"], each["end"]) for each in page_data["lags"]["rows"]] == [
         ("tea", 4, 10)
     ]
-    assert console.get("/groups/nobody").status == 404
+    assert console.get("/groups/missing").status == 404
 
 
 def test_group_page_shows_members(console: ConsoleProcess, broker: EmbeddedBroker) -> None:

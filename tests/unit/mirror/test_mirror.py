@@ -156,7 +156,7 @@ def test_group_continues_at_its_translated_offset(
         admin.create_topic(topic, partitions=2)
     for first in range(0, 1_000, 100):
         fill(west, topic, first, 100)
-        mirrored(west, east, topic, delivery=delivery, groups="nobody")
+        mirrored(west, east, topic, delivery=delivery, groups="missing")
     group = f"group-{topic}"
     settings = {"group_id": group, "auto_offset_reset": "earliest", "enable_auto_commit": False}
     with Consumer(bootstrap_servers=west, max_poll_records=123, **settings) as consumer:
@@ -327,7 +327,7 @@ def in_the_middle(task: CopyTask) -> Iterator[Producer]:
     with Producer(bootstrap_servers=task.target["bootstrap.servers"], transactional_id=name) as it:
         it.init_transactions()
         it.begin_transaction()
-        it.send_offsets_to_transaction({task.ranges[0].target: OffsetAndMetadata(0)}, "nobody")
+        it.send_offsets_to_transaction({task.ranges[0].target: OffsetAndMetadata(0)}, "missing")
         yield it
 
 

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from headwater.common.exceptions import InvalidSetting, NotFetched
-from headwater.network.http_client import LIMIT_BYTES, HttpLocation, fetch, http_location
+from headwater.network.http_client import (
+    LIMIT_BYTES,
+    HttpConnection,
+    HttpLocation,
+    fetch,
+    http_location,
+)
 from tests.simulation.fakes.identity_provider import identity_provider
 
 PATIENCE_S = 60.0
@@ -31,6 +37,47 @@ def server_that_says(answer: bytes, *, then_hangs_up: bool) -> Iterator[HttpLoca
         thread = threading.Thread(target=serve)
         thread.start()
         yield http_location(f"http://127.0.0.1:{listening.getsockname()[1]}/doc?key=hidden", "x")
+        thread.join()
+
+
+def answers_per_connection(listening: socket.socket, counts: list[int]) -> threading.Thread:
+    """Answer this many requests on each connection in turn, then close it."""
+
+    def serve() -> None:
+        for number, count in enumerate(counts):
+            talking, _ = listening.accept()
+            with talking:
+                for _ in range(count):
+                    if not talking.recv(65_536):
+                        break
+                    talking.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n%d" % number)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_connection_is_reused_and_reopened_after_the_server_closed_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = answers_per_connection(listening, [2, 1])
+        location = http_location(f"http://127.0.0.1:{listening.getsockname()[1]}", "x")
+        connection = HttpConnection(location, timeout_s=PATIENCE_S)
+        assert [connection.request("GET", "/") for _ in range(3)] == [
+            (200, b"0"),
+            (200, b"0"),
+            (200, b"1"),
+        ]
+        connection.close()
+        thread.join()
+
+
+def test_request_on_a_new_connection_is_not_repeated() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = answers_per_connection(listening, [0])
+        location = http_location(f"http://127.0.0.1:{listening.getsockname()[1]}", "x")
+        connection = HttpConnection(location, timeout_s=PATIENCE_S)
+        with pytest.raises(ConnectionError):
+            connection.request("GET", "/")
         thread.join()
 
 

@@ -316,7 +316,7 @@ CONFLUENTS = [
     ),
     (b'{"keytype":"SCHEMA","subject":"broken","version":1,"magic":1}', b"no json"),
 ]
-"""As Confluent's registry writes them, of several versions, and one that nobody has written."""
+"""As Confluent's registry writes them, in several versions, and a corrupt one."""
 
 
 def test_topic_of_confluents_registry_is_taken_over_with_its_ids() -> None:

@@ -214,7 +214,7 @@ def test_a_page_lost_by_a_failed_sync_is_saved_by_writing_it_again() -> None:
 
 
 def after_a_failed_sync(seed: int) -> LossyDisk | None:
-    """A disk whose file shows new bytes that no sync will write; None if the dice spared it."""
+    """A disk whose file shows new bytes that no sync will write; None if unlucky."""
     disk = a_disk(seed)
     a_synced_file(disk, LOG, b"old old")
     file = disk.open(LOG)

@@ -169,7 +169,7 @@ def test_a_short_cut_ends_no_session_and_news_comes_later(store: SharedStore) ->
 
 
 def test_an_answer_may_be_lost_though_the_write_was_done(store: SharedStore) -> None:
-    """Whoever wrote cannot know; the next to read finds it."""
+    """The writer cannot know; the next reader sees the write."""
     (first,) = registered(store, 1)
     first.lead()
     store.time.run_for(100)
@@ -193,6 +193,6 @@ def test_a_restarted_broker_waits_for_the_end_of_its_former_session(store: Share
     store.time.after(SESSION_TIMEOUT_MS, partial(again.register))
     store.time.run_for(2 * SESSION_TIMEOUT_MS)
     assert again.said[1:] == ["epoch 2"]
-    # First of all it hears that nobody controls.
+    # The first change says that there is no controller.
     assert [type(each) for each in again.changes[1:]] == [BrokerGone, BrokerRegistered]
     assert first.said == []

@@ -10,6 +10,7 @@ from headwater.pipelines.check.checked_pipeline import read_file
 from headwater.pipelines.check.pipeline_check import sink_options, source_options
 from headwater.pipelines.run.avro_options import source_avro
 from headwater.spark.exceptions import InvalidOption
+from headwater.spark.settings_files import with_certificates
 from headwater.spark.sink.sink_options import read_sink_options
 from headwater.spark.source.source_options import read_source_options
 from tests.unit.pipelines.pipeline_files import GOOD, written
@@ -147,3 +148,49 @@ def test_a_mirror_gives_each_cluster_the_settings_of_its_file() -> None:
         assert "transactional.id" not in client
     assert options.writing()["linger.ms"] == "7"
     assert "linger.ms" not in options.target_admin()
+
+
+_CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----"
+_KEY = "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize("name", ["ssl.ca.location", "ssl.truststore.location"])
+def test_executors_get_trusted_certificates_with_the_query(tmp_path: Path, name: str) -> None:
+    (tmp_path / "ca.pem").write_text(f"a comment\n{_CERTIFICATE}\n{_CERTIFICATE}\n")
+    options = {
+        "kafka.bootstrap.servers": "b:9092",
+        "subscribe": "t",
+        f"kafka.{name}": str(tmp_path / "ca.pem"),
+    }
+    client = read_source_options(options, is_streaming=True).client
+    assert client["ssl.truststore.certificates"] == f"{_CERTIFICATE}\n{_CERTIFICATE}"
+    assert name not in client
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"ssl.keystore.location": f"{_KEY}\n{_CERTIFICATE}"},
+        {"ssl.key.location": _KEY, "ssl.certificate.location": _CERTIFICATE},
+    ],
+)
+def test_executors_get_the_clients_key_with_the_query(
+    tmp_path: Path, files: dict[str, str]
+) -> None:
+    settings = {}
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+        settings[name] = str(tmp_path / name)
+    assert with_certificates(settings) == {
+        "ssl.keystore.key": _KEY,
+        "ssl.keystore.certificate.chain": _CERTIFICATE,
+    }
+
+
+def test_other_stores_stay_files(tmp_path: Path) -> None:
+    (tmp_path / "store.p12").write_bytes(b"\x30\x82\x01")
+    settings = {
+        "ssl.truststore.location": str(tmp_path / "store.p12"),
+        "ssl.keystore.location": str(tmp_path / "missing.pem"),
+    }
+    assert with_certificates(settings) == settings

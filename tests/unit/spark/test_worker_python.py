@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.spark.worker_python import SCRIPT, choose_worker_python, worker_script
+from headwater.spark.worker_python import SCRIPT, choose_worker_python, main, worker_script
 
 
 @pytest.fixture(autouse=True)
@@ -29,9 +29,53 @@ def test_workers_do_not_import_pyspark_from_its_zip_file(tmp_path: Path) -> None
     assert told.stdout.split() == [str(tmp_path), sys.executable]
 
 
-def test_executors_of_a_cluster_run_the_same_path() -> None:
+@pytest.mark.parametrize(
+    ("given", "started"),
+    [
+        # Spark starts it for the planner, whatever `spark.python.daemon.module` says.
+        ("-m pyspark.daemon pyspark.worker", "-m headwater.spark.python_daemon pyspark.worker"),
+        ("-m pyspark.sql.x a", "-m headwater.spark.early_worker pyspark.sql.x a"),
+        ("-m headwater.spark.python_daemon w", "-m headwater.spark.python_daemon w"),
+        ("program.py", "program.py"),
+    ],
+)
+def test_workers_are_started_by_modules_of_ours(
+    monkeypatch: pytest.MonkeyPatch, given: str, started: str
+) -> None:
+    real = sys.executable
+    monkeypatch.setattr(sys, "executable", "/bin/echo")
+    script = worker_script()
+    told = subprocess.run([script, *given.split()], capture_output=True, text=True, check=True)
+    assert told.stdout == f"{started}\n"
+    monkeypatch.setattr(sys, "executable", real)
+    monkeypatch.setattr(sys, "argv", [SCRIPT, *given.split()])
+    executed: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda _, arguments: executed.append(arguments))
+    main()
+    assert executed == [[real, *started.split()]]
+
+
+def test_executors_of_a_cluster_run_the_command_beside_the_drivers_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     assert choose_worker_python({}, is_local=False) == {}
-    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    assert os.environ.pop("PYSPARK_PYTHON") == str(tmp_path / "python")
+    (tmp_path / SCRIPT).touch()
+    choose_worker_python({}, is_local=False)
+    assert os.environ["PYSPARK_PYTHON"] == str(tmp_path / SCRIPT)
+
+
+def test_the_command_runs_the_daemon_without_zip_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    zip_file = "/s/python/lib/pyspark.zip"
+    monkeypatch.setattr(sys, "path", [zip_file, *sys.path])
+    os.environ["PYTHONPATH"] = zip_file
+    monkeypatch.setattr(sys, "argv", [SCRIPT, "-m", "pyspark.daemon", "pyspark.worker"])
+    started: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda _, arguments: started.append(arguments))
+    main()
+    assert started == [[sys.executable, "-m", "headwater.spark.python_daemon", "pyspark.worker"]]
+    assert os.environ["PYTHONPATH"] == ""
 
 
 def test_executors_run_the_script_of_a_packed_environment() -> None:

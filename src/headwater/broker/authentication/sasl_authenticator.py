@@ -254,7 +254,7 @@ class SaslAuthenticator:
         if self._user is None:
             listener.counters.succeeded += 1
             _log.debug(
-                "Authenticated: connection=%s principal=User:%s",
+                "Authenticated: client=%s principal=User:%s",
                 self._connection.address,
                 exchange.user,
             )
@@ -334,9 +334,7 @@ class SaslAuthenticator:
         else:
             counters.not_renewed += 1
         self._exchange = None
-        _log.warning(
-            "Authentication failed: connection=%s reason=%s", self._connection.address, reason
-        )
+        _log.warning("Authentication failed: client=%s reason=%s", self._connection.address, reason)
 
     def _later(self, then: Callable[[], None]) -> None:
         delay_ms = self._listener.failed_delay_ms

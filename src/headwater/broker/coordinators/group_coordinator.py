@@ -1,4 +1,4 @@
-"""The group coordinator of this broker: shards of `__consumer_offsets` that it leads."""
+"""Group coordinator of this broker: its shards of `__consumer_offsets`."""
 
 from collections.abc import Callable, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Batches that wait until their transaction coordinator has verified their partition (TX-13).
+"""Batches that wait for the verification of their transaction (KIP-890, TX-13).
 
 One verification is pending per partition, producer epoch and transactional id. Batches that arrive
 meanwhile wait behind the first one, so that batches of one producer are appended in the order of

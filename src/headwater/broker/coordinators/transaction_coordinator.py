@@ -1,4 +1,4 @@
-"""The transaction coordinator of this broker: shards of `__transaction_state` that it leads.
+"""Transaction coordinator of this broker: its shards of `__transaction_state`.
 
 Note: the result of an effect, a producer id or the outcome of markers, goes to the shard that
 requested it. If that shard was unloaded meanwhile, its successor has read the log and requests what

@@ -1,4 +1,4 @@
-"""The composition root: a standalone or clustered broker, its listeners and background tasks.
+"""Composition root: standalone or clustered broker, listeners, background tasks.
 
 Start with `node`, then `standalone_node` and `cluster_node`. `controller_access` is how a broker
 reaches the controller: `standalone_node` or `forwarding_manager`.

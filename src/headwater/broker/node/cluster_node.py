@@ -175,8 +175,7 @@ class ClusterNode(Node):
         for path in self._paths:
             if self._disk.status(path / standalone_store.FILE_NAME) is not None:
                 raise WrongLogDirectory(
-                    f"{path} belongs to a standalone broker, whose topics the cluster "
-                    "does not know; use another log directory"
+                    f"{path} belongs to a standalone broker, whose topics the cluster does not know"
                 )
 
     def _replicas(self) -> ReplicaFetcherManager:

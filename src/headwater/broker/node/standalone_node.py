@@ -1,4 +1,4 @@
-"""A standalone broker: it stores the cluster's metadata itself and is its own controller."""
+"""A standalone broker, which stores its metadata and is its own controller."""
 
 import asyncio
 import logging

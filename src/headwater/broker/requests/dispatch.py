@@ -184,11 +184,13 @@ class Dispatch:
 
     def failed(self, connection: ServedConnection, error: Exception) -> None:
         _log.error(
-            "Closed connection after an unexpected error: %s", connection.address, exc_info=error
+            "Closed connection after an unexpected error: client=%s",
+            connection.address,
+            exc_info=error,
         )
 
     def closed(self, connection: ServedConnection) -> None:
-        _log.debug("Closed connection: %s", connection.address)
+        _log.debug("Closed connection: client=%s", connection.address)
 
     def _limit_of(self, key: ApiKey, call: Call) -> int:
         """Limit the array elements of a request that may come from another broker.

@@ -4,9 +4,8 @@ A request about many groups, topics or resources is split into requests about a 
 handler answers one after the other; their responses are joined into one. Decoding the request and
 encoding the response are done in steps as well (see `headwater.protocol.stepwise_codec`).
 
-Only requests whose elements are independent of each other can be split. Others, such as
-OffsetCommit, are only decoded in steps; `request_limits` allows them fewer elements. Fetch has its
-own steps.
+Only requests whose elements are independent of each other can be split. Others are only decoded in
+steps; `request_limits` allows them fewer elements. Fetch and OffsetCommit have their own steps.
 
 Note: duplicate elements are dropped before the request is split. Kafka answers a group, topic or
 config resource as often as a request repeats it, so that a few bytes each make a response of any

@@ -1,7 +1,7 @@
-"""`headwater connect`: import rows into a topic, or export rows from a topic, with Spark.
+"""`headwater connect`: import rows into a topic and export rows of a topic, with Spark.
 
-Note: a checkpoint belongs to one job. A second job with the same checkpoint would continue where
-the first one stopped.
+A checkpoint belongs to one import or export. Another one must not use it, or it would continue at
+the position of the first.
 """
 
 import json

@@ -1,6 +1,6 @@
 """`headwater mirror`: copy topics of one cluster to another with Spark.
 
-Note: the mirror keeps no local state between runs. Its progress is stored in the target cluster.
+A run keeps no state on this machine: the target cluster stores how far the mirror is.
 """
 
 import json

@@ -1,31 +1,46 @@
-"""`headwater pipeline`: check and run pipelines on Spark, list and stop running ones."""
+"""`headwater pipeline`: run and check pipelines on Spark, and manage the running ones."""
 
 import json
 import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from headwater.cli.terminal import AsJson, CommandConfig, failing_clearly, show, waiting
+from headwater.cli.terminal import (
+    AsJson,
+    CommandConfig,
+    admin_of,
+    client_settings,
+    failing_clearly,
+    show,
+    waiting,
+)
 
 if TYPE_CHECKING:
     from headwater.pipelines.run.run_files import RunReport
+    from headwater.pipelines.run.run_records import PublishedRun
     from headwater.pipelines.spec.pipeline_spec import PipelineSpec
 
 app = typer.Typer(no_args_is_help=True, help="Run and check pipelines on Spark.")
 
 _LOOK_EVERY_S: Final = 0.1
 
-File = Annotated[
-    Path, typer.Argument(help="Pipeline file: .yaml, .toml or .py.", show_default=False)
+File = Annotated[Path, typer.Argument(help="A pipeline: .yaml, .toml or .py.", show_default=False)]
+Name = Annotated[str, typer.Argument(help="The name of a pipeline.", show_default=False)]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        help="Spark's master instead of the file's: local[2], spark://..., yarn, k8s://...",
+        show_default=False,
+    ),
 ]
-Name = Annotated[str, typer.Argument(help="Pipeline name.", show_default=False)]
 Brokers = Annotated[
     str | None,
     typer.Option(
@@ -45,9 +60,24 @@ Folder = Annotated[
         show_default=False,
     ),
 ]
-Offline = Annotated[
-    bool, typer.Option("--offline", help="Check without brokers and schema registries.")
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        "-b",
+        help="Read published runs from these brokers (host:port) instead of this machine's files.",
+        show_default=False,
+    ),
 ]
+Publish = Annotated[
+    bool,
+    typer.Option(
+        "--publish",
+        envvar="HEADWATER_PUBLISH_RUNS",
+        help="Keep the run's state in a topic too, so that other machines can see and stop it.",
+    ),
+]
+Offline = Annotated[bool, typer.Option("--offline", help="Ask no broker and no registry.")]
 
 
 @app.command()
@@ -56,9 +86,11 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="Process the records that exist now, then exit.")
     ] = False,
+    master: Master = None,
     bootstrap: Brokers = None,
     command_config: CommandConfig = None,
     runs: Folder = None,
+    publish: Publish = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a pipeline until it ends, or until Ctrl-C, SIGTERM or `headwater pipeline stop`."""
@@ -67,15 +99,16 @@ def run(
         from headwater.cli.spark.pipeline_run import run_pipeline
         from headwater.pipelines.check.checked_pipeline import only_once
 
-        spec = _checked(file, bootstrap, command_config, offline=False)
+        spec = _checked(file, bootstrap, command_config, master, offline=False)
         chosen = only_once(spec) if once else spec
-        code = run_pipeline(chosen, _folder(runs), as_json=as_json)
+        code = run_pipeline(chosen, _folder(runs), as_json=as_json, is_published=publish)
     raise typer.Exit(code)
 
 
 @app.command()
 def check(
     file: File,
+    master: Master = None,
     bootstrap: Brokers = None,
     command_config: CommandConfig = None,
     offline: Offline = False,
@@ -83,28 +116,51 @@ def check(
 ) -> None:
     """Validate a pipeline without starting Spark."""
     with failing_clearly(), _telling_problems(as_json=as_json):
-        _checked(file, bootstrap, command_config, offline=offline)
+        _checked(file, bootstrap, command_config, master, offline=offline)
     if not as_json:
         typer.echo("no problems found")
 
 
 @app.command("list")
-def list_(runs: Folder = None, as_json: AsJson = False) -> None:
-    """List the pipelines that run or have run on this machine."""
+def list_(
+    runs: Folder = None,
+    bootstrap: Cluster = None,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the pipelines that run or have run on this machine, or on any machine."""
     from headwater.pipelines.run.run_files import reports
 
+    columns = ["pipeline", "state", "pid", "sinks", "lag", "file"]
     with failing_clearly():
-        rows = [_row(each) for each in reports(_folder(runs))]
-    show(rows, as_json=as_json, columns=["pipeline", "state", "pid", "sinks", "lag", "file"])
+        if bootstrap is None:
+            rows = [_row(each) for each in reports(_folder(runs))]
+        else:
+            published = _published(bootstrap, command_config)
+            rows = [
+                {**_row(_as_report(each)), "host": each.host}
+                for _, each in sorted(published.items())
+            ]
+            columns.insert(2, "host")
+    show(rows, as_json=as_json, columns=columns)
 
 
 @app.command()
-def status(name: Name, runs: Folder = None, as_json: AsJson = False) -> None:
+def status(
+    name: Name,
+    runs: Folder = None,
+    bootstrap: Cluster = None,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
     """Show the progress of each sink of a pipeline."""
     from headwater.pipelines.run.run_files import report
 
     with failing_clearly():
-        found = report(_folder(runs), name)
+        if bootstrap is None:
+            found = report(_folder(runs), name)
+        else:
+            found = _as_report(_published_run(bootstrap, command_config, name))
     rows = [{"pipeline": name, "run": _state(found), **each} for each in found.sinks]
     if as_json:
         show(rows, as_json=True, columns=())
@@ -124,26 +180,23 @@ def stop(
         float, typer.Option(min=0, help="Seconds to wait until it has stopped.")
     ] = 60.0,
     runs: Folder = None,
+    bootstrap: Cluster = None,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Stop a pipeline after the running batches are finished."""
+    """Stop a pipeline after its running batches."""
     from headwater.pipelines.run.run_files import is_running, report
 
     folder = _folder(runs)
     with failing_clearly():
-        found = report(folder, name)
-        if not found.is_running:
-            typer.echo(f"headwater: pipeline {name} is not running", err=True)
-            raise typer.Exit(1)
-        os.kill(found.pid, signal.SIGTERM)
-        until_s = time.monotonic() + timeout
-        while is_running(folder, name):
-            if time.monotonic() > until_s:
-                typer.echo(
-                    f"headwater: pipeline {name} is still running after {timeout:g} s", err=True
-                )
-                raise typer.Exit(1)
-            threading.Event().wait(_LOOK_EVERY_S)
+        if bootstrap is not None:
+            _stop_published(bootstrap, command_config, name, timeout)
+        else:
+            found = report(folder, name)
+            if not found.is_running:
+                raise _refused(f"pipeline {name} is not running")
+            os.kill(found.pid, signal.SIGTERM)
+            _await_end(name, lambda: not is_running(folder, name), timeout)
     if as_json:
         typer.echo(json.dumps({"pipeline": name, "state": "stopped"}))
 
@@ -182,6 +235,36 @@ def prepare(
         typer.echo(f"{'built' if is_new else 'already built'}: {path}, {size}")
 
 
+@app.command()
+def package(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The archive to write.", dir_okay=False)
+    ] = Path("headwater-package.tar.gz"),
+    with_: Annotated[
+        list[str] | None,
+        typer.Option("--with", help="Another installed package to include; can be repeated."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Pack Headwater and what it requires for executors that do not have it.
+
+    Name the archive in a pipeline (`session: {package: FILE}`), or in a program's settings
+    (`spark.archives=FILE#headwater`). Executors need the same version of Python as this one, on the
+    same kind of machine.
+    """
+    from headwater.spark.packed_environment import pack_environment
+
+    with failing_clearly(), waiting("Packing the installed packages"):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        packages = pack_environment(output, with_ or [])
+    size_bytes = output.stat().st_size
+    if as_json:
+        row = {"file": str(output.resolve()), "bytes": size_bytes, "packages": packages}
+        typer.echo(json.dumps(row))
+    else:
+        typer.echo(f"packed {len(packages)} packages: {output}, {size_bytes / 1e6:,.0f} MB")
+
+
 @contextmanager
 def _telling_problems(*, as_json: bool) -> Iterator[None]:
     """Print one line per problem, file:line: text, as compilers do."""
@@ -197,7 +280,12 @@ def _telling_problems(*, as_json: bool) -> Iterator[None]:
 
 
 def _checked(
-    file: Path, bootstrap: str | None, command_config: Path | None, *, offline: bool
+    file: Path,
+    bootstrap: str | None,
+    command_config: Path | None,
+    master: str | None,
+    *,
+    offline: bool,
 ) -> "PipelineSpec":
     from headwater.connect.pipeline_connectors import InstalledConnectors
     from headwater.pipelines.check.avro_check import ReachedRegistries
@@ -214,7 +302,82 @@ def _checked(
             topics=None if offline else BrokerTopics(),
             registries=None if offline else ReachedRegistries(),
             settings=command_config,
+            master=master,
         )
+
+
+def _published(bootstrap: str, command_config: Path | None) -> "dict[str, PublishedRun]":
+    from headwater.pipelines.run.run_topic import RunTopic
+
+    with admin_of(bootstrap, command_config):
+        # Fails with one line if no broker answers.
+        pass
+    with RunTopic(_client(bootstrap, command_config)) as topic:
+        return dict(topic.refresh().runs)
+
+
+def _published_run(bootstrap: str, command_config: Path | None, name: str) -> "PublishedRun":
+    found = _published(bootstrap, command_config).get(name)
+    if found is None:
+        raise _refused(f"no run of the pipeline {name} is published there")
+    return found
+
+
+def _stop_published(bootstrap: str, command_config: Path | None, name: str, timeout: float) -> None:
+    from headwater.pipelines.run.run_topic import RunTopic
+
+    run = _published_run(bootstrap, command_config, name)
+    if not run.is_alive(_now_ms()):
+        raise _refused(f"pipeline {name} is not running")
+    with RunTopic(_client(bootstrap, command_config)) as topic:
+        topic.ask_to_stop(run, _now_ms())
+
+        def has_ended() -> bool:
+            latest = topic.refresh().runs.get(name)
+            if latest is None or latest.started_ms != run.started_ms:
+                return True
+            return not latest.is_alive(_now_ms())
+
+        _await_end(name, has_ended, timeout)
+
+
+def _await_end(name: str, has_ended: Callable[[], bool], timeout: float) -> None:
+    until_s = time.monotonic() + timeout
+    while not has_ended():
+        if time.monotonic() > until_s:
+            raise _refused(f"{name} still runs after {timeout:g} s")
+        threading.Event().wait(_LOOK_EVERY_S)
+
+
+def _client(bootstrap: str, command_config: Path | None) -> dict[str, str]:
+    from headwater.client.settings import shared_settings
+
+    found = shared_settings(client_settings(bootstrap, command_config))
+    return {name: str(value) for name, value in found.items()}
+
+
+def _as_report(run: "PublishedRun") -> "RunReport":
+    from headwater.pipelines.run.run_files import RunReport
+
+    return RunReport(
+        name=run.name,
+        file=run.file,
+        pid=run.pid,
+        started_ms=run.started_ms,
+        told_ms=run.told_ms,
+        state=run.state,
+        sinks=[dict(each) for each in run.sinks],
+        is_running=run.is_alive(_now_ms()),
+    )
+
+
+def _refused(text: str) -> typer.Exit:
+    typer.echo(f"headwater: {text}", err=True)
+    return typer.Exit(1)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _folder(given: Path | None) -> Path:
@@ -224,14 +387,14 @@ def _folder(given: Path | None) -> Path:
 
 
 def _state(found: "RunReport") -> str:
-    """The state of a run; "died" if the process is gone without having reported its end."""
+    """The state of a run; one that ended without a report has died."""
     if found.is_running:
         return found.state
     return found.state if found.state in ("finished", "stopped", "failed") else "died"
 
 
 def _short(sink: dict[str, object]) -> dict[str, object]:
-    """A sink for the table, with a short column name and a rounded rate."""
+    """A sink as a row of the table: its rate under a short name, and rounded."""
     rate = sink["rows_per_second"]
     shown = round(rate, 1 if rate < 100 else None) if isinstance(rate, float) else rate
     return {**sink, "rows/s": shown}

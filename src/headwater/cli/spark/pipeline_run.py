@@ -7,10 +7,11 @@ queries exist.
 import json
 import logging
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from headwater.pipelines.run.query_state import SinkQueryState
     from headwater.pipelines.run.run_files import RunFile
+    from headwater.pipelines.run.run_publisher import RunPublisher
     from headwater.pipelines.spec.pipeline_spec import PipelineSpec
     from headwater.process.stop_signals import StopSignals
 
@@ -36,14 +38,23 @@ _CLOCK: Final = SystemClock()
 _COLUMNS: Final = ("sink", "state", "batch", "rows", "rows_per_second", "lag", "batch_ms", "error")
 
 
-def run_pipeline(spec: "PipelineSpec", folder: Path, *, as_json: bool) -> int:
-    """Run the pipeline to its end; return the exit code."""
+def run_pipeline(
+    spec: "PipelineSpec", folder: Path, *, as_json: bool, is_published: bool = False
+) -> int:
+    """Run a pipeline to its end and return the exit code.
+
+    A published run has its state in a topic of the pipeline's brokers as well.
+    """
     from headwater.pipelines.run.pipeline_run import exit_code
     from headwater.pipelines.run.run_files import RunFile
     from headwater.process.stop_signals import StopSignals, aside
 
-    with RunFile(folder, spec.name) as file, StopSignals() as signals:
-        reporter = Reporter(spec, file, as_json=as_json)
+    with (
+        RunFile(folder, spec.name) as file,
+        StopSignals() as signals,
+        _publisher(spec) if is_published else nullcontext() as publisher,
+    ):
+        reporter = Reporter(spec, file, as_json=as_json, publisher=publisher)
         reporter.tell_state("starting")
         with _naming_the_log(file.spark_log):
             lives = aside(lambda: _run(spec, reporter, signals, file.spark_log))
@@ -55,6 +66,22 @@ def run_pipeline(spec: "PipelineSpec", folder: Path, *, as_json: bool) -> int:
     if code:
         _name_log(file.spark_log)
     return code
+
+
+def _publisher(spec: "PipelineSpec") -> "RunPublisher":
+    from headwater.client.settings import shared_settings
+    from headwater.pipelines.check.topic_options import topic_options
+    from headwater.pipelines.run.run_publisher import RunPublisher
+    from headwater.pipelines.run.run_records import TOPIC
+    from headwater.spark.sink.sink_options import read_sink_options
+
+    options = read_sink_options(topic_options(spec, {"topic": TOPIC}), is_streaming=True)
+    return RunPublisher(
+        shared_settings(options.client),
+        # The way that `headwater pipeline stop` takes on this machine.
+        ask_to_stop=lambda: os.kill(os.getpid(), signal.SIGTERM),
+        steady_ms=_CLOCK.steady_ms,
+    )
 
 
 def _run(
@@ -122,9 +149,17 @@ def _how_it_ended(lives: "list[SinkQueryState]") -> str:
 class Reporter:
     """Report the progress of a run in its run file and on standard output."""
 
-    def __init__(self, spec: "PipelineSpec", file: "RunFile", *, as_json: bool) -> None:
+    def __init__(
+        self,
+        spec: "PipelineSpec",
+        file: "RunFile",
+        *,
+        as_json: bool,
+        publisher: "RunPublisher | None" = None,
+    ) -> None:
         self._spec = spec
         self._file = file
+        self._publisher = publisher
         self._as_json = as_json
         self._started_ms = time.time_ns() // 1_000_000
         self._rows: list[dict[str, object]] = []
@@ -161,17 +196,18 @@ class Reporter:
     def tell_state(self, state: str) -> None:
         from headwater.pipelines.run.run_files import RunReport
 
-        self._file.tell(
-            RunReport(
-                name=self._spec.name,
-                file=str(self._spec.file),
-                pid=os.getpid(),
-                started_ms=self._started_ms,
-                told_ms=time.time_ns() // 1_000_000,
-                state=state,
-                sinks=[dict(each) for each in self._rows],
-            )
+        report = RunReport(
+            name=self._spec.name,
+            file=str(self._spec.file),
+            pid=os.getpid(),
+            started_ms=self._started_ms,
+            told_ms=time.time_ns() // 1_000_000,
+            state=state,
+            sinks=[dict(each) for each in self._rows],
         )
+        if self._publisher is not None:
+            self._publisher.tell(report)
+        self._file.tell(report)
 
     def _print(self) -> None:
         if self._live is not None:

@@ -1,4 +1,4 @@
-"""Range assignor: each subscriber gets a contiguous range of each topic's partitions.
+"""Range assignor: each subscriber gets a contiguous range of partitions.
 
 Topics of the same size are split at the same places, so the member with partition 3 of one has
 partition 3 of the others, as joins need. For that reason the assignor considers neither the balance

@@ -1,4 +1,4 @@
-"""The groups of one shard: groups with members, and simple groups, which only have offsets.
+"""The groups of one shard, with members or with offsets only.
 
 A group object is kept from its first write, before that is replayed, since it has soft state that
 no record contains.

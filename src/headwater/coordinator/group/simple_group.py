@@ -1,4 +1,4 @@
-"""A group with offsets but without members: its consumers assign partitions manually.
+"""A group with offsets but without members (manual partition assignment).
 
 It is not stored. A group that has offsets and no members is such a group, so it exists from its
 first commit to its last offset. Kafka treats it as an empty classic group.

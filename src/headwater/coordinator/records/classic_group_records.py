@@ -1,4 +1,4 @@
-"""Record of a classic group in `__consumer_offsets`: the complete group each time.
+"""Record of a classic group in `__consumer_offsets`: the complete group.
 
 A null value means that the group was deleted or converted to another type.
 """

@@ -1,4 +1,4 @@
-"""Record of a transactional id in `__transaction_state`: the complete state each time.
+"""Record of a transactional id in `__transaction_state`: the complete state.
 
 The tagged fields of version 1 exist since transaction version 2 (KIP-890). The partitions of an
 empty transaction are null, not an empty list, as in Kafka 4.1.

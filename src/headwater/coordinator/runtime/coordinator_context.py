@@ -1,4 +1,4 @@
-"""One coordinator shard on its partition: load it, pass it events, execute its effects.
+"""One coordinator shard on its partition: loading, events and effects.
 
 Events are processed one after the other, even if a reply triggers the next request at once.
 

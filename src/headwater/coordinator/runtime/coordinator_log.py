@@ -1,4 +1,4 @@
-"""The log of a shard: a port, and its implementation on a partition that this broker leads.
+"""The log of a shard: a port, and its implementation on a partition.
 
 The simulator has a simpler implementation.
 

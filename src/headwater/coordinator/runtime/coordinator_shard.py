@@ -1,4 +1,4 @@
-"""Interface of a coordinator shard: one partition of an internal topic as a state machine.
+"""Interface of a coordinator shard: a partition as a state machine.
 
 Implemented for groups and for transactions.
 

@@ -1,4 +1,4 @@
-"""States of a coordinator shard, their transitions, and the error for requests in each."""
+"""States of a coordinator shard and their transitions."""
 
 from collections.abc import Mapping
 from enum import Enum

@@ -1,4 +1,4 @@
-"""Character classes by name: `\\d`, `[:alpha:]`, `\\p{Lu}`, restricted to topic names.
+"""Named character classes (`\\d`, `[:alpha:]`), restricted to topic names.
 
 Of the scripts of `\\p{...}` only Latin and Common contain characters of topic names. Others are
 rejected here, though RE2 has them, since they can only be mistakes.

@@ -1,4 +1,4 @@
-"""Markers that partitions have not confirmed, for all prepared transactions (TX-6).
+"""Markers of prepared transactions that partitions have not confirmed (TX-6).
 
 Built from the Prepare records by replay. A marker is pending until its leader has written it,
 without a time limit. There are two exceptions: the partition was deleted; or it has seen a newer

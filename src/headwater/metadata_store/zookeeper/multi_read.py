@@ -1,7 +1,7 @@
-"""Read many znodes with one request (ZooKeeper 3.6), which kazoo does not support.
+"""Read many znodes with one request, which kazoo does not support.
 
-Implements kazoo's interface of a request: a type and two functions for its bytes. Twenty thousand
-partitions are read in a hundred requests, in a tenth of the time.
+Available since ZooKeeper 3.6. Implements kazoo's interface of a request: a type and two functions
+for its bytes. Twenty thousand partitions are read in a hundred requests, in a tenth of the time.
 
     request     for each node: int type 4, byte 0, int -1; int length, path; byte 0 (no watch)
                 int -1, byte 1, int -1

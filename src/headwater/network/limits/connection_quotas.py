@@ -1,4 +1,4 @@
-"""Connection limits: in total, per listener, per IP address and per second (ConnectionQuotas).
+"""Connection limits in total, per listener, IP and second (ConnectionQuotas).
 
 Note: `max.connection.creation.rate` rejects nothing. As in Kafka, connections above it wait in the
 backlog, so `may_accept` is checked before accepting, and `admit` afterwards, when the address is

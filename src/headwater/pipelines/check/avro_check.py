@@ -1,7 +1,7 @@
-"""What can be found wrong with the Avro of a pipeline, some of it by asking the registry.
+"""Find problems of a pipeline's Avro schemas, partly by asking the registry.
 
-What a reader would get wrong: a schema that is made from the columns of a sink is not known here.
-Whether the registry takes it is found when the sink is started, before its first row.
+The schema that a sink derives from its columns is not known here. The registry accepts or rejects
+it when the sink starts, before its first row.
 """
 
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ def of_source(
 def reader_in_reach(
     options: AvroOptions, topic: str | None, registries: Registries | None
 ) -> Schema | None:
-    """The schema that is read with. None if nobody may be asked for it."""
+    """The reader's schema. None if it is in a registry that must not be asked."""
     given = None if options.schema is None else parse_schema(options.schema)
     subject = _subject(options, topic, given)
     if registries is None:

@@ -1,11 +1,11 @@
-"""The port between pipelines and connectors: what a source or sink with `connector: NAME` needs.
+"""The interface between pipelines and connectors.
 
-A pipeline's file says `{connector: jdbc, url: ..., table: ...}`; all that is neither the pipeline's
-own nor Spark's is handed to the connector as options, as texts under the names of the file.
+A pipeline's file says `{connector: jdbc, url: ..., table: ...}`. Names that belong neither to
+pipelines nor to Spark are options of the connector, as strings.
 
-What a reader would get wrong: a connector owns no query. The pipeline has the trigger, the
-checkpoint, restarts and progress of every sink; a connector writes one batch when it is told to,
-and may be told to write the same batch again.
+A connector does not own a query. The pipeline has the trigger, checkpoint, restarts and progress of
+every sink; the connector writes one batch on request, and may be asked to write the same batch
+again.
 """
 
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ class SinkConnector(Protocol):
 
 
 class Connectors(Protocol):
-    """Those that are installed, by name."""
+    """The installed connectors, by name."""
 
     def source_names(self) -> list[str]: ...
 

@@ -1,8 +1,8 @@
-"""All that can be found wrong with a pipeline before Spark is started.
+"""Find problems of a pipeline before Spark starts.
 
-Some of it needs others: Spark's grammar for SQL, brokers for topics. They come as ports, and where
-one is not there, its questions are not asked. What a reader would get wrong: a check that finds
-nothing is no promise. Whether a column exists is known when Spark has planned the query.
+Some checks need others: Spark's grammar for SQL, brokers for topics, a registry for Avro. They are
+ports, and without one its checks are skipped. Note: columns are not checked; they are known when
+Spark has planned the queries.
 """
 
 import ast
@@ -31,6 +31,7 @@ from headwater.spark.exceptions import InvalidOption
 from headwater.spark.locations import why_unreachable
 from headwater.spark.sink.sink_options import SinkOptions, read_sink_options
 from headwater.spark.source.source_options import SourceOptions, read_source_options
+from headwater.spark.spark_session import CONNECT, check_master
 
 _TIMES: Final = ("timestamp", "timestamp_ntz")
 # Whether a file format can write anything but new rows: none can.
@@ -60,7 +61,7 @@ class Topics(Protocol):
     """What brokers know."""
 
     def known(self, client: Mapping[str, str]) -> set[str]:
-        """The topics of a cluster. `HeadwaterError` if nobody answers."""
+        """The topics of a cluster. `HeadwaterError` if no broker answers."""
 
 
 def check_pipeline(
@@ -78,6 +79,7 @@ def check_pipeline(
         *_of_sources(spec, connectors, registries),
         *_of_steps(spec),
         *_of_sinks(spec, connectors, registries),
+        *_of_master(spec),
         *_of_locations(spec),
     ]
     problems = [document.problem(place, text) for place, text in found]
@@ -210,6 +212,17 @@ def _of_sinks(
             yield (*sink.place, "mode"), f"files of {sink.format} can only be appended to"
     if spec.dead_letter is not None and spec.bootstrap is None:
         yield ("on_error", "dead_letter"), "dead letters need to know the brokers: set bootstrap"
+
+
+def _of_master(spec: PipelineSpec) -> Iterator[Complaint]:
+    if spec.master is not None:
+        try:
+            check_master(spec.master)
+        except InvalidOption as error:
+            yield ("session", "master"), str(error)
+        if spec.master.startswith(CONNECT):
+            text = f"pipelines do not run through Spark Connect ({spec.master}); programs do"
+            yield ("session", "master"), text
 
 
 def _of_locations(spec: PipelineSpec) -> Iterator[Complaint]:

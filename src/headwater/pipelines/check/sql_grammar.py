@@ -1,8 +1,7 @@
-"""Spark's own grammar of SQL, without Spark: a bare JVM with the parser that is in its jars.
+"""Check SQL with Spark's parser in a bare JVM, without a session.
 
-A session takes five to ten seconds to start and half a gigabyte; the parser alone is there in one
-or two. What a reader would get wrong: only the grammar is asked. A query may be well formed and
-still name a column that does not exist.
+A session takes five to ten seconds to start and half a gigabyte; the parser alone takes one or two
+seconds. It checks the syntax only, not whether columns exist.
 """
 
 import importlib
@@ -108,8 +107,7 @@ def _start_jvm() -> "tuple[Any, subprocess.Popen[bytes]]":
         ) from None
     java = find_java(os.environ)
     jars = Path(pyspark.__file__).parent / "jars"
-    # py4j would start it too, but with threads of its own that read what it prints and close the
-    # pipe at a time of their choice. Here nobody else has a hand on it.
+    # py4j could start it too, but its threads read the output and close the pipe at any time.
     process = subprocess.Popen(
         [
             str(java.home / "bin" / "java"),
@@ -119,7 +117,7 @@ def _start_jvm() -> "tuple[Any, subprocess.Popen[bytes]]":
             "py4j.GatewayServer",
             # Its standard input is that pipe: when this process is gone, it goes as well.
             "--die-on-broken-pipe",
-            # Whoever can reach the port could run Java as this user, if there were no token.
+            # Without a token, any process that can reach the port could run Java as this user.
             "--enable-auth",
             "0",
         ],

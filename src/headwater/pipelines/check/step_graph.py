@@ -1,6 +1,6 @@
-"""Who reads whom in a pipeline, and in which order frames are made.
+"""Check which steps read which, and put them into order.
 
-What a reader would get wrong: names are compared as SQL compares them, without regard to case.
+Names are compared without regard to case, as in SQL.
 """
 
 import difflib

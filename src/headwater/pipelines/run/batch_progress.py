@@ -1,7 +1,7 @@
-"""What Spark tells of a query's last batch, in the words that people ask in: rows, lag, time.
+"""Read rows, lag and times of a query's last batch from Spark's progress.
 
-What a reader would get wrong: lag is what was there when the batch was planned and is not read yet.
-Spark tells nothing between batches, so an idle query's figures are those of its last one.
+Lag is the number of offsets that were not read when the batch was planned. Spark reports nothing
+between batches, so the figures of an idle query are those of its last batch.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class BatchProgress:
     rows: int
     rows_per_second: float
     batch_ms: int
-    # None if no source is a topic, or nobody has looked yet how far its topics go.
+    # None if no source is a topic, or its latest offsets are not known yet.
     lag: int | None
     # Rows that came too late for the watermark.
     dropped_rows: int

@@ -1,7 +1,7 @@
-"""A pipeline's sources and steps as frames of a session.
+"""Build the frames of a pipeline's sources and steps.
 
-What a reader would get wrong: nothing runs here. Spark only plans; rows flow when a sink is
-started, and each sink runs all that is between it and its sources by itself.
+Nothing runs here: Spark only plans. Each sink's query later runs everything between the sink and
+its sources.
 """
 
 import inspect
@@ -105,7 +105,7 @@ class Frames:
             options.setdefault("startingOffsets", "earliest")
         if is_streaming:
             return self._spark.readStream.format(source.format).options(**options).load()
-        # Read anew with every batch of what it is joined with, as it is by then.
+        # Read again with every batch of the stream that it is joined with.
         options = {**options, "atPresent": "true"}
         return self._spark.read.format(source.format).options(**options).load()
 

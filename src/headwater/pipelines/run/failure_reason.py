@@ -18,7 +18,11 @@ _OURS: Final = re.compile(r"^headwater\.[\w.]+: ")
 _SAYS_NOTHING: Final = ("An error occurred while calling", "Traceback (most recent call last)")
 
 _GUIDE: Final = "see the guide Running on a cluster"
-_NO_PACKAGE: Final = re.compile(r"No module named '(headwater(?:\.spark\.\w+)?)'")
+# What the executor's Python has printed is in the executor's log only.
+_NO_PACKAGE: Final = re.compile(
+    r"No module named '(?:headwater(?:\.spark\.\w+)?)'"
+    r"|reading the port number from headwater\.spark\.python_daemon's stdout"
+)
 _NO_PYTHON: Final = re.compile(r'Cannot run program "([^"]+)"')
 
 

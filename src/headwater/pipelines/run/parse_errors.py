@@ -1,7 +1,7 @@
-"""Why a record's value does not fit its schema: the reason that goes with it to the dead letters.
+"""Explain why a value does not fit its schema, for the dead-letter topic.
 
-Spark says only that it does not. What a reader would get wrong: Spark has decided already. Nothing
-here makes a record good or bad; where no reason is found, that is said, and nothing more.
+Spark decides whether a record parses, and does not say why it does not. This module only looks for
+the reason; if it finds none, the message says so.
 """
 
 import json

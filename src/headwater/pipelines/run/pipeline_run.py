@@ -1,8 +1,8 @@
-"""Runs a pipeline in this process, in a session of its own, until it ends or is stopped.
+"""Run a pipeline in a session of this process until it ends or is stopped.
 
-What a reader would get wrong: a sink's frame is made anew each time its query is started. So a
-restart reads a Python step's file and a table's options as they are then, and what failed while
-Spark planned is tried again like what failed while it ran.
+The frame of a sink is built each time its query starts. So a restart reads the file of a Python
+step and the options of a table again, and failures of planning are retried like failures at run
+time.
 """
 
 from collections.abc import Callable, Iterator
@@ -107,9 +107,8 @@ def _slowest(spec: PipelineSpec) -> Trigger:
     return Trigger(every_ms=max(known)) if known else Trigger()
 
 
-# Makes the topics that a pipeline says may be made: of its sinks, and of its dead letters.
 def create_topics(spec: PipelineSpec) -> None:
-    """Those that are not there yet."""
+    """Create the missing topics of sinks with `create`, and the dead-letter topic."""
     for options, new in _wanted(spec):
         read = read_sink_options(topic_options(spec, options), is_streaming=True)
         assert read.topic is not None, "refused when the pipeline was checked"

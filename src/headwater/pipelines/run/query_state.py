@@ -1,8 +1,7 @@
-"""The life of a sink's query: started, running, failed and started again, ended.
+"""The state machine of a sink's query: starting, running, waiting, ended.
 
-Pure: what happened and when comes in, the next state comes out. What a reader would get wrong: only
-failures without a batch in between count. A sink that fails once a day goes on for ever; one that
-cannot start ends after `max` attempts.
+Only failures without a batch in between count. A sink that fails once a day is restarted forever;
+one that cannot start fails after `max` attempts.
 """
 
 from dataclasses import dataclass, replace

@@ -1,8 +1,7 @@
-"""A sink as a streaming query: shaped for its target, with its trigger and its checkpoint.
+"""Start the streaming query of a sink, with its trigger and checkpoint.
 
-What a reader would get wrong: connectors are written batch by batch from `foreachBatch`, and get
-the same batch again after a crash. They are told which batch of which query it is, and so can be
-exactly once all the same.
+Connectors write their batches in `foreachBatch` and get the same batch again after a crash. They
+are told the query and batch id, so that they can be exactly once.
 """
 
 from typing import TYPE_CHECKING, Any, Final

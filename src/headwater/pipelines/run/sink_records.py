@@ -1,7 +1,7 @@
-"""Rows of a pipeline as records of a topic: key, value, headers.
+"""Turn the rows of a pipeline into records: key, value, headers.
 
-What a reader would get wrong: a column `value` of text or bytes is the value as it is, and then
-nothing else of the row is written. All other rows are written whole, as JSON.
+A column `value` of type string or binary is the value itself, and the other columns are not
+written. All other rows are written as JSON.
 """
 
 from collections.abc import Collection
@@ -22,7 +22,7 @@ _READ: Final = "offset"
 
 
 def as_records(frame: "DataFrame", record: RecordSpec, typed: Collection[str] = ()) -> "DataFrame":
-    """The columns that the sink for topics takes. Those that are `typed` stay what they are."""
+    """Select the columns of a topic sink. `typed` columns keep their types."""
     kinds = dict(frame.dtypes)
     value = _typed_value(frame, record) if "value" in typed else _value(frame, record, kinds)
     if record.tombstone is not None:

@@ -1,8 +1,7 @@
-"""Records into columns, in Spark: decoded fields, the record itself, and what does not parse.
+"""Decode records into columns in Spark, and separate records that do not parse.
 
-What a reader would get wrong: a record without a value is no mistake. It is a row without fields in
-a stream, and the end of a key in a table. Mistakes are values that are there and cannot be read:
-they stop the query, unless there is a place for dead letters.
+Note: a record without a value is valid: a row without fields in a stream, and a deleted key in a
+table. A value that cannot be decoded fails the query, unless the pipeline has a dead-letter topic.
 """
 
 from functools import reduce

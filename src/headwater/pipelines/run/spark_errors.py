@@ -1,7 +1,7 @@
-"""What Spark raises in the driver, and how it becomes one line.
+"""Catch what Spark raises in the driver and reduce it to one line.
 
-What a reader would get wrong: not all of it is a `PySparkException`. What PySpark leaves as it is
-comes as py4j has it, with a trace of Java's, and so does a JVM that is gone.
+Note: not all of it is a `PySparkException`. Other Java exceptions arrive as py4j's, and so does the
+loss of the JVM.
 """
 
 import importlib

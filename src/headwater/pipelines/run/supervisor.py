@@ -1,7 +1,6 @@
-"""Watches over the queries of a pipeline: starts them, starts them again, and stops them gently.
+"""Start, restart and stop the queries of a pipeline.
 
-What a reader would get wrong: what runs is stopped when one sink has failed for good. A pipeline
-runs whole or not at all.
+When one sink has failed for good, the others are stopped: a pipeline runs as a whole or not at all.
 """
 
 import threading

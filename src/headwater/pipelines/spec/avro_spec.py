@@ -1,7 +1,7 @@
-"""What a pipeline's file says about Avro: `value: avro`, or `{avro: {schema: order.avsc}}`.
+"""Read the Avro parts of a pipeline's file: `avro` or `{avro: {schema: order.avsc}}`.
 
-What a reader would get wrong: a schema may be a file beside the pipeline's, or stand in it. Text
-that begins like JSON is a schema, everything else is the name of a file.
+A schema is a file beside the pipeline's, or is written in it: text that begins like JSON is a
+schema, everything else is a file name.
 """
 
 import json

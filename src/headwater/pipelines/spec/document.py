@@ -1,7 +1,6 @@
-"""A pipeline's file as plain values that know their lines, whatever language it is written in.
+"""A pipeline's file as plain values with line numbers, independent of its language.
 
-What a reader would get wrong: not every value has a line of its own. `line_of` answers for any
-path, with the line of the nearest thing around it that has one.
+Not every value has a line of its own: `line_of` returns the line of the nearest enclosing value.
 """
 
 from collections.abc import Mapping

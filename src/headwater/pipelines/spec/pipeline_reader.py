@@ -1,7 +1,7 @@
-"""From a document to a pipeline: which words there are, and what they mean.
+"""Read a document as a pipeline.
 
-What a reader would get wrong: options of formats are not judged here. What is not a word of
-pipelines is kept as an option, and `pipeline_check` asks those who know whether it is one.
+Names that are not words of pipelines are kept as options of the format. `pipeline_check` asks the
+format or connector whether it knows them.
 """
 
 import re
@@ -22,8 +22,9 @@ from headwater.pipelines.spec.sink_reader import read_sink
 from headwater.pipelines.spec.source_reader import read_source, read_watermark
 from headwater.pipelines.spec.sql_tables import tables_in
 from headwater.spark.exceptions import InvalidOption
-from headwater.spark.locations import resolved
+from headwater.spark.locations import has_scheme, resolved
 from headwater.spark.settings_files import settings_in
+from headwater.spark.worker_python import ARCHIVE
 
 VERSION: Final = 1
 # Names of pipelines and sinks are names of folders, too.
@@ -51,7 +52,7 @@ def read_pipeline(document: Document) -> tuple[PipelineSpec, list[PipelineProble
         steps=_steps(top, folder),
         sinks=_sinks(top, folder),
         functions={} if document.module is None else vars(document.module),
-        **_session(top),
+        **_session(top, folder),
         **_on_error(top),
     )
     top.refuse_unknown()
@@ -85,13 +86,23 @@ def _settings(top: Section, folder: Path) -> Path | None:
     return path
 
 
-def _session(top: Section) -> dict[str, Any]:
+def _session(top: Section, folder: Path) -> dict[str, Any]:
     section = top.inner("session")
     if section is None:
         return {}
-    found = {"master": section.text("master"), "conf": section.mapping("conf")}
+    conf = section.mapping("conf")
+    package = section.text("package")
+    if package is not None:
+        file = resolved(package, folder)
+        if not has_scheme(file) and not Path(file).is_file():
+            section.refuse(
+                f"there is no file {file}: headwater pipeline package makes it", "package"
+            )
+        archives = [conf.get("spark.archives"), f"{file}#{ARCHIVE}"]
+        conf["spark.archives"] = ",".join(each for each in archives if each)
+    master = section.text("master")
     section.refuse_unknown()
-    return found
+    return {"master": master, "conf": conf}
 
 
 def _on_error(top: Section) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""What a pipeline is, after its file was read: values that the checks and the runner share.
+"""The values that describe a pipeline after its file was read.
 
-What a reader would get wrong: a source is not yet a stream, and a table is read anew with every
-batch. `SourceSpec.is_table` is what makes a changelog a table: the latest value of each key.
+A source with `is_table` is a changelog read as a table: the latest value of each key, read again
+with every batch of the streams that are joined with it.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Pipelines in Python: one decorated function, which is a step, and says what is around it.
+"""Read pipelines in Python: one decorated function, which is a step of the pipeline.
 
     from headwater.pipelines import pipeline
 
@@ -10,9 +10,9 @@
     def big(orders):
         return orders.where("amount > 100")
 
-Its parameters are the sources or steps that it takes, and a sink that does not say what it writes
-writes what the function returns. What a reader would get wrong: the file is run when the pipeline
-is read, also for a check. It has to do nothing but to define.
+The parameters name the sources or steps that the function takes. A sink without `from` writes what
+the function returns. Note: the file is imported when the pipeline is read, also by `check`, so it
+should only define things.
 """
 
 import ast

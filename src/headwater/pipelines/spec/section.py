@@ -1,7 +1,7 @@
-"""One mapping of a pipeline's file, from which values are taken by name and by type.
+"""Take typed values by name from one mapping of a pipeline's file.
 
-What a reader would get wrong: nothing is raised. Whatever is wrong is noted, with its line, and a
-harmless value is given instead, so that one look at a file finds all that is wrong with it.
+Problems are collected with their lines, and a harmless value is returned instead of raising, so
+that one pass over a file finds all of them.
 """
 
 import difflib
@@ -134,7 +134,7 @@ class Section:
         return {} if found is None else found.rest()
 
     def rest(self) -> dict[str, str]:
-        """All that was not asked for yet, as texts: the options of somebody else."""
+        """The values not taken yet, as strings: options of a format or connector."""
         left = {}
         for name, value in self._values.items():
             if name not in self._taken and value is not None:
@@ -143,7 +143,7 @@ class Section:
         return left
 
     def refuse_unknown(self, others: Iterable[str] = ()) -> None:
-        """Note what nobody has asked for; `others` are names that could have been meant too."""
+        """Report names that were not taken; `others` are further names to suggest."""
         for name in self._values:
             if name in self._taken:
                 continue

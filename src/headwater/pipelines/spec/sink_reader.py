@@ -1,7 +1,7 @@
-"""What a pipeline's file says about a sink.
+"""Read the sinks of a pipeline's file.
 
-What a reader would get wrong: the name of a sink is the name of its folder in the checkpoint. So it
-comes from what the sink does and not from its place in the file, which may change.
+The name of a sink is the name of its folder in the checkpoint. So the default name comes from what
+the sink does and not from its position in the file, which may change.
 """
 
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""What a pipeline's file says about a source.
+"""Read the sources of a pipeline's file.
 
-What a reader would get wrong: a topic's columns come from its decoding. Without one they are those
-of a record (`key`, `value`, `topic`, ...); with one they are the decoded fields, and all else that
-is known of the record is in one column, `record`.
+The columns of a topic come from its `decode`. Without it they are those of a record (`key`,
+`value`, `topic`, ...); with it they are the decoded fields and one column `record`, which holds the
+rest of the record.
 """
 
 from pathlib import Path
@@ -124,7 +124,7 @@ def _decoding(section: Section, part: str, folder: Path) -> Decoding | None:
     word, said = next(iter(value.items()))
     coding = _CODINGS.get(word)
     if coding is None:
-        section.refuse(f"nobody decodes {word}; there are {', '.join(_CODINGS)}", part, word)
+        section.refuse(f"unknown encoding {word}; there are {', '.join(_CODINGS)}", part, word)
         return None
     if not isinstance(said, str):
         section.refuse(f"{word} must be followed by a text, not {said!r}", part, word)

@@ -1,8 +1,8 @@
-"""Which tables a SQL query reads, found in its text: enough to put steps in order without Spark.
+"""Find the tables that a SQL query reads, to order steps without Spark.
 
-What a reader would get wrong: this is no parser. It looks for what follows FROM and JOIN, knows
-what a query names itself (WITH), and leaves alone what is not for us: functions (`from range(3)`)
-and tables of a catalog (`from lake.orders`). Whether it is SQL at all is asked elsewhere.
+This is not a parser. It looks for names after FROM and JOIN, excludes names that the query defines
+(WITH), functions (`from range(3)`) and tables of a catalog (`from lake.orders`). `sql_grammar`
+checks the syntax.
 """
 
 import re

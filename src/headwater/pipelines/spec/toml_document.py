@@ -1,8 +1,7 @@
-"""Pipelines in TOML.
+"""Read pipelines in TOML.
 
-Python's reader of TOML tells no lines, so they are found in the text: of each table's header, and
-of each key that stands at the beginning of a line. What a reader would get wrong: this looks only
-for lines. What the values are, and whether the file is TOML at all, Python's reader says.
+Python's TOML parser reports no lines, so they are searched in the text: the header of each table,
+and each key at the beginning of a line. The values come from the parser.
 """
 
 import re

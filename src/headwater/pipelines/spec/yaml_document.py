@@ -1,8 +1,7 @@
-"""Pipelines in YAML.
+"""Read pipelines in YAML.
 
-The nodes of PyYAML carry their lines, and its constructor makes values of them by YAML's rules.
-What a reader would get wrong: a key that is written twice is refused here. YAML's own answer, that
-the last one wins, hides a sink that was pasted and not renamed.
+PyYAML's nodes carry their lines. Note: a key that occurs twice is refused. By YAML's rule the last
+one would win, which hides a sink that was pasted and not renamed.
 """
 
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, Final
 
 from headwater.pipelines.spec.document import Document, Place, refuse
 
-# Aliases let a small file unfold to any size; nobody needs this many values.
+# Aliases let a small file expand to any size; no pipeline has this many values.
 _MOST_VALUES: Final = 100_000
 _MERGE: Final = "tag:yaml.org,2002:merge"
 
@@ -79,7 +78,7 @@ class _Values:
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             key = self._loader.construct_object(key_node, deep=True)
-            # YAML takes a bare `on` for a truth value, which nobody means as a name.
+            # YAML reads a bare `on` as a boolean, but here it is a name.
             name = key_node.value if isinstance(key, bool) else str(key)
             if name in found and not has_merged:
                 raise refuse(self._file, line, f"{name} is here twice")

@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227): partitions are named once, then only changes.
+"""Incremental fetch sessions (KIP-227): a request only contains changes.
 
 The rules are FT-5 to FT-8.
 

@@ -1,8 +1,7 @@
-"""Spark's types as those of Arrow in which it hands rows over.
+"""Map Spark's types to the Arrow types in which Spark exchanges rows.
 
-What a reader would get wrong: PySpark has such a function too, but it is not public, and takes
-other parameters from version to version; in 4.3 it has no type for a timestamp without a zone to be
-told. An instant is an instant: here its zone is UTC.
+PySpark has such a function, but it is not public and its parameters change between versions.
+Timestamps are always in UTC here.
 """
 
 from typing import TYPE_CHECKING, Final

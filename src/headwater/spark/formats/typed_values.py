@@ -1,7 +1,7 @@
-"""Keys and values with types: what a record's bytes are to a query, and a query's rows to a record.
+"""Convert keys and values between the bytes of records and typed columns.
 
-What a reader would get wrong: a record that cannot be read stops the query, unlike Spark's
-`from_json`, which makes it null. Whoever wants that says `mode=PERMISSIVE`.
+Note: a record that cannot be decoded fails the query, unlike Spark's `from_json`, which returns
+null. `mode=PERMISSIVE` selects null.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -76,9 +76,9 @@ def written(
     formats: Collection[str],
     targets: Mapping[str, AvroTarget] = MappingProxyType({}),
 ) -> Iterator[pa.RecordBatch]:
-    """Rows whose columns with formats are bytes, as a producer takes them.
+    """Encode the columns that have a format, as bytes for a producer.
 
-    Those that have a target are Avro, the others JSON.
+    Columns with a target are Avro, the others JSON.
     """
     writers: dict[tuple[str, Any], Callable[[Any], Any]] = {}
     for batch in rows:

@@ -1,7 +1,7 @@
-"""How keys and values are written: `keyFormat` and `valueFormat`, options of source and sink alike.
+"""The options `keyFormat` and `valueFormat` of source and sink.
 
-What a reader would get wrong: a format alone says nothing of types. It is the column of a schema
-that has the type, such as `value struct<id: bigint>`; the format says how it lies in the record.
+A format says how a value is encoded in the record. Its type comes from the column of the schema,
+such as `value struct<id: bigint>`.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from headwater.spark.options import SparkOptions
 
 NAMES: Final = ("keyFormat", "valueFormat")
 
-# Nobody reads these yet.
+# Not implemented yet.
 _NOT_YET: Final = frozenset({"protobuf"})
 
 

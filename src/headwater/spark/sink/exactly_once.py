@@ -1,7 +1,6 @@
-"""Which part of which batch of which query a task writes: what makes a repetition recognisable.
+"""Identify the part of a batch that a task writes, so that a repetition is recognized.
 
-What a reader would get wrong: the number of an attempt is no part of it. Attempts of one task are
-what must be taken for the same.
+Note: the attempt number is not part of the identity. All attempts of a task must have the same one.
 """
 
 from collections.abc import Callable

@@ -1,12 +1,11 @@
-"""Whether a query sends the same rows through the same tasks when it repeats a batch.
+"""Decide whether a repeated batch sends the same rows through the same tasks.
 
-The sink's exactly-once delivery rests on it, so `write_stream` asks before it starts a query. What
-it judges is the physical plan as Spark prints it: there every shuffle is seen, also those that
-Spark adds by itself, and it is all there is to see through Spark Connect.
+Exactly-once delivery depends on it, so `write_stream` checks it before it starts a query. The check
+reads the physical plan as Spark prints it: it has every shuffle, including the ones that Spark adds
+itself, and it is the only form that Spark Connect offers.
 
-What a reader would get wrong: only the last shuffle on the way to the sink counts. Whatever was
-shuffled before, rows that are then dealt out by their own columns come to the same task again; and
-in a single task nothing can be told apart.
+Note: only the last shuffle before the sink counts. Rows that are partitioned by their own columns
+reach the same task again, whatever was shuffled before; with a single task there is no choice.
 """
 
 import re

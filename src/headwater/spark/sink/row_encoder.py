@@ -1,9 +1,8 @@
-"""From rows of Spark to what is sent: which topic, and the columns that a producer takes.
+"""Turn rows of Spark into topics and the columns that a producer takes.
 
-What a reader would get wrong: a null value is no mistake, but a tombstone; a row without a topic is
-one, and stops the task, because there is no place to which it could go. Columns that mean nothing
-in a topic are left out, as Spark's own connector does it: rows of one topic, offset and all, can be
-written to another.
+Note: a null value is valid and makes a tombstone. A row without a topic fails the task. Columns
+that have no meaning in a record are ignored, as in Spark's Kafka connector: the rows of one topic,
+with their offsets, can be written to another.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -29,9 +28,9 @@ _SENT: Final = ("key", "value", "headers", "partition")
 def refuse_columns(
     columns: Mapping[str, str], topic: str | None, typed: Collection[str] = ()
 ) -> None:
-    """`WrongColumns` where rows with columns of such types cannot be written, before any is.
+    """Raise `WrongColumns` if rows with columns of these types cannot be written.
 
-    Those that are `typed` have a format, which may be of any type.
+    `typed` columns have a format and may be of any type.
     """
     if topic is None and "topic" not in columns:
         raise WrongColumns("where to? Give the option topic, or a column topic")

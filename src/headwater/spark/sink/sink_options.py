@@ -1,9 +1,9 @@
-"""The options of the sink, read and checked before anything is written.
+"""Read and check the options of the sink before anything is written.
 
-Names and meanings are those of Spark's own Kafka connector; `delivery` and what belongs to it are
-ours. What a reader would get wrong: `exactly-once` needs to know which batch of which query it
-writes. A streaming query says so by itself; a batch write says it with `queryId` and `batchId`.
-In `foreachBatch` the id of the query may be left to Spark, which has told the tasks.
+Names and meanings are those of Spark's Kafka connector, except `delivery` and its companions. Note:
+`exactly-once` must know which batch of which query it writes. A streaming query provides it; a
+batch write names `queryId` and `batchId`. In `foreachBatch` the query id may be left to Spark,
+which passes it to tasks.
 """
 
 import uuid
@@ -121,6 +121,6 @@ def _refuse_unfit(options: SinkOptions, *, is_streaming: bool) -> None:
         )
     if not is_streaming and (options.query_id is None or options.batch_id is None):
         raise InvalidOption(
-            "delivery exactly-once of a batch write needs queryId and batchId, or nobody could "
-            "tell a repetition from new rows"
+            "delivery exactly-once of a batch write needs queryId and batchId: without "
+            "them a repeated batch looks like new rows"
         )

@@ -1,7 +1,7 @@
-"""Whether the topics of a sink are there, asked before its first row is on its way.
+"""Check that the topics of a sink exist before its first row is sent.
 
-What a reader would get wrong: a topic that is missing is no mistake as long as brokers create
-topics by themselves. Where they do not, a task would wait a minute for it, and then try again.
+Note: a missing topic is fine if the brokers create topics automatically. If they do not, a task
+would wait a minute for the topic and then be retried.
 """
 
 from collections.abc import Mapping

@@ -1,12 +1,12 @@
-"""What a task of the sink does with its rows.
+"""Write the rows of one task of the sink.
 
-At least once: send them, and be done when all are acknowledged. Exactly once: in one transaction
-send them and note that this part of this batch is written; a repetition finds the note and skips
-its rows. Taking over the transactional id comes first. It fences a former attempt that still lives,
-and has the coordinator finish what that attempt left half done, so that the note can be trusted.
+At least once: send them and wait for all acknowledgements. Exactly once: in one transaction, send
+them and commit an offset that marks this part of this batch as written. A repeated task finds the
+marker and skips its rows. InitProducerId comes first: it fences an older attempt that is still
+alive and completes its transaction, so that the marker can be trusted.
 
-What a reader would get wrong: this is right only as long as a repeated batch sends the same rows
-through the same task. Sources and hash partitioning do; a random repartition does not.
+Invariant: a repeated batch sends the same rows through the same task. Sources and hash partitioning
+do; a random repartition does not.
 """
 
 from collections.abc import Iterable, Mapping

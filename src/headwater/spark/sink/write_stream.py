@@ -1,10 +1,9 @@
-"""`write_stream`: a stream into topics, checked before it starts, in all of Spark's output modes.
+"""Start streaming queries that write to topics, checked first, in every output mode.
 
     write_stream(counts, bootstrap_servers="127.0.0.1:9092", topic="counts", mode="update", ...)
 
-Spark refuses mode `update` for sinks that are written in Python, so its batches are written one by
-one, as `foreachBatch` has them. What a reader would get wrong: that is as exactly-once as the sink
-itself, since each batch is written under the number and the query's id that it has in Spark.
+Spark does not allow mode `update` for sinks written in Python, so `foreachBatch` writes such
+batches. They are exactly once too: each is written under its batch id and the id of its query.
 """
 
 import io

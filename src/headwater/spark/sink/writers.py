@@ -1,8 +1,7 @@
-"""The sink as Spark sees it: a writer for batch queries, and one for streams.
+"""The sink in PySpark's interface: a writer for batch queries and one for streams.
 
-What a reader would get wrong: a task has committed its own rows when `write` returns, because the
-Python data source API knows no later moment at which a task could. So `commit` and `abort`, which
-run in the driver, have nothing left to do.
+Note: a task has committed its rows when `write` returns, because the Python data source API offers
+a task no later moment for it. `commit` and `abort`, which run in the driver, have nothing to do.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""Which offsets a batch reads, and how they are dealt out to tasks: arithmetic, and nothing else.
+"""Choose the offsets of a batch and split them into tasks.
 
-The rules are those of Spark's own Kafka connector, so that a query that changes over reads the same
-batches. What a reader would get wrong: a number of offsets is not a number of records. Compaction
-and the markers of transactions leave gaps, so every limit here is an upper one.
+The rules are those of Spark's Kafka connector, so that a query reads the same batches after a
+change of connectors. Note: a number of offsets is not a number of records. Compaction and
+transaction markers leave gaps, so every limit is an upper bound.
 """
 
 import math
@@ -61,10 +61,9 @@ def limited_bytes(
     latest: Offsets,
     bytes_per_offset: Mapping[TopicPartition, float],
 ) -> dict[TopicPartition, int]:
-    """An end for each partition, so that all together read about `limit_bytes`.
+    """End offsets with which a batch reads about `limit_bytes` in total.
 
-    How large records are that were not read is a guess from the first of them, which somebody has
-    measured wherever there are any.
+    The size of unread records is estimated from the first of each partition, `bytes_per_offset`.
     """
     sizes = {
         each: (end - start.get(each, end)) * max(bytes_per_offset[each], 1.0)
@@ -85,7 +84,7 @@ def limited_bytes(
 def is_enough(
     minimum: int, start: Offsets, latest: Offsets, *, waited_ms: int, max_delay_ms: int
 ) -> bool:
-    """Whether a batch is worth its while: enough is there, or somebody has waited long enough."""
+    """Whether to start a batch: there are enough offsets, or the delay has passed."""
     if waited_ms >= max_delay_ms:
         return True
     return sum(max(end - start.get(each, 0), 0) for each, end in latest.items()) >= minimum

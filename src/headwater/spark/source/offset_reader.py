@@ -1,8 +1,7 @@
-"""What a query asks of the brokers before it reads: which partitions there are, and their offsets.
+"""Ask brokers for the partitions and offsets that a query is planned with.
 
-What a reader would get wrong: partitions that a user gave offsets for must be exactly those that
-the query reads. Spark's own connector insists on it too: a forgotten partition is more often a
-mistake than a wish.
+Note: offsets given by the user must cover exactly the partitions that the query reads, as in
+Spark's Kafka connector: a missing partition is more often a mistake than an intention.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
-"""What a task does: read one range of a partition, and give it to Spark as rows.
+"""Read one offset range of a partition in a task, and return it to Spark as rows.
 
-What a reader would get wrong: a range may be shorter than it was when it was planned. Retention may
-have taken its beginning, and then the query stops, or goes on behind the gap if it was told to.
+Note: a range may have become shorter since it was planned. If retention has deleted its beginning,
+the query fails, or continues after the gap with `failOnDataLoss=false`.
 """
 
 import logging

@@ -1,9 +1,8 @@
-"""The source as Spark sees it: a reader for batch queries, and one for streams.
+"""The source in PySpark's interface: a reader for batch queries and one for streams.
 
-Decisions are made in `stream_position`, `lookup` and `batch_plan`; here they are put into the words
-of PySpark. What a reader would get wrong: of a stream's reader one copy lives in the driver for as
-long as the query, and other copies are pickled to the workers for every task. So what the driver
-needs is made when it is first used, and never before.
+`stream_position`, `offset_reader` and `batch_plan` make the decisions. Note: one copy of a stream's
+reader lives in the driver as long as the query, and other copies are pickled to workers for every
+task. So the driver's clients are created on first use, not in the constructor.
 """
 
 import logging
@@ -72,8 +71,8 @@ class TopicReader(DataSourceReader):
             lookup = _lookup(brokers, options)
             start, end = lookup.begin(options.starting), lookup.end(options.ending)
         ranges = [OffsetRange(each, start[each], end[each]) for each in sorted(start)]
-        # Spark plans a batch frame once, and runs it anew with every batch of a stream it is joined
-        # with. Such a frame has a task for each partition, also for those that are empty now.
+        # Spark plans a batch frame once, and runs it again with every batch of a stream that it is
+        # joined with. Such a frame has a task for each partition, including empty ones.
         parts = (
             ranges
             if options.at_present

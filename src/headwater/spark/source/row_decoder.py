@@ -1,7 +1,7 @@
-"""From batches of a log to rows of Spark: column names, types and order, exactly as Spark wants.
+"""Decode record batches into Arrow batches with the columns that Spark expects.
 
-What a reader would get wrong: Spark checks only the first batch of a task against its schema, and
-reads the others blindly. So every batch is made by the same function from the same list of columns.
+Note: Spark checks only the first batch of a task against the schema. Every batch is therefore made
+by the same function from the same list of columns.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,8 +1,7 @@
-"""The options of the source, read and checked before anything is asked of a broker.
+"""Read and check the options of the source before a broker is asked.
 
-Names and meanings are those of Spark's own Kafka connector; `maxBytesPerTrigger`, `rowtype` and
-the formats are ours. What a reader would get wrong: of the ways to say where to begin the first
-that is given wins, and the others are not even looked at.
+Names and meanings are those of Spark's Kafka connector, except `maxBytesPerTrigger`, `rowtype` and
+the formats. If several options say where to start, the first in the connector's order wins.
 """
 
 import re

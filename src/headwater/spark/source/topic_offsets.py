@@ -1,11 +1,11 @@
-"""How far a query is in each partition, as JSON that Spark keeps in its checkpoints.
+"""Offsets of a query per partition, as the JSON that Spark keeps in checkpoints.
 
-The shape is that of Spark's own Kafka connector, `{"orders": {"0": 25, "1": 7}}`, so a checkpoint
-may go from one to the other. What a reader would get wrong: Spark compares offsets as *texts*. The
-same offsets in another order are news to it and start a batch, so the order is always the same.
+The layout is that of Spark's Kafka connector, `{"orders": {"0": 25, "1": 7}}`, so a checkpoint can
+be used by either. Spark compares offsets as strings: the same offsets in another order would start
+a batch, so keys are always sorted.
 
-The first end offset of a query carries its start as well, under `@start`. Spark asks for the start
-anew when it repeats a first batch that failed, and "latest" would by then be later.
+The first end offset of a query also carries its start, under `@start`. Spark asks for the start
+again when it repeats a first batch that failed, and "latest" would be a later offset by then.
 """
 
 import json

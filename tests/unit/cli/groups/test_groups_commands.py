@@ -132,7 +132,7 @@ def test_several_groups_are_described_and_lists_are_filtered(shell: Shell, topic
     every = shell.tells("groups", "describe", "--all")
     assert {topic, second} <= {row["group"] for row in every}
     assert shell.run("groups", "describe").exit_code == 2
-    missing = shell.run("groups", "describe", topic, "nobody", "--json")
+    missing = shell.run("groups", "describe", topic, "missing", "--json")
     assert (missing.exit_code, missing.stdout.count("\n"), missing.stderr.count("\n")) == (1, 1, 1)
     assert topic in {row["group"] for row in shell.tells("groups", "list", "--state", "Empty")}
     assert shell.tells("groups", "list", "--type", "consumer") == []

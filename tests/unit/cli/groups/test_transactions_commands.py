@@ -92,8 +92,8 @@ def test_a_transaction_is_aborted_by_partition_and_start_offset(shell: Shell, to
 
 
 def test_aborting_an_unknown_transactional_id_does_not_create_it(shell: Shell) -> None:
-    assert shell.run("transactions", "abort", "--id", "nobody").exit_code == 1
-    assert "nobody" not in {each["id"] for each in shell.tells("transactions", "list")}
+    assert shell.run("transactions", "abort", "--id", "missing").exit_code == 1
+    assert "missing" not in {each["id"] for each in shell.tells("transactions", "list")}
 
 
 @pytest.mark.parametrize(

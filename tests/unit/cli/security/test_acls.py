@@ -194,8 +194,8 @@ def test_an_acl_that_the_broker_rejects_is_named(broker: EmbeddedBroker) -> None
 
 
 def test_invalid_options_fail_before_a_broker_is_contacted() -> None:
-    nobody = Shell("127.0.0.1:1")
-    result = nobody.run("acls", "add", "--topic", "tea")
+    shell = Shell("127.0.0.1:1")
+    result = shell.run("acls", "add", "--topic", "tea")
     assert result.exit_code == 2
     assert "--allow-principal" in result.stderr
 
@@ -205,5 +205,5 @@ def test_a_broker_without_an_authorizer_names_the_setting() -> None:
         result = Shell(plain.bootstrap_servers).run("acls", "list")
     assert result.exit_code == 1
     assert result.stderr == (
-        "headwater: rights: this broker has no authorizer: set authorizer.class.name\n"
+        "headwater: ACLs: this broker has no authorizer: set authorizer.class.name\n"
     )

@@ -69,7 +69,7 @@ def test_errors_are_one_line(broker: EmbeddedBroker) -> None:
         (("create", "x", "--iterations", "1", *at), "pw\n", "Too few iterations", 1),
         (("create", "x", "-m", "SCRAM-MD5", *at), "pw\n", "one of SCRAM-SHA-256", 1),
         (("create", "x", *at), "", "standard input has no password", 2),
-        (("delete", "nobody", *at), "", "does not exist", 1),
+        (("delete", "missing", *at), "", "does not exist", 1),
         (("bootstrap", "x"), "pw\n", "one of --data and --zookeeper", 2),
     ):
         result = run(*words, given=given)

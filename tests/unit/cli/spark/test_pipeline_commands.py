@@ -1,4 +1,4 @@
-"""`headwater pipeline`: checks of a file, and listing and stopping runs."""
+"""`headwater pipeline`: problems found by `check`, and the commands for runs."""
 
 import json
 import os
@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 from headwater.cli.main import app
 from headwater.client import Admin
 from headwater.pipelines.run.run_files import NoSuchRun, RunFile, RunReport, report
+from headwater.pipelines.run.run_records import PublishedRun, run_record
+from headwater.pipelines.run.run_topic import RunTopic
 from headwater.process.java import NoJava, find_java
 from headwater.testing import EmbeddedBroker
 
@@ -171,6 +173,44 @@ def test_stop_waits_for_the_end_of_the_run(tmp_path: Path) -> None:
         result = CliRunner().invoke(app, ["pipeline", "stop", "orders", "--runs", str(tmp_path)])
         assert result.exit_code == 0, result.output
         assert run.wait(60) == 0
+
+
+def test_published_runs_are_listed_and_stopped_from_any_machine(broker: EmbeddedBroker) -> None:
+    brokers = ("-b", broker.bootstrap_servers)
+    run = PublishedRun(
+        name="elsewhere",
+        host="other.example",
+        pid=17,
+        file="/o.yaml",
+        started_ms=1,
+        told_ms=time.time_ns() // 1_000_000,
+        state="running",
+    )
+    with RunTopic({"bootstrap.servers": broker.bootstrap_servers}) as topic:
+        topic.create()
+        topic._send(run_record(run))
+        listed = CliRunner().invoke(app, ["pipeline", "list", *brokers, "--json"])
+        (row,) = [json.loads(line) for line in listed.stdout.splitlines()]
+        assert (row["pipeline"], row["host"], row["state"]) == (
+            "elsewhere",
+            "other.example",
+            "running",
+        )
+        shown = CliRunner().invoke(app, ["pipeline", "status", "elsewhere", *brokers])
+        assert shown.stdout.startswith("elsewhere: running")
+        # The run does not answer, and so does not end.
+        words = ["pipeline", "stop", "elsewhere", *brokers, "--timeout", "0"]
+        stopped = CliRunner().invoke(app, words)
+        assert (stopped.exit_code, stopped.stderr) == (
+            1,
+            "headwater: elsewhere still runs after 0 s\n",
+        )
+        assert topic.refresh().is_stop_asked("elsewhere", 1)
+        topic._send(run_record(replace(run, state="stopped")))
+        stopped = CliRunner().invoke(app, words)
+        assert stopped.stderr == "headwater: pipeline elsewhere is not running\n"
+    missing = CliRunner().invoke(app, ["pipeline", "status", "nothing", *brokers])
+    assert missing.stderr == "headwater: no run of the pipeline nothing is published there\n"
 
 
 def is_starting(folder: Path) -> bool:

@@ -194,7 +194,11 @@ def without_spark(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         (["import", "files", "a b"], 2, "other characters than letters"),
         (["import", "files", "tea", "-o", "maxFilesPerTrigger=x"], 2, "a positive integer"),
         (["import", "files", "tea", "-o", "format=parquet"], 1, "is not a parquet file: Parquet"),
-        (["export", "none", "files", "--schema", "a int"], 1, "none: topic or partition does not exist"),
+        (
+            ["export", "none", "files", "--schema", "a int"],
+            1,
+            "none: topic or partition does not exist",
+        ),
         (["export", "tea", "files", "--schema", "a nonsense"], 1, "nonsense"),
         (["export", "tea", "files", "--schema", "a int", "--key", "b"], 2, "is not among a"),
         (["export", "tea", "files"], 2, "is required for JSON"),

@@ -1,4 +1,4 @@
-"""What an admin client is asked wrongly it refuses by name, before anybody hears of it."""
+"""Invalid arguments of the admin client are rejected before a request is sent."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from headwater.client.errors import InvalidArgument, InvalidTopic
 from tests.simulation.fakes.mock_cluster import MockCluster
 
 PLACE = TopicPartition("tea", 0)
-# Whoever hands these in has forgotten what a type checker would say.
+# Arguments that a type checker would reject.
 AnyAdmin = Any
 
 
@@ -48,7 +48,7 @@ def admin() -> Iterator[AnyAdmin]:
         lambda admin: admin.delete_acls(b"qw"),
     ],
 )
-def test_one_text_or_partition_is_no_list(
+def test_a_string_or_partition_is_not_a_list(
     admin: AnyAdmin, call: Callable[[AnyAdmin], object]
 ) -> None:
     with pytest.raises(InvalidArgument, match="must be a list, not"):
@@ -71,13 +71,13 @@ def test_one_text_or_partition_is_no_list(
         (lambda admin: admin.describe_groups([5]), "cannot encode"),
     ],
 )
-def test_a_value_of_another_kind_is_told_in_a_sentence(
+def test_a_value_of_the_wrong_type_is_named(
     admin: AnyAdmin, call: Callable[[AnyAdmin], object], words: str
 ) -> None:
     with pytest.raises(InvalidArgument, match=words):
         call(admin)
 
 
-def test_a_partition_of_what_no_topic_is_called_is_refused(admin: AnyAdmin) -> None:
+def test_a_partition_of_an_invalid_topic_name_is_rejected(admin: AnyAdmin) -> None:
     with pytest.raises(InvalidTopic):
         admin.list_offsets({(b"tea", 0): -1})

@@ -1,6 +1,6 @@
-"""An admin client at a broker that dies, stalls, talks garbage or refuses, at every API it speaks.
+"""The admin client with brokers that fail, stall, send garbage or reject, for every API it uses.
 
-It goes on as if nothing had been, or raises an error that has a name; and never waits without end.
+Each call succeeds or raises a named error, and never hangs.
 """
 
 import ast
@@ -38,7 +38,7 @@ PATIENCE_S = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call of the admin client, and an API that it speaks."""
+    """One call of the admin client, and an API that it uses."""
 
     api: ApiKey
     make: Callable[[Admin, str], object]
@@ -208,7 +208,7 @@ def admin_at(servers: str, **settings: object) -> Admin:
 
 
 class Stage:
-    """Topics with two records, a group and a transactional id, all of one name; one per act."""
+    """Topics with two records, a group and a transactional id, all with one name, per call."""
 
     def __init__(self, front: FaultyProxy, name: str) -> None:
         self.front = front
@@ -216,7 +216,7 @@ class Stage:
         self._acts = 0
 
     def prepared(self) -> str:
-        """A name under which all of them are there."""
+        """A name for which all of them exist."""
         self._acts += 1
         topic = f"{self._name}-{self._acts}"
         servers = self.front.bootstrap_servers
@@ -232,7 +232,7 @@ class Stage:
         return topic
 
     def outcome(self, call: Call, *fates: Fate, **settings: object) -> object:
-        """What a call gives, or the class of what it raises, when its API meets these fates."""
+        """The result of a call, or the class of its exception, when its API has these faults."""
         topic = self.prepared()
         with admin_at(self.front.bootstrap_servers, **settings) as admin:
             return self.outcome_of(call, admin, topic, *fates)
@@ -255,8 +255,8 @@ def stage(front: FaultyProxy, request: pytest.FixtureRequest) -> Stage:
     return Stage(front, f"{name}-{len(request.session.items)}-{request.node.originalname[5:25]}")
 
 
-def test_every_api_that_the_admin_client_speaks_is_in_the_table() -> None:
-    """ApiVersions is asked on every connection, where `describe_features` gets its answer too."""
+def test_every_api_of_the_admin_client_is_in_the_table() -> None:
+    """ApiVersions is requested on every connection; `describe_features` uses it, too."""
     imported: set[str] = set()
     for path in Path(headwater.client.admin.__path__[0]).glob("*_calls.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -270,7 +270,7 @@ def test_every_api_that_the_admin_client_speaks_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("call", CALLS, ids=str)
-def test_a_connection_that_breaks_and_garbage_change_nothing(stage: Stage, call: Call) -> None:
+def test_lost_connections_and_garbage_are_retried(stage: Stage, call: Call) -> None:
     usual = stage.outcome(call)
     assert stage.outcome(call, HangUp()) == usual
     assert stage.outcome(call, Garbage()) == usual
@@ -278,7 +278,7 @@ def test_a_connection_that_breaks_and_garbage_change_nothing(stage: Stage, call:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS, ids=str)
-def test_a_broker_that_stalls_once_changes_nothing(stage: Stage, call: Call) -> None:
+def test_a_stalled_request_is_retried(stage: Stage, call: Call) -> None:
     assert stage.outcome(call, Stall(), request_timeout_ms=3_000) == stage.outcome(call)
 
 
@@ -301,13 +301,13 @@ SOME_CODES = [
 
 
 @pytest.mark.parametrize("call", CALLS, ids=str)
-def test_an_error_is_cured_or_raised_by_its_name(stage: Stage, call: Call) -> None:
+def test_a_retriable_error_is_retried_and_others_are_raised(stage: Stage, call: Call) -> None:
     check_codes(stage, call, SOME_CODES)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS, ids=str)
-def test_every_error_there_is_is_cured_or_raised_by_its_name(stage: Stage, call: Call) -> None:
+def test_every_error_code_is_retried_or_raised(stage: Stage, call: Call) -> None:
     check_codes(stage, call, [code for code in ErrorCode if code is not ErrorCode.NONE])
 
 
@@ -328,17 +328,15 @@ NONE_IS_AN_ANSWER = {
 
 
 @pytest.mark.parametrize("call", CALLS, ids=str)
-def test_silence_about_what_was_asked_is_an_error_with_a_name_and_not_success(
-    stage: Stage, call: Call
-) -> None:
-    """A commit that the answer does not speak of is not known to have happened."""
+def test_an_item_missing_from_the_response_is_an_error(stage: Stage, call: Call) -> None:
+    """A commit that is missing from the response may not have happened."""
     fate = Instead(lambda request: response_class(request.api)())
     outcome = stage.outcome(call, fate, default_api_timeout_ms=20_000)
     has_failed = isinstance(outcome, type) and issubclass(outcome, KafkaError)
     assert has_failed != (call.api in NONE_IS_AN_ANSWER), outcome
 
 
-def test_a_broker_that_is_gone_ends_every_call_at_its_time_limit(front: FaultyProxy) -> None:
+def test_without_a_broker_every_call_ends_at_its_timeout(front: FaultyProxy) -> None:
     with admin_at(front.bootstrap_servers, default_api_timeout_ms=50) as admin:
         front.stop()
         try:
@@ -349,8 +347,8 @@ def test_a_broker_that_is_gone_ends_every_call_at_its_time_limit(front: FaultyPr
             front.start()
 
 
-def test_a_controller_that_dies_is_followed_to_its_successor() -> None:
-    """The old one never says that it is not the controller any more."""
+def test_requests_go_to_the_new_controller_after_a_failure() -> None:
+    """The old controller never answers NOT_CONTROLLER."""
     with MockCluster(nodes=2) as cluster:
         created: list[int] = []
 

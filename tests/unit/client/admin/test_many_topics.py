@@ -1,4 +1,4 @@
-"""What an admin client costs a cluster when it is asked about many topics at once, and later."""
+"""Metadata requests of an admin client that is used for many topics."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from tests.simulation.fakes.mock_fetches import MockReading
 TOPICS = [f"tea-{number}" for number in range(50)]
 
 
-def test_offsets_of_many_topics_are_one_question_for_metadata_and_not_one_for_each() -> None:
+def test_offsets_of_many_topics_need_one_metadata_request() -> None:
     places = [TopicPartition(name, 0) for name in TOPICS]
     with (
         MockCluster(topics=dict.fromkeys(TOPICS, 1)) as cluster,
@@ -22,8 +22,8 @@ def test_offsets_of_many_topics_are_one_question_for_metadata_and_not_one_for_ea
         assert len(cluster.requests(ApiKey.METADATA)) <= 3
 
 
-def test_an_admin_client_that_lives_long_forgets_topics_that_may_be_gone() -> None:
-    """It would else ask every second, for ever, for one that was deleted."""
+def test_an_admin_client_drops_unused_topics_from_its_metadata() -> None:
+    """Otherwise it would request a deleted topic every second, forever."""
 
     async def forgets() -> bool:
         async with AsyncAdmin(bootstrap_servers="localhost:1") as admin:

@@ -1,4 +1,4 @@
-"""Polls until what a test waits for is there."""
+"""Poll until expected records have arrived."""
 
 import time
 
@@ -8,7 +8,7 @@ PATIENCE_S = 60
 
 
 def take(consumer: Consumer, count: int) -> list[ConsumerRecord]:
-    """So many records at the least, in as many polls as that takes."""
+    """At least this many records, in as many polls as needed."""
     records: list[ConsumerRecord] = []
     limit_s = time.monotonic() + PATIENCE_S
     while len(records) < count:
@@ -18,7 +18,7 @@ def take(consumer: Consumer, count: int) -> list[ConsumerRecord]:
 
 
 def take_exactly(consumer: Consumer, count: int) -> list[ConsumerRecord]:
-    """So many records, and no more came with them."""
+    """Exactly this many records."""
     records = take(consumer, count)
     assert len(records) == count
     return records

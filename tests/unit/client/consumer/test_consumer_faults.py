@@ -1,6 +1,6 @@
-"""A consumer at brokers that die, stall, talk garbage or refuse: it goes on, or says why it cannot.
+"""The consumer with brokers that fail, stall, send garbage or reject.
 
-Whatever happens to whichever request, all records come, each once and in order.
+Whatever request fails, all records arrive once and in order, or an error is raised.
 """
 
 import gc
@@ -75,7 +75,7 @@ def consumer_of(cluster: MockCluster, **settings: object) -> Consumer:
 
 
 def enough_for(fate: Fate) -> dict[str, object]:
-    """How long to wait for answers: not long where none will come, else very long."""
+    """Response timeouts: short where no response will come, else very long."""
     return {"request_timeout_ms": 500} if isinstance(fate, Stall) else {}
 
 
@@ -95,7 +95,7 @@ def refused(make: Callable[[ErrorCode], Message], code: ErrorCode) -> Fate:
 
 
 def fetch_refused(code: ErrorCode) -> Fate:
-    """Every partition of the request is answered with the error."""
+    """Answer every partition of the request with the error."""
     return Instead(
         lambda request: fetch.FetchResponse(
             responses=tuple(
@@ -186,7 +186,7 @@ GROUPED = [
 
 @pytest.mark.parametrize("api", ALONE, ids=lambda api: api.name)
 @pytest.mark.parametrize("fate", BROKEN, ids=repr)
-def test_a_broken_connection_loses_nothing_and_doubles_nothing(
+def test_a_lost_connection_loses_and_duplicates_nothing(
     cluster: MockCluster, reading: MockReading, api: ApiKey, fate: Fate
 ) -> None:
     del reading
@@ -197,7 +197,7 @@ def test_a_broken_connection_loses_nothing_and_doubles_nothing(
         assert offsets_by_partition(take_exactly(consumer, 24)) == EVERYTHING
 
 
-# A member waits for its group to gather for as long as the slowest may take, and so for minutes.
+# JoinGroup waits for the slowest member, and so for minutes.
 PATIENT = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 
 
@@ -214,7 +214,7 @@ PATIENT = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
         for fate in BROKEN
     ],
 )
-def test_a_group_survives_a_broken_connection_to_its_coordinator(
+def test_a_group_survives_a_lost_connection_to_its_coordinator(
     cluster: MockCluster, reading: MockReading, api: ApiKey, fate: Fate
 ) -> None:
     del reading
@@ -238,7 +238,7 @@ def test_a_group_survives_a_broken_connection_to_its_coordinator(
     ],
     ids=lambda code: code.name,
 )
-def test_a_fetch_that_is_refused_for_now_is_asked_again(
+def test_a_fetch_with_a_retriable_error_is_repeated(
     cluster: MockCluster, reading: MockReading, code: ErrorCode
 ) -> None:
     del reading
@@ -258,7 +258,7 @@ def test_a_fetch_that_is_refused_for_now_is_asked_again(
     ],
     ids=lambda code: code.name,
 )
-def test_a_session_that_a_broker_does_not_know_is_begun_anew(
+def test_an_unknown_fetch_session_is_replaced(
     cluster: MockCluster, reading: MockReading, code: ErrorCode
 ) -> None:
     del reading
@@ -287,7 +287,7 @@ GROUP_REFUSALS = [
 
 
 @pytest.mark.parametrize(("api", "fate"), GROUP_REFUSALS)
-def test_a_group_survives_a_refusal_that_may_get_better(
+def test_a_group_survives_retriable_errors(
     cluster: MockCluster, reading: MockReading, api: ApiKey, fate: Fate
 ) -> None:
     del reading
@@ -330,7 +330,7 @@ def poll_until_it_raises(consumer: Consumer) -> None:
         ),
     ],
 )
-def test_what_cannot_get_better_is_raised_by_name_and_a_later_poll_tries_again(
+def test_a_fatal_error_is_raised_and_a_later_poll_retries(
     cluster: MockCluster,
     reading: MockReading,
     api: ApiKey,
@@ -351,23 +351,23 @@ def test_what_cannot_get_better_is_raised_by_name_and_a_later_poll_tries_again(
             try:
                 records += consumer.poll(0.1)
             except error:
-                # The other broker's refusal.
+                # The error of the other broker.
                 continue
         assert offsets_by_partition(records) == EVERYTHING
 
 
-def test_a_leader_that_moves_is_followed(cluster: MockCluster, reading: MockReading) -> None:
+def test_fetches_follow_a_leader_that_moves(cluster: MockCluster, reading: MockReading) -> None:
     with consumer_of(cluster) as consumer:
         consumer.assign([PLACE])
         take_exactly(consumer, 12)
         cluster.on_loop(lambda: cluster.move_leader("tea", 0, 1))
         cluster.on_loop(lambda: reading.append("tea", 0, 4, epoch=1))
         assert [record.offset for record in take_exactly(consumer, 4)] == [12, 13, 14, 15]
-    assert cluster.requests(ApiKey.OFFSET_FOR_LEADER_EPOCH), "nobody asked the new leader"
+    assert cluster.requests(ApiKey.OFFSET_FOR_LEADER_EPOCH), "no request to the new leader"
 
 
 def cut(cluster: MockCluster, reading: MockReading) -> None:
-    """The new leader has only the first batch, and went on differently."""
+    """The new leader has only the first batch and a different log after it."""
     reading.logs[PLACE] = reading.logs[PLACE][:1]
     reading.ends[PLACE] = 4
     reading.epoch_ends[PLACE] = (0, 4)
@@ -375,10 +375,10 @@ def cut(cluster: MockCluster, reading: MockReading) -> None:
     cluster.move_leader("tea", 0, 1)
 
 
-def test_a_log_that_was_cut_is_read_again_from_where_it_parted(
+def test_a_truncated_log_is_consumed_again_from_the_divergence(
     cluster: MockCluster, reading: MockReading
 ) -> None:
-    """KIP-320: no record is passed over in silence."""
+    """KIP-320: no record is skipped silently."""
     with consumer_of(cluster) as consumer:
         consumer.assign([PLACE])
         take_exactly(consumer, 12)
@@ -392,7 +392,7 @@ def test_a_log_that_was_cut_is_read_again_from_where_it_parted(
         ]
 
 
-def test_without_a_rule_a_log_that_was_cut_is_the_applications_affair(
+def test_without_a_reset_strategy_a_truncated_log_raises(
     cluster: MockCluster, reading: MockReading
 ) -> None:
     with consumer_of(cluster, auto_offset_reset="none") as consumer:
@@ -404,7 +404,7 @@ def test_without_a_rule_a_log_that_was_cut_is_the_applications_affair(
             poll_until_it_raises(consumer)
 
 
-def test_a_commit_is_repeated_while_that_may_help_and_else_raises(
+def test_a_commit_is_retried_for_retriable_errors_and_raises_others(
     cluster: MockCluster, reading: MockReading
 ) -> None:
     with consumer_of(cluster, group_id="g", enable_auto_commit=False) as consumer:
@@ -422,10 +422,10 @@ def test_a_commit_is_repeated_while_that_may_help_and_else_raises(
             consumer.commit()
 
 
-def test_a_commit_is_not_repeated_after_its_partition_went_to_somebody_else(
+def test_a_commit_is_not_retried_after_its_partition_was_reassigned(
     cluster: MockCluster, reading: MockReading
 ) -> None:
-    """The next owner may have committed more, and would be thrown back."""
+    """The new owner may have committed more, which must not be overwritten."""
     told: list[KafkaError | None] = []
     later = committing_refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     with consumer_of(cluster, group_id="g", enable_auto_commit=False) as consumer:
@@ -446,7 +446,7 @@ def test_a_commit_is_not_repeated_after_its_partition_went_to_somebody_else(
         assert {each.generation_id_or_member_epoch for each in commits} == {1}
 
 
-def test_a_coordinator_that_moves_is_found_and_the_session_goes_on(
+def test_a_member_follows_a_coordinator_that_moves(
     cluster: MockCluster, reading: MockReading
 ) -> None:
     with consumer_of(cluster, group_id="g") as consumer:
@@ -459,7 +459,7 @@ def test_a_coordinator_that_moves_is_found_and_the_session_goes_on(
         assert reading.generation == 1
 
 
-def test_closing_ends_in_time_while_nobody_answers(
+def test_close_ends_at_its_timeout_without_responses(
     cluster: MockCluster, reading: MockReading
 ) -> None:
     del reading
@@ -474,20 +474,20 @@ def test_closing_ends_in_time_while_nobody_answers(
     assert time.monotonic() - begin_s < PATIENCE_S
 
 
-def test_a_misspelt_setting_is_refused_with_the_nearest_name() -> None:
+def test_a_misspelt_setting_is_rejected_with_the_nearest_name() -> None:
     with pytest.raises(UnknownSetting, match=r"did you mean auto\.offset\.reset"):
         Consumer(bootstrap_servers="a:1", auto_offest_reset="latest")
 
 
 def damage(reading: MockReading, index: int) -> None:
-    """One bit of one batch of the first partition."""
+    """Flip one bit in a batch of the first partition."""
     batch = bytearray(reading.logs[PLACE][index])
     batch[-1] ^= 1
     reading.logs[PLACE][index] = bytes(batch)
 
 
 @pytest.mark.parametrize("max_records", [None, 100])
-def test_tables_end_before_a_damaged_batch_which_is_met_until_it_is_passed_over(
+def test_tables_end_before_a_corrupt_batch_which_raises_until_skipped(
     cluster: MockCluster, reading: MockReading, max_records: int | None
 ) -> None:
     damage(reading, 1)
@@ -509,10 +509,10 @@ def test_tables_end_before_a_damaged_batch_which_is_met_until_it_is_passed_over(
     assert found == [0, 1, 2, 3, 8, 9, 10, 11]
 
 
-def test_closing_right_after_assigning_leaves_no_work_behind(
+def test_close_right_after_assign_leaves_no_pending_work(
     cluster: MockCluster, reading: MockReading
 ) -> None:
-    """A look-up that was planned and never begun would be a complaint of Python's."""
+    """A coroutine that was scheduled but never started would cause a Python warning."""
     del reading
     for _ in range(5):
         consumer = consumer_of(cluster)
@@ -524,9 +524,7 @@ def test_closing_right_after_assigning_leaves_no_work_behind(
 @pytest.mark.parametrize(
     "wrong", [(b"tea", 0), ("", 0), ("tea", -1), ("tea", "0"), ("tea",), "tea", 5, None]
 )
-def test_what_is_no_partition_cannot_be_assigned_and_changes_nothing(
-    cluster: MockCluster, wrong: Any
-) -> None:
+def test_assigning_an_invalid_partition_changes_nothing(cluster: MockCluster, wrong: Any) -> None:
     with Consumer({"bootstrap.servers": cluster.bootstrap_servers, **QUICK}) as consumer:
         consumer.assign([PLACE])
         for call in (consumer.assign, consumer.pause, consumer.end_offsets, consumer.committed):
@@ -539,10 +537,10 @@ def test_what_is_no_partition_cannot_be_assigned_and_changes_nothing(
             consumer.seek(PLACE, "5")  # type: ignore[arg-type]
 
 
-def test_ranges_are_read_from_the_leader_whatever_replica_is_near(
+def test_ranges_are_read_from_the_leader_despite_a_rack(
     cluster: MockCluster, reading: MockReading
 ) -> None:
-    """Told of a rack, a leader names the nearest replica and sends nothing (FT-10)."""
+    """With a rack, a leader returns the preferred replica and no records (FT-10)."""
     del reading
     servers = cluster.bootstrap_servers
     with OffsetRangeReader(bootstrap_servers=servers, client_rack="r1") as reader:

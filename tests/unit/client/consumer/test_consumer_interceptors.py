@@ -1,4 +1,4 @@
-"""Interceptors of a consumer: they see what is given out and committed, and stop nothing."""
+"""Consumer interceptors: they see polled records and commits, and cannot stop the consumer."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ Offsets = dict[TopicPartition, OffsetAndMetadata]
 
 
 class Watching:
-    """Notes what it sees, and leaves out records with odd offsets."""
+    """Records what it sees, and drops records with odd offsets."""
 
     def __init__(self) -> None:
         self.seen: list[int] = []
@@ -32,7 +32,7 @@ class Watching:
 
 
 class Broken:
-    """Fails at everything."""
+    """Fails in every method."""
 
     def on_consume(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
         raise LookupError(records)
@@ -58,7 +58,7 @@ def settings(cluster: MockCluster, *interceptors: object) -> dict[str, object]:
     }
 
 
-def test_an_interceptor_sees_records_before_the_application_and_may_change_them(
+def test_an_interceptor_may_change_polled_records(
     cluster: MockCluster,
 ) -> None:
     watching = Watching()
@@ -68,7 +68,7 @@ def test_an_interceptor_sees_records_before_the_application_and_may_change_them(
     assert watching.seen == list(range(10))
 
 
-def test_an_interceptor_hears_of_every_commit_that_went_well(cluster: MockCluster) -> None:
+def test_an_interceptor_sees_every_successful_commit(cluster: MockCluster) -> None:
     watching = Watching()
     with Consumer(settings(cluster, watching)) as consumer:
         consumer.assign([PLACE])
@@ -78,7 +78,7 @@ def test_an_interceptor_hears_of_every_commit_that_went_well(cluster: MockCluste
     assert watching.committed == [{PLACE: OffsetAndMetadata(3)}, {PLACE: OffsetAndMetadata(4)}]
 
 
-def test_an_interceptor_that_fails_stops_neither_polls_nor_commits_nor_those_behind_it(
+def test_a_failing_interceptor_does_not_stop_polls_commits_or_other_interceptors(
     cluster: MockCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     watching = Watching()
@@ -95,7 +95,7 @@ def test_an_interceptor_that_fails_stops_neither_polls_nor_commits_nor_those_beh
     assert caplog.messages[-1] == "Interceptor failed: method=on_commit"
 
 
-def test_the_consumer_of_asyncio_has_interceptors_too(cluster: MockCluster) -> None:
+def test_the_asyncio_consumer_calls_interceptors(cluster: MockCluster) -> None:
     watching = Watching()
 
     async def read() -> list[int]:
@@ -111,6 +111,6 @@ def test_the_consumer_of_asyncio_has_interceptors_too(cluster: MockCluster) -> N
     assert [each[PLACE].offset for each in watching.committed] == [10]
 
 
-def test_a_text_is_no_list_of_interceptors(cluster: MockCluster) -> None:
+def test_a_string_is_not_a_list_of_interceptors(cluster: MockCluster) -> None:
     with pytest.raises(InvalidSetting, match="must be a list of objects"):
         Consumer({**settings(cluster), "interceptor.classes": "com.example.Watching"})

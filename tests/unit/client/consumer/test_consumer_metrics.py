@@ -1,4 +1,4 @@
-"""What a consumer tells about itself, under Kafka's names."""
+"""Consumer metrics under Kafka's names."""
 
 import time
 
@@ -23,7 +23,7 @@ def read(consumer: Consumer, count: int, *, as_tables: bool) -> None:
 
 
 @pytest.mark.parametrize("as_tables", [False, True], ids=["records", "tables"])
-def test_what_was_consumed_counts_and_what_only_waits_does_not(as_tables: bool) -> None:
+def test_only_consumed_records_count_not_buffered_ones(as_tables: bool) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         reading = MockReading(cluster)
         for _ in range(3):

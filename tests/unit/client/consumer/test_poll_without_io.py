@@ -1,4 +1,4 @@
-"""Polls that find records waiting: they wake nobody, and still see all that a poll must see."""
+"""Polls that find buffered records: without waking the loop's thread, but with all checks."""
 
 import threading
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def offsets_of(consumer: Consumer, count: int) -> list[int]:
 
 
 @pytest.mark.usefixtures("reading")
-def test_records_that_wait_are_taken_in_the_thread_that_polls(cluster: MockCluster) -> None:
+def test_buffered_records_are_taken_in_the_polling_thread(cluster: MockCluster) -> None:
     took: list[threading.Thread] = []
 
     def deserialize(raw: bytes) -> bytes:
@@ -56,7 +56,7 @@ def test_records_that_wait_are_taken_in_the_thread_that_polls(cluster: MockClust
 
 
 @pytest.mark.usefixtures("reading")
-def test_the_poll_after_a_wake_up_hears_of_it_and_loses_nothing(cluster: MockCluster) -> None:
+def test_wakeup_ends_the_next_poll_without_losing_records(cluster: MockCluster) -> None:
     with Consumer(settings(cluster)) as consumer:
         consumer.assign([PLACE])
         for expected in range(10):
@@ -67,7 +67,7 @@ def test_the_poll_after_a_wake_up_hears_of_it_and_loses_nothing(cluster: MockClu
 
 
 @pytest.mark.usefixtures("reading")
-def test_what_waits_of_a_paused_partition_is_kept(cluster: MockCluster) -> None:
+def test_buffered_records_of_a_paused_partition_are_kept(cluster: MockCluster) -> None:
     with Consumer(settings(cluster)) as consumer:
         consumer.assign([PLACE])
         assert offsets_of(consumer, 3) == [0, 1, 2]
@@ -78,7 +78,7 @@ def test_what_waits_of_a_paused_partition_is_kept(cluster: MockCluster) -> None:
 
 
 @pytest.mark.usefixtures("reading")
-def test_after_a_seek_nothing_comes_that_waited_before_it(cluster: MockCluster) -> None:
+def test_a_seek_drops_buffered_records(cluster: MockCluster) -> None:
     with Consumer(settings(cluster)) as consumer:
         consumer.assign([PLACE])
         assert offsets_of(consumer, 3) == [0, 1, 2]
@@ -87,7 +87,7 @@ def test_after_a_seek_nothing_comes_that_waited_before_it(cluster: MockCluster) 
         assert offsets_of(consumer, 2) == [8, 9]
 
 
-def test_polls_that_always_find_something_still_commit(
+def test_polls_of_buffered_records_still_auto_commit(
     cluster: MockCluster, reading: MockReading
 ) -> None:
     reading.append(*PLACE, count=50_000)
@@ -102,7 +102,7 @@ def test_polls_that_always_find_something_still_commit(
 
 
 @pytest.mark.usefixtures("reading")
-def test_a_closed_consumer_gives_nothing_that_waited(cluster: MockCluster) -> None:
+def test_a_closed_consumer_returns_no_buffered_records(cluster: MockCluster) -> None:
     consumer = Consumer(settings(cluster))
     consumer.assign([PLACE])
     assert offsets_of(consumer, 1) == [0]
@@ -112,7 +112,7 @@ def test_a_closed_consumer_gives_nothing_that_waited(cluster: MockCluster) -> No
 
 
 @pytest.mark.usefixtures("reading")
-def test_a_deserializer_that_asks_its_own_consumer_is_refused(cluster: MockCluster) -> None:
+def test_a_deserializer_must_not_call_its_consumer(cluster: MockCluster) -> None:
     def deserialize(raw: bytes) -> bytes:
         with pytest.raises(ClientClosed, match="must not call the same client and wait"):
             consumer.position(PLACE)

@@ -1,4 +1,4 @@
-"""Positions, pauses and what makes an answer stale; rules of resets and of patterns."""
+"""Positions and stale responses, reset strategies and subscription patterns."""
 
 import re
 from typing import Any
@@ -24,14 +24,14 @@ def assigned(*partitions: TopicPartition) -> SubscriptionState:
     return state
 
 
-def test_without_a_group_there_is_no_committed_offset_to_look_for() -> None:
+def test_without_a_group_no_committed_offset_is_requested() -> None:
     state = SubscriptionState(has_group=False)
     state.assign([T0])
     assert state[T0].phase is FetchState.NEEDS_RESET
     assert assigned(T0)[T0].phase is FetchState.NEEDS_COMMITTED
 
 
-def test_what_stays_assigned_keeps_its_position_and_its_pause() -> None:
+def test_partitions_that_stay_assigned_keep_position_and_pause() -> None:
     state = assigned(T0)
     state.seek(T0, 7)
     state[T0].is_paused = True
@@ -40,7 +40,7 @@ def test_what_stays_assigned_keeps_its_position_and_its_pause() -> None:
     assert state[T1].phase is FetchState.NEEDS_COMMITTED
 
 
-def test_an_answer_from_before_a_seek_is_stale() -> None:
+def test_a_response_from_before_a_seek_is_stale() -> None:
     state = assigned(T0)
     token = state[T0].token
     state.seek(T0, 7)
@@ -48,7 +48,7 @@ def test_an_answer_from_before_a_seek_is_stale() -> None:
     assert state.state_for(T0, state[T0].token) is state[T0]
 
 
-def test_a_partition_that_went_and_came_back_is_another_one() -> None:
+def test_a_reassigned_partition_has_a_new_token() -> None:
     state = assigned(T0)
     token = state[T0].token
     state.assign([])
@@ -56,12 +56,12 @@ def test_a_partition_that_went_and_came_back_is_another_one() -> None:
     assert state.state_for(T0, token) is None
 
 
-def test_a_partition_that_is_not_assigned_has_no_position() -> None:
+def test_an_unassigned_partition_has_no_position() -> None:
     with pytest.raises(IllegalState):
         assigned(T0).seek(T1, 0)
 
 
-def test_a_new_leader_must_confirm_a_position_whose_epoch_is_known() -> None:
+def test_a_new_leader_epoch_requires_validation_of_the_position() -> None:
     """EP-12, KIP-320."""
     state = assigned(T0)
     state.seek(T0, 7)
@@ -80,10 +80,10 @@ def test_a_new_leader_must_confirm_a_position_whose_epoch_is_known() -> None:
 @pytest.mark.parametrize(
     ("position", "end_offset", "is_enough"), [(100, 150, True), (150, 150, True), (151, 150, False)]
 )
-def test_a_cut_within_what_was_fetched_ahead_costs_the_application_nothing(
+def test_a_truncation_of_buffered_records_does_not_affect_the_position(
     position: int, end_offset: int, is_enough: bool
 ) -> None:
-    """It goes on behind what it has got, and passes over nothing that is still there."""
+    """It continues after its position, without skipping records that still exist."""
     state = assigned(T0)
     state.seek(T0, 90)
     one = state[T0]
@@ -94,7 +94,7 @@ def test_a_cut_within_what_was_fetched_ahead_costs_the_application_nothing(
         assert (one.position, one.fetch_offset, one.fetch_epoch) == (position, position, 3)
 
 
-def test_a_committed_offset_with_its_epoch_is_confirmed_first() -> None:
+def test_a_committed_offset_with_an_epoch_is_validated_first() -> None:
     state = assigned(T0)
     state.seek(T0, 7, 2)
     assert state[T0].phase is FetchState.NEEDS_VALIDATION
@@ -110,17 +110,17 @@ def test_a_committed_offset_with_its_epoch_is_confirmed_first() -> None:
         ("by_duration:P1DT2M0.5S", AutoOffsetReset("by_duration", 86_520_500)),
     ],
 )
-def test_rules_of_resets_are_read(text: str, rule: AutoOffsetReset) -> None:
+def test_reset_strategies_are_parsed(text: str, rule: AutoOffsetReset) -> None:
     assert parse_offset_reset(text) == rule
 
 
 @pytest.mark.parametrize("text", ["smallest", "by_duration:", "by_duration:P", "by_duration:PT"])
-def test_other_rules_are_refused(text: str) -> None:
+def test_unknown_reset_strategies_are_rejected(text: str) -> None:
     with pytest.raises(InvalidSetting, match=r"auto\.offset\.reset must"):
         read_settings(ConsumerSettings, {"bootstrap.servers": "a:1", "auto.offset.reset": text}, {})
 
 
-def test_a_duration_is_counted_back_from_now() -> None:
+def test_by_duration_counts_back_from_now() -> None:
     assert AutoOffsetReset("by_duration", 100).timestamp(1_000) == 900
     assert AutoOffsetReset.LATEST.timestamp(1_000) == -1
     assert AutoOffsetReset.EARLIEST.timestamp(1_000) == -2
@@ -132,7 +132,7 @@ def settings(**keywords: object) -> ConsumerSettings:
     return chosen
 
 
-def test_assignors_go_by_their_names_or_by_those_of_java() -> None:
+def test_assignors_are_named_as_in_kafka_or_by_java_class() -> None:
     java = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
     chosen = settings(partition_assignment_strategy=["roundrobin", java])
     assert [each.name for each in chosen.assignors()] == ["roundrobin", "cooperative-sticky"]
@@ -141,7 +141,7 @@ def test_assignors_go_by_their_names_or_by_those_of_java() -> None:
         settings(partition_assignment_strategy="fair")
 
 
-def test_a_heartbeat_must_be_quicker_than_the_session() -> None:
+def test_the_heartbeat_interval_must_be_below_the_session_timeout() -> None:
     with pytest.raises(InvalidSetting):
         settings(session_timeout_ms=1_000, heartbeat_interval_ms=1_000)
 
@@ -151,30 +151,30 @@ def topics(*names: str) -> ClusterMetadata:
     return ClusterMetadata(topics=views)
 
 
-def test_a_pattern_of_text_must_match_the_whole_name() -> None:
+def test_a_pattern_given_as_text_must_match_the_whole_name() -> None:
     wanted = subscription_to(None, "tea|cof.*", broker_matches=False, listener=None)
     known = topics("tea", "teapot", "coffee", "__consumer_offsets")
     assert wanted.wanted_topics(known, excludes_internal=True) == ["coffee", "tea"]
 
 
-def test_a_compiled_pattern_matches_as_it_says_and_sees_internal_topics_only_if_told() -> None:
+def test_a_compiled_pattern_searches_and_skips_internal_topics_by_default() -> None:
     wanted = subscription_to(None, re.compile("e"), broker_matches=True, listener=None)
     known = topics("tea", "__consumer_offsets")
     assert wanted.wanted_topics(known, excludes_internal=True) == ["tea"]
     assert wanted.wanted_topics(known, excludes_internal=False) == ["__consumer_offsets", "tea"]
 
 
-def test_in_a_consumer_group_a_pattern_of_text_is_the_brokers() -> None:
+def test_with_the_consumer_protocol_the_broker_matches_a_text_pattern() -> None:
     wanted = subscription_to(None, "t.*", broker_matches=True, listener=None)
     assert (wanted.server_pattern, wanted.pattern) == ("t.*", None)
 
 
-def test_one_text_is_no_list_of_topics() -> None:
+def test_a_string_is_not_a_list_of_topics() -> None:
     with pytest.raises(InvalidArgument, match="topics must be a list, not 'tea'"):
         subscription_to("tea", None, broker_matches=False, listener=None)
 
 
 @pytest.mark.parametrize("name", [b"tea", None, 5, "", "green tea"])
-def test_what_no_topic_is_called_cannot_be_subscribed_to(name: Any) -> None:
+def test_an_invalid_topic_name_cannot_be_subscribed_to(name: Any) -> None:
     with pytest.raises(InvalidTopic):
         subscription_to(["coffee", name], None, broker_matches=False, listener=None)

@@ -1,4 +1,4 @@
-"""Code of users inside a consumer: whatever it raises, no record is lost, and no commit."""
+"""User code inside a consumer: exceptions lose no records and no commits."""
 
 import asyncio
 import struct
@@ -20,7 +20,7 @@ PLACE = TopicPartition("tea", 0)
 
 
 class Mine(Exception):
-    """An error of a kind that no client knows."""
+    """An exception that the client does not know."""
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def offsets_until(consumer: Consumer, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("error", [struct.error("too short"), AttributeError("none"), Mine("mine")])
-def test_no_record_is_lost_by_a_deserializer_whatever_it_raises(
+def test_an_exception_in_a_deserializer_loses_no_records(
     cluster: MockCluster, reading: MockReading, error: Exception
 ) -> None:
     del reading
@@ -78,7 +78,7 @@ def test_no_record_is_lost_by_a_deserializer_whatever_it_raises(
         assert offsets_until(consumer, 6) == [4, 5, 6, 7, 8, 9]
 
 
-def test_no_record_and_no_callback_is_lost_by_a_callback_of_a_commit_that_raises(
+def test_an_exception_in_a_commit_callback_loses_no_records_or_callbacks(
     cluster: MockCluster, reading: MockReading
 ) -> None:
     del reading
@@ -106,9 +106,7 @@ def test_no_record_and_no_callback_is_lost_by_a_callback_of_a_commit_that_raises
     assert called == [1, 2]
 
 
-def test_a_commit_that_nobody_waited_for_is_not_lost_by_closing(
-    cluster: MockCluster, reading: MockReading
-) -> None:
+def test_close_completes_asynchronous_commits(cluster: MockCluster, reading: MockReading) -> None:
     late = Late()
     cluster.script(ApiKey.OFFSET_COMMIT, late)
     told: list[object] = []
@@ -129,7 +127,7 @@ def test_a_commit_that_nobody_waited_for_is_not_lost_by_closing(
     ]
 
 
-def test_a_commit_that_nobody_waited_for_is_not_lost_by_closing_under_asyncio(
+def test_close_completes_asynchronous_commits_with_asyncio(
     cluster: MockCluster, reading: MockReading
 ) -> None:
     told: list[object] = []
@@ -144,7 +142,7 @@ def test_a_commit_that_nobody_waited_for_is_not_lost_by_closing_under_asyncio(
     assert told == [({PLACE: OffsetAndMetadata(5)}, None)]
 
 
-def test_a_commit_is_told_after_those_before_it(cluster: MockCluster, reading: MockReading) -> None:
+def test_commit_callbacks_run_in_order(cluster: MockCluster, reading: MockReading) -> None:
     told: list[object] = []
     with Consumer(settings(cluster)) as consumer:
         consumer.assign([PLACE])
@@ -154,7 +152,7 @@ def test_a_commit_is_told_after_those_before_it(cluster: MockCluster, reading: M
     assert reading.committed == {PLACE: 6}
 
 
-def test_a_commit_behind_one_without_an_answer_waits_for_its_own_time_and_no_longer(
+def test_a_commit_waits_for_a_pending_one_up_to_its_own_timeout(
     cluster: MockCluster, reading: MockReading
 ) -> None:
     del reading
@@ -168,7 +166,7 @@ def test_a_commit_behind_one_without_an_answer_waits_for_its_own_time_and_no_lon
         consumer.close(0.2)
 
 
-def test_polls_go_on_while_nobody_answers_automatic_commits(
+def test_polls_continue_while_auto_commits_are_pending(
     cluster: MockCluster, reading: MockReading
 ) -> None:
     del reading
@@ -183,7 +181,7 @@ def test_polls_go_on_while_nobody_answers_automatic_commits(
 
 
 @pytest.mark.parametrize("timeout", [None, 5])
-def test_closing_may_be_left_to_the_usual_time(cluster: MockCluster, timeout: float | None) -> None:
+def test_close_has_a_default_timeout(cluster: MockCluster, timeout: float | None) -> None:
     consumer = Consumer(settings(cluster))
     consumer.close(timeout)
     assert not consumer._thread.is_running

@@ -1,4 +1,4 @@
-"""The shared floor of all clients, against brokers that misbehave."""
+"""The cluster client with brokers that misbehave."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -36,7 +36,7 @@ from tests.simulation.fakes.mock_broker import Fate, Garbage, HangUp, Instead, S
 from tests.simulation.fakes.mock_cluster import MockCluster
 
 PATIENCE_MS = 30_000
-# Long enough to be refused in the meantime, on a busy machine too.
+# Long enough for a rejected connection, on a busy machine too.
 SOON_MS = 2_000
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ async def client(servers: str, **keywords: object) -> AsyncIterator[ClusterClien
 def ask(
     servers: str, question: Callable[[ClusterClient, int], Awaitable[T]], **keywords: object
 ) -> T:
-    """One question in a loop of its own, with a generous deadline."""
+    """One call on its own loop, with a generous deadline."""
 
     async def run() -> T:
         async with client(servers, **keywords) as made:
@@ -88,19 +88,19 @@ async def tea(made: ClusterClient, deadline_ms: int) -> int:
     ],
     ids=["hangs up", "garbage", "nothing", "stalls", "no brokers", "a wrong address"],
 )
-def test_metadata_comes_in_the_end_whatever_the_first_answer_was(fate: Fate) -> None:
+def test_metadata_is_retried_after_any_failure(fate: Fate) -> None:
     with MockCluster(topics={"tea": 3}) as cluster:
         cluster.script(ApiKey.METADATA, fate)
         assert ask(cluster.bootstrap_servers, tea, request_timeout_ms=1_000) == 3
 
 
-def test_a_bootstrap_server_that_is_down_is_passed_over() -> None:
+def test_an_unreachable_bootstrap_server_is_skipped() -> None:
     with MockCluster(nodes=2, topics={"tea": 1}) as cluster:
         cluster.stop(0)
         assert ask(cluster.bootstrap_servers, tea) == 1
 
 
-def test_a_topic_that_does_not_exist_is_waited_for_until_the_deadline() -> None:
+def test_a_missing_topic_is_awaited_until_the_deadline() -> None:
     async def soon(made: ClusterClient, _: int) -> None:
         await made.topic("coffee", deadline_ms=made.clock.steady_ms() + SOON_MS)
 
@@ -108,7 +108,7 @@ def test_a_topic_that_does_not_exist_is_waited_for_until_the_deadline() -> None:
         ask(cluster.bootstrap_servers, soon)
 
 
-def test_a_name_that_can_never_be_a_topic_is_refused_at_once() -> None:
+def test_an_invalid_topic_error_is_raised_at_once() -> None:
     bad = MetadataResponse(
         brokers=(MetadataResponseBroker(node_id=0, host="127.0.0.1", port=1),),
         topics=(MetadataResponseTopic(name="tea", error_code=ErrorCode.INVALID_TOPIC_EXCEPTION),),
@@ -120,7 +120,7 @@ def test_a_name_that_can_never_be_a_topic_is_refused_at_once() -> None:
 
 
 @pytest.mark.parametrize("name", [b"tea", None, 5, "", "green tea", "..", "t" * 250])
-def test_what_no_topic_is_called_is_refused_and_spoils_no_other(name: Any) -> None:
+def test_an_invalid_topic_name_is_rejected_without_affecting_others(name: Any) -> None:
     """TO-1."""
 
     async def both(made: ClusterClient, deadline_ms: int) -> int:
@@ -133,7 +133,7 @@ def test_what_no_topic_is_called_is_refused_and_spoils_no_other(name: Any) -> No
 
 
 @pytest.mark.parametrize("is_connected", [False, True])
-def test_a_metadata_request_that_cannot_be_written_does_not_end_the_asking(
+def test_an_unencodable_metadata_request_does_not_stop_refreshes(
     is_connected: bool,
 ) -> None:
     unwritable: Any = b"tea"
@@ -151,7 +151,7 @@ def test_a_metadata_request_that_cannot_be_written_does_not_end_the_asking(
         assert ask(cluster.bootstrap_servers, spoilt) == 3
 
 
-def test_a_request_that_cannot_be_written_is_refused_and_the_connection_lives_on() -> None:
+def test_an_unencodable_request_fails_and_the_connection_stays_open() -> None:
     async def wrong(made: ClusterClient, deadline_ms: int) -> int:
         key: Any = 5
         with pytest.raises(InvalidArgument, match="FindCoordinator"):
@@ -173,8 +173,8 @@ def test_without_any_broker_the_deadline_ends_the_wait() -> None:
             ask(servers, soon)
 
 
-def test_a_cluster_that_moved_away_is_found_again_by_its_bootstrap_servers() -> None:
-    """KIP-899: all known brokers are gone, the first ones answer again."""
+def test_a_cluster_that_moved_is_found_with_the_bootstrap_servers() -> None:
+    """KIP-899: all known brokers are gone, the bootstrap servers answer again."""
     elsewhere = MetadataResponse(
         brokers=(MetadataResponseBroker(node_id=5, host="127.0.0.1", port=1),),
         topics=(MetadataResponseTopic(name="tea", error_code=ErrorCode.LEADER_NOT_AVAILABLE),),
@@ -184,13 +184,13 @@ def test_a_cluster_that_moved_away_is_found_again_by_its_bootstrap_servers() -> 
         assert ask(cluster.bootstrap_servers, tea) == 1
 
 
-def test_an_older_broker_is_spoken_to_in_its_version() -> None:
+def test_an_older_broker_gets_requests_in_its_version() -> None:
     with MockCluster(topics={"tea": 2}) as cluster:
         cluster.brokers[0].newest = {ApiKey.METADATA: 4, ApiKey.API_VERSIONS: 2}
         assert ask(cluster.bootstrap_servers, tea) == 2
 
 
-def test_what_a_broker_does_not_serve_is_refused_by_name() -> None:
+def test_an_unsupported_api_is_named() -> None:
     async def find(made: ClusterClient, deadline_ms: int) -> int:
         return await made.coordinator(GROUP, "g", deadline_ms=deadline_ms)
 
@@ -200,7 +200,7 @@ def test_what_a_broker_does_not_serve_is_refused_by_name() -> None:
             ask(cluster.bootstrap_servers, find)
 
 
-def test_the_coordinator_is_looked_for_until_it_is_there() -> None:
+def test_the_coordinator_lookup_is_retried() -> None:
     def refusal(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
         (key,) = request.coordinator_keys
         return FindCoordinatorResponse(
@@ -221,13 +221,13 @@ def test_the_coordinator_is_looked_for_until_it_is_there() -> None:
 
 
 class FastClock(SystemClock):
-    """Ten times as fast, so that a wait of seconds takes tenths of them."""
+    """Ten times as fast, so that a wait of seconds takes tenths of seconds."""
 
     def steady_ms(self) -> int:
         return super().steady_ms() * 10
 
 
-def test_why_there_is_no_coordinator_is_logged_once_and_told_at_the_deadline(
+def test_a_missing_coordinator_is_logged_once_and_raised_at_the_deadline(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def refusal(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
@@ -256,7 +256,7 @@ def test_why_there_is_no_coordinator_is_logged_once_and_told_at_the_deadline(
     ]
 
 
-def test_a_request_that_is_lost_is_told_and_not_repeated() -> None:
+def test_a_lost_request_fails_and_is_not_repeated() -> None:
     async def call(made: ClusterClient, deadline_ms: int) -> None:
         await made.topic("tea", deadline_ms=deadline_ms)
         await made.call(0, MetadataRequest(topics=()), MetadataResponse)
@@ -268,7 +268,7 @@ def test_a_request_that_is_lost_is_told_and_not_repeated() -> None:
         assert len(cluster.requests(ApiKey.METADATA)) == 2
 
 
-def test_closing_tells_whoever_waits() -> None:
+def test_close_fails_waiting_calls() -> None:
     async def run() -> None:
         with MockCluster() as cluster:
             cluster.script(ApiKey.METADATA, Stall())

@@ -1,4 +1,4 @@
-"""What a client knows of a cluster, and when it asks again."""
+"""Cluster metadata of a client, and when it is refreshed."""
 
 import random
 
@@ -20,11 +20,11 @@ from tests.simulation.fakes.seeded_random import SeededRandom
 
 FIRST = TopicId(bytes(15) + b"1")
 SECOND = TopicId(bytes(15) + b"2")
-DICE = SeededRandom(random.Random(1))
+RANDOM = SeededRandom(random.Random(1))
 
 
 def answer(*leaders: tuple[int, int], topic_id: TopicId = FIRST) -> MetadataResponse:
-    """Leaders with their epochs, partition by partition."""
+    """Leaders with their epochs, by partition."""
     return MetadataResponse(
         brokers=(MetadataResponseBroker(node_id=1, host="a", port=1),),
         topics=(
@@ -46,31 +46,31 @@ def leaders(metadata: ClusterMetadata) -> list[tuple[int, int]]:
     return [(each.leader_id, each.leader_epoch) for each in metadata.topics["tea"].partitions]
 
 
-def test_a_leader_with_an_older_epoch_is_not_believed() -> None:
+def test_a_leader_with_an_older_epoch_is_ignored() -> None:
     """KIP-320."""
     metadata = ClusterMetadata().merged(answer((1, 5), (2, 5)), all_topics=False)
     assert leaders(metadata.merged(answer((3, 4), (4, 6)), all_topics=False)) == [(1, 5), (4, 6)]
 
 
-def test_a_topic_that_was_made_anew_begins_its_epochs_anew() -> None:
+def test_a_recreated_topic_restarts_its_leader_epochs() -> None:
     metadata = ClusterMetadata().merged(answer((1, 5)), all_topics=False)
     again = metadata.merged(answer((2, 0), topic_id=SECOND), all_topics=False)
     assert leaders(again) == [(2, 0)]
 
 
-def test_brokers_before_epochs_are_believed() -> None:
+def test_leaders_of_brokers_without_epochs_are_accepted() -> None:
     metadata = ClusterMetadata().merged(answer((1, 5)), all_topics=False)
     assert leaders(metadata.merged(answer((2, -1)), all_topics=False)) == [(2, -1)]
 
 
-def test_an_answer_about_all_topics_forgets_the_others() -> None:
+def test_a_response_for_all_topics_drops_the_others() -> None:
     metadata = ClusterMetadata().merged(answer((1, 5)), all_topics=False)
     nothing = MetadataResponse(brokers=(MetadataResponseBroker(node_id=1),))
     assert "tea" in metadata.merged(nothing, all_topics=False).topics
     assert metadata.merged(nothing, all_topics=True).topics == {}
 
 
-def test_a_named_successor_leads_if_its_epoch_is_newer() -> None:
+def test_a_leader_hint_with_a_newer_epoch_is_applied() -> None:
     """KIP-951."""
     metadata = ClusterMetadata().merged(answer((1, 5)), all_topics=False)
     node = BrokerNode(node_id=7, address=BootstrapAddress("b", 2))
@@ -98,36 +98,36 @@ def schedule(max_idle_ms: int | None = None) -> MetadataRefresh:
     )
 
 
-def test_metadata_is_asked_for_when_it_is_old_and_soon_when_it_is_wrong() -> None:
+def test_metadata_is_refreshed_when_old_and_soon_when_stale() -> None:
     plan = schedule()
     assert plan.due_ms() == 0
     plan.request(0)
-    plan.succeeded(0, DICE, is_whole=True)
+    plan.succeeded(0, RANDOM, is_whole=True)
     assert plan.due_ms() == 1_000
     plan.want()
     assert 80 <= plan.due_ms() <= 120
 
 
-def test_failures_make_the_next_request_later_and_later() -> None:
+def test_failures_increase_the_backoff() -> None:
     plan = schedule()
     waits = []
     for _ in range(6):
         plan.request(0)
-        plan.failed(0, DICE)
+        plan.failed(0, RANDOM)
         waits.append(plan.due_ms())
     assert waits[0] <= 120
     assert 640 <= waits[3] <= 960
     assert max(waits) <= 1_000
 
 
-def test_an_answer_that_lacks_a_leader_is_asked_for_again() -> None:
+def test_a_response_without_a_leader_is_requested_again() -> None:
     plan = schedule()
     plan.request(0)
-    plan.succeeded(0, DICE, is_whole=False)
+    plan.succeeded(0, RANDOM, is_whole=False)
     assert plan.due_ms() <= 120
 
 
-def test_a_topic_that_nobody_used_for_long_is_not_asked_about() -> None:
+def test_an_unused_topic_is_not_requested() -> None:
     plan = schedule(max_idle_ms=500)
     plan.use("old", 0)
     plan.use("new", 400)
@@ -136,11 +136,11 @@ def test_a_topic_that_nobody_used_for_long_is_not_asked_about() -> None:
     assert [topic.name for topic in request.topics] == ["new"]
 
 
-def test_a_wish_while_a_request_is_under_way_makes_another_one_due() -> None:
+def test_a_want_during_a_request_makes_another_one_due() -> None:
     plan = schedule()
     plan.request(0)
     plan.use("tea", 0)
-    plan.succeeded(0, DICE, is_whole=True)
+    plan.succeeded(0, RANDOM, is_whole=True)
     assert plan.due_ms() <= 120
 
 
@@ -155,7 +155,7 @@ def test_the_highest_common_version_is_chosen() -> None:
     assert versions.feature("y") == 0
 
 
-def test_racks_of_replicas_are_known_where_brokers_say_where_they_are() -> None:
+def test_racks_of_replicas_come_from_their_brokers() -> None:
     def broker(node_id: int, rack: str | None) -> MetadataResponseBroker:
         return MetadataResponseBroker(node_id=node_id, host="a", port=1, rack=rack)
 
@@ -176,7 +176,7 @@ def test_racks_of_replicas_are_known_where_brokers_say_where_they_are() -> None:
     assert ClusterMetadata().merged(silent, all_topics=False).racks_of(["tea"]) == {}
 
 
-def test_a_new_topic_waits_for_no_back_off_unless_the_last_request_failed() -> None:
+def test_a_new_topic_skips_the_backoff_unless_the_last_request_failed() -> None:
     asked = schedule()
     rng = SeededRandom(random.Random(1))
     asked.use("tea", 0)

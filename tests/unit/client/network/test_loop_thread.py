@@ -1,4 +1,4 @@
-"""The thread behind a blocking client: it never lets a caller hang."""
+"""The background thread of a blocking client never lets a caller hang."""
 
 import asyncio
 import subprocess
@@ -40,7 +40,7 @@ def thread() -> LoopThread:
     return LoopThread("a test")
 
 
-def test_work_runs_on_the_loop_and_its_result_comes_back(thread: LoopThread) -> None:
+def test_work_runs_on_the_loop_and_returns_its_result(thread: LoopThread) -> None:
     async def work() -> str:
         return threading.current_thread().name
 
@@ -49,7 +49,7 @@ def test_work_runs_on_the_loop_and_its_result_comes_back(thread: LoopThread) -> 
     assert not thread.is_running
 
 
-def test_work_that_takes_too_long_is_given_up(thread: LoopThread) -> None:
+def test_work_that_exceeds_the_timeout_is_cancelled(thread: LoopThread) -> None:
     cancelled = threading.Event()
 
     async def work() -> None:
@@ -59,13 +59,13 @@ def test_work_that_takes_too_long_is_given_up(thread: LoopThread) -> None:
             cancelled.set()
 
     with pytest.raises(KafkaTimeout):
-        # Enough to begin with it: what has not begun has nothing to clean up.
+        # Enough time to start: work that has not started needs no cleanup.
         thread.run(work(), timeout_s=2)
     assert cancelled.wait(PATIENCE_S)
     thread.stop(timeout_s=PATIENCE_S)
 
 
-def test_a_timeout_of_the_work_itself_is_handed_on(thread: LoopThread) -> None:
+def test_a_timeout_raised_by_the_work_is_passed_on(thread: LoopThread) -> None:
     async def work() -> None:
         raise KafkaTimeout("of its own")
 
@@ -74,7 +74,7 @@ def test_a_timeout_of_the_work_itself_is_handed_on(thread: LoopThread) -> None:
     thread.stop(timeout_s=PATIENCE_S)
 
 
-def test_the_loop_does_not_wait_for_itself(thread: LoopThread) -> None:
+def test_the_loop_thread_cannot_wait_for_itself(thread: LoopThread) -> None:
     async def inner() -> None:
         return None
 
@@ -86,7 +86,7 @@ def test_the_loop_does_not_wait_for_itself(thread: LoopThread) -> None:
     thread.stop(timeout_s=PATIENCE_S)
 
 
-def test_after_the_end_everything_is_refused(thread: LoopThread) -> None:
+def test_after_stop_calls_are_rejected(thread: LoopThread) -> None:
     async def work() -> None:
         return None
 
@@ -98,7 +98,7 @@ def test_after_the_end_everything_is_refused(thread: LoopThread) -> None:
         thread.post(lambda: None)
 
 
-def test_work_that_is_under_way_is_cancelled_at_the_end(thread: LoopThread) -> None:
+def test_running_work_is_cancelled_by_stop(thread: LoopThread) -> None:
     started, ended = threading.Event(), threading.Event()
 
     async def work() -> None:
@@ -114,7 +114,7 @@ def test_work_that_is_under_way_is_cancelled_at_the_end(thread: LoopThread) -> N
     assert ended.wait(PATIENCE_S)
 
 
-def test_who_waits_for_work_while_another_thread_ends_it_is_told_so(thread: LoopThread) -> None:
+def test_stop_in_another_thread_fails_waiting_callers(thread: LoopThread) -> None:
     started = threading.Event()
 
     async def work() -> None:
@@ -129,7 +129,7 @@ def test_who_waits_for_work_while_another_thread_ends_it_is_told_so(thread: Loop
             waiting.result(PATIENCE_S)
 
 
-def test_work_that_comes_in_the_last_turn_is_not_waited_for_in_vain(thread: LoopThread) -> None:
+def test_work_submitted_during_stop_does_not_hang(thread: LoopThread) -> None:
     async def work() -> None:
         await asyncio.Event().wait()
 
@@ -148,7 +148,7 @@ def test_work_that_comes_in_the_last_turn_is_not_waited_for_in_vain(thread: Loop
     thread.stop(timeout_s=PATIENCE_S)
 
 
-def test_a_burst_of_wake_ups_is_one() -> None:
+def test_a_burst_of_wakeups_runs_once() -> None:
     posted: list[object] = []
     worked: list[int] = []
     wakeup = Wakeup(posted.append, lambda: worked.append(1))
@@ -163,24 +163,24 @@ def test_a_burst_of_wake_ups_is_one() -> None:
     assert len(posted) == 2
 
 
-def test_in_the_child_of_a_fork_a_client_refuses_and_does_not_hang() -> None:
+def test_in_a_forked_child_calls_fail_and_do_not_hang() -> None:
     done = subprocess.run(
         [sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=PATIENCE_S * 4
     )
     assert done.returncode == 0, done.stderr
 
 
-def test_a_visit_is_done_in_the_callers_thread(thread: LoopThread) -> None:
+def test_a_visit_runs_in_the_callers_thread(thread: LoopThread) -> None:
     assert thread.visit(threading.current_thread) is threading.current_thread()
     thread.stop(timeout_s=PATIENCE_S)
 
 
-def test_during_a_visit_the_loop_does_nothing(thread: LoopThread) -> None:
+def test_during_a_visit_the_loop_is_paused(thread: LoopThread) -> None:
     served = threading.Event()
 
     def work() -> bool:
         thread.post(served.set)
-        # It would be there at once, if it could.
+        # It would run at once if it could.
         return served.wait(0.05)
 
     assert thread.visit(work) is False
@@ -188,7 +188,7 @@ def test_during_a_visit_the_loop_does_nothing(thread: LoopThread) -> None:
     thread.stop(timeout_s=PATIENCE_S)
 
 
-def test_a_visit_waits_for_the_end_of_a_turn(thread: LoopThread) -> None:
+def test_a_visit_waits_for_the_current_iteration(thread: LoopThread) -> None:
     has_begun, may_end = threading.Event(), threading.Event()
     order: list[str] = []
 
@@ -207,7 +207,7 @@ def test_a_visit_waits_for_the_end_of_a_turn(thread: LoopThread) -> None:
     thread.stop(timeout_s=PATIENCE_S)
 
 
-def test_a_loop_that_never_rests_is_visited_all_the_same(thread: LoopThread) -> None:
+def test_a_busy_loop_can_be_visited(thread: LoopThread) -> None:
     is_over = threading.Event()
 
     def again() -> None:
@@ -222,7 +222,7 @@ def test_a_loop_that_never_rests_is_visited_all_the_same(thread: LoopThread) -> 
     thread.stop(timeout_s=PATIENCE_S)
 
 
-def test_what_a_visitor_raises_is_raised_and_the_loop_goes_on(thread: LoopThread) -> None:
+def test_an_exception_of_a_visit_is_raised_and_the_loop_continues(thread: LoopThread) -> None:
     with pytest.raises(ZeroDivisionError):
         thread.visit(lambda: 1 // 0)
 
@@ -233,7 +233,7 @@ def test_what_a_visitor_raises_is_raised_and_the_loop_goes_on(thread: LoopThread
     thread.stop(timeout_s=PATIENCE_S)
 
 
-def test_a_visitor_does_not_wait_for_the_loop_it_holds_up(thread: LoopThread) -> None:
+def test_a_visitor_cannot_wait_for_the_loop(thread: LoopThread) -> None:
     async def work() -> None: ...
 
     def visit() -> None:
@@ -245,7 +245,7 @@ def test_a_visitor_does_not_wait_for_the_loop_it_holds_up(thread: LoopThread) ->
     thread.stop(timeout_s=PATIENCE_S)
 
 
-def test_nobody_visits_a_loop_from_within_or_after_its_end(thread: LoopThread) -> None:
+def test_a_loop_cannot_be_visited_from_its_own_thread_or_after_stop(thread: LoopThread) -> None:
     async def work() -> int | None:
         return thread.visit(lambda: 1)
 

@@ -1,4 +1,4 @@
-"""When a client's token is fetched anew, and what is done when there is none."""
+"""Renewal of a client's OAuth token, and failures of it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from tests.simulation.labs.broker_lab import ScriptedClock
 
 @dataclass
 class Lab:
-    """Somebody who gives out tokens when the test says so."""
+    """A token source that the test controls."""
 
     clock: ScriptedClock = field(default_factory=ScriptedClock)
     under_way: list[tuple[Callable[[Any], None], Callable[[BaseException], None]]] = field(
@@ -52,7 +52,7 @@ def token(name: str, end_ms: int | None) -> Token:
     return Token(OAuthBearerCredentials(token=name), end_ms)
 
 
-def test_connections_share_a_token_and_one_errand_for_it() -> None:
+def test_connections_share_a_token_and_one_fetch() -> None:
     lab = Lab()
     lab.ask()
     lab.ask()
@@ -62,7 +62,7 @@ def test_connections_share_a_token_and_one_errand_for_it() -> None:
     assert not lab.under_way
 
 
-def test_a_token_is_fetched_anew_before_it_runs_out() -> None:
+def test_a_token_is_renewed_before_it_expires() -> None:
     lab = Lab()
     lab.ask()
     lab.give("a", 10_000)
@@ -75,7 +75,7 @@ def test_a_token_is_fetched_anew_before_it_runs_out() -> None:
     assert lab.got == ["a", "a", "b"]
 
 
-def test_a_token_without_an_end_serves_one_login() -> None:
+def test_a_token_without_an_expiry_is_used_once() -> None:
     lab = Lab()
     lab.ask()
     lab.give("a", None)
@@ -84,7 +84,7 @@ def test_a_token_without_an_end_serves_one_login() -> None:
     assert lab.got == ["a", "b"]
 
 
-def test_when_there_is_no_new_token_the_old_one_serves_while_it_holds() -> None:
+def test_the_old_token_is_used_while_valid_if_the_renewal_fails() -> None:
     lab = Lab()
     lab.ask()
     lab.give("a", 10_000)
@@ -100,7 +100,7 @@ def test_when_there_is_no_new_token_the_old_one_serves_while_it_holds() -> None:
     assert str(refused) == "no OAuth token: the issuer is away"
 
 
-def test_after_a_failure_the_next_login_asks_again() -> None:
+def test_after_a_failure_the_next_authentication_retries() -> None:
     lab = Lab()
     lab.ask()
     lab.fail()
@@ -109,7 +109,7 @@ def test_after_a_failure_the_next_login_asks_again() -> None:
     assert (len(lab.refused), lab.got) == (1, ["a"])
 
 
-def test_what_a_function_of_the_user_s_raises_is_told_by_its_kind_only() -> None:
+def test_an_exception_of_oauth_cb_is_reported_by_type_only() -> None:
     lab = Lab()
     lab.ask()
     lab.fail(ValueError("password=s3cret"))

@@ -1,4 +1,4 @@
-"""Where clients have tokens from, and that no secret gets into any text."""
+"""Token sources of clients; no secret appears in any message."""
 
 import base64
 import json
@@ -74,7 +74,7 @@ def settings_of(provider: IdentityProvider, **more: object) -> dict[str, object]
     ],
     ids=["kafka", "librdkafka", "jaas"],
 )
-def test_a_token_is_asked_for_in_the_words_of_every_client(who: dict[str, object]) -> None:
+def test_a_token_is_requested_with_settings_of_kafka_or_librdkafka(who: dict[str, object]) -> None:
     with identity_provider() as provider:
         found = source(**{"sasl.oauthbearer.token.endpoint.url": provider.token_url, **who})
         token = found.obtain()
@@ -82,14 +82,14 @@ def test_a_token_is_asked_for_in_the_words_of_every_client(who: dict[str, object
     assert provider.forms == [{"grant_type": ["client_credentials"], "scope": ["read write"]}]
 
 
-def test_an_issuer_in_trouble_is_asked_again() -> None:
+def test_a_failing_token_endpoint_is_retried() -> None:
     with identity_provider() as provider:
         provider.failures = [503, 500]
         assert source(**settings_of(provider)).obtain().expires_ms
     assert len(provider.asked) == 3
 
 
-def test_an_issuer_in_trouble_is_not_asked_for_ever() -> None:
+def test_retries_of_a_token_endpoint_are_limited() -> None:
     with identity_provider() as provider:
         provider.failures = [503] * 1_000
         found = source(**settings_of(provider, **{"sasl.login.retry.backoff.max.ms": 20}))
@@ -97,7 +97,7 @@ def test_an_issuer_in_trouble_is_not_asked_for_ever() -> None:
             found.obtain()
 
 
-def test_a_wrong_secret_is_told_once_and_never_shown() -> None:
+def test_a_wrong_secret_is_not_retried_and_never_shown() -> None:
     wrong = {"sasl.oauthbearer.client.credentials.client.secret": "wr0ng"}
     with identity_provider() as provider:
         settings = read_settings(ClientSettings, {**BASE, **settings_of(provider, **wrong)}, {})
@@ -127,7 +127,7 @@ def test_a_token_is_read_from_a_file_each_time(tmp_path: Path) -> None:
         found.obtain()
 
 
-def test_a_function_gives_a_token_with_its_end_as_confluent_kafka_s_does() -> None:
+def test_oauth_cb_returns_a_token_and_its_expiry_as_in_confluent_kafka() -> None:
     asked: list[str] = []
 
     def give(text: str) -> tuple[str, float]:
@@ -140,7 +140,7 @@ def test_a_function_gives_a_token_with_its_end_as_confluent_kafka_s_does() -> No
     assert asked == ["principal=me"]
 
 
-def test_a_function_may_tell_more_than_a_token() -> None:
+def test_oauth_cb_may_return_principal_and_extensions() -> None:
     def extensions(token: Token) -> dict[str, str]:
         return dict(token.credentials.extensions)
 
@@ -164,7 +164,7 @@ def test_a_function_may_tell_more_than_a_token() -> None:
         ("token", 1, "me", {"a": "\x01"}),
     ],
 )
-def test_a_function_that_gives_something_else_is_told_so(given: object) -> None:
+def test_an_invalid_result_of_oauth_cb_is_rejected(given: object) -> None:
     with pytest.raises(NotFetched, match=r"^oauth_cb"):
         called_back(given, {})
 
@@ -197,12 +197,12 @@ def test_extensions_come_from_settings_and_from_jaas() -> None:
         ({"sasl.login.callback.handler.class": "com.tea.Mine"}, "cannot be loaded"),
     ],
 )
-def test_settings_that_give_no_token_are_refused(more: dict[str, object], why: str) -> None:
+def test_incomplete_token_settings_are_rejected(more: dict[str, object], why: str) -> None:
     with pytest.raises(InvalidSetting, match=why):
         source(**more)
 
 
-def test_an_end_is_read_from_any_text_or_is_not_there() -> None:
+def test_the_expiry_is_read_from_a_jwt_if_present() -> None:
     def token(said: object) -> str:
         return f"a.{base64.urlsafe_b64encode(json.dumps(said).encode()).decode()}.c"
 

@@ -1,4 +1,4 @@
-"""How far may be committed, whichever way workers finish."""
+"""Offsets that may be committed, in whatever order workers finish."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ def begun(*offsets: int) -> tuple[CommitProgress, int]:
     return progress, tokens[0]
 
 
-def test_a_commit_stays_behind_the_oldest_record_that_is_not_done_with() -> None:
+def test_a_commit_stays_before_the_oldest_unfinished_record() -> None:
     progress, token = begun(3, 4, 7)
     progress.finish(T0, 4, token)
     progress.finish(T0, 7, token)
@@ -25,7 +25,7 @@ def test_a_commit_stays_behind_the_oldest_record_that_is_not_done_with() -> None
     assert progress.unfinished_count == 0
 
 
-def test_what_was_committed_is_no_news() -> None:
+def test_committed_offsets_are_not_returned_again() -> None:
     progress, token = begun(3, 4)
     progress.finish(T0, 3, token)
     progress.committed({T0: 4})
@@ -34,7 +34,7 @@ def test_what_was_committed_is_no_news() -> None:
     assert progress.to_commit() == {T0: 5}
 
 
-def test_what_finishes_after_its_partition_went_counts_for_nothing() -> None:
+def test_work_finished_after_a_revocation_is_ignored() -> None:
     progress, token = begun(3, 4)
     progress.forget(T0)
     assert progress.unfinished_count == 0
@@ -47,7 +47,7 @@ def test_what_finishes_after_its_partition_went_counts_for_nothing() -> None:
     assert progress.to_commit() == {T0: 4}
 
 
-def test_partitions_are_counted_each_for_itself() -> None:
+def test_partitions_are_tracked_separately() -> None:
     progress, token = begun(3)
     progress.begin(T1, 9)
     progress.finish(T0, 3, token)
@@ -57,7 +57,7 @@ def test_partitions_are_counted_each_for_itself() -> None:
 
 
 @given(st.sets(st.integers(0, 60), min_size=1), st.data())
-def test_whatever_the_order_everything_below_the_commit_is_done_with(
+def test_everything_below_the_commit_is_finished_in_any_order(
     offsets: set[int], data: st.DataObject
 ) -> None:
     progress = CommitProgress()
@@ -73,8 +73,8 @@ def test_whatever_the_order_everything_below_the_commit_is_done_with(
     assert progress.to_commit() == {T0: max(offsets) + 1}
 
 
-def test_offsets_that_go_back_begin_a_partition_anew() -> None:
-    """Its log was cut, or its topic was deleted and made again."""
+def test_offsets_that_go_back_restart_the_partition() -> None:
+    """The log was truncated, or the topic deleted and created again."""
     progress, old = begun(3, 4)
     new = progress.begin(T0, 0)
     assert new != old
@@ -86,7 +86,7 @@ def test_offsets_that_go_back_begin_a_partition_anew() -> None:
     assert progress.to_commit() == {T0: 1}
 
 
-def test_offsets_that_go_back_after_all_was_done_begin_anew_as_well() -> None:
+def test_offsets_that_go_back_after_all_work_restart_the_partition() -> None:
     progress, old = begun(3)
     progress.finish(T0, 3, old)
     assert progress.begin(T0, 3) != old

@@ -1,4 +1,4 @@
-"""What was handled before is known again, also after a restart, as long as it is in the window."""
+"""Processed records are recognized, also after a restart, within the window."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,7 +26,7 @@ def record(name: str | None, offset: int = 0) -> ConsumerRecord:
     )
 
 
-def test_a_record_is_known_by_the_last_header_of_its_name(tmp_path: Path) -> None:
+def test_the_identity_is_the_last_header_with_the_name(tmp_path: Path) -> None:
     with Deduplicator(tmp_path / "seen", identity="id") as seen:
         assert seen.is_new(record("a"))
         seen.handled(record("a"))
@@ -34,12 +34,12 @@ def test_a_record_is_known_by_the_last_header_of_its_name(tmp_path: Path) -> Non
         assert seen.is_new(record("b"))
 
 
-def test_what_is_not_said_to_be_handled_stays_new(tmp_path: Path) -> None:
+def test_an_unhandled_record_stays_new(tmp_path: Path) -> None:
     with Deduplicator(tmp_path / "seen", identity="id") as seen:
         assert [each.offset for each in seen.new([record("a", 1), record("a", 2)])] == [1, 2]
 
 
-def test_a_duplicate_within_one_poll_is_left_out(tmp_path: Path) -> None:
+def test_a_duplicate_within_one_poll_is_skipped(tmp_path: Path) -> None:
     with Deduplicator(tmp_path / "seen", identity="id") as seen:
         taken = []
         for each in seen.new([record("a", 1), record("a", 2), record("b", 3)]):
@@ -48,7 +48,7 @@ def test_a_duplicate_within_one_poll_is_left_out(tmp_path: Path) -> None:
         assert taken == [1, 3]
 
 
-def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
+def test_identities_survive_a_restart(tmp_path: Path) -> None:
     with Deduplicator(tmp_path / "seen", identity="id") as seen:
         seen.handled(record("a"))
         seen.handled(record("x" * 100))
@@ -58,13 +58,13 @@ def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
         assert len(seen) == 2
 
 
-def test_a_process_that_dies_forgets_only_what_was_not_flushed(tmp_path: Path) -> None:
+def test_a_crash_loses_only_unflushed_identities(tmp_path: Path) -> None:
     dies = Deduplicator(tmp_path / "seen", identity="id")
     dies.handled(record("a"))
     dies.flush()
     dies.handled(record("b"))
     with Deduplicator(tmp_path / "seen2", identity="id"):
-        # What another process would see of the file.
+        # What another process would see in the file.
         copy = tmp_path / "copy"
         for path in tmp_path.glob("seen*"):
             if not path.name.startswith("seen2"):
@@ -75,7 +75,7 @@ def test_a_process_that_dies_forgets_only_what_was_not_flushed(tmp_path: Path) -
     dies.close()
 
 
-def test_the_window_is_bounded_and_the_oldest_goes_first(tmp_path: Path) -> None:
+def test_the_window_is_bounded_and_drops_the_oldest(tmp_path: Path) -> None:
     with Deduplicator(tmp_path / "seen", identity="id", window=2) as seen:
         for name in ("a", "b", "b", "c"):
             seen.handled(record(name))
@@ -101,7 +101,7 @@ def test_an_identity_can_be_a_function_of_the_record(tmp_path: Path) -> None:
         assert seen.is_new(record(None, offset=6))
 
 
-def test_what_is_no_such_file_is_refused_and_a_closed_one_says_so(tmp_path: Path) -> None:
+def test_a_foreign_file_is_rejected_and_a_closed_deduplicator_raises(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"not a database" * 100)
     with pytest.raises(CorruptFile):
         Deduplicator(tmp_path / "text", identity="id")
@@ -113,7 +113,7 @@ def test_what_is_no_such_file_is_refused_and_a_closed_one_says_so(tmp_path: Path
         closed.is_new(record("a"))
 
 
-def test_any_thread_may_ask_and_tell(tmp_path: Path) -> None:
+def test_a_deduplicator_is_thread_safe(tmp_path: Path) -> None:
     with Deduplicator(tmp_path / "seen", identity="id", window=50) as seen:
 
         def work(start: int) -> None:
@@ -126,7 +126,7 @@ def test_any_thread_may_ask_and_tell(tmp_path: Path) -> None:
         assert len(seen) == 50
 
 
-def test_a_file_has_one_reader_at_a_time(tmp_path: Path) -> None:
+def test_a_file_has_one_user_at_a_time(tmp_path: Path) -> None:
     with Deduplicator(tmp_path / "seen", identity="id") as seen:
         seen.handled(record("1"))
         with pytest.raises(StorageError, match="another process has it open"):

@@ -1,4 +1,4 @@
-"""A consumer with workers: what ends its run. With a broker it is tried in tests/compat."""
+"""What ends a run of the parallel consumer. Tests with a broker are in tests/compat."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -26,8 +26,8 @@ def settings(cluster: MockCluster) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("end", [SystemExit(3), KeyboardInterrupt()], ids=repr)
-def test_a_handler_that_wants_to_end_the_process_ends_the_run(end: BaseException) -> None:
-    """Its worker alone would be gone, and what is in its queue would wait without end."""
+def test_a_handler_that_raises_system_exit_ends_the_run(end: BaseException) -> None:
+    """If only its worker ended, the worker's queue would wait forever."""
 
     def handle(record: ConsumerRecord) -> None:
         if record.offset == 1:
@@ -51,10 +51,10 @@ def by_half(each: ConsumerRecord) -> bytes:
     return b"%d" % (each.offset // 2)
 
 
-def test_with_a_deduplicator_each_identity_is_handled_once_and_remembered_before_the_commit(
+def test_a_deduplicator_processes_each_identity_once_and_flushes_before_the_commit(
     tmp_path: Path,
 ) -> None:
-    """Its records have no key, and so are with all workers."""
+    """The records have no key, and so go to all workers."""
     handled: list[int] = []
     committed_at_flush: list[int] = []
 
@@ -85,7 +85,7 @@ def test_with_a_deduplicator_each_identity_is_handled_once_and_remembered_before
     assert committed_at_flush[0] == 0
 
 
-def test_two_records_of_one_identity_are_never_worked_on_at_the_same_time(tmp_path: Path) -> None:
+def test_two_records_with_one_identity_are_never_processed_at_the_same_time(tmp_path: Path) -> None:
     outcome: list[bool] = []
     is_in = threading.Event()
 
@@ -108,7 +108,7 @@ def test_two_records_of_one_identity_are_never_worked_on_at_the_same_time(tmp_pa
     assert outcome == [False]
 
 
-def test_an_identity_that_cannot_be_ends_the_run(tmp_path: Path) -> None:
+def test_an_invalid_identity_ends_the_run(tmp_path: Path) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         reading = MockReading(cluster)
         reading.append("tea", 0, count=2)
@@ -124,7 +124,7 @@ def test_an_identity_that_cannot_be_ends_the_run(tmp_path: Path) -> None:
     assert reading.committed == {}
 
 
-def test_another_run_needs_another_consumer() -> None:
+def test_run_can_be_called_only_once() -> None:
     with (
         MockCluster(topics={"tea": 1}) as cluster,
         ParallelConsumer(settings(cluster)) as consumer,

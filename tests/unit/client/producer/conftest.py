@@ -1,4 +1,4 @@
-"""What tests of clients share."""
+"""Fixtures of the producer tests."""
 
 import gc
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from tests.simulation.labs.producer_faces import Asynchronous, Blocking, Face, O
 
 @pytest.fixture(params=[Blocking, Asynchronous], ids=lambda face: face.name)
 def open_producer(request: pytest.FixtureRequest) -> Iterator[OpenProducer]:
-    """Makes producers of either face, and closes them in the end."""
+    """Creates blocking or asyncio producers, and closes them at the end."""
     made: list[Face] = []
 
     def make(**settings: object) -> Face:
@@ -24,6 +24,6 @@ def open_producer(request: pytest.FixtureRequest) -> Iterator[OpenProducer]:
 
 @pytest.fixture(autouse=True)
 def _no_leaks() -> Iterator[None]:
-    """What a test leaves behind is found in that test, and not in a later one."""
+    """Detect leftovers of a test in that test, not in a later one."""
     yield
     gc.collect()

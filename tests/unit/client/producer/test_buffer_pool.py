@@ -1,4 +1,4 @@
-"""Memory for records is given out first come, first served."""
+"""buffer.memory is granted first come, first served."""
 
 import random
 
@@ -6,13 +6,13 @@ from headwater.client.producer.buffer_pool import BufferPool, MemoryClaim
 
 
 def full(total_bytes: int = 1_000) -> BufferPool:
-    """Memory of which nothing is free."""
+    """A pool without free memory."""
     memory = BufferPool(total_bytes, batch_bytes=100)
     assert memory.take(total_bytes)
     return memory
 
 
-def test_who_needs_much_is_not_passed_by_those_who_need_little() -> None:
+def test_a_large_claim_is_not_overtaken_by_small_ones() -> None:
     memory = full()
     large = memory.wait_in_line(800)
     memory.give_back(500)
@@ -26,7 +26,7 @@ def test_who_needs_much_is_not_passed_by_those_who_need_little() -> None:
     assert small.is_called
 
 
-def test_what_was_granted_is_set_aside_until_it_is_taken() -> None:
+def test_granted_memory_is_reserved_until_it_is_taken() -> None:
     memory = full()
     claim = memory.wait_in_line(600)
     memory.give_back(1_000)
@@ -37,7 +37,7 @@ def test_what_was_granted_is_set_aside_until_it_is_taken() -> None:
     assert memory.free_bytes == 400
 
 
-def test_what_was_granted_in_vain_goes_to_the_next_in_line() -> None:
+def test_unused_granted_memory_goes_to_the_next_claim() -> None:
     memory = full()
     first, second = memory.wait_in_line(800), memory.wait_in_line(300)
     memory.give_back(900)
@@ -47,7 +47,7 @@ def test_what_was_granted_in_vain_goes_to_the_next_in_line() -> None:
     assert memory.free_bytes == 600
 
 
-def test_who_leaves_the_line_does_not_hold_up_those_behind() -> None:
+def test_a_cancelled_claim_does_not_block_others() -> None:
     memory = full()
     first, second = memory.wait_in_line(900), memory.wait_in_line(300)
     memory.give_back(500)
@@ -58,7 +58,7 @@ def test_who_leaves_the_line_does_not_hold_up_those_behind() -> None:
     assert memory.free_bytes == 200
 
 
-def test_who_needs_more_than_was_granted_is_served_before_all_others() -> None:
+def test_a_claim_that_needs_more_is_served_first() -> None:
     memory = full()
     first, second = memory.wait_in_line(100), memory.wait_in_line(300)
     memory.give_back(200)
@@ -71,7 +71,7 @@ def test_who_needs_more_than_was_granted_is_served_before_all_others() -> None:
     assert memory.free_bytes == 250
 
 
-def test_who_is_called_for_nothing_keeps_the_place_and_has_only_one() -> None:
+def test_a_claim_called_in_vain_keeps_its_place_once() -> None:
     memory = full()
     claim = memory.wait_in_line(100)
     memory.wait_in_line(100, claim)
@@ -88,7 +88,7 @@ def test_who_is_called_for_nothing_keeps_the_place_and_has_only_one() -> None:
     assert claim.is_called
 
 
-def test_nobody_in_any_order_of_events_is_passed_or_forgotten_and_no_byte_is_lost() -> None:
+def test_no_claim_is_overtaken_or_lost_in_any_order_of_events() -> None:
     for seed in range(200):
         rng = random.Random(seed)
         memory = BufferPool(1_000, batch_bytes=50)

@@ -1,4 +1,4 @@
-"""The producer against a scripted cluster: what it promises when nothing goes wrong, or little."""
+"""The producer with a scripted cluster, without serious faults."""
 
 import threading
 
@@ -34,7 +34,7 @@ def values(cluster: MockCluster, topic: str = "tea", partition: int = 0) -> list
     return [record.value for record in cluster.topics[topic][partition].records]
 
 
-def test_a_record_arrives_with_all_that_it_was_given(open_producer: OpenProducer) -> None:
+def test_a_record_arrives_with_all_its_fields(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 2}) as cluster:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
         future = producer.send(
@@ -61,7 +61,7 @@ def test_records_of_a_batch_get_offsets_in_the_order_of_sending(
         assert values(cluster) == [b"%d" % number for number in range(500)]
 
 
-def test_a_key_decides_the_partition_as_in_kafka(open_producer: OpenProducer) -> None:
+def test_a_key_chooses_the_partition_as_in_kafka(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 7}) as cluster:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
         for key in (b"a", b"kafka", b"", b"0123456789abcdef"):
@@ -69,7 +69,7 @@ def test_a_key_decides_the_partition_as_in_kafka(open_producer: OpenProducer) ->
             assert where.partition == (murmur2(key) & 0x7FFFFFFF) % 7
 
 
-def test_records_without_a_key_fill_one_batch_before_they_move_on(
+def test_records_without_a_key_fill_a_batch_of_one_partition_first(
     open_producer: OpenProducer,
 ) -> None:
     """KIP-480."""
@@ -87,7 +87,7 @@ def test_records_without_a_key_fill_one_batch_before_they_move_on(
     assert sum(count > 0 for count in counts) > 2
 
 
-def test_a_partitioner_of_ones_own_decides(open_producer: OpenProducer) -> None:
+def test_a_custom_partitioner_chooses_the_partition(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 3}) as cluster:
         producer = open_producer(
             bootstrap_servers=cluster.bootstrap_servers,
@@ -96,7 +96,7 @@ def test_a_partitioner_of_ones_own_decides(open_producer: OpenProducer) -> None:
         assert producer.result(producer.send("tea", b"", key=b"k")).partition == 2
 
 
-def test_a_partitioner_that_chooses_what_is_not_there_is_refused(
+def test_a_partition_chosen_out_of_range_is_rejected(
     open_producer: OpenProducer,
 ) -> None:
     with MockCluster(topics={"tea": 3}) as cluster:
@@ -117,7 +117,7 @@ def test_round_robin_takes_partitions_in_turn(open_producer: OpenProducer) -> No
         assert [producer.result(each).partition for each in futures] == [0, 1, 2, 0, 1, 2]
 
 
-def test_serializers_make_bytes_of_values_and_leave_none_alone(
+def test_serializers_are_applied_except_to_none(
     open_producer: OpenProducer,
 ) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
@@ -138,7 +138,7 @@ def test_serializers_make_bytes_of_values_and_leave_none_alone(
 
 
 @pytest.mark.parametrize("setting", ["key_serializer", "value_serializer"])
-def test_a_serializer_that_makes_no_bytes_is_named(
+def test_a_serializer_that_does_not_return_bytes_is_named(
     open_producer: OpenProducer, setting: str
 ) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
@@ -158,7 +158,7 @@ def test_a_serializer_that_makes_no_bytes_is_named(
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_codec_arrives_whole(open_producer: OpenProducer, codec: str) -> None:
+def test_records_of_every_codec_arrive(open_producer: OpenProducer, codec: str) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(
             bootstrap_servers=cluster.bootstrap_servers, compression_type=codec
@@ -172,7 +172,7 @@ def test_every_codec_arrives_whole(open_producer: OpenProducer, codec: str) -> N
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_acks_are_asked_for_as_set(open_producer: OpenProducer, acks: str) -> None:
+def test_acks_are_sent_as_configured(open_producer: OpenProducer, acks: str) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, acks=acks)
         where = producer.result(producer.send("tea", b"green"))
@@ -182,7 +182,7 @@ def test_acks_are_asked_for_as_set(open_producer: OpenProducer, acks: str) -> No
         assert request.acks == {"0": 0, "1": 1, "all": -1}[acks]
 
 
-def test_callbacks_are_called_and_one_that_fails_stops_no_other() -> None:
+def test_callbacks_run_and_a_failing_one_does_not_stop_others() -> None:
     called: list[int] = []
     everyone = threading.Event()
 
@@ -201,12 +201,12 @@ def test_callbacks_are_called_and_one_that_fails_stops_no_other() -> None:
         producer.send("tea", b"", on_delivery=bad)
         future = producer.send("tea", b"", on_delivery=good)
         assert everyone.wait(PATIENCE_S)
-        # One that comes too late is called at once.
+        # A callback added after completion is called at once.
         future.add_done_callback(lambda done: called.append(done.result(0).offset))
     assert called == [-1, 1, 1]
 
 
-def test_a_callback_that_waits_for_the_producer_is_refused_and_does_not_hang() -> None:
+def test_a_callback_that_waits_for_its_producer_fails() -> None:
     caught: list[Exception] = []
     done = threading.Event()
 
@@ -227,7 +227,7 @@ def test_a_callback_that_waits_for_the_producer_is_refused_and_does_not_hang() -
     assert len(caught) == 1
 
 
-def test_interceptors_see_records_and_their_fate(open_producer: OpenProducer) -> None:
+def test_interceptors_see_records_and_their_results(open_producer: OpenProducer) -> None:
     seen: list[tuple[str, object]] = []
 
     class Watch:
@@ -248,7 +248,7 @@ def test_interceptors_see_records_and_their_fate(open_producer: OpenProducer) ->
     assert seen == [("send", b"green"), ("done", 0)]
 
 
-def test_an_interceptor_that_fails_stops_neither_records_nor_other_interceptors(
+def test_a_failing_interceptor_does_not_stop_records_or_other_interceptors(
     open_producer: OpenProducer, caplog: pytest.LogCaptureFixture
 ) -> None:
     acknowledged: list[int] = []
@@ -284,18 +284,20 @@ def test_an_interceptor_that_fails_stops_neither_records_nor_other_interceptors(
     assert caplog.text.count("RuntimeError: mine, with tea") == 2
 
 
-def test_a_record_that_is_too_large_is_refused_at_once(open_producer: OpenProducer) -> None:
+def test_a_record_larger_than_max_request_size_is_rejected(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(
             bootstrap_servers=cluster.bootstrap_servers, max_request_size=1_000
         )
         with pytest.raises(MessageTooLarge):
             producer.send("tea", bytes(1_000))
-        # And leaves the producer as it was.
+        # The producer still works.
         producer.result(producer.send("tea", b"small"))
 
 
-def test_what_is_no_bytes_is_refused_and_costs_no_memory(open_producer: OpenProducer) -> None:
+def test_a_value_that_is_not_bytes_is_rejected_without_taking_memory(
+    open_producer: OpenProducer,
+) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
         before = producer.do("metrics")["buffer-available-bytes"]
@@ -321,7 +323,7 @@ def test_what_is_no_bytes_is_refused_and_costs_no_memory(open_producer: OpenProd
         ({"headers": 5}, "headers must be pairs, not 5"),
     ],
 )
-def test_what_no_record_can_have_is_told_in_a_sentence(
+def test_invalid_record_fields_are_named(
     open_producer: OpenProducer, wrong: dict[str, object], words: str
 ) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
@@ -335,7 +337,7 @@ def test_what_no_record_can_have_is_told_in_a_sentence(
             producer.send("tea", b"green", **wrong)
 
 
-def test_a_wrong_header_from_a_generator_is_told_in_a_sentence(
+def test_an_invalid_header_from_a_generator_is_named(
     open_producer: OpenProducer,
 ) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
@@ -346,7 +348,7 @@ def test_a_wrong_header_from_a_generator_is_told_in_a_sentence(
 
 
 @pytest.mark.parametrize("chosen", [None, "0", 0.0, 1, -1])
-def test_what_a_partitioner_cannot_choose_is_told_in_a_sentence(
+def test_an_invalid_choice_of_a_partitioner_is_named(
     open_producer: OpenProducer, chosen: object
 ) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
@@ -357,7 +359,7 @@ def test_what_a_partitioner_cannot_choose_is_told_in_a_sentence(
             producer.send("tea", b"green")
 
 
-def test_a_whole_number_of_another_type_is_a_timestamp(open_producer: OpenProducer) -> None:
+def test_an_integer_of_another_type_is_a_timestamp(open_producer: OpenProducer) -> None:
     class Milliseconds:
         def __index__(self) -> int:
             return 1234
@@ -368,7 +370,7 @@ def test_a_whole_number_of_another_type_is_a_timestamp(open_producer: OpenProduc
         assert producer.result(future).timestamp == 1234
 
 
-def test_an_error_of_a_partitioner_is_passed_on_as_it_is(open_producer: OpenProducer) -> None:
+def test_an_exception_of_a_partitioner_is_raised_unchanged(open_producer: OpenProducer) -> None:
     def choose(*_: object) -> int:
         raise TypeError("mine")
 
@@ -380,10 +382,10 @@ def test_an_error_of_a_partitioner_is_passed_on_as_it_is(open_producer: OpenProd
             producer.send("tea", b"green")
 
 
-def test_a_topic_in_use_is_kept_fresh_although_its_metadata_was_asked_for_once(
+def test_metadata_of_a_used_topic_is_refreshed(
     open_producer: OpenProducer,
 ) -> None:
-    """Else a leader that moves after metadata.max.idle.ms would never be found."""
+    """Otherwise a leader that moves after metadata.max.idle.ms would never be found."""
     with MockCluster(nodes=2, topics={"tea": 1, "coffee": 1}) as cluster:
         producer = open_producer(
             bootstrap_servers=cluster.bootstrap_servers,
@@ -391,7 +393,7 @@ def test_a_topic_in_use_is_kept_fresh_although_its_metadata_was_asked_for_once(
             metadata_max_age_ms=20,
         )
         producer.result(producer.send("coffee", b"black"))
-        # Their last use is put back in time, so that nobody has to wait.
+        # Set the last use back in time instead of waiting.
         used_ms = producer.engine.cluster.schedule._used_ms
         used_ms.update({"tea": -100_000, "coffee": -100_000})
         producer.result(producer.send("coffee", b"white"))
@@ -400,7 +402,7 @@ def test_a_topic_in_use_is_kept_fresh_although_its_metadata_was_asked_for_once(
         assert producer.engine.cluster.schedule.topics == ["coffee"]
 
 
-def test_a_record_larger_than_a_batch_goes_alone(open_producer: OpenProducer) -> None:
+def test_a_record_larger_than_batch_size_gets_its_own_batch(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, batch_size=100)
         sent = [b"a", bytes(5_000), b"b"]
@@ -410,7 +412,7 @@ def test_a_record_larger_than_a_batch_goes_alone(open_producer: OpenProducer) ->
         assert values(cluster) == sent
 
 
-def test_full_memory_blocks_for_max_block_ms_and_no_longer(open_producer: OpenProducer) -> None:
+def test_full_memory_blocks_for_at_most_max_block_ms(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         cluster.script(ApiKey.PRODUCE, *[Stall()] * 100)
         producer = open_producer(
@@ -440,7 +442,7 @@ LARGE = 600_000
         ("send_table", pa.table({"value": [bytes(LARGE)]})),
     ],
 )
-def test_memory_that_is_free_but_too_little_blocks_for_max_block_ms_and_no_longer(
+def test_insufficient_free_memory_blocks_for_at_most_max_block_ms(
     open_producer: OpenProducer, name: str, content: object
 ) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
@@ -449,7 +451,7 @@ def test_memory_that_is_free_but_too_little_blocks_for_max_block_ms_and_no_longe
             buffer_memory=1_000_000,
             max_block_ms=500,
             linger_ms=0,
-            # The record before fails then, and would make room.
+            # The record before fails then, and would release memory.
             request_timeout_ms=4_000,
             delivery_timeout_ms=4_000,
         )
@@ -460,7 +462,7 @@ def test_memory_that_is_free_but_too_little_blocks_for_max_block_ms_and_no_longe
             producer.do(name, "tea", content)
 
 
-def test_a_record_that_needs_more_than_is_free_goes_when_there_is_room(
+def test_a_record_is_sent_when_enough_memory_is_free(
     open_producer: OpenProducer,
 ) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
@@ -471,7 +473,7 @@ def test_a_record_that_needs_more_than_is_free_goes_when_there_is_room(
         assert [producer.result(future).offset for future in futures] == [0, 1, 2, 3]
 
 
-def test_memory_that_is_freed_lets_callers_go_on(open_producer: OpenProducer) -> None:
+def test_freed_memory_unblocks_callers(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(
             bootstrap_servers=cluster.bootstrap_servers, buffer_memory=40_000, batch_size=10_000
@@ -483,7 +485,7 @@ def test_memory_that_is_freed_lets_callers_go_on(open_producer: OpenProducer) ->
         assert producer.do("metrics")["buffer-available-bytes"] == 40_000
 
 
-def test_a_topic_that_never_comes_ends_in_a_timeout(open_producer: OpenProducer) -> None:
+def test_a_missing_topic_times_out(open_producer: OpenProducer) -> None:
     with MockCluster() as cluster:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, max_block_ms=2_000)
         with pytest.raises(KafkaTimeout, match="UNKNOWN_TOPIC_OR_PARTITION"):
@@ -491,7 +493,7 @@ def test_a_topic_that_never_comes_ends_in_a_timeout(open_producer: OpenProducer)
 
 
 @pytest.mark.parametrize("name", [b"coffee", None, 5, ""])
-def test_what_no_topic_is_called_is_refused_at_once_and_other_topics_go_on(
+def test_an_invalid_topic_name_is_rejected_without_affecting_other_topics(
     open_producer: OpenProducer, name: object
 ) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
@@ -503,14 +505,14 @@ def test_what_no_topic_is_called_is_refused_at_once_and_other_topics_go_on(
         producer.result(producer.send("tea", b"green"))
 
 
-def test_a_partition_that_never_comes_ends_in_a_timeout(open_producer: OpenProducer) -> None:
+def test_a_missing_partition_times_out(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 2}) as cluster:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, max_block_ms=2_000)
         with pytest.raises(KafkaTimeout, match="2 partitions"):
             producer.send("tea", b"green", partition=2)
 
 
-def test_a_partition_below_zero_is_refused_at_once(open_producer: OpenProducer) -> None:
+def test_a_negative_partition_is_rejected(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 2}) as cluster:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
         with pytest.raises(InvalidPartitions, match="not -1"):
@@ -522,7 +524,7 @@ def test_a_partition_below_zero_is_refused_at_once(open_producer: OpenProducer) 
             producer.do("send_batch", "tea", -2, bytearray())
 
 
-def test_a_partition_that_was_added_is_found(open_producer: OpenProducer) -> None:
+def test_an_added_partition_is_found(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
         producer.result(producer.send("tea", b"green"))
@@ -531,7 +533,7 @@ def test_a_partition_that_was_added_is_found(open_producer: OpenProducer) -> Non
         assert len(producer.do("partitions_for", "tea")) == 2
 
 
-def test_a_producer_counts_what_it_sent_under_kafkas_names() -> None:
+def test_producer_metrics_have_kafkas_names() -> None:
     with (
         MockCluster(topics={"tea": 1}) as cluster,
         Producer(bootstrap_servers=cluster.bootstrap_servers) as producer,
@@ -547,7 +549,7 @@ def test_a_producer_counts_what_it_sent_under_kafkas_names() -> None:
     assert metrics["buffer-total-bytes"] >= metrics["buffer-available-bytes"] > 0
 
 
-def test_flush_sends_what_lingers(open_producer: OpenProducer) -> None:
+def test_flush_sends_lingering_batches(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=60_000)
         future = producer.send("tea", b"green")
@@ -556,7 +558,7 @@ def test_flush_sends_what_lingers(open_producer: OpenProducer) -> None:
         assert future.done()
 
 
-def test_a_flush_that_takes_too_long_says_so(open_producer: OpenProducer) -> None:
+def test_a_flush_times_out(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         cluster.script(ApiKey.PRODUCE, Stall())
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
@@ -565,7 +567,7 @@ def test_a_flush_that_takes_too_long_says_so(open_producer: OpenProducer) -> Non
             producer.do("flush", 0.1)
 
 
-def test_closing_sends_what_is_left(open_producer: OpenProducer) -> None:
+def test_close_sends_buffered_records(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=60_000)
         producer.send("tea", b"green")
@@ -573,7 +575,7 @@ def test_closing_sends_what_is_left(open_producer: OpenProducer) -> None:
         assert values(cluster) == [b"green"]
 
 
-def test_closing_ends_in_time_and_fails_what_is_not_confirmed(
+def test_close_ends_at_its_timeout_and_fails_unacknowledged_records(
     open_producer: OpenProducer,
 ) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
@@ -584,7 +586,7 @@ def test_closing_ends_in_time_and_fails_what_is_not_confirmed(
         assert isinstance(future.exception(0), ClientClosed)
 
 
-def test_a_closed_producer_refuses(open_producer: OpenProducer) -> None:
+def test_a_closed_producer_rejects_records(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
         producer.result(producer.send("tea", b"green"))
@@ -594,7 +596,7 @@ def test_a_closed_producer_refuses(open_producer: OpenProducer) -> None:
             core.send("tea", b"green", None, None, None, None)
 
 
-def test_many_threads_may_send_at_once() -> None:
+def test_many_threads_can_send_at_once() -> None:
     with (
         MockCluster(topics={"tea": 3}) as cluster,
         Producer(bootstrap_servers=cluster.bootstrap_servers, batch_size=500) as producer,
@@ -626,15 +628,15 @@ def test_many_threads_may_send_at_once() -> None:
     ],
     ids=str,
 )
-def test_a_producer_that_cannot_be_made_leaves_no_thread(wrong: dict[str, object]) -> None:
+def test_a_failed_constructor_leaves_no_thread(wrong: dict[str, object]) -> None:
     before = threading.enumerate()
     with pytest.raises(InvalidSetting):
         Producer({"bootstrap.servers": "a:1", **wrong})
-    # One of an earlier test may end meanwhile.
+    # A thread of an earlier test may end meanwhile.
     assert [each for each in threading.enumerate() if each not in before] == []
 
 
-def test_a_busy_partition_starves_no_other(open_producer: OpenProducer) -> None:
+def test_a_busy_partition_does_not_starve_others(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 4}) as cluster:
         producer = open_producer(
             bootstrap_servers=cluster.bootstrap_servers,
@@ -669,7 +671,7 @@ def send_table(producer: Face, table: GivenTable) -> list[tuple[str, int, int, i
     return [tuple(batch) for batch in future.result(PATIENCE_S)]
 
 
-def test_a_table_goes_where_its_keys_say(open_producer: OpenProducer) -> None:
+def test_rows_of_a_table_are_partitioned_by_key(open_producer: OpenProducer) -> None:
     keys = [b"%d" % (number % 10) for number in range(1_000)]
     table = pa.table({"value": [b"%d" % number for number in range(1_000)], "key": keys})
     with MockCluster(topics={"tea": 4}) as cluster:
@@ -685,7 +687,7 @@ def test_a_table_goes_where_its_keys_say(open_producer: OpenProducer) -> None:
         assert len(rows_of(cluster)) == 1_000
 
 
-def test_a_table_may_name_partitions_timestamps_and_headers(open_producer: OpenProducer) -> None:
+def test_a_table_may_have_partitions_timestamps_and_headers(open_producer: OpenProducer) -> None:
     header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     table = pa.table(
         {
@@ -714,7 +716,7 @@ def test_a_table_is_sent_after_the_records_before_it(open_producer: OpenProducer
         assert rows_of(cluster) == [b"0", b"1", b"2", b"3"]
 
 
-def test_a_table_larger_than_memory_goes_through(open_producer: OpenProducer) -> None:
+def test_a_table_larger_than_buffer_memory_is_sent(open_producer: OpenProducer) -> None:
     table = pa.table({"value": [bytes(1_000)] * 500})
     with MockCluster(topics={"tea": 2}) as cluster:
         producer = open_producer(
@@ -728,7 +730,7 @@ def test_a_table_larger_than_memory_goes_through(open_producer: OpenProducer) ->
         assert all(partition.headers for partition in cluster.topics["tea"])
 
 
-def test_a_data_frame_is_a_table_too(open_producer: OpenProducer) -> None:
+def test_a_data_frame_is_accepted_as_a_table(open_producer: OpenProducer) -> None:
     frame = pandas.DataFrame({"key": ["a", None], "value": ["green", "black"]})
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
@@ -747,7 +749,7 @@ def test_a_data_frame_is_a_table_too(open_producer: OpenProducer) -> None:
     ],
     ids=["no table", "no such partition", "an unknown column", "too large a row"],
 )
-def test_a_table_that_cannot_be_sent_is_refused_whole(
+def test_an_invalid_table_is_rejected_as_a_whole(
     open_producer: OpenProducer, table: pa.Table, error: type[Exception]
 ) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:

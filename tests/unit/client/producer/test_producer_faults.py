@@ -1,6 +1,6 @@
-"""The producer against brokers that die, stall, lie and refuse: nothing lost, doubled or reordered.
+"""The producer with faulty brokers: nothing is lost, duplicated or reordered.
 
-The scripted cluster judges sequences as Kafka does, so a wrong one fails these tests by itself.
+The scripted cluster checks sequences as Kafka does, so that a wrong one fails these tests.
 """
 
 import pytest
@@ -45,7 +45,7 @@ def values(cluster: MockCluster, partition: int = 0) -> list[bytes | None]:
 
 
 def refusing(code: ErrorCode, **more: object) -> Instead:
-    """Refuse every batch of a request."""
+    """Reject every batch of a request."""
 
     def answer(request: ProduceRequest) -> ProduceResponse:
         return ProduceResponse(
@@ -71,14 +71,14 @@ def refusing(code: ErrorCode, **more: object) -> Instead:
 
 
 def small_batches(open_producer: OpenProducer, cluster: MockCluster, **settings: object) -> Face:
-    """A producer that sends about three records in a batch."""
+    """A producer with about three records per batch."""
     return open_producer(bootstrap_servers=cluster.bootstrap_servers, batch_size=90, **settings)
 
 
 def enough_for(*faults: Fate) -> dict[str, object]:
-    """How long to wait for answers: not long where none will come, else very long.
+    """Response timeouts: short where no response will come, else very long.
 
-    An answer that is late only because the machine is busy shall not count as lost.
+    A response that is late only because the machine is busy must not count as lost.
     """
     is_silent = any(isinstance(fault, Stall) for fault in faults)
     return {"request_timeout_ms": 500} if is_silent else {}
@@ -105,7 +105,7 @@ FAULTS: dict[str, list[Fate]] = {
 
 
 @pytest.mark.parametrize("faults", FAULTS.values(), ids=FAULTS.keys())
-def test_a_fault_that_passes_loses_doubles_and_reorders_nothing(
+def test_a_temporary_fault_does_not_lose_duplicate_or_reorder_records(
     open_producer: OpenProducer, faults: list[Fate]
 ) -> None:
     """IDP-1, IDP-2: in order and once, with five requests in flight."""
@@ -121,7 +121,7 @@ def test_a_fault_that_passes_loses_doubles_and_reorders_nothing(
 
 @pytest.mark.parametrize("api", [ApiKey.METADATA, ApiKey.INIT_PRODUCER_ID])
 @pytest.mark.parametrize("fault", [HangUp(), Garbage(), Stall()], ids=lambda fault: str(fault))
-def test_a_fault_before_the_first_record_only_delays_it(
+def test_a_fault_before_the_first_record_delays_it(
     open_producer: OpenProducer, api: ApiKey, fault: Fate
 ) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
@@ -130,7 +130,7 @@ def test_a_fault_before_the_first_record_only_delays_it(
         assert producer.result(producer.send("tea", b"green")).offset == 0
 
 
-def test_a_broker_that_is_away_for_a_while_is_waited_for(open_producer: OpenProducer) -> None:
+def test_records_wait_for_a_broker_that_restarts(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = small_batches(open_producer, cluster)
         producer.result(producer.send("tea", b"first"))
@@ -140,7 +140,7 @@ def test_a_broker_that_is_away_for_a_while_is_waited_for(open_producer: OpenProd
         assert producer.result(future).offset == 1
 
 
-def test_a_leader_that_moved_is_followed(open_producer: OpenProducer) -> None:
+def test_batches_follow_a_leader_that_moved(open_producer: OpenProducer) -> None:
     with MockCluster(nodes=2, topics={"tea": 1}) as cluster:
         producer = small_batches(open_producer, cluster)
         producer.result(producer.send("tea", b"first"))
@@ -149,7 +149,7 @@ def test_a_leader_that_moved_is_followed(open_producer: OpenProducer) -> None:
         assert len(cluster.brokers[1].requests(ApiKey.PRODUCE)) == 1
 
 
-def test_a_leader_that_names_its_successor_spares_a_metadata_request(
+def test_a_leader_hint_saves_a_metadata_request(
     open_producer: OpenProducer,
 ) -> None:
     """KIP-951."""
@@ -193,10 +193,10 @@ def test_a_leader_that_names_its_successor_spares_a_metadata_request(
         (ErrorCode.MESSAGE_TOO_LARGE, MessageTooLarge),
     ],
 )
-def test_a_refusal_for_good_fails_its_batch_and_no_other(
+def test_a_fatal_error_fails_only_its_batch(
     open_producer: OpenProducer, code: ErrorCode, error: type[KafkaError]
 ) -> None:
-    """KIP-360: the numbers of the failed batch cannot be filled, so the epoch rises."""
+    """KIP-360: the sequences of the failed batch cannot be filled, so the epoch is bumped."""
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = small_batches(open_producer, cluster, linger_ms=0)
         producer.result(producer.send("tea", b"first"))
@@ -213,7 +213,7 @@ def test_a_refusal_for_good_fails_its_batch_and_no_other(
         assert set(epochs[1:]) == {1}
 
 
-def test_a_refusal_names_the_records_that_it_is_about(open_producer: OpenProducer) -> None:
+def test_a_rejection_names_the_records(open_producer: OpenProducer) -> None:
     """KIP-467."""
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = small_batches(open_producer, cluster)
@@ -233,7 +233,7 @@ def test_a_refusal_names_the_records_that_it_is_about(open_producer: OpenProduce
             producer.result(producer.send("tea", b"green"))
 
 
-def test_a_producer_that_the_broker_forgot_begins_anew(open_producer: OpenProducer) -> None:
+def test_an_unknown_producer_id_restarts_the_sequences(open_producer: OpenProducer) -> None:
     """KIP-360."""
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = small_batches(open_producer, cluster)
@@ -245,7 +245,7 @@ def test_a_producer_that_the_broker_forgot_begins_anew(open_producer: OpenProduc
         assert values(cluster) == [b"first", *NUMBERS]
 
 
-def test_a_hole_in_the_sequences_is_healed_with_a_new_epoch(open_producer: OpenProducer) -> None:
+def test_a_sequence_gap_is_resolved_with_a_new_epoch(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = small_batches(open_producer, cluster)
         producer.result(producer.send("tea", b"first"))
@@ -261,7 +261,7 @@ def test_a_hole_in_the_sequences_is_healed_with_a_new_epoch(open_producer: OpenP
         assert values(cluster) == [b"first", *NUMBERS]
 
 
-def test_a_batch_that_is_too_large_for_the_broker_is_sent_in_parts(
+def test_a_batch_too_large_for_the_broker_is_split(
     open_producer: OpenProducer,
 ) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
@@ -284,7 +284,7 @@ def test_a_batch_that_is_too_large_for_the_broker_is_sent_in_parts(
     assert called == list(range(60))
 
 
-def test_what_is_never_confirmed_fails_after_the_delivery_timeout(
+def test_an_unacknowledged_record_fails_after_the_delivery_timeout(
     open_producer: OpenProducer,
 ) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
@@ -301,7 +301,7 @@ def test_what_is_never_confirmed_fails_after_the_delivery_timeout(
         assert values(cluster) == [b"first", b"later"]
 
 
-def test_a_late_answer_to_a_batch_that_was_given_up_harms_nobody(
+def test_a_late_response_to_an_expired_batch_is_ignored(
     open_producer: OpenProducer,
 ) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
@@ -320,7 +320,7 @@ def test_a_late_answer_to_a_batch_that_was_given_up_harms_nobody(
         assert values(cluster) == [b"first", b"unknown", *NUMBERS]
 
 
-def test_missing_rights_are_final(open_producer: OpenProducer) -> None:
+def test_missing_authorization_is_fatal(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         cluster.script(
             ApiKey.INIT_PRODUCER_ID,
@@ -329,14 +329,14 @@ def test_missing_rights_are_final(open_producer: OpenProducer) -> None:
             ),
         )
         producer = small_batches(open_producer, cluster)
-        # The id is asked for from the start, so `send` itself may hear of it already.
+        # The producer id is requested from the start, so `send` itself may raise.
         with pytest.raises(ClusterAuthorizationFailed):
             producer.result(producer.send("tea", b"green"))
         with pytest.raises(ClusterAuthorizationFailed):
             producer.send("tea", b"green")
 
 
-def test_without_retries_the_first_fault_is_the_last(open_producer: OpenProducer) -> None:
+def test_without_retries_the_first_fault_fails_the_batch(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, retries=0)
         cluster.script(ApiKey.PRODUCE, HangUp())
@@ -362,8 +362,8 @@ def test_one_request_in_flight_keeps_the_order_without_idempotence(
         assert values(cluster) == NUMBERS
 
 
-def test_an_old_broker_is_sent_what_it_understands(open_producer: OpenProducer) -> None:
-    """Kafka 2.1 knows Produce up to version 7."""
+def test_an_old_broker_gets_a_supported_produce_version(open_producer: OpenProducer) -> None:
+    """Kafka 2.1 supports Produce up to version 7."""
     with MockCluster(topics={"tea": 1}) as cluster:
         cluster.brokers[0].newest = {
             ApiKey.PRODUCE: 7,

@@ -1,4 +1,4 @@
-"""Settings of producers that depend on each other."""
+"""Producer settings that depend on each other."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def read(**keywords: object) -> object:
 @pytest.mark.parametrize(
     "wish", [{"acks": 1}, {"retries": 0}, {"max_in_flight_requests_per_connection": 6}]
 )
-def test_a_wish_that_idempotence_cannot_live_with_turns_it_off_unless_both_are_wished(
+def test_a_conflicting_setting_disables_idempotence_unless_it_is_explicit(
     wish: dict[str, object],
 ) -> None:
     assert not read_producer_settings({"bootstrap.servers": "a:1"}, wish).enable_idempotence
@@ -24,19 +24,19 @@ def test_a_wish_that_idempotence_cannot_live_with_turns_it_off_unless_both_are_w
         read(transactional_id="t", **wish)
 
 
-def test_transactions_need_idempotence() -> None:
+def test_transactions_require_idempotence() -> None:
     with pytest.raises(InvalidSetting, match=r"transactional\.id"):
         read(transactional_id="t", enable_idempotence=False)
 
 
-def test_the_delivery_timeout_has_room_for_a_request() -> None:
+def test_the_delivery_timeout_covers_linger_and_request_timeout() -> None:
     with pytest.raises(InvalidSetting, match=r"delivery\.timeout\.ms"):
         read(delivery_timeout_ms=30_000)
     settings = read_producer_settings({"bootstrap.servers": "a:1"}, {"request_timeout_ms": 200_000})
     assert settings.delivery_timeout_ms == 200_005
 
 
-def test_codecs_have_their_levels() -> None:
+def test_codecs_use_their_compression_levels() -> None:
     settings = read_producer_settings(
         {"bootstrap.servers": "a:1", "compression.type": "zstd", "compression.zstd.level": 7}, {}
     )
@@ -44,6 +44,6 @@ def test_codecs_have_their_levels() -> None:
     assert read_producer_settings({"bootstrap.servers": "a:1"}, {}).codec_level is None
 
 
-def test_an_unknown_setting_is_refused_with_the_nearest_name() -> None:
+def test_an_unknown_setting_is_rejected_with_the_nearest_name() -> None:
     with pytest.raises(UnknownSetting, match=r"did you mean linger\.ms\?"):
         read(linger=5)

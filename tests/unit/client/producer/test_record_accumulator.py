@@ -1,4 +1,4 @@
-"""Batches that wait: when they may be taken, and what memory they hold. Time is given."""
+"""Batches in the accumulator: when they can be taken, and their memory."""
 
 import random
 
@@ -10,7 +10,7 @@ from headwater.client.producer.record_accumulator import RecordAccumulator
 from headwater.records.batch_header import Codec
 from tests.simulation.fakes.seeded_random import SeededRandom
 
-DICE = SeededRandom(random.Random(3))
+RANDOM = SeededRandom(random.Random(3))
 
 
 def accumulator(**keywords: int) -> tuple[RecordAccumulator, PartitionQueue]:
@@ -20,7 +20,7 @@ def accumulator(**keywords: int) -> tuple[RecordAccumulator, PartitionQueue]:
         memory_bytes=keywords.get("memory_bytes", 10_000),
         is_compressing=False,
     )
-    topic = made.topic_locked("tea", lambda: StickyPartition(DICE, is_adaptive=True))
+    topic = made.topic_locked("tea", lambda: StickyPartition(RANDOM, is_adaptive=True))
     topic.resize(2)
     return made, topic.queues[0]
 
@@ -54,8 +54,8 @@ def test_a_full_batch_does_not_linger_but_the_one_behind_it_does() -> None:
     assert takeable(made, 111) == [queue]
 
 
-def test_a_batch_that_is_full_or_gone_is_not_waited_for() -> None:
-    """Nor is it kept in memory until its time would have come."""
+def test_a_full_or_completed_batch_does_not_linger() -> None:
+    """Nor does it stay in memory until its linger time."""
     made, queue = accumulator(linger_ms=3_600_000)
     for now_ms in range(100, 110):
         begin(made, queue, now_ms)
@@ -68,13 +68,13 @@ def test_a_batch_that_is_full_or_gone_is_not_waited_for() -> None:
     assert made.next_due_ms() is None
 
 
-def test_without_linger_a_batch_is_due_even_for_a_sender_whose_clock_was_read_before() -> None:
+def test_without_linger_a_batch_is_due_for_an_earlier_clock_reading() -> None:
     made, queue = accumulator(linger_ms=0)
     begin(made, queue, 100)
     assert takeable(made, 99) == [queue]
 
 
-def test_a_batch_that_was_hurried_stays_due() -> None:
+def test_a_flushed_batch_stays_due() -> None:
     made, queue = accumulator()
     begin(made, queue, 100)
     assert len(made.hurry_locked()) == 1
@@ -82,7 +82,7 @@ def test_a_batch_that_was_hurried_stays_due() -> None:
     assert takeable(made, 100) == [queue]
 
 
-def test_a_batch_that_comes_back_waits_for_its_back_off_and_holds_others_up() -> None:
+def test_a_retried_batch_waits_for_its_backoff_and_blocks_later_ones() -> None:
     made, queue = accumulator(linger_ms=0)
     begin(made, queue, 100)
     first = made.take_locked(queue)
@@ -94,14 +94,14 @@ def test_a_batch_that_comes_back_waits_for_its_back_off_and_holds_others_up() ->
     assert made.take_locked(queue) is first
 
 
-def test_memory_is_reserved_with_a_batch_and_freed_when_it_is_settled() -> None:
+def test_memory_is_reserved_with_a_batch_and_freed_on_completion() -> None:
     made, queue = accumulator(memory_bytes=2_500)
     begin(made, queue, 100)
     begin(made, queue, 100)
     assert made.memory.free_bytes == 500
     claim = made.open_locked(queue, 0, None, b"x" * 100, b"\0", 100)
     assert isinstance(claim, MemoryClaim)
-    # A shortage of memory ends all lingering, or nothing would ever be freed.
+    # A shortage of memory ends lingering, or nothing would be freed.
     assert takeable(made, 100) == [queue]
     made.forget_locked(queue, made.take_locked(queue))
     assert made.memory.free_bytes == 500
@@ -113,8 +113,8 @@ def test_memory_is_reserved_with_a_batch_and_freed_when_it_is_settled() -> None:
     assert made.memory.free_bytes == 500
 
 
-def test_what_is_begun_while_others_wait_for_memory_does_not_linger() -> None:
-    """Else they would wait for as long as that lingers."""
+def test_a_batch_opened_while_callers_wait_for_memory_does_not_linger() -> None:
+    """Otherwise they would wait as long as that batch lingers."""
     made, queue = accumulator(memory_bytes=2_500, linger_ms=3_600_000)
     begin(made, queue, 100)
     begin(made, queue, 100)
@@ -130,7 +130,7 @@ def test_what_is_begun_while_others_wait_for_memory_does_not_linger() -> None:
     assert takeable(made, 100) == [queue]
 
 
-def test_a_batch_never_needs_more_memory_than_there_is() -> None:
+def test_a_batch_never_needs_more_than_buffer_memory() -> None:
     made, queue = accumulator(batch_bytes=20_000, memory_bytes=10_000)
     begin(made, queue, 100)
     assert made.memory.free_bytes == 0
@@ -145,7 +145,7 @@ def test_the_oldest_batches_expire_first() -> None:
     assert len(made.expired_locked(1_200, 1_000)) == 2
 
 
-def test_the_parts_of_a_batch_are_as_old_as_it_was() -> None:
+def test_parts_of_a_split_batch_keep_its_age() -> None:
     made, queue = accumulator(batch_bytes=300)
     begin(made, queue, 100)
     assert queue.way_in is not None
@@ -159,7 +159,7 @@ def test_the_parts_of_a_batch_are_as_old_as_it_was() -> None:
     assert [each.record_count for each in made.hurry_locked()] == [1, 1, 1]
 
 
-def test_what_waits_to_be_sent_is_counted_and_nothing_else() -> None:
+def test_the_backlog_counts_unsent_batches_only() -> None:
     made, queue = accumulator()
     begin(made, queue, 100)
     assert made.backlog_bytes == 0
@@ -173,7 +173,7 @@ def test_what_waits_to_be_sent_is_counted_and_nothing_else() -> None:
     assert made.backlog_bytes == 0
 
 
-def test_compression_is_learnt_up_at_once_and_down_slowly() -> None:
+def test_the_compression_ratio_rises_at_once_and_falls_slowly() -> None:
     made, queue = accumulator()
     topic = queue.topic
     topic.learn_ratio(1_000, 100)
@@ -186,12 +186,12 @@ def test_compression_is_learnt_up_at_once_and_down_slowly() -> None:
     assert made.memory.free_bytes == 10_000
 
 
-def test_a_short_queue_is_chosen_more_often_than_a_long_one() -> None:
+def test_adaptive_partitioning_prefers_short_queues() -> None:
     """KIP-794."""
-    sticky = StickyPartition(DICE, is_adaptive=True)
+    sticky = StickyPartition(RANDOM, is_adaptive=True)
     chosen = [sticky.move([4, 7], [0, 9], 8) for _ in range(300)]
     assert chosen.count(4) > 200
     assert chosen.count(7) > 0
-    even = StickyPartition(DICE, is_adaptive=False)
+    even = StickyPartition(RANDOM, is_adaptive=False)
     assert 100 < [even.move([4, 7], [0, 9], 8) for _ in range(300)].count(7) < 200
     assert even.move([], [], 3) in (0, 1, 2)

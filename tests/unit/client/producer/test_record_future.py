@@ -1,4 +1,4 @@
-"""How long somebody waits for one record."""
+"""Timeouts of a record future."""
 
 from typing import cast
 
@@ -10,7 +10,7 @@ from headwater.client.producer.record_future import RecordFuture
 
 
 class EverSplit:
-    """A batch that wakes its waiters again and again, and is never settled."""
+    """A batch that wakes its waiters repeatedly and never completes."""
 
     is_done = False
     parts = None
@@ -23,7 +23,7 @@ class EverSplit:
         return timeout_s > 0
 
 
-def test_a_record_whose_batch_is_split_is_not_waited_for_anew() -> None:
+def test_a_split_does_not_restart_the_timeout() -> None:
     batch = EverSplit()
     with pytest.raises(KafkaTimeout, match=r"within 0.01 s"):
         RecordFuture(cast("ProducerBatch", batch), 0, 0).result(0.01)

@@ -1,6 +1,6 @@
-"""A topic that was deleted and made anew with fewer partitions: records go to those that are there.
+"""A topic that was recreated with fewer partitions: records go to existing partitions.
 
-The producer hears of it when the broker refuses a batch for the old topic and it asks again.
+The producer refreshes its metadata after the broker rejected a batch for the old topic.
 """
 
 from typing import NoReturn
@@ -18,19 +18,19 @@ KEYS = [b"%d" % number for number in range(60)]
 
 
 def known(producer: Face) -> TopicQueues:
-    """What the producer has of the topic."""
+    """The producer's queues of the topic."""
     return producer.engine._core.accumulator.topics["tea"]
 
 
 def shrink(producer: Face, cluster: MockCluster) -> None:
-    """From six partitions to two, and let the producer hear of it."""
+    """Shrink from six partitions to two, and refresh the producer's metadata."""
     producer.result(producer.send("tea", b"before", partition=5))
     cluster.on_loop(lambda: cluster.create_topic("tea", 2))
     producer.result(producer.send("tea", b"after", partition=0))
 
 
 def delete(producer: Face, cluster: MockCluster) -> None:
-    """Let a topic be gone, and the producer hear of it."""
+    """Remove a topic, and refresh the producer's metadata."""
     cluster.on_loop(cluster.topics.clear)
     with pytest.raises(KafkaTimeout, match="UNKNOWN_TOPIC_OR_PARTITION"):
         send_without_end(producer)
@@ -45,7 +45,7 @@ def settings(cluster: MockCluster) -> dict[str, object]:
     return {"bootstrap_servers": cluster.bootstrap_servers, "linger_ms": 0}
 
 
-def test_keys_choose_among_the_partitions_that_are_there(open_producer: OpenProducer) -> None:
+def test_keys_choose_among_existing_partitions(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 6}) as cluster:
         producer = open_producer(**settings(cluster))
         for key in KEYS:
@@ -57,7 +57,7 @@ def test_keys_choose_among_the_partitions_that_are_there(open_producer: OpenProd
         assert len(producer.do("partitions_for", "tea")) == 2
 
 
-def test_records_without_a_key_leave_a_partition_that_is_gone(open_producer: OpenProducer) -> None:
+def test_records_without_a_key_leave_a_removed_partition(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 6}) as cluster:
         producer = open_producer(**settings(cluster))
         producer.result(producer.send("tea", b"x"))
@@ -67,11 +67,11 @@ def test_records_without_a_key_leave_a_partition_that_is_gone(open_producer: Ope
         assert set(sent) == {0, 1}
 
 
-def test_partitioners_are_told_how_many_there_are(open_producer: OpenProducer) -> None:
+def test_partitioners_get_the_current_partition_count(open_producer: OpenProducer) -> None:
     told: list[int] = []
 
     def last(*given: int) -> int:
-        """Of topic, key, value and count, only the last matters."""
+        """Of topic, key, value and count, only the count matters."""
         told.append(given[-1])
         return given[-1] - 1
 
@@ -83,7 +83,7 @@ def test_partitioners_are_told_how_many_there_are(open_producer: OpenProducer) -
         assert told == [6, 2]
 
 
-def test_round_robin_takes_those_in_turn_that_are_there(open_producer: OpenProducer) -> None:
+def test_round_robin_uses_existing_partitions(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 6}) as cluster:
         producer = open_producer(partitioner_class="round_robin", **settings(cluster))
         assert [producer.result(producer.send("tea", b"x")).partition for _ in range(6)] == [
@@ -94,7 +94,7 @@ def test_round_robin_takes_those_in_turn_that_are_there(open_producer: OpenProdu
         assert sent == [0, 1, 0, 1, 0, 1]
 
 
-def test_tables_go_to_partitions_that_are_there(open_producer: OpenProducer) -> None:
+def test_tables_go_to_existing_partitions(open_producer: OpenProducer) -> None:
     keyed = pa.table({"key": KEYS, "value": KEYS})
     keyless = pa.table({"value": KEYS})
     with MockCluster(topics={"tea": 6}) as cluster:
@@ -109,7 +109,7 @@ def test_tables_go_to_partitions_that_are_there(open_producer: OpenProducer) -> 
             producer.do("send_table", "tea", named)
 
 
-def test_a_partition_that_is_gone_is_waited_for_like_one_that_never_was(
+def test_a_removed_partition_is_awaited_like_a_missing_one(
     open_producer: OpenProducer,
 ) -> None:
     with MockCluster(topics={"tea": 6}) as cluster:
@@ -121,7 +121,7 @@ def test_a_partition_that_is_gone_is_waited_for_like_one_that_never_was(
         assert producer.result(producer.send("tea", b"x", partition=5)).partition == 5
 
 
-def test_what_waits_for_a_partition_that_is_gone_fails_in_time_and_nothing_else_does(
+def test_records_of_a_removed_partition_fail_at_their_timeout_and_others_do_not(
     open_producer: OpenProducer,
 ) -> None:
     with MockCluster(topics={"tea": 6}) as cluster:
@@ -137,7 +137,7 @@ def test_what_waits_for_a_partition_that_is_gone_fails_in_time_and_nothing_else_
         assert producer.result(producer.send("tea", b"x", key=b"a key")).partition in (0, 1)
 
 
-def test_a_topic_that_is_gone_is_waited_for_until_it_is_there_again(
+def test_a_removed_topic_is_awaited_until_it_exists_again(
     open_producer: OpenProducer,
 ) -> None:
     with MockCluster(topics={"tea": 6}) as cluster:
@@ -150,15 +150,15 @@ def test_a_topic_that_is_gone_is_waited_for_until_it_is_there_again(
             assert producer.result(producer.send("tea", b"x", key=key)).partition in (0, 1)
 
 
-def test_a_topic_that_was_not_used_for_long_is_asked_for_before_keys_choose(
+def test_an_unused_topic_is_refreshed_before_keys_choose(
     open_producer: OpenProducer,
 ) -> None:
-    """metadata.max.idle.ms: what was known of it may be old."""
+    """metadata.max.idle.ms: the known metadata may be stale."""
     with MockCluster(topics={"tea": 6, "coffee": 1}) as cluster:
         producer = open_producer(**settings(cluster))
         for topic in ("tea", "coffee"):
             producer.result(producer.send(topic, b"x"))
-        # Its last use is put back in time, so that nobody has to wait.
+        # Set the last use back in time instead of waiting.
         producer.engine.cluster.schedule._used_ms["tea"] = -1_000_000
         cluster.on_loop(lambda: cluster.create_topic("tea", 2))
         cluster.on_loop(lambda: cluster.create_topic("coffee", 2))
@@ -167,7 +167,7 @@ def test_a_topic_that_was_not_used_for_long_is_asked_for_before_keys_choose(
             assert producer.result(producer.send("tea", b"x", key=key)).partition in (0, 1)
 
 
-def test_a_partition_below_zero_is_refused_at_once(open_producer: OpenProducer) -> None:
+def test_a_negative_partition_is_rejected(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 2}) as cluster:
         producer = open_producer(**settings(cluster))
         with pytest.raises(InvalidPartitions):

@@ -1,8 +1,8 @@
-"""Batches that are too large for the broker, several of them under way: their parts keep the order.
+"""Splitting batches that are too large for the broker, with several in flight, keeps the order.
 
-The answers are held back until all requests of a scene have come, so that as many batches as it
-says are under way when the first of them is refused. No more than those may be, or an answer that
-is not held back would overtake them.
+Responses are held back until all requests of a test have arrived, so that the expected number of
+batches is in flight when the first is rejected. No more may be, or a response that is not held
+back would overtake them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ from tests.simulation.fakes.mock_cluster import MockCluster
 from tests.simulation.labs.producer_faces import Face, OpenProducer
 from tests.unit.client.producer.test_producer_faults import refusing, values
 
-# Nine of them fill a batch; the broker takes two at a time, so that halves are split once more.
+# Nine of them fill a batch; the broker accepts two at a time, so that halves are split again.
 BATCH_BYTES = 620
 LIMIT_BYTES = 200
 VALUES = [b"%02d" % number + bytes(48) for number in range(60)]
@@ -32,7 +32,7 @@ def limited(cluster: MockCluster) -> None:
 def sent_together(
     producer: Face, cluster: MockCluster, fates: Sequence[Late], sent: Iterable[bytes] = VALUES
 ) -> list[RecordFuture]:
-    """Send values to a warm producer; the first batches are answered when all of them are there."""
+    """Send values with a warm producer; the first batches are answered when all have arrived."""
     cluster.script(ApiKey.PRODUCE, *fates)
     futures = [producer.send("tea", value) for value in sent]
     cluster.brokers[0].await_requests(ApiKey.PRODUCE, 1 + len(fates))
@@ -48,7 +48,7 @@ def sent_together(
 def warm(
     open_producer: OpenProducer, cluster: MockCluster, under_way: int, **settings: object
 ) -> Face:
-    """A producer whose first record is confirmed, so that more than one batch may be under way."""
+    """A producer whose first record is acknowledged, so that several batches may be in flight."""
     producer = open_producer(
         bootstrap_servers=cluster.bootstrap_servers,
         batch_size=BATCH_BYTES,
@@ -64,10 +64,10 @@ def warm(
 
 
 @pytest.mark.parametrize("under_way", [2, 3, 5])
-def test_batches_that_are_refused_together_are_sent_in_parts_and_in_order(
+def test_batches_rejected_together_are_split_and_sent_in_order(
     open_producer: OpenProducer, under_way: int
 ) -> None:
-    """IDP-1, IDP-2: parts of a later batch do not stand in the way of parts of an earlier one."""
+    """IDP-1, IDP-2: parts of a later batch do not block parts of an earlier one."""
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = warm(open_producer, cluster, under_way)
         limited(cluster)
@@ -86,11 +86,11 @@ def test_batches_that_are_refused_together_are_sent_in_parts_and_in_order(
         (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.MESSAGE_TOO_LARGE),
     ],
 )
-def test_parts_stand_behind_an_earlier_batch_that_is_sent_again(
+def test_parts_follow_an_earlier_batch_that_is_retried(
     open_producer: OpenProducer, codes: tuple[ErrorCode, ...]
 ) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
-        # Long enough for the refusal of the next batch to come before the first leaves again.
+        # Long enough for the rejection of the next batch to arrive before the first is sent again.
         producer = warm(open_producer, cluster, len(codes), **{"retry.backoff.ms": 100})
         futures = sent_together(
             producer, cluster, [Late(instead=refusing(code).answer) for code in codes]
@@ -100,7 +100,7 @@ def test_parts_stand_behind_an_earlier_batch_that_is_sent_again(
 
 
 def test_without_idempotence_all_parts_arrive(open_producer: OpenProducer) -> None:
-    """In what order batches arrive is not promised then, but that of a batch's parts is kept."""
+    """The order of batches is not guaranteed then, but that of a batch's parts is."""
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = warm(open_producer, cluster, 3, enable_idempotence=False)
         limited(cluster)
@@ -123,7 +123,7 @@ def test_without_idempotence_one_request_in_flight_keeps_the_order_of_parts(
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_batches_of_a_transaction_are_refused_together_and_committed_in_parts(
+def test_batches_of_a_transaction_rejected_together_are_committed_in_parts(
     open_producer: OpenProducer, version: int
 ) -> None:
     features = {"transaction.version": version}
@@ -142,7 +142,7 @@ def test_batches_of_a_transaction_are_refused_together_and_committed_in_parts(
 def test_a_record_that_is_too_large_by_itself_fails_alone(
     open_producer: OpenProducer, is_idempotent: bool, place: int
 ) -> None:
-    """KIP-360: its number stays empty, so the others go on under the next epoch."""
+    """KIP-360: its sequence stays empty, so the others continue with the next epoch."""
     sent = [*VALUES[:place], LARGE, *VALUES[place:]]
     under_way = 3 if is_idempotent else 1
     with MockCluster(topics={"tea": 1}) as cluster:

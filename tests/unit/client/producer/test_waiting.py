@@ -1,6 +1,6 @@
-"""Records that must wait, for memory or for their topic: in what order they go, and what runs once.
+"""Records that wait for memory or metadata: their order, and user code that runs once.
 
-Answers are held back until all who shall wait are in line, so nothing here depends on time.
+Responses are held back until all callers wait, so nothing here depends on time.
 """
 
 import threading
@@ -37,7 +37,7 @@ def until(is_met: Callable[[], bool]) -> None:
 
 
 class Line:
-    """A producer whose memory is full until the broker answers, and callers who wait for it."""
+    """A producer whose memory is full until the broker answers, and callers that wait for it."""
 
     def __init__(self, cluster: MockCluster, producer: Face, pool: ThreadPoolExecutor) -> None:
         self.cluster = cluster
@@ -58,7 +58,7 @@ class Line:
         return int(self.producer.do("metrics")["buffer-available-bytes"])
 
     def wait(self, name: str, *args: Any, **keywords: Any) -> Future[RecordFuture]:
-        """Have another thread call something that needs memory, and let it come into line."""
+        """Call something that needs memory in another thread, and wait until it is queued."""
         before = self.length
         waiting = self._pool.submit(self.producer.do, name, "tea", *args, **keywords)
         until(lambda: self.length > before or waiting.done())
@@ -66,12 +66,12 @@ class Line:
         return waiting
 
     def hold_next(self) -> None:
-        """Hold back one answer more, which must not overtake the others."""
+        """Hold back one more response, which must not overtake the others."""
         self._fates.append(Late())
         self.cluster.script(ApiKey.PRODUCE, self._fates[-1])
 
     def answer(self, count: int) -> None:
-        """Have the broker confirm so many batches, the oldest first."""
+        """Acknowledge this many batches, oldest first."""
         fates, self._fates = self._fates[:count], self._fates[count:]
 
         def answer() -> None:
@@ -107,7 +107,7 @@ def make_line(open_producer: OpenProducer) -> Iterator[MakeLine]:
 @pytest.mark.parametrize(
     ("name", "content"), [("send", LARGE), ("send_table", pa.table({"value": [LARGE]}))]
 )
-def test_a_large_record_that_waits_for_memory_is_not_passed_by_small_ones(
+def test_a_large_record_waiting_for_memory_is_not_overtaken_by_small_ones(
     make_line: MakeLine, name: str, content: object
 ) -> None:
     line = make_line()
@@ -124,7 +124,7 @@ def test_a_large_record_that_waits_for_memory_is_not_passed_by_small_ones(
     assert line.free_bytes == MEMORY_BYTES
 
 
-def test_who_gives_up_waiting_for_memory_leaves_it_to_those_behind(make_line: MakeLine) -> None:
+def test_a_timed_out_wait_for_memory_passes_it_on(make_line: MakeLine) -> None:
     line = make_line(**{"max.block.ms": 2_000})
     large = line.wait("send", LARGE)
     line.answer(2)
@@ -139,7 +139,7 @@ def test_who_gives_up_waiting_for_memory_leaves_it_to_those_behind(make_line: Ma
     assert line.free_bytes == MEMORY_BYTES
 
 
-def test_who_waits_for_memory_is_told_when_the_producer_closes(make_line: MakeLine) -> None:
+def test_close_fails_callers_that_wait_for_memory(make_line: MakeLine) -> None:
     line = make_line()
     waiting = [line.wait("send", SMALL), line.wait("send_table", pa.table({"value": [SMALL]}))]
     line.producer.close(0)
@@ -149,7 +149,7 @@ def test_who_waits_for_memory_is_told_when_the_producer_closes(make_line: MakeLi
     assert line.free_bytes == MEMORY_BYTES
 
 
-def test_headers_that_can_be_read_only_once_survive_a_wait_for_memory(make_line: MakeLine) -> None:
+def test_headers_from_a_generator_survive_a_wait_for_memory(make_line: MakeLine) -> None:
     line = make_line()
     waiting = line.wait("send", SMALL, headers=((name, b"x") for name in ("a", "b")))
     line.answer(4)
@@ -157,7 +157,7 @@ def test_headers_that_can_be_read_only_once_survive_a_wait_for_memory(make_line:
     assert line.cluster.topics["tea"][0].records[-1].headers == (("a", b"x"), ("b", b"x"))
 
 
-def test_headers_that_can_be_read_only_once_survive_a_wait_for_the_topic(
+def test_headers_from_a_generator_survive_a_wait_for_metadata(
     open_producer: OpenProducer,
 ) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
@@ -167,7 +167,7 @@ def test_headers_that_can_be_read_only_once_survive_a_wait_for_the_topic(
 
 
 class Counting:
-    """Code of a user: it is a serializer or a partitioner, and knows how often it ran."""
+    """User code, as a serializer or partitioner, that counts its calls."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -182,8 +182,8 @@ class Counting:
         return count - 1
 
 
-def test_a_record_that_waits_is_serialized_and_partitioned_once(make_line: MakeLine) -> None:
-    """Also the first one of all, which waits for its topic."""
+def test_a_waiting_record_is_serialized_and_partitioned_once(make_line: MakeLine) -> None:
+    """Also for the first record, which waits for its topic."""
     serializer, partitioner = Counting(), Counting()
     settings = {"value.serializer": serializer.serialize, "partitioner.class": partitioner.choose}
     line = make_line(**settings)
@@ -193,14 +193,14 @@ def test_a_record_that_waits_is_serialized_and_partitioned_once(make_line: MakeL
     assert (serializer.calls, partitioner.calls) == (5, 5)
 
 
-def test_a_record_that_comes_in_while_the_producer_ends_is_refused_and_not_forgotten() -> None:
-    """Nobody would settle it any more, and whoever waits for it would wait for ever."""
+def test_a_record_sent_during_close_is_rejected() -> None:
+    """It would never complete, and its callers would wait forever."""
 
     async def end() -> None:
         producer._engine.end()
 
     def choose(*_: object) -> int:
-        # The end comes from another thread, just when the record is on its way into a batch.
+        # Another thread closes the producer just while the record is added to a batch.
         producer._thread.run(end())
         return 0
 

@@ -1,4 +1,4 @@
-"""Tests for how a registry is reached: which settings of a shared file are its own."""
+"""Settings of registry clients in a file that is shared with broker clients."""
 
 import pytest
 
@@ -17,23 +17,23 @@ BROKERS = {
 }
 
 
-def test_a_file_for_brokers_says_whom_a_registry_is_trusted_by_and_keeps_its_login() -> None:
+def test_tls_settings_are_shared_with_the_registry_but_sasl_is_not() -> None:
     assert registry_part(BROKERS) == {"ssl.ca.location": "brokers.pem"}
 
 
-def test_a_registrys_own_tls_wins_as_a_whole() -> None:
+def test_tls_settings_of_the_registry_replace_shared_ones() -> None:
     shared = {**BROKERS, "ssl.key.location": "k", "schema.registry.ssl.ca.location": "own.pem"}
     assert registry_part(shared) == {"ssl.ca.location": "own.pem"}
 
 
-def test_a_login_is_found_under_both_of_its_names() -> None:
+def test_basic_auth_is_found_under_both_names() -> None:
     for name in ("basic.auth.user.info", "schema.registry.basic.auth.user.info"):
         assert registry_part({name: "a:b"}) == {"basic.auth.user.info": "a:b"}
     both = {"basic.auth.user.info": "a:b", "schema.registry.basic.auth.user.info": "c:d"}
     assert registry_part(both) == {"basic.auth.user.info": "c:d"}
 
 
-def test_the_brokers_user_is_the_registrys_only_if_that_is_said() -> None:
+def test_sasl_credentials_are_used_only_with_sasl_inherit() -> None:
     said = {**BROKERS, "basic.auth.credentials.source": "SASL_INHERIT"}
     assert read_registry_settings(registry_part(said)).login() == "alice:of-brokers"
 
@@ -49,9 +49,7 @@ def test_the_brokers_user_is_the_registrys_only_if_that_is_said() -> None:
         ({}, "set schema.registry.url"),
     ],
 )
-def test_a_registry_that_cannot_be_reached_so_is_refused_before_it_is_asked(
-    settings: dict[str, str], reason: str
-) -> None:
+def test_invalid_registry_settings_are_rejected(settings: dict[str, str], reason: str) -> None:
     with pytest.raises(InvalidSetting, match=reason):
         SchemaRegistry(settings={"schema.registry.url": "http://h", **settings} if settings else {})
 
@@ -61,7 +59,7 @@ def test_a_misspelt_setting_is_named_with_the_nearest_one() -> None:
         SchemaRegistry("http://h", {"basic.auth.userinfo": "a:b"})
 
 
-def test_errors_do_not_tell_passwords() -> None:
+def test_errors_do_not_contain_passwords() -> None:
     with pytest.raises(InvalidSetting) as refused:
         SchemaRegistry("htp://alice:secret@host")
     assert "secret" not in str(refused.value)

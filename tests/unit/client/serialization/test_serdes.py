@@ -1,4 +1,4 @@
-"""Serializers and deserializers by name: Java's bytes, and nothing that is made to fit."""
+"""Serializers and deserializers by name: Java's formats, without coercion."""
 
 from typing import Any
 from uuid import UUID
@@ -24,7 +24,7 @@ JAVA = "org.apache.kafka.common.serialization."
         ("uuid", "UUID", UUID(int=7), b"00000000-0000-0000-0000-000000000007"),
     ],
 )
-def test_a_name_and_javas_class_mean_the_same_bytes(
+def test_a_name_and_the_java_class_use_the_same_format(
     name: str, java: str, value: object, raw: bytes
 ) -> None:
     for each in (name, f"{JAVA}{java}Serializer"):
@@ -38,7 +38,7 @@ def test_a_name_and_javas_class_mean_the_same_bytes(
 
 
 @pytest.mark.parametrize("java", ["ByteArray", "ByteBuffer", "Bytes"])
-def test_javas_classes_for_bytes_leave_bytes_alone(java: str) -> None:
+def test_java_byte_serializers_pass_bytes_through(java: str) -> None:
     assert serializer(f"{JAVA}{java}Serializer", "key.serializer") is None
     assert deserializer(f"{JAVA}{java}Deserializer", "key.deserializer") is None
 
@@ -53,7 +53,7 @@ def test_javas_classes_for_bytes_leave_bytes_alone(java: str) -> None:
         7,
     ],
 )
-def test_a_serializer_that_nobody_knows_is_refused_with_those_that_there_are(given: object) -> None:
+def test_an_unknown_serializer_is_rejected_with_the_known_ones(given: object) -> None:
     with pytest.raises(InvalidSetting, match=r"key\.serializer must be a function or one of bytes"):
         serializer(given, "key.serializer")
 
@@ -62,7 +62,7 @@ def test_a_serializer_that_nobody_knows_is_refused_with_those_that_there_are(giv
     ("name", "value"),
     [("str", b"bytes"), ("int", 2.5), ("int32", 2**31), ("bool", 1), ("uuid", "tea")],
 )
-def test_a_value_is_not_made_to_fit(name: str, value: object) -> None:
+def test_values_are_not_coerced(name: str, value: object) -> None:
     serialize: Any = serializer(name, "value.serializer")
     with pytest.raises((TypeError, ValueError, OverflowError)):
         serialize(value)
@@ -72,7 +72,7 @@ def test_a_value_is_not_made_to_fit(name: str, value: object) -> None:
     ("name", "raw"),
     [("int", b"\0\0\0\1"), ("int", b""), ("int32", b"tea"), ("float", b"\0\0\0\0"), ("bool", b"x")],
 )
-def test_bytes_of_another_kind_are_not_read_as_a_number(name: str, raw: bytes) -> None:
+def test_bytes_of_the_wrong_size_are_rejected(name: str, raw: bytes) -> None:
     deserialize: Any = deserializer(name, "value.deserializer")
     with pytest.raises(ValueError, match="byte"):
         deserialize(raw)

@@ -1,6 +1,7 @@
 """Fair sharing of the loop's time: small requests do not wait behind busy connections."""
 
 from collections.abc import Iterator
+from random import Random
 from typing import ClassVar
 
 import pytest
@@ -12,7 +13,7 @@ from headwater.network.limits.fair_queue import SHARE_NS
 from headwater.network.request_service import ReplySlot
 from headwater.network.tls.pending_handshakes import _FairHandshake
 from tests.simulation.fakes.scripted_network import ScriptedTransportLayer
-from tests.simulation.labs.connection_lab import ConnectionLab, echo, framed
+from tests.simulation.labs.connection_lab import ConnectionLab, echo, framed, keep_waiting
 
 MS = 1_000_000
 
@@ -462,3 +463,62 @@ def test_failing_steps_close_their_connection_only() -> None:
     honest.feed(framed(b"small"))
     lab.loop.turn()
     assert honest.sent
+
+
+@pytest.mark.parametrize("arrives", [b"", framed(b"a")[:2]], ids=["nothing", "part of a frame"])
+def test_response_is_sent_although_its_connection_was_queued_to_read(arrives: bytes) -> None:
+    """A follower's Fetch was answered while its connection waited for its turn to read.
+
+    The loop may report a connection as readable after its bytes have been read in a turn.
+    """
+    lab = TimedLab()
+    work, lab.behave = lab.behave, keep_waiting
+    connection, channel = lab.connect()
+    channel.feed(framed(b"delayed fetch"))
+    lab.loop.turn()
+    (slot,) = lab.slots
+    lab.behave = work
+    lab.busy(20, b"m", 3)
+    lab.loop.turn()
+    channel.feed(arrives)
+    connection._on_readable()
+    assert connection._is_queued
+    slot.reply([framed(b"late")])
+    for _ in range(200):
+        lab.loop.turn()
+    assert channel.sent
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_every_response_is_sent_whenever_it_is_given(seed: int) -> None:
+    """Each client waits for its response, which is given at a random time on a busy loop."""
+    random = Random(seed)
+    lab = TimedLab()
+    work = lab.behave
+    waiting: list[ReplySlot] = []
+
+    def behave(slot: ReplySlot, frame: memoryview) -> None:
+        if bytes(frame) == b"delayed":
+            lab.now_ns += MS
+            waiting.append(slot)
+        else:
+            work(slot, frame)
+
+    lab.behave = behave
+    clients = [lab.connect()[1] for _ in range(20)]
+    idle = list(clients)
+    for _ in range(1_000):
+        while idle and random.random() < 0.7:
+            idle.pop(random.randrange(len(idle))).feed(framed(b"delayed"))
+        while waiting and random.random() < 0.7:
+            waiting.pop(random.randrange(len(waiting))).reply([framed(b"answer")])
+        lab.loop.turn()
+        answered = [each for each in clients if each.sent]
+        for each in answered:
+            each.sent.clear()
+        idle += answered
+    while waiting or lab.loop.turn():
+        if waiting:
+            waiting.pop().reply([framed(b"answer")])
+    idle += [each for each in clients if each.sent]
+    assert len(idle) == len(clients)

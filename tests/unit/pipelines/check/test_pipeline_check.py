@@ -44,6 +44,21 @@ def test_local_files_are_refused_on_a_cluster(tmp_path: Path) -> None:
     assert reason.startswith(f"big-to-lake: {tmp_path}/lake is a folder of this machine")
 
 
+def test_an_unknown_master_is_refused_with_its_line(tmp_path: Path) -> None:
+    session = "session: {master: 'http://there'}\nsources:"
+    text = GOOD.replace("./ck", "hdfs:///ck").replace("sources:", session)
+    ((line, reason),) = problems_of(written(tmp_path, text))
+    assert (line, reason[:27]) == (5, "unknown master http://there")
+
+
+def test_spark_connect_is_refused_for_pipelines(tmp_path: Path) -> None:
+    session = "session: {master: 'sc://there:15002'}\nsources:"
+    text = GOOD.replace("./ck", "hdfs:///ck").replace("sources:", session)
+    assert problems_of(written(tmp_path, text)) == [
+        (5, "pipelines do not run through Spark Connect (sc://there:15002); programs do")
+    ]
+
+
 @pytest.mark.parametrize("checkpoint", ["s3a://bucket/ck", "file:///mnt/shared/ck"])
 def test_a_shared_checkpoint_is_accepted_on_a_cluster(tmp_path: Path, checkpoint: str) -> None:
     text = GOOD.replace("sources:", CLUSTER).replace("./ck", checkpoint)
@@ -61,7 +76,7 @@ def test_a_shared_checkpoint_is_accepted_on_a_cluster(tmp_path: Path, checkpoint
         ("startingOffsets: earliest", "startingOffsets: noon", 8, "startingOffsets"),
         ("subscribe: orders", "subscribe: orders\n    assign: '{}'", 7, "not subscribe, assign"),
         ("id bigint", "id bigin", 11, "a type is expected and not 'bigin'"),
-        ("value: {json:", "value: {yaml:", 11, "nobody decodes yaml"),
+        ("value: {json:", "value: {yaml:", 11, "unknown encoding yaml"),
         ("id bigint", "customer bigint", 9, "the column customer comes from the key and"),
         ("watermark: {at:", "watermark: {amount:", 12, "amount is of type double"),
         ("watermark: {at:", "watermark: {when:", 12, "has no column when"),
@@ -162,7 +177,7 @@ def test_wrong_sql_is_found_in_its_own_line(tmp_path: Path) -> None:
 
 
 class FakeTopics:
-    """A cluster of these topics; or nobody is there."""
+    """A cluster with these topics, or one that does not answer."""
 
     def __init__(self, *names: str, is_there: bool = True) -> None:
         self._names = set(names)

@@ -39,6 +39,12 @@ PYTHONPATH was:
   /opt/spark/python/lib/pyspark.zip
 """
 
+WITHOUT_A_DAEMON = """\
+Job aborted due to stage failure: Task 1 in stage 0.0 failed 4 times, most recent failure: \
+org.apache.spark.SparkException: EOFException occurred while reading the port number from \
+headwater.spark.python_daemon's stdout.
+"""
+
 WITHOUT_PYTHON = """\
 Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, most recent failure: \
 java.io.IOException: Cannot run program "/opt/venv/bin/python": error=2, No such file or directory
@@ -63,10 +69,13 @@ An error occurred while calling None.org.apache.spark.sql.classic.SparkSession.
             WITHOUT_A_MASTER,
             "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.",
         ),
-        (
-            WITHOUT_THE_PACKAGE,
-            "the Python of an executor has no package headwater: install it there, or ship an "
-            "environment with headwater pipeline package; see the guide Running on a cluster",
+        *(
+            (
+                text,
+                "the Python of an executor has no package headwater: install it there, or ship an "
+                "environment with headwater pipeline package; see the guide Running on a cluster",
+            )
+            for text in (WITHOUT_THE_PACKAGE, WITHOUT_A_DAEMON)
         ),
         (
             WITHOUT_PYTHON,

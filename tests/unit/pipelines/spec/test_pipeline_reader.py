@@ -246,3 +246,17 @@ def test_a_location_with_a_scheme_stays_as_it_is(tmp_path: Path, location: str) 
     assert spec.checkpoint == location
     assert spec.sources[-1].options["path"] == location
     assert spec.sinks[-1].options["path"] == location
+
+
+def test_a_packed_environment_is_an_archive_of_executors(tmp_path: Path) -> None:
+    conf = "conf: {spark.archives: 'data.zip#data'}"
+    session = f"session: {{master: yarn, package: ./env.tar.gz, {conf}}}\nsources:"
+    file = written(tmp_path, GOOD.replace("sources:", session))
+    _, _, problems = read_file(file)
+    assert [each.text for each in problems] == [
+        f"there is no file {tmp_path}/env.tar.gz: headwater pipeline package makes it"
+    ]
+    (tmp_path / "env.tar.gz").write_bytes(b"")
+    _, spec, problems = read_file(file)
+    assert problems == []
+    assert spec.conf["spark.archives"] == f"data.zip#data,{tmp_path}/env.tar.gz#headwater"

@@ -66,5 +66,5 @@ def test_client_without_a_quota_is_not_limited() -> None:
 def test_removed_quota_gives_way_to_the_next_level() -> None:
     both = limits(QuotaEntity(user="alice"), QuotaEntity(user=DEFAULT))
     both.set(QuotaEntity(user="alice"), None)
-    both.set(QuotaEntity(user="nobody"), None)
+    both.set(QuotaEntity(user="missing"), None)
     assert both.of("alice", "app") == QuotaLimit(2, Sharing("alice", ""))

@@ -1,4 +1,4 @@
-"""Remember which topics were deleted, so that their re-creation does not hide the deletion.
+"""Remember deleted topics, so that re-creation does not hide the deletion.
 
 A Metadata request that auto-creates a topic gets the topic in its response; Kafka answers
 UNKNOWN_TOPIC_OR_PARTITION and the client retries. A client that knew the deleted topic must notice

@@ -7,7 +7,7 @@ small: an incremental request of a few bytes may concern all partitions of a lar
 Followers send the same request, but are served by `headwater.broker.handlers.data.follower_fetch`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from copy import copy
 from functools import partial
 from typing import Final
@@ -114,7 +114,7 @@ def _preference(broker: Broker, rack: str) -> Callable[[Partition, int], NodeId 
 class _Fetch(DelayedFetch):
     """A consumer's Fetch request."""
 
-    __slots__ = ("_deadline_ms", "_limits", "_watched")
+    __slots__ = ("_deadline_ms", "_has_new_data", "_is_reading", "_limits", "_watched")
 
     def __init__(
         self, broker: Broker, request: FetchRequest, call: Call, fetching: Fetching
@@ -132,8 +132,11 @@ class _Fetch(DelayedFetch):
             prefer=_preference(broker, request.rack_id),
         )
         self._watched: Sequence[Partition] = ()
-        # Only for a fetch in steps.
+        # For a fetch in steps: the deadline, whether it is reading, and whether data arrived
+        # meanwhile.
         self._deadline_ms = 0
+        self._is_reading = False
+        self._has_new_data = False
 
     def begin(self, max_wait_ms: int) -> None:
         if self._is_large:
@@ -144,45 +147,69 @@ class _Fetch(DelayedFetch):
         if max_wait_ms <= 0 or not self._fetching.wanted or self._is_enough(reads):
             self._answer(reads)
             return
-        self._wait_at_partitions(reads.size_bytes, max_wait_ms)
+        self._watched = [each.hosted for each in self._fetching.wanted if each.hosted is not None]
+        for hosted in self._watched:
+            hosted.readers[self] = None
+        self._wait(reads.size_bytes, max_wait_ms)
 
     @property
     def _is_large(self) -> bool:
         return len(self._fetching.wanted) > _WHOLE_PARTITIONS
-
-    def _wait_at_partitions(self, size_bytes: int, max_wait_ms: int) -> None:
-        self._watched = [each.hosted for each in self._fetching.wanted if each.hosted is not None]
-        for hosted in self._watched:
-            hosted.readers[self] = None
-        self._wait(size_bytes, max_wait_ms)
 
     def _in_steps(self, deadline_ms: int) -> Iterator[None]:
         """Read a few partitions per step, then answer, or wait until the deadline.
 
         The connection is held until the response, so it has no other request in steps.
         """
-        broker, wanted = self._broker, self._fetching.wanted
         self._deadline_ms = deadline_ms
+        is_done = False
+        while not is_done:
+            is_done = yield from self._read_in_steps()
+
+    def _read_in_steps(self) -> Generator[None, None, bool]:
+        """Return whether it answered or waits; False if data arrived in a partition read before."""
+        broker, wanted = self._broker, self._fetching.wanted
         response = self._response([])
-        is_left_to_others = False
         size_bytes, is_final = 0, False
+        is_answered = is_waiting = False
+        watched: list[Partition] = []
+        self._is_reading, self._has_new_data = True, False
         try:
             for start in range(0, len(wanted), STEP_PARTITIONS):
                 some = wanted[start : start + STEP_PARTITIONS]
                 reads = read_partitions(some, broker.partitions, self._limits, size_bytes)
                 size_bytes, is_final = reads.size_bytes, is_final or reads.is_final
                 response.add(reads.partitions, broker.ranges)
+                for hosted in [each.hosted for each in some if each.hosted is not None]:
+                    watched.append(hosted)
+                    hosted.readers[self] = None
                 yield
-            left_ms = deadline_ms - broker.clock.steady_ms()
+            left_ms = self._deadline_ms - broker.clock.steady_ms()
             is_enough = is_final or size_bytes >= self._min_bytes or self._cannot_complete()
-            if left_ms > 0 and not is_enough:
-                self._wait_at_partitions(size_bytes, left_ms)
-            elif not self._is_throttled(size_bytes):
-                is_left_to_others = True
-                response.finish()
+            if left_ms <= 0 or is_enough:
+                if not self._is_throttled(size_bytes):
+                    is_answered = True
+                    response.finish()
+                return True
+            if self._has_new_data:
+                return False
+            is_waiting = True
+            self._watched = watched
+            self._wait(size_bytes, left_ms)
+            return True
         finally:
-            if not is_left_to_others:
+            self._is_reading = False
+            if not is_waiting:
+                for hosted in watched:
+                    hosted.readers.pop(self, None)
+            if not is_answered:
                 response.abandon()
+
+    def more_to_read(self, size_bytes: int) -> None:
+        if self._is_reading:
+            self._has_new_data = True
+        else:
+            super().more_to_read(size_bytes)
 
     def expire(self) -> None:
         if self._is_large and not self.is_gone:

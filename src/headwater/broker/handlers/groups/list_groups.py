@@ -1,4 +1,4 @@
-"""ListGroups: all groups that this broker coordinates and the client may describe.
+"""ListGroups: groups of this coordinator that the client may describe.
 
 While a shard is loading, the list would be incomplete, so the response is an error.
 """

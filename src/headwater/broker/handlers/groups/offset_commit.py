@@ -4,7 +4,7 @@ Unauthorized topics, and topics and partitions that do not exist, are rejected h
 to the group's shard. The response has each topic once, with all of its partitions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from headwater.broker.handlers.groups.group_requests import is_authorized_for_group, topic_error
@@ -19,46 +19,94 @@ from headwater.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
+    OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from headwater.protocol.stepwise_codec import write_in_steps
 from headwater.security.authorization.authorizer import Operation
 
 _IDS_SINCE = 10
+_WHOLE_TOPICS = 100
+_STEP_TOPICS = 100
 
 
 def handle(broker: Broker, request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse | None:
     if not is_authorized_for_group(broker, call, Operation.READ, request.group_id):
         call.record_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return refused_commit(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    accepted: list[OffsetCommitRequestTopic] = []
-    errors: list[OffsetCommitResponseTopic] = []
+    commit = _Commit(broker, request, call)
+    if len(request.topics) > _WHOLE_TOPICS:
+        call.work(commit.in_steps())
+        return None
     for topic in request.topics:
-        named = _with_name(broker, topic, call)
+        commit.check(topic)
+    return commit.ask()
+
+
+class _Commit:
+    """Check every topic of a request, then pass the accepted ones to the group's shard."""
+
+    def __init__(self, broker: Broker, request: OffsetCommitRequest, call: Call) -> None:
+        self._broker = broker
+        self._request = request
+        self._call = call
+        self._accepted: list[OffsetCommitRequestTopic] = []
+        self._errors: list[OffsetCommitResponseTopic] = []
+
+    def in_steps(self) -> Iterator[None]:
+        """Check a few topics per step; other connections are served in between."""
+        for number, topic in enumerate(self._request.topics, 1):
+            self.check(topic)
+            if number % _STEP_TOPICS == 0:
+                yield
+        response = self.ask()
+        if response is not None:
+            body = yield from write_in_steps(self._call.complete(response), self._call.version)
+            self._call.answer_body(body)
+
+    def check(self, topic: OffsetCommitRequestTopic) -> None:
+        named = _with_name(self._broker, topic, self._call)
         if isinstance(named, ErrorCode):
-            call.record_error(named)
-            errors += refused_commit(replace(request, topics=(topic,)), named).topics
-            continue
-        existing, missing = _split(broker, named)
+            self._reject(topic, named)
+            return
+        existing, missing = _split(self._broker, named)
         if missing is not None:
-            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            call.record_error(error)
-            errors += refused_commit(replace(request, topics=(missing,)), error).topics
+            self._reject(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if existing is not None:
-            accepted.append(existing)
-    if not accepted:
-        return OffsetCommitResponse(topics=tuple(errors))
-    is_changed = bool(errors) or call.version >= _IDS_SINCE
-    accepted_request = replace(request, topics=tuple(accepted)) if is_changed else request
+            self._accepted.append(existing)
 
-    def respond(outcome: Outcome) -> None:
-        if isinstance(outcome, ErrorCode):
-            call.record_error(outcome)
-            outcome = refused_commit(accepted_request, outcome)
-        assert isinstance(outcome, OffsetCommitResponse)
-        call.answer(_merged(errors, outcome) if errors else outcome)
+    def _reject(self, topic: OffsetCommitRequestTopic, error: ErrorCode) -> None:
+        self._call.record_error(error)
+        self._errors.append(
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=tuple(
+                    OffsetCommitResponsePartition(
+                        partition_index=each.partition_index, error_code=error
+                    )
+                    for each in topic.partitions
+                ),
+            )
+        )
 
-    broker.groups.ask(request.group_id, accepted_request, call, respond)
-    return None
+    def ask(self) -> OffsetCommitResponse | None:
+        """Return the response, or None if the shard answers."""
+        request, errors, call = self._request, self._errors, self._call
+        if not self._accepted:
+            return OffsetCommitResponse(topics=tuple(errors))
+        is_changed = bool(errors) or call.version >= _IDS_SINCE
+        accepted_request = replace(request, topics=tuple(self._accepted)) if is_changed else request
+
+        def gaexistingd(outcome: Outcome) -> None:
+            if isinstance(outcome, ErrorCode):
+                call.record_error(outcome)
+                outcome = refused_commit(accepted_request, outcome)
+            assert isinstance(outcome, OffsetCommitResponse)
+            call.answer(_merged(errors, outcome) if errors else outcome)
+
+        self._broker.groups.ask(request.group_id, accepted_request, call, gaexistingd)
+        return None
 
 
 def error_response(request: OffsetCommitRequest, error: ApiError) -> OffsetCommitResponse:
@@ -85,7 +133,7 @@ def _split(
     if all(0 <= each.partition_index < count for each in topic.partitions):
         return topic, None
     existing = tuple(each for each in topic.partitions if 0 <= each.partition_index < count)
-    missing = tuple(each for each in topic.partitions if each not in existing)
+    missing = tuple(each for each in topic.partitions if not 0 <= each.partition_index < count)
     return (
         replace(topic, partitions=existing) if existing else None,
         replace(topic, partitions=missing),

@@ -69,7 +69,7 @@ def _split(
         return
     count = len(broker.image.topics[topic.name].partitions)
     existing = tuple(each for each in topic.partitions if 0 <= each.partition_index < count)
-    missing = tuple(each for each in topic.partitions if each not in existing)
+    missing = tuple(each for each in topic.partitions if not 0 <= each.partition_index < count)
     if missing:
         yield replace(topic, partitions=missing), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if existing:

@@ -1,4 +1,4 @@
-"""ListTransactions: transactions that this broker coordinates and the client may describe.
+"""ListTransactions: transactions of this coordinator that the client may describe.
 
 While a shard is loading, the list would be incomplete, so the response is an error.
 """

@@ -1,4 +1,4 @@
-"""One consumer group (KIP-848): members subscribe, the coordinator assigns partitions.
+"""One consumer group (KIP-848), whose partitions the coordinator assigns.
 
 There is one request, the heartbeat, and no synchronization barrier: each member reaches its target
 at its own pace. There are three epochs. The group epoch grows with every change; the assignment

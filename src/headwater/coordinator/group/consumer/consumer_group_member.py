@@ -1,4 +1,4 @@
-"""One member of a consumer group (KIP-848): its subscription, epoch and assignment.
+"""One consumer group member: its subscription, epoch and assignment.
 
 A member's epoch is its own, not the group's. It stays behind while the member has partitions to
 revoke, and catches up with the target's epoch in one step.

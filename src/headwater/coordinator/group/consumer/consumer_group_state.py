@@ -1,4 +1,4 @@
-"""Durable state of a consumer group, built from its records live and while loading.
+"""Durable state of a consumer group, built from its records.
 
 Compaction may have removed any record that a later one replaced, so replay does not rely on one
 record coming before another. That is why a partition has an owner and is only released by that

@@ -1,4 +1,4 @@
-"""Convert a classic group of consumers when a consumer-protocol member joins (NG-10).
+"""Convert a classic group when a consumer-protocol member joins (NG-10).
 
 The generation becomes the epoch, and the leader's assignments become both target and current
 assignment. The conversion, the tombstone of the classic group and the join of the new member are

@@ -1,7 +1,7 @@
-"""Columns as the bytes of Avro, a piece for each row: what cannot be split further.
+"""Encode columns of primitive Avro types, one piece of bytes per row.
 
-What a reader would get wrong: pieces have no nulls. A null is a branch of a union, and whoever
-writes the union leaves the nulls out before it asks for the pieces of the others.
+Note: pieces have no nulls. A null is a branch of a union, and the encoder of the union removes
+nulls before it asks for the pieces of the other branch.
 """
 
 from typing import Any, Final

@@ -1,13 +1,12 @@
-"""A column of records with Avro, each under the id of its schema, into a column of one type.
+"""Read a column of Avro records, each with the id of its schema, as one type.
 
     +------+----------------------+---------------------
     | 0x00 | the schema's id, int | the value in Avro
     +------+----------------------+---------------------
       1 byte  4 bytes, big-endian
 
-What a reader would get wrong: a schema that the registry does not have makes its records
-unreadable, like any other damage. A registry that does not answer is an error of its own, and says
-nothing about a record.
+Note: records whose schema the registry does not have are unreadable, like damaged ones. A registry
+that does not answer is a different error and says nothing about a record.
 """
 
 from collections import OrderedDict

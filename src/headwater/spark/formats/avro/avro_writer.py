@@ -1,8 +1,8 @@
-"""Typed columns into the bytes of an Avro schema, a whole column at a time.
+"""Write typed columns in an Avro schema, a column at a time.
 
-What a reader would get wrong: whether a column can be written is found when the writer is made,
-from types alone. What is left for rows are nulls where the schema has none, numbers that are too
-large, words that an enum does not have, and bytes of another length: `UnwritableRow`.
+The constructor checks from the types alone whether a column can be written. Rows can still fail
+with `UnwritableRow`: nulls where the schema has none, numbers out of range, symbols that an enum
+does not have, and bytes of another length.
 """
 
 import uuid
@@ -314,7 +314,7 @@ def _union(schema: Union, kind: Any, what: str) -> Pieces:
 
 def _first_fitting(schema: Union, kind: Any, what: str) -> tuple[int, Pieces]:
     reason: UnsupportedSchema | None = None
-    # One of the very type before those that it can be written as: a bigint is a long, not an int.
+    # A branch of the same type comes before compatible ones: a bigint is a long, not an int.
     order = sorted(enumerate(schema.branches), key=lambda each: column_type(each[1]) != kind)
     for number, branch in order:
         try:

@@ -109,7 +109,7 @@ class Walk:
         """A row of so many bytes for each record."""
         at = self.at
         self.move(at + size_bytes)
-        # Those that are over read from their end, and so stay within the data.
+        # Records past their end read at their end, which is within the data.
         at = np.where(self.at == at + size_bytes, at, 0)
         if size_bytes > len(self.batch.data):
             return np.broadcast_to(np.uint8(0), (len(at), size_bytes))

@@ -1,4 +1,4 @@
-"""The type of Spark that an Avro schema is read as, as Arrow has it; the same that Spark's own has.
+"""Map an Avro schema to the type that Spark reads it as, like Spark's own Avro reader.
 
     null            void                         record    struct
     boolean         boolean                      array     array
@@ -8,9 +8,9 @@
     date            date                         uuid      string
     timestamp-*     timestamp                    local-timestamp-*   timestamp_ntz
 
-What a reader would get wrong: a union with null is the type of its other branch, since all columns
-may be null here; `[int, long]` is a bigint and `[float, double]` a double; any other union is a
-struct with a column for each branch, `member0`, `member1`, of which one is not null.
+A union with null has the type of its other branch, since all columns are nullable; `[int, long]` is
+a bigint and `[float, double]` a double. Any other union is a struct with a column per branch,
+`member0`, `member1`, of which one is not null.
 """
 
 from typing import Any, Final

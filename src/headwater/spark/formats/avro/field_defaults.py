@@ -1,7 +1,7 @@
-"""Defaults of fields, which are JSON, as the values that Arrow takes for a column.
+"""Convert the JSON defaults of fields to values for Arrow columns.
 
-What a reader would get wrong: bytes are texts in a default, with one letter for each byte; and the
-default of a union is one of its first branch, or of any other since Avro 1.12.
+Note: bytes are strings in a default, with one character per byte. The default of a union belongs to
+its first branch, or to any branch since Avro 1.12.
 """
 
 import uuid

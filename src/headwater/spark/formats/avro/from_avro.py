@@ -1,11 +1,11 @@
-"""Columns of Avro in any frame, as a function of Spark's that works on whole batches.
+"""Decode Avro columns of any frame with a function of Spark that works on whole batches.
 
     from headwater.spark import from_avro
 
     frame.select(from_avro("value", registry="http://127.0.0.1:8081", subject="orders-value"))
 
-What a reader would get wrong: the function is called undeterministic, which it is not. Spark would
-run it once for each place that its result is used in otherwise.
+Note: the function is declared nondeterministic although it is not. Otherwise Spark would run it
+once for each use of its result.
 """
 
 import importlib

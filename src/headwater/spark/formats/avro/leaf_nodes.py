@@ -1,8 +1,8 @@
-"""How values without anything inside are read: for all records at once, and for one alone.
+"""Read primitive Avro values: of all records at once, or of a single one.
 
-A node knows the writer's type, from which the bytes follow, and the column's, which is the
-reader's. What a reader would get wrong: `read` of a record that is marked bad gives any value, of
-the right type. Nobody looks at it.
+A node knows the writer's type, which determines the bytes, and the column's type, which is the
+reader's. Note: for a record that is marked bad, `read` returns an arbitrary value of the right
+type, which is never used.
 """
 
 import uuid
@@ -284,7 +284,7 @@ def _fits(found: Any, precision: int) -> bool:
 
 
 def _low_first(data: Bytes, start: Any, length: Any) -> Bytes:
-    """Sixteen bytes for each number, the lowest first, with the sign in those that it has not."""
+    """Sixteen bytes for each number, little-endian and sign-extended."""
     raw = np.empty((len(start), _DECIMAL_BYTES), np.uint8)
     sign = np.where((length > 0) & (data[start] > 0x7F), 0xFF, 0).astype(np.uint8)
     last = start + length - 1
@@ -295,7 +295,7 @@ def _low_first(data: Bytes, start: Any, length: Any) -> Bytes:
 
 
 def _texts(walk: Walk, raw: AnyArray) -> AnyArray:
-    """Texts; those that are none are bad, and empty."""
+    """Strings. Invalid UTF-8 is marked bad and read as empty."""
     try:
         return raw.cast(pa.string())
     except pa.ArrowInvalid:

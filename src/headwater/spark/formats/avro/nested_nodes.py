@@ -1,8 +1,8 @@
-"""How records, arrays, maps and unions are read: for all records at once, and for one alone.
+"""Read Avro records, arrays, maps and unions: of all records at once, or of one.
 
-What a reader would get wrong: items of arrays are read in rounds. A round reads the next item of
-each record that has one more, so it takes as many rounds as the longest array has items. When few
-records are left they are marked, and read one by one later: a long array does not slow the others.
+Items of arrays are read in rounds. A round reads the next item of each record that has one, so
+there are as many rounds as the longest array has items. When few records are left they are marked
+and read one by one later, so that one long array does not slow down the others.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""The schema that a query reads with: one that was given, or the newest of a subject.
+"""Find the schema that a query reads with: a given one, or the latest of a subject.
 
-What a reader would get wrong: with a schema of its own a query needs no subject. Writers' schemas
-are found by the ids in the records.
+Note: a query with a schema of its own needs no subject. Writers' schemas are found by the ids in
+the records.
 """
 
 from headwater.schemas.avro.resolved_schema import Schema, parse_schema

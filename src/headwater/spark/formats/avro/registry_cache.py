@@ -1,8 +1,8 @@
-"""Schemas from a registry, in the processes of Spark: asked for once, and patiently.
+"""Cache schemas of a registry in Spark's processes, with retries.
 
-What a reader would get wrong: a registry that does not answer is asked again, a few times, and then
-stops the task. One that answers that it has no such schema is believed after a second question,
-because several instances of a registry may be a moment apart.
+A registry that does not answer is asked again a few times, then the task fails. An answer that a
+schema does not exist is accepted after a second request, because several instances of a registry
+may be a moment apart.
 """
 
 import time

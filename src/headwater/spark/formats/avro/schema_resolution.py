@@ -91,7 +91,7 @@ def resolve(writer: Schema, reader: Schema, what: str = "value") -> Node:
 
 
 def walked_over(writer: Schema) -> Node:
-    """How to come behind something that nobody wants to have."""
+    """A node that skips a value which the reader does not have."""
     return resolve(writer, writer)
 
 

@@ -1,4 +1,4 @@
-"""Schemas as JSON again: those that were made here, or cut to the columns that a query wants."""
+"""Write schemas as JSON: derived ones, or ones reduced to the columns of a query."""
 
 import json
 from typing import Any

@@ -1,7 +1,7 @@
-"""One record, read byte by byte: for those that the walk over all of them could not make out.
+"""Read one record byte by byte, if the walk over all records could not read it.
 
-What a reader would get wrong: this is not only for records that are broken. A record with a very
-long array is read here too, since a walk over all records would take a step for each of its items.
+Besides broken records these are records with a very long array: the walk takes a step over all
+records for each of its items.
 """
 
 import struct

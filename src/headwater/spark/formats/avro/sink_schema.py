@@ -1,7 +1,7 @@
-"""Under which schema of the registry a sink writes its rows: found before the first one.
+"""Choose and register the schema of a sink before its first row.
 
-What a reader would get wrong: a schema that is made from the columns takes its name from the newest
-version of the subject, if there is one. Two records of different names never are compatible.
+Note: a schema derived from columns takes its name from the latest version of the subject, if there
+is one. Avro records with different names are never compatible.
 """
 
 from typing import TYPE_CHECKING

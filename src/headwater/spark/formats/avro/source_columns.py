@@ -1,8 +1,7 @@
-"""The columns of a source that reads Avro: their types, and the schema that they are read with.
+"""Determine the columns of an Avro source and the schema that they are read with.
 
-What a reader would get wrong: the reader's schema is found once, when Spark asks for the columns,
-and goes along with them as metadata. Asked again a moment later, the registry might have a newer
-version, and rows would not be what Spark was told.
+The reader's schema is looked up once, when Spark asks for the columns, and travels with them as
+metadata. A second lookup could find a newer version, which would not match Spark's types.
 """
 
 from typing import TYPE_CHECKING, Final

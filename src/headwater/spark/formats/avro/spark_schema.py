@@ -1,12 +1,12 @@
-"""An Avro schema for the rows of a frame, from their types in Spark.
+"""Derive an Avro schema from the Spark types of a frame's columns.
 
     tinyint, smallint, int   int              decimal          bytes, decimal
     bigint                   long             binary           bytes
     timestamp                timestamp-micros timestamp_ntz    local-timestamp-micros
     struct                   record           map of string    map
 
-What a reader would get wrong: a column that may be null is a union with null, and its default is
-null. So it may be left out later, and rows from before it can be read with it.
+A nullable column is a union with null and has the default null, so that it can be removed later and
+older rows can be read with it.
 """
 
 import re

@@ -1,9 +1,9 @@
-"""JSON into typed columns, a whole column at a time.
+"""Read JSON into typed columns, a column at a time.
 
-What a reader would get wrong: Arrow's reader takes one stream of documents and tells only how many
-it found, so records must not be able to run into each other. Each is wrapped, `{"v":` before it and
-`}` and a line end after it: a record that is cut off then is an error, since a line end can stand
-neither in a text nor between two members, and one that holds too much makes one row too many.
+Arrow's reader takes one stream of documents and reports only their number, so records must not run
+into each other. Each record is wrapped in `{"v":` and `}` with a line end: a truncated record is
+then an error, since a line end can stand neither in a string nor between two members, and a record
+with trailing content yields a row too many.
 """
 
 import re

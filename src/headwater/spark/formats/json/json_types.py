@@ -1,7 +1,7 @@
-"""The types of Spark that JSON has values for, as the types of Arrow that Spark exchanges.
+"""Map the types of Spark that JSON can hold to the Arrow types that Spark exchanges.
 
-What a reader would get wrong: Spark compares the types of batches with its own by every name in
-them, and calls what a list holds `element`.
+Note: Spark compares the types of Arrow batches including the names in them; the items of a list
+must be named `element`.
 """
 
 from typing import TYPE_CHECKING, Final

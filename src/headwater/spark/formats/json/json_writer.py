@@ -1,7 +1,7 @@
-"""Typed columns into JSON, a whole column at a time: the texts that Spark's `to_json` makes.
+"""Write typed columns as JSON, a column at a time, in the form of Spark's `to_json`.
 
-What a reader would get wrong: a field that is null is left out, as Spark does it, and a value that
-is null makes no text at all. The record then is a tombstone, and not the word null.
+Note: null fields are left out, as in Spark. A value that is null as a whole becomes a null value, a
+tombstone, and not the JSON word null.
 """
 
 from typing import Any, Final
@@ -21,7 +21,7 @@ _EMPTY: Final = text("")
 
 
 def write_json(values: AnyArray) -> AnyArray:
-    """The texts of values as UTF-8. Types are those that `json_types` knows."""
+    """Write values of the types in `json_types` as UTF-8."""
     return _texts(values).cast(pa.binary())
 
 

@@ -144,6 +144,42 @@ def test_large_fetch_waits_and_reads_again_in_steps() -> None:
     assert not any(each.readers for each in lab.broker.partitions)
 
 
+@pytest.mark.parametrize("steps", [1, 4, 20])
+def test_what_comes_while_a_large_fetch_looks_is_not_missed(steps: int) -> None:
+    lab = BrokerLab()
+    lab.create("bench", COUNT)
+    lab.create("other")
+    peer = Peer()
+    first = lab.ask(request({"bench": COUNT}, session=(0, 0)), FetchResponse, VERSION)
+    peer.takes_steps = False
+    incremental = request({}, max_wait_ms=500, session=(first.session_id, 1))
+    sent = lab.send(incremental, VERSION, peer)
+    for _ in range(steps):
+        assert next(peer.steps, None) is None
+    # It has looked there already.
+    lab.produce("bench", b"1", partition=7)
+    for _ in range(1_000):
+        next(peer.steps, None)
+    ((partition,),) = (each.partitions for each in sent.answer(FetchResponse).responses)
+    assert (partition.partition_index, partition.high_watermark) == (7, 1)
+    assert len(lab.broker.timer) == 0
+    assert not any(each.readers for each in lab.broker.partitions)
+
+
+def test_a_large_fetch_whose_connection_is_gone_leaves_nothing_behind() -> None:
+    lab = BrokerLab()
+    lab.create("bench", COUNT)
+    peer = Peer()
+    peer.takes_steps = False
+    lab.send(request({"bench": COUNT}, max_wait_ms=500), VERSION, peer)
+    while not any(each.readers for each in lab.broker.partitions):
+        assert next(peer.steps, None) is None
+    peer.is_closed = True
+    peer.steps = iter(())
+    assert not any(each.readers for each in lab.broker.partitions)
+    assert len(lab.broker.timer) == 0
+
+
 class HotRanges:
     """`FileRangeReader` with everything in the page cache."""
 

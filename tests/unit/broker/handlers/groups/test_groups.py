@@ -7,6 +7,7 @@ import pytest
 from headwater.broker.node.broker import Broker
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import TopicId
+from headwater.common.principal import Requester
 from headwater.coordinator.runtime.partition_for_key import partition_for
 from headwater.metadata.changes import TopicCreated, TopicDeleted
 from headwater.metadata.internal_topics import CONSUMER_OFFSETS
@@ -49,8 +50,8 @@ from headwater.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from headwater.security.authorization.authorizer import Operation
-from tests.simulation.labs.broker_lab import BrokerLab, Refusing
+from headwater.security.authorization.authorizer import Operation, Resource
+from tests.simulation.labs.broker_lab import BrokerLab, Peer, Refusing
 
 GROUPS = tuple(f"group-{number}" for number in range(6))
 
@@ -285,6 +286,98 @@ def test_offsets_of_missing_partitions_are_rejected_and_the_others_committed(
     assert fetch(lab, "g") == [("g", -1, ErrorCode.NONE)]
     nameless = lab.ask(OffsetDeleteRequest(group_id="", topics=(deleted,)), OffsetDeleteResponse)
     assert nameless.error_code is ErrorCode.INVALID_GROUP_ID
+
+
+def test_partitions_of_a_commit_are_not_compared_with_each_other(
+    lab: BrokerLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Comparing all pairs of 10,000 partitions would take half a minute."""
+
+    def refuse(*_: object) -> bool:
+        raise AssertionError("partitions are compared")
+
+    monkeypatch.setattr(OffsetCommitRequestPartition, "__eq__", refuse)
+    monkeypatch.setattr(OffsetDeleteRequestPartition, "__eq__", refuse)
+    numbers = (0, 7, 0, 8)
+    commit = OffsetCommitRequest(
+        group_id="group-1",
+        topics=(
+            OffsetCommitRequestTopic(
+                name="orders",
+                partitions=tuple(
+                    OffsetCommitRequestPartition(partition_index=each, committed_offset=index)
+                    for index, each in enumerate(numbers)
+                ),
+            ),
+        ),
+    )
+    (topic,) = lab.ask(commit, OffsetCommitResponse, 8).topics
+    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    expected = [(7, missing), (8, missing), (0, ErrorCode.NONE), (0, ErrorCode.NONE)]
+    assert [(each.partition_index, each.error_code) for each in topic.partitions] == expected
+    delete = OffsetDeleteRequest(
+        group_id="group-1",
+        topics=(
+            OffsetDeleteRequestTopic(
+                name="orders",
+                partitions=tuple(
+                    OffsetDeleteRequestPartition(partition_index=each) for each in numbers
+                ),
+            ),
+        ),
+    )
+    (deleted,) = lab.ask(delete, OffsetDeleteResponse).topics
+    assert [(each.partition_index, each.error_code) for each in deleted.partitions] == expected
+
+
+class Counting(Refusing):
+    """Counts authorizations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def authorize(self, requester: Requester, operation: Operation, resource: Resource) -> bool:
+        self.count += 1
+        return super().authorize(requester, operation, resource)
+
+    allows = authorize
+
+
+@pytest.mark.parametrize("known", [(), ("orders",)])
+def test_commit_for_many_topics_is_checked_in_steps(known: tuple[str, ...]) -> None:
+    authorizer = Counting()
+    lab = BrokerLab({"offsets.topic.num.partitions": "4"}, authorizer=authorizer)
+    find(lab)
+    lab.create("orders")
+    names = (*(f"n{number}" for number in range(1_000)), *known)
+    request = OffsetCommitRequest(
+        group_id="group-1",
+        topics=tuple(
+            OffsetCommitRequestTopic(
+                name=name, partitions=(OffsetCommitRequestPartition(committed_offset=5),)
+            )
+            for name in names
+        ),
+    )
+    peer = Peer()
+    peer.takes_steps = False
+    sent = lab.send(request, 8, peer)
+    most = 0
+    while not sent.is_answered:
+        before = authorizer.count
+        assert next(peer.steps, None) is None
+        most = max(most, authorizer.count - before)
+        assert lab.ask(ListGroupsRequest(), ListGroupsResponse).error_code is ErrorCode.NONE
+    assert 0 < most <= 102
+    answered = {
+        each.name: each.partitions[0].error_code
+        for each in sent.answer(OffsetCommitResponse).topics
+    }
+    assert answered == {
+        name: ErrorCode.NONE if name in known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for name in names
+    }
 
 
 def test_recreated_offsets_topic_has_new_coordinators(lab: BrokerLab) -> None:

@@ -1,4 +1,4 @@
-"""What was fetched as Arrow tables: with values copied into columns, or as views of what came."""
+"""Fetched records as Arrow tables, with copied values or views of the receive buffer."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def fetched(*codecs: Codec, at: int = 0) -> CompletedFetch:
     [[Codec.NONE] * 3, [Codec.NONE, Codec.ZSTD, Codec.NONE, Codec.LZ4, Codec.GZIP]],
     ids=["plain", "mixed"],
 )
-def test_views_show_the_same_values(codecs: list[Codec], at: int) -> None:
+def test_views_have_the_same_values(codecs: list[Codec], at: int) -> None:
     copied = table_of(unpack([fetched(*codecs, at=at)]).rows)
     views = table_of(unpack([fetched(*codecs, at=at)], views=True).rows, views=True)
     views.validate(full=True)
@@ -45,7 +45,7 @@ def test_views_show_the_same_values(codecs: list[Codec], at: int) -> None:
     assert views.cast(SCHEMA) == copied
 
 
-def test_views_of_a_plain_batch_lie_in_what_was_received() -> None:
+def test_views_of_an_uncompressed_batch_share_the_receive_buffer() -> None:
     answer = bytearray(build_batch([Record(value=b"a" * 100, timestamp=1)]))
     data = CompletedFetch(
         TopicPartition("tea", 0),
@@ -56,12 +56,12 @@ def test_views_of_a_plain_batch_lie_in_what_was_received() -> None:
         reading=Reading(),
     )
     table = table_of(unpack([data], views=True).rows, views=True)
-    # Nobody may write there while the table lives; here it shows whose memory it is.
+    # Written only to show that the memory is shared.
     answer[answer.index(b"a" * 100) + 50] = ord("b")
     assert table["value"].to_pylist() == [b"a" * 50 + b"b" + b"a" * 49]
 
 
-def test_rows_that_were_unpacked_before_become_views_as_well() -> None:
+def test_rows_decoded_before_become_views_of_their_column() -> None:
     data = fetched(Codec.NONE, Codec.NONE)
     first = data.take(1)
     assert first is not None
@@ -71,6 +71,6 @@ def test_rows_that_were_unpacked_before_become_views_as_well() -> None:
 
 
 @pytest.mark.parametrize("views", [False, True])
-def test_a_table_without_rows_has_the_same_columns(views: bool) -> None:
+def test_an_empty_table_has_the_same_schema(views: bool) -> None:
     table = table_of([], views=views)
     assert (table.num_rows, table.schema) == (0, VIEWS_SCHEMA if views else SCHEMA)

@@ -1,4 +1,4 @@
-"""What was fetched, taken piece by piece; and what readers of committed records do not see."""
+"""Taking buffered data of a partition in portions, and read_committed filtering."""
 
 import pytest
 
@@ -36,11 +36,11 @@ def batch(
     )
 
 
-def test_data_that_parts_from_its_answer_gives_the_same_rows() -> None:
+def test_detached_data_has_the_same_rows() -> None:
     answer = bytearray(batch(0) + batch(2))
     data = CompletedFetch(T0, 1, memoryview(answer), fetch_offset=0, aborted=(), reading=Reading())
     data.detach()
-    # No longer anybody's, so it can be used for something else.
+    # The response's memory may be reused now.
     answer[:] = bytes(len(answer))
     rows = data.take(10)
     assert rows is not None
@@ -83,7 +83,7 @@ def offsets(data: CompletedFetch, limit: int = 100) -> list[int]:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_records_are_taken_so_many_at_a_time(codec: Codec) -> None:
+def test_records_are_taken_up_to_a_limit(codec: Codec) -> None:
     data = fetched(batch(0, 3, codec=codec), batch(3, 4, codec=codec))
     places = []
     while (rows := data.take(2)) is not None:
@@ -92,24 +92,24 @@ def test_records_are_taken_so_many_at_a_time(codec: Codec) -> None:
     assert data.is_empty
 
 
-def test_records_before_the_fetched_offset_are_left_out() -> None:
-    """FT-3: a broker sends the whole batch that holds the offset."""
+def test_records_before_the_fetch_offset_are_skipped() -> None:
+    """FT-3: a broker sends the whole batch that contains the offset."""
     assert offsets(fetched(batch(0, 5), batch(5, 2), at=3)) == [3, 4, 5, 6]
 
 
-def test_a_batch_that_is_cut_short_is_left_for_the_next_fetch() -> None:
+def test_a_partial_batch_is_left_for_the_next_fetch() -> None:
     data = fetched(batch(0, 2), batch(2, 2)[:-1])
     assert data.end_offset == 2
     assert offsets(data) == [0, 1]
 
 
-def test_the_position_moves_over_what_compaction_has_removed() -> None:
+def test_the_position_skips_offsets_removed_by_compaction() -> None:
     data = fetched(batch(0, 2, last_offset=9))
     assert offsets(data) == [0, 1]
     assert data.next_offset == 10
 
 
-def test_rows_of_different_leader_epochs_are_told_apart() -> None:
+def test_rows_of_different_leader_epochs_are_separate() -> None:
     data = fetched(batch(0, 2, epoch=3), batch(2, 2, epoch=4))
     epochs = []
     while (rows := data.take(100)) is not None:
@@ -118,7 +118,7 @@ def test_rows_of_different_leader_epochs_are_told_apart() -> None:
     assert data.end_epoch == data.next_epoch == 4
 
 
-def test_a_damaged_batch_is_met_again_until_somebody_seeks_and_all_before_it_is_read() -> None:
+def test_a_corrupt_batch_fails_each_take_after_the_batches_before_it() -> None:
     broken = bytearray(batch(4, 2))
     broken[-1] ^= 1
     data = fetched(batch(0, 2), batch(2, 2), bytes(broken), batch(6, 2))
@@ -132,8 +132,8 @@ def test_a_damaged_batch_is_met_again_until_somebody_seeks_and_all_before_it_is_
     assert data.next_offset == 4
 
 
-def test_batches_that_are_too_large_together_are_unpacked_one_by_one() -> None:
-    """A column holds 2 GiB at most, and a megabyte may unpack to more."""
+def test_batches_too_large_to_decode_together_are_decoded_one_by_one() -> None:
+    """A column holds at most 2 GiB, and a megabyte may decompress to more."""
     limit = Reading(unpacked_max_bytes=100)
     small, large = batch(0, 2, codec=Codec.ZSTD), batch(2, 50, codec=Codec.ZSTD)
     data = CompletedFetch(T0, 1, small + large, fetch_offset=0, aborted=(), reading=limit)
@@ -143,7 +143,7 @@ def test_batches_that_are_too_large_together_are_unpacked_one_by_one() -> None:
         data.take(100)
 
 
-def test_what_could_not_be_used_is_given_back() -> None:
+def test_unused_rows_can_be_put_back() -> None:
     data = fetched(batch(0, 5))
     rows = data.take(4)
     assert rows is not None
@@ -153,7 +153,7 @@ def test_what_could_not_be_used_is_given_back() -> None:
     assert data.next_offset == 5
 
 
-def test_everything_can_be_given_back_after_the_last_row() -> None:
+def test_all_rows_can_be_put_back_after_the_last_one() -> None:
     data = fetched(batch(0, 2))
     rows = data.take(4)
     assert rows is not None
@@ -175,18 +175,18 @@ MIXED = (
 ABORTED = (AbortedTransaction(producer_id=1, first_offset=0),)
 
 
-def test_readers_of_committed_records_do_not_see_aborted_ones_nor_markers() -> None:
+def test_read_committed_skips_aborted_records_and_control_batches() -> None:
     """TX-16: producer 1 aborts 0 and 1, and commits 5."""
     data = fetched(*MIXED, aborted=ABORTED, committed_only=True)
     assert offsets(data) == [2, 3, 5]
     assert data.next_offset == 8
 
 
-def test_readers_of_all_records_see_aborted_ones_but_no_markers() -> None:
+def test_read_uncommitted_skips_control_batches_only() -> None:
     assert offsets(fetched(*MIXED, aborted=ABORTED)) == [0, 1, 2, 3, 5]
 
 
-def test_a_transaction_that_began_before_the_answer_is_aborted_in_it_too() -> None:
+def test_an_aborted_transaction_that_started_before_the_response_is_skipped() -> None:
     data = fetched(
         batch(10, 2, producer=1),
         marker(12, 1, commits=False),
@@ -198,7 +198,7 @@ def test_a_transaction_that_began_before_the_answer_is_aborted_in_it_too() -> No
     assert data.next_offset == 13
 
 
-def test_two_aborted_transactions_of_one_producer_are_both_left_out() -> None:
+def test_two_aborted_transactions_of_a_producer_are_skipped() -> None:
     data = fetched(
         batch(0, 1, producer=1),
         marker(1, 1, commits=False),

@@ -1,4 +1,4 @@
-"""Incremental fetches: what is said, and what is left out (KIP-227, FT-5)."""
+"""Incremental fetch sessions of the client (KIP-227, FT-5)."""
 
 from headwater.client.consumer.fetch.fetch_session import (
     FetchPosition,
@@ -40,14 +40,14 @@ def test_the_first_request_is_a_full_one_without_a_session() -> None:
     )
 
 
-def test_the_next_one_says_only_what_changed() -> None:
+def test_the_next_request_has_only_the_changes() -> None:
     request = begun().request({A0: want(0, 6), A1: want(1, 7)})
     assert (request.session_id, request.epoch) == (99, 1)
     assert request.topics == topics(want(0, 6))
     assert request.forgotten == ()
 
 
-def test_what_is_no_longer_wanted_is_forgotten_and_told_again_when_it_comes_back() -> None:
+def test_a_removed_partition_is_forgotten_and_sent_again_when_it_returns() -> None:
     session = begun()
     request = session.request({A1: want(1, 7)})
     assert request.topics == ()
@@ -58,13 +58,13 @@ def test_what_is_no_longer_wanted_is_forgotten_and_told_again_when_it_comes_back
     assert request.topics == topics(want(0, 5))
 
 
-def test_a_topic_that_was_made_anew_is_forgotten_under_its_old_id() -> None:
+def test_a_recreated_topic_is_forgotten_under_its_old_id() -> None:
     request = begun().request({A0: want(0, 0, OTHER_ID), A1: want(1, 7)})
     assert request.topics == topics(want(0, 0, OTHER_ID))
     assert request.forgotten == (ForgottenTopic(topic="a", topic_id=ID, partitions=(0,)),)
 
 
-def test_a_broker_without_room_for_sessions_gets_full_requests() -> None:
+def test_without_a_session_all_requests_are_full() -> None:
     session = FetchSessionHandler()
     session.request({A0: want(0, 5)})
     session.answered(ErrorCode.NONE, 0)
@@ -72,7 +72,7 @@ def test_a_broker_without_room_for_sessions_gets_full_requests() -> None:
     assert (request.session_id, request.epoch, request.topics) == (0, 0, topics(want(0, 6)))
 
 
-def test_an_unknown_session_is_begun_anew() -> None:
+def test_an_unknown_session_is_replaced() -> None:
     session = begun()
     session.request({A0: want(0, 6)})
     session.answered(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
@@ -80,7 +80,7 @@ def test_an_unknown_session_is_begun_anew() -> None:
     assert (request.session_id, request.epoch, request.topics) == (0, 0, topics(want(0, 6)))
 
 
-def test_after_a_lost_answer_a_new_session_replaces_the_old_one() -> None:
+def test_after_a_lost_response_a_new_session_replaces_the_old_one() -> None:
     session = begun()
     session.request({A0: want(0, 6)})
     session.failed()
@@ -88,13 +88,13 @@ def test_after_a_lost_answer_a_new_session_replaces_the_old_one() -> None:
     assert (request.session_id, request.epoch, request.topics) == (99, 0, topics(want(0, 6)))
 
 
-def test_a_topic_without_an_id_makes_the_whole_session_one_of_names() -> None:
+def test_a_topic_without_an_id_makes_the_session_use_names() -> None:
     session = begun()
     request = session.request({A0: want(0, 6, NO_TOPIC_ID), A1: want(1, 7)})
     assert (request.epoch, request.uses_ids) == (0, False)
 
 
-def test_the_last_request_frees_the_brokers_memory() -> None:
+def test_the_last_request_closes_the_session() -> None:
     session = begun()
     last = session.closing()
     assert last is not None

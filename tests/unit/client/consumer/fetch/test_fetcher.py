@@ -1,4 +1,4 @@
-"""What a fetcher asks for, and what it takes of the answers."""
+"""The fetcher: requests, and handling of responses."""
 
 import asyncio
 from collections.abc import Iterator
@@ -34,7 +34,9 @@ def consumer_of(cluster: MockCluster, **settings: object) -> Consumer:
     )
 
 
-def test_an_answer_that_another_leader_has_overtaken_is_thrown_away(cluster: MockCluster) -> None:
+def test_a_response_of_the_old_leader_is_dropped_after_the_new_leader_answered(
+    cluster: MockCluster,
+) -> None:
     reading = MockReading(cluster)
     for place in PLACES:
         reading.append(*place, count=4)
@@ -47,14 +49,14 @@ def test_an_answer_that_another_leader_has_overtaken_is_thrown_away(cluster: Moc
         cluster.on_loop(lambda: cluster.move_leader("tea", 0, 1))
         from_the_new_leader = take(consumer, 4)
         assert {record.partition for record in from_the_new_leader} == {0}
-        # It has both partitions in it; only that of the one that stayed is still news.
+        # It has both partitions; only the data of the one that stayed is valid.
         cluster.on_loop(late.answer)
         from_the_old_one = take(consumer, 4)
     assert {record.partition for record in from_the_old_one} == {2}
 
 
-def test_a_leader_that_the_news_do_not_know_is_asked_when_they_do(cluster: MockCluster) -> None:
-    """A broker that is behind may leave it out, while its partitions are known to be its own."""
+def test_a_leader_missing_from_the_brokers_is_used_after_a_refresh(cluster: MockCluster) -> None:
+    """A broker with old metadata may omit the leader from its broker list."""
     reading = MockReading(cluster)
     reading.append(*PLACES[1], count=4)
     reading.append(*PLACES[1], count=4)
@@ -76,10 +78,10 @@ def test_a_leader_that_the_news_do_not_know_is_asked_when_they_do(cluster: MockC
 
 
 @pytest.mark.parametrize("is_paused", [False, True], ids=["polled", "paused meanwhile"])
-def test_records_of_a_large_answer_stay_right_while_others_arrive(
+def test_records_of_a_large_response_stay_valid_while_others_arrive(
     cluster: MockCluster, is_paused: bool
 ) -> None:
-    """Their memory is that of the answer, and so must not be received into again."""
+    """They keep the memory of the response, which must not be reused."""
     reading = MockReading(cluster)
     for place in PLACES[::2]:
         for _ in range(20):
@@ -98,7 +100,7 @@ def test_records_of_a_large_answer_stay_right_while_others_arrive(
         assert all(record.value == b"%d" % record.offset + b" " * 5_000 for record in found)
 
 
-def test_whoever_polls_tables_is_sent_more_at_a_time(cluster: MockCluster) -> None:
+def test_polling_tables_uses_larger_fetches(cluster: MockCluster) -> None:
     reading = MockReading(cluster)
     for _ in range(3):
         reading.append("tea", 0, count=4)
@@ -109,7 +111,7 @@ def test_whoever_polls_tables_is_sent_more_at_a_time(cluster: MockCluster) -> No
         take(consumer, 4)
         assert _asked_bytes(cluster) == {1_000}
         assert _table_rows(consumer, until=12) == 8
-        # The one that was under way then had still been asked for as before.
+        # The fetch in flight still had the old size.
         reading.append("tea", 0, count=4)
         assert _table_rows(consumer, until=16) == 4
     assert _asked_bytes(cluster) == {1_000, 2_000}
@@ -134,7 +136,7 @@ def test_tables_of_views_and_records_may_be_polled_in_turn(
     assert values == [b"%d" % offset + b" " * 20 for offset in range(40)]
 
 
-def test_tables_of_views_come_on_asyncio_too(cluster: MockCluster) -> None:
+def test_tables_of_views_are_available_with_asyncio(cluster: MockCluster) -> None:
     reading = MockReading(cluster)
     for place in PLACES:
         reading.append(*place, count=4, padding=20)

@@ -1,4 +1,4 @@
-"""A member of a classic group, answer by answer."""
+"""The state machine of a classic group member."""
 
 from headwater.client.assignors import COOPERATIVE_STICKY, RANGE, Assignor
 from headwater.client.consumer.group.classic_member import ClassicMember, Stage
@@ -35,7 +35,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Group:
-    """One member, and a coordinator that answers as the test says."""
+    """One member and a scripted coordinator."""
 
     def __init__(self, *assignors: Assignor, instance: str | None = None) -> None:
         settings = MemberSettings(
@@ -109,14 +109,14 @@ def assigned_in(request: Message | None) -> dict[str, list[TopicPartition]]:
     }
 
 
-def test_nothing_is_asked_before_the_first_poll() -> None:
+def test_nothing_is_sent_before_the_first_poll() -> None:
     member = ClassicMember(MemberSettings(group_id="g"), (RANGE,))
     member.subscribe(["t"])
     assert member.next_request(0) is None
 
 
-def test_a_member_that_is_given_an_id_joins_again_with_it() -> None:
-    """GR-2: MEMBER_ID_REQUIRED names the member."""
+def test_a_member_rejoins_with_the_assigned_member_id() -> None:
+    """GR-2: MEMBER_ID_REQUIRED contains the member id."""
     group = Group()
     assert isinstance(group.asks(), JoinGroupRequest)
     group.hears(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="me"))
@@ -125,13 +125,13 @@ def test_a_member_that_is_given_an_id_joins_again_with_it() -> None:
     assert again.member_id == "me"
 
 
-def test_one_request_is_under_way_at_a_time() -> None:
+def test_one_request_is_in_flight_at_a_time() -> None:
     group = Group()
     assert group.asks() is not None
     assert group.asks() is None
 
 
-def test_a_follower_syncs_with_nothing_and_is_told_what_it_gets() -> None:
+def test_a_follower_syncs_without_assignments_and_gets_its_own() -> None:
     group = Group()
     group.joins()
     assert group.syncs(T0).assignments == ()
@@ -140,7 +140,7 @@ def test_a_follower_syncs_with_nothing_and_is_told_what_it_gets() -> None:
     assert group.member.identity == Identity(1, "me", None)
 
 
-def test_a_leader_assigns_what_exists_to_all() -> None:
+def test_a_leader_assigns_existing_topics_to_all_members() -> None:
     group = Group()
     assert isinstance(group.asks(), JoinGroupRequest)
     wish = write_subscription(Subscription(topics=("t", "not there")))
@@ -161,8 +161,8 @@ def test_a_leader_assigns_what_exists_to_all() -> None:
     assert assigned_in(group.asks()) == {"me": [T0], "other": [T1]}
 
 
-def test_a_leader_gives_partitions_to_members_near_them() -> None:
-    """KIP-881: members say in their subscriptions in which rack they are."""
+def test_a_leader_assigns_partitions_by_rack() -> None:
+    """KIP-881: subscriptions contain the members' racks."""
     group = Group()
     assert isinstance(group.asks(), JoinGroupRequest)
     wishes = {
@@ -185,7 +185,7 @@ def test_a_leader_gives_partitions_to_members_near_them() -> None:
     assert assigned_in(group.asks()) == {"me": [T1], "other": [T0]}
 
 
-def test_a_leader_has_the_group_rebalance_when_a_topic_grows_or_appears() -> None:
+def test_a_leader_triggers_a_rebalance_when_partition_counts_change() -> None:
     group = Group()
     assert isinstance(group.asks(), JoinGroupRequest)
     me = JoinGroupResponseMember(
@@ -205,7 +205,7 @@ def test_a_leader_has_the_group_rebalance_when_a_topic_grows_or_appears() -> Non
     assert isinstance(group.asks(), JoinGroupRequest)
 
 
-def test_a_static_leader_that_comes_back_may_be_told_not_to_assign() -> None:
+def test_a_returning_static_leader_may_skip_the_assignment() -> None:
     """GR-14, KIP-814."""
     group = Group(instance="i")
     assert isinstance(group.asks(), JoinGroupRequest)
@@ -222,7 +222,7 @@ def test_a_static_leader_that_comes_back_may_be_told_not_to_assign() -> None:
     assert group.syncs(T0).assignments == ()
 
 
-def test_an_eager_member_gives_up_everything_before_it_joins_again() -> None:
+def test_an_eager_member_revokes_everything_before_it_rejoins() -> None:
     group = Group()
     group.settle(T0, T1)
     group.beats(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -231,7 +231,7 @@ def test_an_eager_member_gives_up_everything_before_it_joins_again() -> None:
     assert owned_in(group.joins(generation=2)) == ([], 1)
 
 
-def test_hearts_beat_on_while_the_application_has_not_given_up_yet() -> None:
+def test_heartbeats_continue_until_the_application_has_revoked() -> None:
     group = Group()
     group.settle(T0)
     group.beats(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -240,8 +240,8 @@ def test_hearts_beat_on_while_the_application_has_not_given_up_yet() -> None:
     assert group.member.rebalance == Rebalance(AssignmentChange.REVOKED, (T0,))
 
 
-def test_a_cooperative_member_keeps_what_it_has_and_gives_up_only_what_it_loses() -> None:
-    """KIP-429: after giving something up it joins once more, so that others can have it."""
+def test_a_cooperative_member_revokes_only_lost_partitions() -> None:
+    """KIP-429: after revoking it rejoins, so that others get the partitions."""
     group = Group(COOPERATIVE_STICKY)
     group.settle(T0, T1)
     group.beats(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -253,7 +253,7 @@ def test_a_cooperative_member_keeps_what_it_has_and_gives_up_only_what_it_loses(
     assert owned_in(group.joins(generation=3)) == ([T0], 2)
 
 
-def test_a_cooperative_member_first_gives_up_what_it_no_longer_wants() -> None:
+def test_a_cooperative_member_first_revokes_unsubscribed_topics() -> None:
     group = Group(COOPERATIVE_STICKY)
     group.settle(T0)
     group.member.subscribe(["u"])
@@ -262,7 +262,7 @@ def test_a_cooperative_member_first_gives_up_what_it_no_longer_wants() -> None:
     assert isinstance(group.asks(), JoinGroupRequest)
 
 
-def test_assignors_of_both_kinds_make_an_eager_member() -> None:
+def test_mixed_assignors_use_the_eager_protocol() -> None:
     group = Group(RANGE, COOPERATIVE_STICKY)
     group.settle(T0)
     group.beats(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -270,7 +270,7 @@ def test_assignors_of_both_kinds_make_an_eager_member() -> None:
     assert group.member.rebalance == Rebalance(AssignmentChange.REVOKED, (T0,))
 
 
-def test_who_is_unknown_has_lost_all_and_joins_as_a_newcomer() -> None:
+def test_an_unknown_member_loses_everything_and_joins_without_an_id() -> None:
     group = Group(COOPERATIVE_STICKY)
     group.settle(T0)
     group.beats(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -281,7 +281,7 @@ def test_who_is_unknown_has_lost_all_and_joins_as_a_newcomer() -> None:
     assert owned_in(request) == ([], -1)
 
 
-def test_an_old_generation_loses_all_but_the_member_id() -> None:
+def test_an_illegal_generation_loses_everything_but_the_member_id() -> None:
     group = Group()
     group.settle(T0)
     group.beats(ErrorCode.ILLEGAL_GENERATION)
@@ -290,7 +290,7 @@ def test_an_old_generation_loses_all_but_the_member_id() -> None:
     assert group.joins().member_id == "me"
 
 
-def test_a_lost_membership_overrides_what_was_to_be_given_up() -> None:
+def test_a_lost_membership_replaces_pending_revocations() -> None:
     group = Group()
     group.settle(T0)
     group.beats(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -300,7 +300,7 @@ def test_a_lost_membership_overrides_what_was_to_be_given_up() -> None:
     assert group.member.rebalance is None
 
 
-def test_an_application_that_does_not_poll_leaves_and_comes_back_with_its_next_poll() -> None:
+def test_a_member_leaves_after_max_poll_interval_and_rejoins_with_the_next_poll() -> None:
     group = Group()
     group.settle(T0)
     group.now_ms = 60_000
@@ -318,13 +318,13 @@ def test_an_application_that_does_not_poll_leaves_and_comes_back_with_its_next_p
     assert group.joins().member_id == ""
 
 
-def test_a_static_member_says_nothing_when_it_goes() -> None:
+def test_a_static_member_sends_no_leave_request() -> None:
     group = Group(instance="i")
     group.settle(T0)
     assert group.member.leave() is None
 
 
-def test_another_under_the_same_instance_id_ends_a_member_for_good() -> None:
+def test_a_fenced_instance_id_is_fatal() -> None:
     group = Group(instance="i")
     group.settle(T0)
     group.beats(ErrorCode.FENCED_INSTANCE_ID)
@@ -334,7 +334,7 @@ def test_another_under_the_same_instance_id_ends_a_member_for_good() -> None:
     assert group.asks() is None
 
 
-def test_a_moved_coordinator_is_looked_for_and_the_same_is_asked_again() -> None:
+def test_a_request_is_repeated_at_the_new_coordinator() -> None:
     group = Group()
     group.settle(T0)
     group.beats(ErrorCode.NOT_COORDINATOR)
@@ -345,7 +345,7 @@ def test_a_moved_coordinator_is_looked_for_and_the_same_is_asked_again() -> None
     assert group.member.rebalance is None
 
 
-def test_a_join_without_an_answer_is_sent_again_after_the_back_off() -> None:
+def test_a_join_without_a_response_is_repeated_after_the_backoff() -> None:
     group = Group()
     assert isinstance(group.asks(), JoinGroupRequest)
     group.member.failed(NetworkException("gone"), group.now_ms)
@@ -354,7 +354,7 @@ def test_a_join_without_an_answer_is_sent_again_after_the_back_off() -> None:
     assert isinstance(group.asks(), JoinGroupRequest)
 
 
-def test_a_refusal_that_cannot_get_better_is_a_failure_until_the_application_has_heard() -> None:
+def test_a_fatal_error_is_a_failure_until_it_was_raised() -> None:
     group = Group()
     assert isinstance(group.asks(), JoinGroupRequest)
     group.hears(JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
@@ -365,8 +365,8 @@ def test_a_refusal_that_cannot_get_better_is_a_failure_until_the_application_has
     assert isinstance(group.asks(), JoinGroupRequest)
 
 
-def test_a_member_that_has_nothing_to_ask_is_not_looked_at_in_a_hurry() -> None:
-    """Or its shell would spin: whenever nothing is asked, the next look lies in the future."""
+def test_a_member_without_a_request_wakes_up_later() -> None:
+    """Otherwise the heartbeat loop would spin: without a request the next wake-up is later."""
     group = Group()
     assert group.member.wake_at_ms(0) > 0
     group.settle(T0)

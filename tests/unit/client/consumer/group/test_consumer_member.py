@@ -1,4 +1,4 @@
-"""A member of a consumer group (KIP-848), heartbeat by heartbeat."""
+"""The state machine of a consumer group member (KIP-848)."""
 
 from headwater.client.consumer.group.consumer_member import ConsumerMember
 from headwater.client.consumer.group.member import AssignmentChange, MemberSettings, Rebalance
@@ -17,7 +17,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Group:
-    """One member, and a coordinator that answers as the test says."""
+    """One member and a scripted coordinator."""
 
     def __init__(self, instance: str | None = None) -> None:
         settings = MemberSettings(
@@ -78,7 +78,7 @@ class Group:
         self.hears(1, is_news=False)
 
 
-def test_the_first_heartbeat_says_everything_and_owns_nothing() -> None:
+def test_the_first_heartbeat_has_all_fields_and_owns_nothing() -> None:
     """NG-1."""
     request = Group().must_ask()
     assert request.member_epoch == 0
@@ -88,7 +88,7 @@ def test_the_first_heartbeat_says_everything_and_owns_nothing() -> None:
     assert request.topic_partitions == ()
 
 
-def test_what_was_taken_is_told_at_once_and_only_that() -> None:
+def test_owned_partitions_are_reported_at_once_without_other_fields() -> None:
     group = Group()
     group.must_ask()
     group.hears(3, 0, 1)
@@ -104,7 +104,7 @@ def test_what_was_taken_is_told_at_once_and_only_that() -> None:
     assert group.must_ask().topic_partitions is None
 
 
-def test_what_is_lost_is_given_up_before_anything_is_taken() -> None:
+def test_partitions_are_revoked_before_others_are_assigned() -> None:
     """NG-3."""
     group = Group()
     group.settle(0)
@@ -118,7 +118,7 @@ def test_what_is_lost_is_given_up_before_anything_is_taken() -> None:
     assert group.member.owned == (T1,)
 
 
-def test_hearts_beat_on_while_the_application_has_not_given_up_yet() -> None:
+def test_heartbeats_continue_until_the_application_has_revoked() -> None:
     group = Group()
     group.settle(0)
     group.now_ms += 5_000
@@ -128,7 +128,7 @@ def test_hearts_beat_on_while_the_application_has_not_given_up_yet() -> None:
     assert group.must_ask().topic_partitions is None
 
 
-def test_a_newer_target_is_taken_after_the_one_that_is_under_way() -> None:
+def test_a_newer_target_assignment_follows_the_current_reconciliation() -> None:
     group = Group()
     group.settle(0)
     group.now_ms += 5_000
@@ -142,7 +142,7 @@ def test_a_newer_target_is_taken_after_the_one_that_is_under_way() -> None:
     assert group.is_told() == Rebalance(AssignmentChange.ASSIGNED, (T0, T1))
 
 
-def test_a_topic_without_a_name_holds_up_the_assignment_but_not_the_heartbeats() -> None:
+def test_an_unknown_topic_name_delays_the_assignment_but_not_heartbeats() -> None:
     group = Group()
     group.must_ask()
     group.hears(1, 0, topic=U)
@@ -154,7 +154,7 @@ def test_a_topic_without_a_name_holds_up_the_assignment_but_not_the_heartbeats()
     assert group.is_told() == Rebalance(AssignmentChange.ASSIGNED, (TopicPartition("u", 0),))
 
 
-def test_who_is_fenced_has_lost_all_and_joins_again_under_the_same_id() -> None:
+def test_a_fenced_member_loses_everything_and_rejoins_with_the_same_id() -> None:
     """NG-4."""
     group = Group()
     group.settle(0)
@@ -168,7 +168,7 @@ def test_who_is_fenced_has_lost_all_and_joins_again_under_the_same_id() -> None:
     assert request.topic_partitions == ()
 
 
-def test_after_a_heartbeat_without_an_answer_everything_is_said_again() -> None:
+def test_after_a_lost_heartbeat_all_fields_are_sent_again() -> None:
     group = Group()
     group.settle(0)
     group.now_ms += 5_000
@@ -183,14 +183,14 @@ def test_after_a_heartbeat_without_an_answer_everything_is_said_again() -> None:
     assert request.topic_partitions == (TopicPartitions(topic_id=T, partitions=(0,)),)
 
 
-def test_a_new_subscription_is_told_at_once() -> None:
+def test_a_new_subscription_is_sent_at_once() -> None:
     group = Group()
     group.settle(0)
     group.member.subscribe(["t", "u"])
     assert group.must_ask().subscribed_topic_names == ("t", "u")
 
 
-def test_a_pattern_is_the_brokers_to_match_and_is_taken_back_with_an_empty_one() -> None:
+def test_a_pattern_is_sent_to_the_broker_and_removed_with_an_empty_one() -> None:
     group = Group()
     group.member.subscribe([], "t.*")
     assert group.must_ask().subscribed_topic_regex == "t.*"
@@ -203,7 +203,7 @@ def test_a_pattern_is_the_brokers_to_match_and_is_taken_back_with_an_empty_one()
     assert group.asks() is None
 
 
-def test_leaving_is_a_heartbeat_and_a_static_member_says_that_it_comes_back() -> None:
+def test_leaving_is_a_heartbeat_and_temporary_for_a_static_member() -> None:
     """NG-7."""
     for instance, epoch in ((None, -1), ("i", -2)):
         group = Group(instance)
@@ -214,7 +214,7 @@ def test_leaving_is_a_heartbeat_and_a_static_member_says_that_it_comes_back() ->
         assert ask.request.member_epoch == epoch
 
 
-def test_an_application_that_does_not_poll_leaves_and_comes_back_with_its_next_poll() -> None:
+def test_a_member_leaves_after_max_poll_interval_and_rejoins_with_the_next_poll() -> None:
     group = Group()
     group.settle(0)
     group.now_ms = 60_000
@@ -226,7 +226,7 @@ def test_an_application_that_does_not_poll_leaves_and_comes_back_with_its_next_p
     assert group.must_ask().member_epoch == 0
 
 
-def test_a_broken_pattern_is_a_failure_that_names_the_group() -> None:
+def test_an_invalid_pattern_is_a_failure_that_names_the_group() -> None:
     group = Group()
     group.must_ask()
     group.hears(error=ErrorCode.INVALID_REGULAR_EXPRESSION)
@@ -234,8 +234,8 @@ def test_a_broken_pattern_is_a_failure_that_names_the_group() -> None:
     assert "group g" in str(group.member.failure)
 
 
-def test_a_member_that_has_nothing_to_ask_is_not_looked_at_in_a_hurry() -> None:
-    """Or its shell would spin: whenever nothing is asked, the next look lies in the future."""
+def test_a_member_without_a_request_wakes_up_later() -> None:
+    """Otherwise the heartbeat loop would spin: without a request the next wake-up is later."""
     group = Group()
     group.settle(0)
     assert group.asks() is None
@@ -253,8 +253,8 @@ def test_a_member_that_has_nothing_to_ask_is_not_looked_at_in_a_hurry() -> None:
     assert group.member.wake_at_ms(group.now_ms) > group.now_ms
 
 
-def test_a_topic_that_could_not_be_found_for_a_moment_keeps_its_id() -> None:
-    """Told under no id, its partitions would count as given back."""
+def test_a_topic_that_was_briefly_missing_keeps_its_id() -> None:
+    """Reported without an id, its partitions would count as revoked."""
     group = Group()
     group.settle(0)
     group.member.names_seen({NO_TOPIC_ID: "t"})

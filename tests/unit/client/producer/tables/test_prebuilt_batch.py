@@ -1,4 +1,4 @@
-"""Record batches that are sent as they are."""
+"""Encoded record batches that are sent as they are."""
 
 import random
 
@@ -30,9 +30,7 @@ def a_batch(first: int = 0, count: int = 3, codec: Codec = Codec.NONE) -> bytear
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_a_batch_arrives_with_its_own_codec_and_times(
-    open_producer: OpenProducer, codec: Codec
-) -> None:
+def test_a_batch_keeps_its_codec_and_timestamps(open_producer: OpenProducer, codec: Codec) -> None:
     with MockCluster(topics={"tea": 2}) as cluster:
         producer = open_producer(
             bootstrap_servers=cluster.bootstrap_servers, compression_type="gzip"
@@ -47,8 +45,8 @@ def test_a_batch_arrives_with_its_own_codec_and_times(
         assert [record.timestamp for record in log.records] == list(range(6))
 
 
-def test_a_batch_grows_old_from_when_it_has_memory_and_not_while_it_waits_for_that() -> None:
-    """Else it would stand behind younger ones, and expire with those."""
+def test_the_delivery_timeout_starts_when_a_batch_has_memory() -> None:
+    """Otherwise it would be behind younger ones, and expire with them."""
     clock = ScriptedClock()
     given = {"bootstrap.servers": "127.0.0.1:9", "buffer.memory": 150, "batch.size": 100}
     settings = read_producer_settings(given, {})
@@ -103,7 +101,7 @@ def test_a_batch_that_is_too_large_for_the_broker_is_split_and_keeps_its_codec(
         (bytearray(build_batch([Record()], is_control=True)), "control batch"),
     ],
 )
-def test_what_is_not_one_whole_batch_is_refused(
+def test_anything_but_one_whole_batch_is_rejected(
     open_producer: OpenProducer, batch: bytearray, reason: str
 ) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
@@ -112,7 +110,7 @@ def test_what_is_not_one_whole_batch_is_refused(
             producer.do("send_batch", "tea", 0, batch)
 
 
-def test_a_batch_that_memory_could_never_hold_is_refused(open_producer: OpenProducer) -> None:
+def test_a_batch_larger_than_buffer_memory_is_rejected(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(
             bootstrap_servers=cluster.bootstrap_servers, buffer_memory=200, batch_size=100

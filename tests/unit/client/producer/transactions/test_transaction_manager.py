@@ -1,4 +1,4 @@
-"""Transactions against a scripted coordinator, in both of their versions."""
+"""Transactions with a scripted coordinator, in both protocol versions."""
 
 import pytest
 
@@ -71,17 +71,17 @@ def test_records_of_a_transaction_are_marked_and_committed(
         ends = [what for what, _, _ in cluster.transactions.diary]
         assert ends == ["commit", "commit"]
         if is_second(cluster):
-            # Every transaction has an epoch of its own, and begins its numbers at 0.
+            # Every transaction has its own epoch, and its sequences start at 0.
             assert [(h.producer_epoch, h.base_sequence) for h in headers] == [(0, 0), (1, 0)]
         else:
             assert cluster.transactions.diary[0][1] == [("tea", 0), ("tea", 1)]
             assert [(h.producer_epoch, h.base_sequence) for h in headers] == [(0, 0), (0, 1)]
 
 
-def test_a_record_is_confirmed_although_nobody_asks_for_the_end_of_its_transaction(
+def test_a_record_is_acknowledged_before_its_transaction_ends(
     open_producer: OpenProducer, cluster: MockCluster
 ) -> None:
-    """In the first version its partition is announced as soon as the record is to leave."""
+    """In the first version its partition is added before the record is sent."""
     with cluster:
         producer = ready(open_producer, cluster)
         producer.do("begin_transaction")
@@ -90,9 +90,7 @@ def test_a_record_is_confirmed_although_nobody_asks_for_the_end_of_its_transacti
         producer.do("commit_transaction")
 
 
-def test_an_abort_drops_what_has_not_left_and_ends_the_rest(
-    open_producer: OpenProducer, cluster: MockCluster
-) -> None:
+def test_an_abort_drops_unsent_records(open_producer: OpenProducer, cluster: MockCluster) -> None:
     with cluster:
         producer = ready(open_producer, cluster, linger_ms=10_000)
         producer.do("begin_transaction")
@@ -110,7 +108,7 @@ def test_an_abort_drops_what_has_not_left_and_ends_the_rest(
         assert values == [b"green", b"white"]
 
 
-def test_a_transaction_whose_coordinator_is_not_found_in_time_can_be_begun_again(
+def test_begin_can_be_repeated_if_no_coordinator_was_found(
     open_producer: OpenProducer, cluster: MockCluster
 ) -> None:
     unknown = Coordinator(
@@ -131,7 +129,7 @@ def test_a_transaction_whose_coordinator_is_not_found_in_time_can_be_begun_again
         assert [what for what, _, _ in cluster.transactions.diary] == ["commit"]
 
 
-def test_a_transaction_without_records_troubles_nobody(
+def test_an_empty_transaction_sends_no_request(
     open_producer: OpenProducer, cluster: MockCluster
 ) -> None:
     with cluster:
@@ -179,7 +177,7 @@ FAULTS: dict[str, Fate] = {
     ],
     ids=lambda api: api.name,
 )
-def test_a_fault_that_passes_only_delays(
+def test_a_temporary_fault_only_delays_a_transaction(
     open_producer: OpenProducer, cluster: MockCluster, api: ApiKey, fault: Fate
 ) -> None:
     with cluster:
@@ -189,7 +187,7 @@ def test_a_fault_that_passes_only_delays(
         producer.send("tea", b"green", partition=0)
         producer.do("send_offsets_to_transaction", {PLACE: 42}, "drinkers")
         producer.do("commit_transaction")
-        # Perhaps twice, where the answer came too late.
+        # Perhaps twice, if the response came too late.
         assert {what for what, _, _ in cluster.transactions.diary} == {"commit"}
         assert [record.value for record in cluster.topics["tea"][0].records] == [b"green"]
 
@@ -203,7 +201,7 @@ def test_a_fault_that_passes_only_delays(
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ],
 )
-def test_a_coordinator_that_is_not_ready_is_asked_again(
+def test_a_coordinator_that_is_not_ready_is_retried(
     open_producer: OpenProducer, cluster: MockCluster, code: ErrorCode
 ) -> None:
     with cluster:
@@ -218,7 +216,7 @@ def test_a_coordinator_that_is_not_ready_is_asked_again(
         assert len(cluster.transactions.diary) == 1
 
 
-def test_a_commit_whose_answer_is_lost_is_asked_for_again(
+def test_a_commit_with_a_lost_response_is_retried(
     open_producer: OpenProducer, cluster: MockCluster
 ) -> None:
     with cluster:
@@ -233,7 +231,7 @@ def test_a_commit_whose_answer_is_lost_is_asked_for_again(
         assert {what for what, _, _ in cluster.transactions.diary} == {"commit"}
 
 
-def test_a_commit_that_took_too_long_can_be_continued(
+def test_a_timed_out_commit_can_be_repeated(
     open_producer: OpenProducer, cluster: MockCluster
 ) -> None:
     with cluster:
@@ -250,10 +248,10 @@ def test_a_commit_that_took_too_long_can_be_continued(
         assert {what for what, _, _ in cluster.transactions.diary} == {"commit"}
 
 
-def test_a_lost_record_leaves_only_the_abort(
+def test_a_failed_record_makes_the_transaction_abortable(
     open_producer: OpenProducer, cluster: MockCluster
 ) -> None:
-    """KIP-360: after the abort the producer goes on, with a new epoch."""
+    """KIP-360: after the abort the producer continues with a new epoch."""
     with cluster:
         producer = ready(open_producer, cluster)
         producer.do("begin_transaction")
@@ -274,7 +272,7 @@ def test_a_lost_record_leaves_only_the_abort(
         assert (header.producer_epoch, header.base_sequence) == (1, 0)
 
 
-def test_a_member_that_left_its_group_cannot_commit_offsets(
+def test_a_fenced_group_member_cannot_commit_offsets(
     open_producer: OpenProducer, cluster: MockCluster
 ) -> None:
     def refusal(request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
@@ -301,9 +299,7 @@ def test_a_member_that_left_its_group_cannot_commit_offsets(
         producer.do("commit_transaction")
 
 
-def test_a_producer_that_was_replaced_is_finished(
-    open_producer: OpenProducer, cluster: MockCluster
-) -> None:
+def test_a_fenced_producer_fails(open_producer: OpenProducer, cluster: MockCluster) -> None:
     with cluster:
         old = ready(open_producer, cluster)
         old.do("begin_transaction")
@@ -318,7 +314,7 @@ def test_a_producer_that_was_replaced_is_finished(
             old.send("tea", b"zombie", partition=0)
 
 
-def test_closing_aborts_what_was_not_committed(
+def test_close_aborts_an_open_transaction(
     open_producer: OpenProducer, cluster: MockCluster
 ) -> None:
     with cluster:
@@ -330,7 +326,7 @@ def test_closing_aborts_what_was_not_committed(
         assert [what for what, _, _ in cluster.transactions.diary] == ["abort"]
 
 
-def test_records_outside_of_a_transaction_are_refused(
+def test_records_outside_a_transaction_are_rejected(
     open_producer: OpenProducer, cluster: MockCluster
 ) -> None:
     with cluster:
@@ -343,7 +339,7 @@ def test_records_outside_of_a_transaction_are_refused(
             producer.do("init_transactions")
 
 
-def test_without_a_transactional_id_there_are_no_transactions(
+def test_transactions_require_a_transactional_id(
     open_producer: OpenProducer,
 ) -> None:
     with MockCluster() as cluster:
@@ -352,7 +348,7 @@ def test_without_a_transactional_id_there_are_no_transactions(
             producer.do("init_transactions")
 
 
-def test_nothing_leaves_the_fatal_phase_and_only_an_abort_the_abortable_one() -> None:
+def test_fatal_is_final_and_abortable_ends_with_an_abort() -> None:
     assert TRANSITIONS[TransactionPhase.FATAL] == {TransactionPhase.FATAL}
     assert TRANSITIONS[TransactionPhase.ABORTABLE] == {
         TransactionPhase.ENDING,

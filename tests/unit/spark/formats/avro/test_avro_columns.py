@@ -74,7 +74,7 @@ def test_each_type_of_avro_has_one_in_spark(schema: Any, kind: str) -> None:
     ("schema", "reason"),
     [
         ("nonsense", "the Avro schema is not JSON"),
-        ('"Nobody"', "undefined type Nobody"),
+        ('"Missing"', "undefined type Missing"),
         ('{"type": "record", "name": "R"}', "the record R has no fields"),
         (
             '{"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}',
