@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 
 from demo.queries import ORDERS, PAYMENTS, REVENUE, start_parquet, start_revenue
-from demo.results import RevenueReader, Verdict, judge, parquet_rows
+from demo.results import Comparison, RevenueReader, compare, parquet_rows
 from demo.screen import Moment, Screen
 from demo.sending import Publisher
 from demo.shop import Cell, Revenue, play
@@ -208,24 +208,30 @@ def tell(
         highlight=False,
         soft_wrap=True,
     )
-    verdicts = {"the topic": judge(rows, expected), "the Parquet files": judge(in_files, expected)}
-    for name, verdict in verdicts.items():
-        console.print(line(name, verdict), highlight=False, soft_wrap=True)
+    comparisons = {
+        "the topic": compare(rows, expected),
+        "the Parquet files": compare(in_files, expected),
+    }
+    for name, comparison in comparisons.items():
+        console.print(line(name, comparison), highlight=False, soft_wrap=True)
     picture = OUTPUT / "revenue.png"
     from demo.plot import draw
 
     draw(rows, picture)
     console.print(f"The picture is {picture}, the files are in {OUTPUT / 'revenue'}.")
-    return 0 if all(verdict.is_right for verdict in verdicts.values()) else 1
+    return 0 if all(comparison.is_right for comparison in comparisons.values()) else 1
 
 
-def line(name: str, verdict: Verdict) -> str:
+def line(name: str, comparison: Comparison) -> str:
     sign = (
-        "[bold green]✔ right[/bold green]" if verdict.is_right else "[bold red]✘ wrong[/bold red]"
+        "[bold green]✔ right[/bold green]"
+        if comparison.is_right
+        else "[bold red]✘ wrong[/bold red]"
     )
     return (
-        f"{sign}  {name}: {verdict.right} of {verdict.expected} right, {verdict.missing} missing, "
-        f"{verdict.twice} twice, {verdict.wrong} wrong, revenue {verdict.cents / 100:,.2f}"
+        f"{sign}  {name}: {comparison.right} of {comparison.expected} right, "
+        f"{comparison.missing} missing, {comparison.twice} twice, {comparison.wrong} wrong, "
+        f"revenue {comparison.cents / 100:,.2f}"
     )
 
 

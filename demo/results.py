@@ -37,7 +37,7 @@ class RevenueReader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Comparison:
     """Comparison with the expected results."""
 
     expected: int
@@ -52,12 +52,12 @@ class Verdict:
         return self.right == self.expected and not (self.wrong or self.missing or self.twice)
 
 
-def judge(rows: Iterable[tuple[Cell, Revenue]], expected: Mapping[Cell, Revenue]) -> Verdict:
+def compare(rows: Iterable[tuple[Cell, Revenue]], expected: Mapping[Cell, Revenue]) -> Comparison:
     """Compare: each window must occur once, with the right sums."""
     found = list(rows)
     counts = Counter(cell for cell, _ in found)
     right = sum(1 for cell, revenue in dict(found).items() if expected.get(cell) == revenue)
-    return Verdict(
+    return Comparison(
         expected=len(expected),
         right=right,
         wrong=len(counts) - right,

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from rich.console import Console
 
-from demo.results import judge
+from demo.results import compare
 from demo.screen import Moment, Screen, table
 from demo.shop import OPEN_S, PAY_WITHIN_S, TEAS, Cell, Day, Order, Payment, Revenue, play
 
@@ -46,14 +46,14 @@ def test_every_window_has_every_tea() -> None:
 def test_comparison_detects_missing_wrong_and_duplicate_results() -> None:
     a, b, c = Cell(0, "green"), Cell(0, "black"), Cell(10, "green")
     expected = {a: Revenue(1, 420), b: Revenue(2, 700)}
-    assert judge(expected.items(), expected).is_right
-    short = judge([(a, Revenue(1, 420))], expected)
+    assert compare(expected.items(), expected).is_right
+    short = compare([(a, Revenue(1, 420))], expected)
     assert (short.is_right, short.missing) == (False, 1)
-    double = judge([*expected.items(), (a, Revenue(1, 420))], expected)
+    double = compare([*expected.items(), (a, Revenue(1, 420))], expected)
     assert (double.is_right, double.twice) == (False, 1)
-    wrong = judge([(a, Revenue(1, 421)), (b, Revenue(2, 700))], expected)
+    wrong = compare([(a, Revenue(1, 421)), (b, Revenue(2, 700))], expected)
     assert (wrong.is_right, wrong.wrong) == (False, 1)
-    more = judge([*expected.items(), (c, Revenue(1, 420))], expected)
+    more = compare([*expected.items(), (c, Revenue(1, 420))], expected)
     assert (more.is_right, more.wrong) == (False, 1)
 
 
