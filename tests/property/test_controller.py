@@ -337,9 +337,7 @@ class Chaos:
     def _submit(self, decide: Decide) -> None:
         for node in list(self.world.nodes.values()):
             if node.leading is not None:
-                node.leading.controller.submit(
-                    decide, then=lambda _: None, otherwise=lambda _: None
-                )
+                node.leading.controller.submit(decide, then=lambda _: None, on_error=lambda _: None)
 
     def _some_node(self) -> Node:
         return self.rand.choice(list(self.world.nodes.values()))

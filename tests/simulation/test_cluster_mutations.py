@@ -49,7 +49,7 @@ def follower_never_truncates(patch: pytest.MonkeyPatch) -> None:
 
 
 def high_watermark_decreases(patch: pytest.MonkeyPatch) -> None:
-    fetched = Partition.fetched
+    fetched = Partition.update_follower_fetch_state
 
     def forgetful(self: Partition, fetch: FollowerFetch) -> bool:
         heard = fetched(self, fetch)

@@ -15,7 +15,7 @@ from typing import SupportsIndex, TypeVar
 
 from headwater.client.errors import InvalidArgument, InvalidTopic
 from headwater.common.ids import TopicPartition
-from headwater.common.topic_names import why_invalid
+from headwater.common.topic_names import topic_name_error
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ def topic_name(given: object) -> str:
     """A valid topic name."""
     if not isinstance(given, str):
         raise InvalidTopic(f"a topic name must be a str, not {shortened(given)}")
-    why = why_invalid(given)
+    why = topic_name_error(given)
     if why is not None:
         raise InvalidTopic(why)
     return given

@@ -25,7 +25,7 @@ from headwater.client.serialization.schema_registry_settings import (
 from headwater.common.exceptions import InvalidSetting
 from headwater.network.http_client import HttpConnection, HttpLocation
 from headwater.network.tls.ssl_context import client_context
-from headwater.network.tls.tls_channel import why_no_tls
+from headwater.network.tls.tls_channel import tls_error_reason
 
 _V1: Final = "application/vnd.schemaregistry.v1+json"
 _ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -330,7 +330,7 @@ class _Server:
         return f"the schema registry at {self.connection.address}"
 
     def _unreachable(self, error: OSError) -> RegistryUnreachable:
-        reason = why_no_tls(error) or error.strerror or str(error)
+        reason = tls_error_reason(error) or error.strerror or str(error)
         return RegistryUnreachable(f"{self._name} does not answer: {reason}")
 
 

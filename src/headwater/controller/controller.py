@@ -24,10 +24,10 @@ from headwater.common.ids import NodeId, TopicPartition
 from headwater.common.settings.topic_settings import TopicSettings
 from headwater.controller.controlled_shutdown import check_shutdown, followed, remaining
 from headwater.controller.controller_channel_manager import (
+    CallLater,
     ControllerChannel,
     ControllerChannelManager,
     ControlRequest,
-    Later,
 )
 from headwater.controller.deferred_event_queue import DeferredEventQueue
 from headwater.controller.leader_election import elect_and_shrink
@@ -90,7 +90,7 @@ class Controller:
         inter_broker_client: InterBrokerClient,
         image: ClusterImage,
         liveness: Liveness,
-        later: Later,
+        call_later: CallLater,
         ended: Callable[[BrokerRegistration], None],
         resigned: Failed,
     ) -> None:
@@ -107,7 +107,7 @@ class Controller:
             on_failure=self._resign,
         )
         self._static = static
-        self._later = later
+        self._later = call_later
         self._liveness = liveness
         self._liveness_watches: dict[NodeId, LivenessWatch] = {}
         self._ended = ended
@@ -121,7 +121,7 @@ class Controller:
         self._controller_channels = ControllerChannelManager(
             node_id=static.node_id,
             inter_broker_client=inter_broker_client,
-            later=later,
+            call_later=call_later,
             timeout_ms=static.settings.controller_socket_timeout_ms,
             image=lambda: self.controller.image,
             held_by=lambda node_id: self._replicas_by_broker.of(node_id, self.controller.image),
@@ -190,7 +190,7 @@ class Controller:
         request: ControlledShutdownRequest,
         *,
         then: Callable[[ControlledShutdownResponse], None],
-        otherwise: Failed,
+        on_error: Failed,
     ) -> None:
         """Move leaders off a broker that is about to stop (CS-1)."""
         refused = check_shutdown(self.controller.proposed, request)
@@ -207,7 +207,7 @@ class Controller:
         self.controller.submit(
             lambda image: ControllerResult((), remaining(image, node_id, held)),
             then=partial(self._stop_followers, node_id, held, then),
-            otherwise=otherwise,
+            on_error=on_error,
         )
 
     def _take_configs(self, resource: ConfigResource, values: Mapping[str, str]) -> None:
@@ -266,8 +266,8 @@ class Controller:
 
     def _watch(self, broker: BrokerRegistration) -> None:
         if broker.node_id != self._static.node_id:
-            self._liveness_watches[broker.node_id] = self._liveness.keep(
-                broker.node_id, LivenessRole.REGISTRATION, refused=partial(self._ended, broker)
+            self._liveness_watches[broker.node_id] = self._liveness.watch(
+                broker.node_id, LivenessRole.REGISTRATION, on_refused=partial(self._ended, broker)
             )
 
     def _stop_followers(
@@ -335,7 +335,7 @@ class Controller:
                 then(answer)
 
         # A failed write ends this controller through `_resign`.
-        self.controller.submit(decide, then=agreed, otherwise=_ignore)
+        self.controller.submit(decide, then=agreed, on_error=_ignore)
 
     def _balance_later(self) -> None:
         interval_s = self._static.settings.leader_imbalance_check_interval_seconds

@@ -47,7 +47,7 @@ RETRY_MS: Final = 100
 LARGEST_BACKLOG: Final = 10_000
 """Maximum of partitions to send incrementally; with more, the full state is sent."""
 
-Later = Callable[[int, Callable[[], None]], object]
+CallLater = Callable[[int, Callable[[], None]], object]
 """Calls a function once, after a number of milliseconds."""
 
 Names = Mapping[TopicPartition, None]
@@ -59,7 +59,7 @@ class ChannelOwner(Protocol):
 
     node_id: NodeId
     inter_broker_client: InterBrokerClient
-    later: Later
+    call_later: CallLater
     timeout_ms: int
 
     @property
@@ -273,13 +273,13 @@ class ControllerChannel:
             return
         self._order += 1
         request = replace(self._requests.pop(0), order=self._order)
-        self._sender.inter_broker_client.ask(
+        self._sender.inter_broker_client.send_request(
             self.broker.node_id,
             request,
             purpose=Purpose.CONTROL,
             timeout_ms=self._sender.timeout_ms,
             then=partial(self._handle_response, request),
-            otherwise=self._handle_failure,
+            on_error=self._handle_failure,
         )
 
     def _handle_response(self, request: ControlRequest, response: Message) -> None:
@@ -310,7 +310,7 @@ class ControllerChannel:
         self._pending.add_failed(self._round)
         self._round = None
         self._is_waiting = True
-        self._sender.later(RETRY_MS, self._wake)
+        self._sender.call_later(RETRY_MS, self._wake)
 
     def _wake(self) -> None:
         self._is_waiting = False
@@ -325,7 +325,7 @@ class ControllerChannelManager:
         *,
         node_id: NodeId,
         inter_broker_client: InterBrokerClient,
-        later: Later,
+        call_later: CallLater,
         timeout_ms: int,
         image: Callable[[], ClusterImage],
         held_by: Callable[[NodeId], Iterable[TopicPartition]],
@@ -334,7 +334,7 @@ class ControllerChannelManager:
     ) -> None:
         self.node_id = node_id
         self.inter_broker_client = inter_broker_client
-        self.later = later
+        self.call_later = call_later
         self.timeout_ms = timeout_ms
         self.held_by = held_by
         self.on_response = on_response

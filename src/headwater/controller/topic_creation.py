@@ -14,7 +14,7 @@ from headwater.common.exceptions import InvalidSetting
 from headwater.common.ids import NodeId
 from headwater.common.ports import Random
 from headwater.common.settings.topic_settings import TopicSettings
-from headwater.common.topic_names import why_invalid
+from headwater.common.topic_names import topic_name_error
 from headwater.controller.replica_placer import place, why_bad_assignment
 from headwater.metadata.changes import ConfigsReplaced, MetadataChange, TopicCreated
 from headwater.metadata.cluster_image import (
@@ -147,7 +147,7 @@ class _TopicMaker:
             return ApiError(
                 ErrorCode.INVALID_REQUEST, f"topic {name} is reserved for KRaft controllers"
             )
-        illegal = why_invalid(name)
+        illegal = topic_name_error(name)
         if illegal:
             return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
         if name in self.image.topics:

@@ -13,7 +13,7 @@ from headwater.coordinator.runtime.coordinator_effects import (
     Loaded,
     MarkerOutcome,
     MarkersAnswered,
-    ProducerIdTaken,
+    ProducerIdGenerated,
     Reply,
     RequestEvent,
     SendMarkers,
@@ -136,7 +136,7 @@ class TransactionLab:
         (taking,) = effects
         assert isinstance(taking, TakeProducerId)
         given = outcome if isinstance(outcome, ErrorCode) else ProducerId(outcome)
-        return self.hear(ProducerIdTaken(taking.asked, given, self.now_ms))
+        return self.hear(ProducerIdGenerated(taking.asked, given, self.now_ms))
 
     def fire(self, *key: str) -> list[Effect]:
         timer: TimerKey = key

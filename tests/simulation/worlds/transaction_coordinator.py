@@ -17,7 +17,7 @@ from headwater.coordinator.runtime.coordinator_effects import (
     Effect,
     Loaded,
     MarkersAnswered,
-    ProducerIdTaken,
+    ProducerIdGenerated,
     Reply,
     RequestEvent,
     SendMarkers,
@@ -188,7 +188,7 @@ class SimCoordinator:
         taken = ProducerId(self.next_producer_id)
         self._later(
             self.world.rng.randint(0, 50),
-            lambda: self.hear(ProducerIdTaken(effect.asked, taken, self.world.now_ms)),
+            lambda: self.hear(ProducerIdGenerated(effect.asked, taken, self.world.now_ms)),
         )
 
     def _later(self, delay_ms: int, act: Callable[[], None]) -> None:

@@ -80,7 +80,7 @@ def create(world: ControllerWorld, *replicas: tuple[int, ...], name: str = "t") 
     world.leading.controller.submit(
         partial(create_topics, request=request, static=STATIC, rng=rng()),
         then=_check,
-        otherwise=_fail,
+        on_error=_fail,
     )
     world.run(1_000)
 
@@ -92,7 +92,7 @@ def delete(world: ControllerWorld) -> list[str]:
     world.leading.controller.submit(
         partial(delete_topics, request=request, rights=ALL_RIGHTS),
         then=lambda results: said.append(results[0].error_code.name),
-        otherwise=lambda error: said.append(type(error).__name__),
+        on_error=lambda error: said.append(type(error).__name__),
     )
     return said
 
@@ -103,7 +103,7 @@ def reassign(world: ControllerWorld, *replicas: int) -> None:
         topics=(ReassignableTopic(name="t", partitions=(wish,)),)
     )
     world.leading.controller.submit(
-        partial(alter_reassignments, request=request), then=lambda _: None, otherwise=_fail
+        partial(alter_reassignments, request=request), then=lambda _: None, on_error=_fail
     )
 
 
@@ -221,7 +221,7 @@ def test_two_controllers_are_never_both_obeyed(world: ControllerWorld) -> None:
     old.controller.submit(
         partial(allocate_producer_ids, request=request),
         then=lambda _: pytest.fail("fenced"),
-        otherwise=failures.append,
+        on_error=failures.append,
     )
     world.run(1_000)
     assert len(failures) == 1
@@ -235,7 +235,7 @@ def test_producer_ids_are_allocated_in_blocks(world: ControllerWorld) -> None:
             broker_id=number, broker_epoch=world.nodes[NodeId(number)].broker_epoch
         )
         world.leading.controller.submit(
-            partial(allocate_producer_ids, request=request), then=answers.append, otherwise=_fail
+            partial(allocate_producer_ids, request=request), then=answers.append, on_error=_fail
         )
     world.run(1_000)
     assert [each.producer_id_start for each in answers] == [0, 1_000]
@@ -412,7 +412,7 @@ def test_enabling_unclean_election_elects_a_leader_at_once(world: ControllerWorl
     world.leading.controller.submit(
         partial(incremental_alter_configs, request=request, static=STATIC),
         then=lambda _: None,
-        otherwise=_fail,
+        on_error=_fail,
     )
     world.run(1_000)
     assert (world.partition().leader, world.partition().isr) == (2, (2,))
@@ -452,7 +452,7 @@ def test_a_controller_whose_write_has_no_response_reads_again(world: ControllerW
     old.controller.submit(
         partial(create_topics, request=create_request, static=STATIC, rng=rng()),
         then=lambda _: pytest.fail("there was no answer"),
-        otherwise=failures.append,
+        on_error=failures.append,
     )
     while "t" not in world.image.topics:
         world.run(1)

@@ -23,7 +23,7 @@ class Lab:
             return number
 
         self.executor.submit(
-            job, then=self.heard.append, otherwise=lambda error: self.heard.append(str(error))
+            job, then=self.heard.append, on_error=lambda error: self.heard.append(str(error))
         )
 
 

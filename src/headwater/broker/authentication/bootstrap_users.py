@@ -66,16 +66,16 @@ def alter_local_users(
 def _alter(store: StandaloneStore, request: AlterUserScramCredentialsRequest) -> Results:
     elected: list[Version] = []
     images: list[ClusterImage] = []
-    store.become_controller(NodeId(0), then=elected.append, otherwise=_raise)
-    store.read(then=images.append, otherwise=_raise)
+    store.become_controller(NodeId(0), then=elected.append, on_error=_raise)
+    store.read(then=images.append, on_error=_raise)
     decision: ControllerResult[tuple[AlterUserScramCredentialsResult, ...]]
     decision = alter_users(images[0], request)
     if decision.changes:
-        store.write(decision.changes, fence=elected[0], then=lambda _: None, otherwise=_raise)
+        store.write(decision.changes, fence=elected[0], then=lambda _: None, on_error=_raise)
     return decision.answer
 
 
-def refused(results: Results) -> list[str]:
+def error_lines(results: Results) -> list[str]:
     """Return an error line for each user that was not altered."""
     return [
         f"{each.user}: {each.error_message or each.error_code.name}"

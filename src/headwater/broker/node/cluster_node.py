@@ -15,7 +15,7 @@ from headwater.broker.inter_broker.client import NetworkInterBrokerClient
 from headwater.broker.inter_broker.connect import PeerConnector
 from headwater.broker.inter_broker.liveness import ConnectionLiveness
 from headwater.broker.node.cluster_membership import ClusterMembership
-from headwater.broker.node.controlled_shutdown import Answered, request_controlled_shutdown
+from headwater.broker.node.controlled_shutdown import OnResponse, request_controlled_shutdown
 from headwater.broker.node.controller_access import ControllerAccess
 from headwater.broker.node.forwarding_manager import ForwardingManager
 from headwater.broker.node.listeners import listener_of_brokers
@@ -35,7 +35,7 @@ from headwater.metadata.ports.metadata_store import Registration
 from headwater.metadata_store.standalone import standalone_store
 from headwater.metadata_store.zookeeper.kazoo_zookeeper import KazooZooKeeper
 from headwater.metadata_store.zookeeper.zookeeper_store import ZooKeeperStore
-from headwater.network.event_loop import posting_to
+from headwater.network.event_loop import call_soon_from_threads
 from headwater.network.peer import PeerSettings
 from headwater.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from headwater.replication.replica_fetcher_manager import (
@@ -77,7 +77,7 @@ class ClusterNode(Node):
 
     def endpoint(self, node_id: NodeId) -> BrokerEndpoint | None:
         # The controller reaches brokers before they appear in each other's metadata.
-        leading = self._membership.leading
+        leading = self._membership.controller
         image = self._controller_access.image if leading is None else leading.image
         broker = image.brokers.get(node_id)
         return None if broker is None else broker.endpoint(self._listener)
@@ -96,12 +96,12 @@ class ClusterNode(Node):
         self._zk_client = KazooZooKeeper(
             settings.zookeeper_connect,
             session_timeout_ms=settings.zookeeper_session_timeout_ms,
-            post=posting_to(self._loop),
+            post=call_soon_from_threads(self._loop),
         )
         self._store = ZooKeeperStore(
             self._zk_client,
             clock=self._clock,
-            later=self._later,
+            call_later=self._later,
             session_timeout_ms=settings.zookeeper_session_timeout_ms,
         )
         self._store.listen(self)
@@ -113,14 +113,14 @@ class ClusterNode(Node):
             directory=self,
             dial=PeerConnector(self._loop, PeerSettings(), tls),
             clock=self._clock,
-            soon=self._loop.call_soon,
+            call_soon=self._loop.call_soon,
             log_in=inter_broker_login(settings, self._listener, self._rng),
         )
         self._liveness = ConnectionLiveness(
             directory=self,
             dial=PeerConnector(self._loop, PeerSettings(), tls),
             clock=self._clock,
-            later=self._later,
+            call_later=self._later,
         )
         configs: asyncio.Future[Sequence[MetadataChange]] = self._loop.create_future()
         self._store.read_configs(then=lambda changes: _resolve(configs, changes))
@@ -167,7 +167,7 @@ class ClusterNode(Node):
         self._store.found(
             proposed_id,
             then=lambda cluster_id: _resolve(founded, cluster_id),
-            otherwise=lambda error: _reject(founded, error),
+            on_error=lambda error: _reject(founded, error),
         )
         return await founded
 
@@ -207,9 +207,9 @@ class ClusterNode(Node):
                 self._first_image,
                 self._metadata_changed,
                 node_id=self._static.node_id,
-                trouble=self._partitions.trouble,
+                trouble=self._partitions.log_dir_error,
             ),
-            later=self._later,
+            call_later=self._later,
             fatal=lambda error: self._broken(str(error)),
         )
         self._forwarding_manager = ForwardingManager(
@@ -218,7 +218,7 @@ class ClusterNode(Node):
             inter_broker_client=self._inter_broker_client,
             clock=self._clock,
             rng=self._rng,
-            later=self._later,
+            call_later=self._later,
         )
         return self._forwarding_manager
 
@@ -267,13 +267,13 @@ class ClusterNode(Node):
         self._membership.close()
         self._fetching.close()
 
-    def _request_shutdown(self, timeout_ms: int, answered: Answered) -> None:
-        self._forwarding_manager.ask_controller(
+    def _request_shutdown(self, timeout_ms: int, answered: OnResponse) -> None:
+        self._forwarding_manager.send_to_controller(
             ControlledShutdownRequest(
                 broker_id=self._static.node_id, broker_epoch=self._membership.broker_epoch
             ),
             then=answered,
-            otherwise=answered,
+            on_error=answered,
             timeout_ms=timeout_ms,
         )
 
@@ -302,7 +302,7 @@ class ClusterNode(Node):
         return None
 
     def _directory_failed(self) -> None:
-        if self._partitions.leave_failed_directories():
+        if self._partitions.handle_failed_log_dirs():
             self._store.report_failed_directory(self._static.node_id)
 
     def _tick(self) -> None:

@@ -35,7 +35,7 @@ def submit(
     if timeout_ms is not None and timeout_ms <= 0:
         pending.fail(_TIMED_OUT)
         return
-    broker.controller.submit(decide, then=pending.committed, otherwise=pending.failed)
+    broker.controller.submit(decide, then=pending.committed, on_error=pending.failed)
     if timeout_ms is not None and not pending.is_done:
         pending.start_timer(timeout_ms)
 
@@ -60,8 +60,8 @@ class _PendingChange(Generic[R]):
         self.is_done = False
 
     @property
-    def is_gone(self) -> bool:
-        return self._call.is_gone
+    def is_disconnected(self) -> bool:
+        return self._call.is_disconnected
 
     def start_timer(self, timeout_ms: int) -> None:
         self._has_deadline = True
@@ -85,5 +85,5 @@ class _PendingChange(Generic[R]):
     def _answer(self, response: Message) -> None:
         self.is_done = True
         if self._has_deadline:
-            self._broker.timer.ended()
+            self._broker.timer.completed()
         self._call.answer(response)

@@ -57,12 +57,12 @@ class StandaloneNode(Node):
     async def _join(self, registration: Registration) -> None:
         registered: asyncio.Future[int] = self._loop.create_future()
         self._store.register(
-            registration, then=registered.set_result, otherwise=registered.set_exception
+            registration, then=registered.set_result, on_error=registered.set_exception
         )
         await registered
         elected: asyncio.Future[Version] = self._loop.create_future()
         self._store.become_controller(
-            self._static.node_id, then=elected.set_result, otherwise=elected.set_exception
+            self._static.node_id, then=elected.set_result, on_error=elected.set_exception
         )
         await elected
         image = await self._read_image()
@@ -125,13 +125,13 @@ class StandaloneNode(Node):
         self._controller.submit(
             partial(renew_leaderships, node_id=self._static.node_id),
             then=renewed.set_result,
-            otherwise=renewed.set_exception,
+            on_error=renewed.set_exception,
         )
         await renewed
 
     async def _read_image(self) -> ClusterImage:
         found: asyncio.Future[ClusterImage] = self._loop.create_future()
-        self._store.read(then=found.set_result, otherwise=found.set_exception)
+        self._store.read(then=found.set_result, on_error=found.set_exception)
         return await found
 
 
@@ -151,22 +151,22 @@ class StandaloneAccess:
         return self.controller.image
 
     def create_topics(
-        self, names: Sequence[str], *, then: Callable[[Results], None], otherwise: Failed
+        self, names: Sequence[str], *, then: Callable[[Results], None], on_error: Failed
     ) -> None:
         self.controller.submit(
             partial(create_on_first_use, names=names, static=self._static, rng=self._rng),
             then=then,
-            otherwise=otherwise,
+            on_error=on_error,
         )
 
     def allocate_producer_ids(
-        self, *, then: Callable[[AllocateProducerIdsResponse], None], otherwise: Failed
+        self, *, then: Callable[[AllocateProducerIdsResponse], None], on_error: Failed
     ) -> None:
         node_id = self._static.node_id
         own = self.controller.proposed.brokers[node_id]
         request = AllocateProducerIdsRequest(broker_id=node_id, broker_epoch=own.epoch)
         self.controller.submit(
-            partial(allocate_producer_ids, request=request), then=then, otherwise=otherwise
+            partial(allocate_producer_ids, request=request), then=then, on_error=on_error
         )
 
     def forward(self, call: Call, request: Message, frame: bytes) -> None:  # noqa: ARG002

@@ -133,7 +133,7 @@ def bootstrap(
     chosen = mechanism or [_DEFAULT_MECHANISM]
     secret = _password(password)
     with failing_clearly():
-        from headwater.broker.authentication.bootstrap_users import alter_local_users, refused
+        from headwater.broker.authentication.bootstrap_users import alter_local_users, error_lines
         from headwater.metadata_store.zookeeper.scram_user_writer import alter_users_in_zookeeper
         from headwater.network.system_clock import SystemRandom
 
@@ -143,7 +143,7 @@ def bootstrap(
         else:
             assert zookeeper is not None
             results = alter_users_in_zookeeper(zookeeper, request, timeout_s=_ZOOKEEPER_TIMEOUT_S)
-        lines = refused(results)
+        lines = error_lines(results)
     for line in lines:
         typer.echo(f"headwater: {line}", err=True)
     if lines:

@@ -252,9 +252,9 @@ def _every(text: str | None) -> str:
 
 
 def _expect_legal(topic: str) -> None:
-    from headwater.common.topic_names import why_invalid
+    from headwater.common.topic_names import topic_name_error
 
-    reason = why_invalid(topic)
+    reason = topic_name_error(topic)
     if reason is not None:
         raise typer.BadParameter(reason, param_hint="TOPIC")
 

@@ -197,10 +197,10 @@ class Sender:
         def then(response: ProduceResponse) -> None:
             self._on_response(sent, response, now_ms)
 
-        def otherwise(error: KafkaError) -> None:
+        def on_error(error: KafkaError) -> None:
             self._on_failure(sent, error)
 
-        connection.ask(request, then, otherwise, newest=newest)
+        connection.ask(request, then, on_error, newest=newest)
 
     # Handling responses.
 

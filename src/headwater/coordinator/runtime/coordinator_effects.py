@@ -65,7 +65,7 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerIdTaken:
+class ProducerIdGenerated:
     """Process a request again with the producer id that it needed, or with the error.
 
     The state may have changed in between. An unused id is lost, which is harmless.
@@ -150,7 +150,7 @@ class CancelTimer:
 
 @dataclass(frozen=True, slots=True)
 class TakeProducerId:
-    """Allocate a producer id; the result is a `ProducerIdTaken` event."""
+    """Allocate a producer id; the result is a `ProducerIdGenerated` event."""
 
     asked: RequestEvent
 

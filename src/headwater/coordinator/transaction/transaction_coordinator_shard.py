@@ -23,7 +23,7 @@ from headwater.coordinator.runtime.coordinator_effects import (
     Effect,
     Loaded,
     MarkersAnswered,
-    ProducerIdTaken,
+    ProducerIdGenerated,
     Reply,
     RequestEvent,
     SetTimer,
@@ -74,8 +74,8 @@ from headwater.protocol.messages.list_transactions import ListTransactionsReques
 OFFSETS_TOPIC = "__consumer_offsets"
 _EXPIRY: TimerKey = ("expiry",)
 
-Told = ProducerIdTaken | MarkersAnswered
-Event = RequestEvent | TimerFired | Loaded | Told
+ExternalEvent = ProducerIdGenerated | MarkersAnswered
+Event = RequestEvent | TimerFired | Loaded | ExternalEvent
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ class TransactionCoordinatorShard:
         match event:
             case RequestEvent():
                 return self._on_request(event, None, event.now_ms)
-            case ProducerIdTaken():
+            case ProducerIdGenerated():
                 return self._on_producer_id(event)
             case MarkersAnswered():
                 return self._on_markers_answered(event)
@@ -153,7 +153,7 @@ class TransactionCoordinatorShard:
         listed = list_matching(request, self._transactions.values(), now_ms=now_ms)
         return [Reply(event.caller, listed)]
 
-    def _on_producer_id(self, taken: ProducerIdTaken) -> list[Effect]:
+    def _on_producer_id(self, taken: ProducerIdGenerated) -> list[Effect]:
         outcome, event = taken.outcome, taken.asked
         if not isinstance(outcome, ErrorCode):
             return self._on_request(event, outcome, taken.now_ms)

@@ -77,7 +77,7 @@ class AclCache:
         found: Found = {}
         self._held = []
         reads = ParallelReads(
-            self._zk_client, then=lambda: self._all_read(found), otherwise=self._not_read
+            self._zk_client, then=lambda: self._all_read(found), on_error=self._not_read
         )
         read_acls(reads, found)
         reads.seal()
@@ -110,7 +110,7 @@ class AclCache:
             return
         found: Found = {}
         reads = ParallelReads(
-            self._zk_client, then=lambda: self._changed(found), otherwise=self._on_error
+            self._zk_client, then=lambda: self._changed(found), on_error=self._on_error
         )
         for pattern in self._patterns(notes):
             removed = partial(found.__setitem__, pattern, NO_ACLS)

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from headwater.common.exceptions import ControllerFenced, HeadwaterError, WriteContradicted
+from headwater.common.exceptions import ControllerFenced, HeadwaterError, WriteConflict
 from headwater.metadata.cluster_image import Version
 from headwater.metadata.ports.metadata_store import Failed
 from headwater.metadata_store.zookeeper import znode_paths
@@ -45,7 +45,7 @@ class _Change:
     operations: Sequence[Operation]
     version: Version
     then: Callable[[Version], None]
-    otherwise: Failed
+    on_error: Failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +88,12 @@ class FencedChangeWriter:
         version: Version,
         *,
         then: Callable[[Version], None],
-        otherwise: Failed,
+        on_error: Failed,
     ) -> None:
         if self._failure is not None:
-            otherwise(self._failure)
+            on_error(self._failure)
             return
-        self._waiting.append(_Change(operations, version, then, otherwise))
+        self._waiting.append(_Change(operations, version, then, on_error))
         self._work()
 
     def look(self, begin: Callable[[Callable[[], None]], None]) -> None:
@@ -114,7 +114,7 @@ class FencedChangeWriter:
         self._group, self._pieces = [], []
         self._waiting.clear()
         for change in pending:
-            change.otherwise(error)
+            change.on_error(error)
 
     def _work(self) -> None:
         """Start the next group unless one is in flight."""
@@ -142,7 +142,7 @@ class FencedChangeWriter:
         self._zk_client.multi(
             [self.fence, *self._pieces[0]],
             then=self._handle_success,
-            otherwise=self._handle_failure,
+            on_error=self._handle_failure,
         )
 
     def _handle_success(self) -> None:
@@ -190,7 +190,7 @@ class FencedChangeWriter:
         self._zk_client.exists(
             operation.path,
             then=lambda stat: self._check_stat(operation, failure, stat),
-            otherwise=lambda _: self._fail_contradicted(failure),
+            on_error=lambda _: self._fail_contradicted(failure),
         )
 
     def _check_stat(
@@ -206,7 +206,7 @@ class FencedChangeWriter:
             self._zk_client.get(
                 operation.path,
                 then=partial(self._compare, operation, failure),
-                otherwise=lambda _: self._fail_contradicted(failure),
+                on_error=lambda _: self._fail_contradicted(failure),
             )
 
     def _compare(
@@ -223,7 +223,7 @@ class FencedChangeWriter:
         """The znodes differ from this controller's image and must be read again."""
         operation = self._pieces[0][failure.place - 1]
         self._fail(
-            WriteContradicted(
+            WriteConflict(
                 f"{type(operation).__name__} {operation.path} failed: {failure.problem.value}; "
                 "it was changed by something other than this controller"
             )

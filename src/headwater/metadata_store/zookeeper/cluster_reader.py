@@ -76,11 +76,11 @@ def read_all(
     zk_client: ZooKeeperClient,
     *,
     then: Callable[[ClusterContents], None],
-    otherwise: Callable[[HeadwaterError], None],
+    on_error: Callable[[HeadwaterError], None],
 ) -> None:
     """Read everything that a controller needs."""
     contents = ClusterContents()
-    reads = ParallelReads(zk_client, then=lambda: then(contents), otherwise=otherwise)
+    reads = ParallelReads(zk_client, then=lambda: then(contents), on_error=on_error)
     _read_configs(reads, contents)
     reads.children(znode_paths.TOPICS, partial(_read_topics, reads, contents))
     reads.children(znode_paths.DELETE_TOPICS, partial(_take_deletions, contents))
@@ -94,11 +94,11 @@ def read_configs(
     zk_client: ZooKeeperClient,
     *,
     then: Callable[[ClusterContents], None],
-    otherwise: Callable[[HeadwaterError], None],
+    on_error: Callable[[HeadwaterError], None],
 ) -> None:
     """Read what every broker needs: configs and features."""
     contents = ClusterContents()
-    reads = ParallelReads(zk_client, then=lambda: then(contents), otherwise=otherwise)
+    reads = ParallelReads(zk_client, then=lambda: then(contents), on_error=on_error)
     _read_configs(reads, contents)
     reads.seal()
 

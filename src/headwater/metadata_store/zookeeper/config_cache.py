@@ -56,7 +56,7 @@ class ConfigCache:
             on_error=self._on_error,
         )
         self._notifications.look()
-        read_configs(self._zk_client, then=self._all_read, otherwise=self._on_error)
+        read_configs(self._zk_client, then=self._all_read, on_error=self._on_error)
 
     def stop(self) -> None:
         for each in (self._notifications, self._feature):
@@ -94,7 +94,7 @@ class ConfigCache:
         reads = ParallelReads(
             self._zk_client,
             then=lambda: self._notify(self._take(changed, self._features, is_all=False)),
-            otherwise=self._on_error,
+            on_error=self._on_error,
         )
         for entity in dict.fromkeys(znode_data.read_config_change(note) for note in notes):
             resource = znode_paths.resource_at(entity)

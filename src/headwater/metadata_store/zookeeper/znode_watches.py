@@ -37,9 +37,7 @@ class NodeWatch:
     def look(self) -> None:
         """Read now and after every change."""
         if not self._is_over:
-            self._zk_client.exists(
-                self._path, then=self._exists, otherwise=_ignore, watch=self.look
-            )
+            self._zk_client.exists(self._path, then=self._exists, on_error=_ignore, watch=self.look)
 
     def stop(self) -> None:
         self._is_over = True
@@ -50,7 +48,7 @@ class NodeWatch:
         else:
             # If it is deleted before this arrives, the watch fires.
             self._zk_client.get(
-                self._path, then=lambda data, _: self._notify(data), otherwise=_ignore
+                self._path, then=lambda data, _: self._notify(data), on_error=_ignore
             )
 
     def _notify(self, data: bytes | None) -> None:
@@ -73,7 +71,7 @@ class ChildrenWatch:
         """Read now and after every change."""
         if not self._is_over:
             self._zk_client.children(
-                self._path, then=self._notify, otherwise=_ignore, watch=self.look
+                self._path, then=self._notify, on_error=_ignore, watch=self.look
             )
 
     def stop(self) -> None:
@@ -110,7 +108,7 @@ class BrokersWatch:
     def _read(self, names: list[str]) -> None:
         found: dict[NodeId, BrokerRegistration] = {}
         reads = ParallelReads(
-            self._zk_client, then=lambda: self._notify(found), otherwise=self._on_error
+            self._zk_client, then=lambda: self._notify(found), on_error=self._on_error
         )
         for name in names:
             path = f"{znode_paths.BROKER_IDS}/{name}"
@@ -158,7 +156,7 @@ class NotificationsWatch:
         reads = ParallelReads(
             self._zk_client,
             then=lambda: self._notify([found[name] for name in added if name in found]),
-            otherwise=self._on_error,
+            on_error=self._on_error,
         )
         for name in added:
             reads.data(

@@ -126,7 +126,7 @@ class ZooKeeperClient(Protocol):
         path: str,
         *,
         then: Callable[[bytes, Stat], None],
-        otherwise: Failed,
+        on_error: Failed,
         watch: Watch | None = None,
     ) -> None:
         """Read a znode's data. The watch is not set if the znode does not exist."""
@@ -136,7 +136,7 @@ class ZooKeeperClient(Protocol):
         path: str,
         *,
         then: Callable[[Stat | None], None],
-        otherwise: Failed,
+        on_error: Failed,
         watch: Watch | None = None,
     ) -> None:
         """Check whether a znode exists. The watch is set in both cases."""
@@ -146,7 +146,7 @@ class ZooKeeperClient(Protocol):
         path: str,
         *,
         then: Callable[[list[str]], None],
-        otherwise: Failed,
+        on_error: Failed,
         watch: Watch | None = None,
     ) -> None:
         """Read the names of a znode's children, unsorted."""
@@ -156,7 +156,7 @@ class ZooKeeperClient(Protocol):
         operations: Sequence[Operation],
         *,
         then: Callable[[], None],
-        otherwise: Callable[[FailedOperation], None],
+        on_error: Callable[[FailedOperation], None],
     ) -> None:
         """Apply all operations or none."""
 

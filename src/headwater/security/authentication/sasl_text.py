@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from headwater.common.exceptions import SaslRefused
+from headwater.common.exceptions import SaslAuthenticationFailed
 
 _SHOWN_CHARACTERS: Final = 64
 
@@ -16,4 +16,4 @@ def read_text(token: bytes) -> str:
     try:
         return token.decode("utf-8")
     except UnicodeDecodeError:
-        raise SaslRefused("the token is not valid UTF-8") from None
+        raise SaslAuthenticationFailed("the token is not valid UTF-8") from None

@@ -15,7 +15,7 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from typing import Final
 
-from headwater.common.exceptions import SaslRefused
+from headwater.common.exceptions import SaslAuthenticationFailed
 from headwater.security.authentication.sasl_text import read_text
 
 LONGEST_BYTES: Final = 16_384
@@ -137,7 +137,7 @@ def read_server_final(token: bytes) -> bytes:
     """Return the broker's signature."""
     found = _match(_SERVER_FINAL, token, "server-final message")
     if found["error"] is not None:
-        raise SaslRefused(f"the broker rejected the authentication: {found['error']}")
+        raise SaslAuthenticationFailed(f"the broker rejected the authentication: {found['error']}")
     return _decoded(found["signature"])
 
 
@@ -156,12 +156,12 @@ def unescaped(name: str) -> str:
 
 def _match(pattern: re.Pattern[str], token: bytes, what: str) -> re.Match[str]:
     if len(token) > LONGEST_BYTES:
-        raise SaslRefused(
+        raise SaslAuthenticationFailed(
             f"SCRAM {what} has {len(token)} bytes, at most {LONGEST_BYTES} are allowed"
         )
     found = pattern.fullmatch(read_text(token))
     if found is None:
-        raise SaslRefused(f"malformed SCRAM {what}")
+        raise SaslAuthenticationFailed(f"malformed SCRAM {what}")
     return found
 
 
@@ -173,4 +173,4 @@ def _decoded(text: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except binascii.Error:
-        raise SaslRefused("SCRAM message with invalid Base64") from None
+        raise SaslAuthenticationFailed("SCRAM message with invalid Base64") from None

@@ -39,10 +39,10 @@ class ClientQuotaManager:
         for key, limits in self._limits.items():
             limits.set(entity, quotas.get(key))
 
-    def is_limited(self, who: QuotaClient) -> bool:
+    def is_limited(self, quota_client: QuotaClient) -> bool:
         """Whether any quota applies to this client."""
-        return any(limits.of(*who) is not None for limits in self._limits.values())
+        return any(limits.of(*quota_client) is not None for limits in self._limits.values())
 
-    def worked(self, who: QuotaClient, work_ns: int, now_ms: int) -> int:
+    def worked(self, quota_client: QuotaClient, work_ns: int, now_ms: int) -> int:
         """Record a request's time on the event loop; return the throttle time."""
-        return self.request.charge(who, work_ns * _PERCENT_PER_NS, now_ms)
+        return self.request.charge(quota_client, work_ns * _PERCENT_PER_NS, now_ms)

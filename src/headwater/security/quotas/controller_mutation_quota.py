@@ -22,9 +22,11 @@ class ControllerMutationQuota:
             lambda: TokenBucket(window), most=most
         )
 
-    def allowance(self, who: QuotaClient, *, is_strict: bool, now_ms: int) -> "Allowance | None":
+    def allowance(
+        self, quota_client: QuotaClient, *, is_strict: bool, now_ms: int
+    ) -> "Allowance | None":
         """Start one request; None if no quota applies."""
-        limit = self.limits.of(*who)
+        limit = self.limits.of(*quota_client)
         if limit is None:
             return None
         return Allowance(

@@ -19,9 +19,9 @@ from headwater.common.elapsed import has_passed
 from headwater.common.exceptions import (
     BatchError,
     CorruptFile,
+    QueueFull,
     StorageError,
     TooManyOpenFiles,
-    TooMuchWork,
 )
 from headwater.common.ids import NO_TIMESTAMP, TopicPartition
 from headwater.common.ports import Random
@@ -202,8 +202,8 @@ class LogCleaner:
             done(CleaningFailure(FailureKind.STORAGE, str(error)))
 
         try:
-            self._executor.submit(cleaning.run, then=done, otherwise=failed)
-        except TooMuchWork:
+            self._executor.submit(cleaning.run, then=done, on_error=failed)
+        except QueueFull:
             # Retried after log.cleaner.backoff.ms.
             self._cleaning = None
 

@@ -18,9 +18,9 @@ from typing import Final
 
 from headwater.common.exceptions import (
     HeadwaterError,
+    QueueFull,
     StorageError,
     TooManyOpenFiles,
-    TooMuchWork,
 )
 from headwater.records.batch_header import Buffer
 from headwater.storage.io.cold_read import ColdRead
@@ -154,7 +154,7 @@ class FileRangeReader:
             finally:
                 self._start_queued()
 
-        def otherwise(error: StorageError) -> None:
+        def on_error(error: StorageError) -> None:
             self._end(read)
             try:
                 read.fail(error)
@@ -165,9 +165,9 @@ class FileRangeReader:
         self.cold_bytes_under_way += length
         try:
             self._executor.submit(
-                lambda: self._cold_read(file, length, position), then=then, otherwise=otherwise
+                lambda: self._cold_read(file, length, position), then=then, on_error=on_error
             )
-        except TooMuchWork as refusal:
+        except QueueFull as refusal:
             self._end(read)
             read.fail(refusal)
 

@@ -12,7 +12,7 @@ from headwater.common.exceptions import (
     CorruptBatch,
     DecompressionBomb,
     InvalidRecord,
-    SequenceRefused,
+    OutOfOrderSequenceNumber,
     ValidationDeferred,
 )
 from headwater.common.ids import NO_TIMESTAMP
@@ -229,7 +229,7 @@ class LogAppender:
                 return duplicate
         try:
             self._producers.check(header, origin)
-        except SequenceRefused:
+        except OutOfOrderSequenceNumber:
             written = self._written_before(header) if origin is _CLIENT else None
             if written is None:
                 raise

@@ -7,7 +7,7 @@ epochs first and then be overwritten by the first.
 
 from collections.abc import Callable
 
-from headwater.common.exceptions import StorageError, TooManyOpenFiles, TooMuchWork
+from headwater.common.exceptions import QueueFull, StorageError, TooManyOpenFiles
 from headwater.storage.io.disk import File, write_atomically
 from headwater.storage.io.executor import Executor, InlineExecutor
 from headwater.storage.log import leader_epoch_checkpoint
@@ -146,10 +146,10 @@ class LogFlusher:
                 waiter(None if self._is_retired else error)
 
         try:
-            self._executor.submit(job.sync, then=done, otherwise=failed)
-        except TooMuchWork:
+            self._executor.submit(job.sync, then=done, on_error=failed)
+        except QueueFull:
             # The executor's queue is full: sync here, so that appends wait for the disk.
-            InlineExecutor().submit(job.sync, then=done, otherwise=failed)
+            InlineExecutor().submit(job.sync, then=done, on_error=failed)
 
     def _raise(self, offset: int) -> None:
         """Raise the recovery point; never lowers it."""

@@ -17,9 +17,9 @@ from headwater.common.byte_rate_limit import ByteRateLimit
 from headwater.common.exceptions import (
     BatchError,
     OffsetOutOfRange,
+    QueueFull,
     StorageError,
     TooManyOpenFiles,
-    TooMuchWork,
 )
 from headwater.common.ids import TopicPartition
 from headwater.records.batch_header import HEADER_BYTES, read_header
@@ -93,7 +93,7 @@ class LogDirMove:
         try:
             while not self._is_waiting and not self.is_over and self._step():
                 pass
-        except (StorageError, TooManyOpenFiles, TooMuchWork, OffsetOutOfRange):
+        except (StorageError, TooManyOpenFiles, QueueFull, OffsetOutOfRange):
             # The log has already reported disk failures; others may pass, and another call comes
             # soon.
             return
@@ -161,9 +161,9 @@ class LogDirMove:
         self._is_waiting = True
         try:
             self._tools.executor.submit(
-                lambda: file.read(found.length, found.position), then=read, otherwise=failed
+                lambda: file.read(found.length, found.position), then=read, on_error=failed
             )
-        except TooMuchWork:
+        except QueueFull:
             self._is_waiting = False
             found.release()
             raise
@@ -203,7 +203,7 @@ class LogDirMove:
         copy.raise_log_start(min(original.log_start_offset, copy.end_offset))
         copy.raise_high_watermark(original.high_watermark)
         self._unflushed_bytes += taken
-        self._tools.throttle().note(taken, now_ms)
+        self._tools.throttle().record(taken, now_ms)
 
     def _finish(self) -> None:
         """Copy the rest synchronously and swap."""

@@ -5,7 +5,7 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from headwater.common.exceptions import HeadwaterError, StorageError, TooMuchWork
+from headwater.common.exceptions import HeadwaterError, QueueFull, StorageError
 from headwater.records.batch_header import Buffer
 from headwater.storage.io.cold_read import OsColdRead, read_plainly
 from headwater.storage.io.disk import File
@@ -186,13 +186,13 @@ def test_a_refusing_executor_fails_the_read() -> None:
         """An executor with no room."""
 
         def submit(self, *_: object, **__: object) -> None:
-            raise TooMuchWork("full")
+            raise QueueFull("full")
 
     scene = Scene()
     reader = FileRangeReader(PartlyResident(), Full(), read_plainly, cold_limit_bytes=1)
     wanted = FileRange(file=scene.file, position=0, length=1)
     reader.read(wanted, scene.seen.deliver, scene.seen.fail)
-    assert isinstance(scene.seen.all[0], TooMuchWork)
+    assert isinstance(scene.seen.all[0], QueueFull)
     assert not scene.file.is_held
     assert reader.cold_bytes_under_way == 0
 

@@ -9,11 +9,11 @@ import pytest
 from headwater.common.exceptions import (
     BatchTooLarge,
     CorruptBatch,
+    InvalidProducerEpoch,
     InvalidRecord,
     InvalidTimestamp,
     OffsetOutOfRange,
-    ProducerEpochRefused,
-    SequenceRefused,
+    OutOfOrderSequenceNumber,
     StorageError,
     UnreadableLog,
     UnsupportedMagic,
@@ -264,10 +264,10 @@ def test_duplicate_is_answered_with_its_first_offsets_and_not_written() -> None:
     assert again.is_duplicate
     assert (again.base_offset, again.last_offset) == (first.base_offset, first.last_offset)
     assert lab.log.end_offset == 4
-    with pytest.raises(SequenceRefused):
+    with pytest.raises(OutOfOrderSequenceNumber):
         lab.append(1, producer=(9, 0, 5))
     lab.append(1, producer=(9, 1, 0))
-    with pytest.raises(ProducerEpochRefused):
+    with pytest.raises(InvalidProducerEpoch):
         lab.append(1, producer=(9, 0, 4))
     assert lab.log.end_offset == 5
 
@@ -316,7 +316,7 @@ def test_batch_that_was_never_written_is_rejected_after_a_restart(
     lab.append(2, producer=(9, 0, 8))
     lab.reopen()
     end_offset = lab.log.end_offset
-    with pytest.raises(SequenceRefused):
+    with pytest.raises(OutOfOrderSequenceNumber):
         lab.append(2 if producer[2] != 5 else 1, producer=producer)
     assert lab.log.end_offset == end_offset
 

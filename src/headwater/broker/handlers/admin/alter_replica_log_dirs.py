@@ -66,7 +66,7 @@ def _move(broker: Broker, name: TopicPartition, path: str) -> ErrorCode:
         broker.directories.want(name, target)
         is_elsewhere = hosted is ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.REPLICA_NOT_AVAILABLE if is_elsewhere else hosted
-    trouble = broker.partitions.trouble(name)
+    trouble = broker.partitions.log_dir_error(name)
     if trouble is not ErrorCode.NONE:
         return trouble
     if name not in broker.directories:

@@ -32,7 +32,7 @@ from headwater.protocol.single_fetch import (
 )
 from headwater.protocol.stepwise_codec import write_in_steps
 from headwater.records.batch_header import Buffer
-from headwater.replication.fetch.fetch_session import NO_SESSION, Fetching
+from headwater.replication.fetch.fetch_session import NO_SESSION, FetchContext
 from headwater.replication.fetch.log_reads import PartitionRead
 from headwater.storage.io.file_range import FileRange
 from headwater.storage.io.file_range_reader import FileRangeReader
@@ -64,7 +64,7 @@ class PendingFetchResponse:
     def __init__(
         self,
         call: Call,
-        fetching: Fetching,
+        fetching: FetchContext,
         reads: list[PartitionRead],
         hint: Callable[[FetchResponse], FetchResponse] | None = None,
     ) -> None:
@@ -154,11 +154,11 @@ class PendingFetchResponse:
 
     def _answer(self) -> None:
         call = self._call
-        if self._is_stepwise and not call.is_gone:
+        if self._is_stepwise and not call.is_disconnected:
             steps = self._answer_in_steps()
             # A generator that has not started would release nothing if the connection closes.
             next(steps)
-            call.work(steps)
+            call.run_steps(steps)
             return
         session_id = self._session_id
         included = list(self._included())
@@ -218,7 +218,7 @@ class PendingFetchResponse:
                     if not _is_changed(read, records):
                         continue
                     if records is not _NO_RECORDS:
-                        session.had_data(read.wanted)
+                        session.move_to_end(read.wanted)
                 _record_sent(read)
             if read.error:
                 self._call.record_error(read.error)
@@ -254,8 +254,8 @@ def _is_changed(read: PartitionRead, records: FileRange | Buffer) -> bool:
         or read.error
         or read.diverging is not None
         or read.preferred >= 0
-        or read.high_watermark != wanted.told_high_watermark
-        or read.log_start_offset != wanted.told_log_start
+        or read.high_watermark != wanted.sent_high_watermark
+        or read.log_start_offset != wanted.sent_log_start_offset
     )
 
 
@@ -264,8 +264,8 @@ def _record_sent(read: PartitionRead) -> None:
 
     An error sets -1, so that the partition is sent again once the error is gone.
     """
-    read.wanted.told_high_watermark = read.high_watermark
-    read.wanted.told_log_start = read.log_start_offset
+    read.wanted.sent_high_watermark = read.high_watermark
+    read.wanted.sent_log_start_offset = read.log_start_offset
 
 
 def _is_plain(read: PartitionRead) -> bool:

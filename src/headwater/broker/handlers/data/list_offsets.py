@@ -97,7 +97,7 @@ def _look_up(
     if isinstance(hosted, ErrorCode):
         return _error_result(number, hosted)
     try:
-        log = hosted.opened()
+        log = hosted.open_log()
         end_offset = _end_for(request, log)
         found = _found(hosted, log, partition, end_offset)
     except HeadwaterError as error:

@@ -64,7 +64,7 @@ def _end_of(broker: Broker, topic: str, requested: OffsetForLeaderPartition) -> 
     ):
         return _error_result(requested, ErrorCode.UNKNOWN_LEADER_EPOCH)
     try:
-        log = hosted.opened()
+        log = hosted.open_log()
     except HeadwaterError as error:
         return _error_result(requested, error.code)
     end = log.epochs.end_offset_for(requested.leader_epoch, log.end_offset)

@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat: the only request of consumer group members (KIP-848, NG-1)."""
 
 from headwater.broker.handlers.groups.group_requests import (
-    ask_member,
+    handle_member_request,
     is_authorized_for_group,
     serves_consumer_groups,
 )
@@ -27,7 +27,7 @@ def handle(broker: Broker, request: ConsumerGroupHeartbeatRequest, call: Call) -
     ):
         call.record_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return _error_result(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    return ask_member(broker, call, request, request.group_id, _error_result)
+    return handle_member_request(broker, call, request, request.group_id, _error_result)
 
 
 def error_response(

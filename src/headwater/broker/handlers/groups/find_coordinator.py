@@ -83,7 +83,7 @@ def handle(
         _warn(broker, topic, reason)
         call.answer(error_response(request, ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)))
 
-    broker.controller_access.create_topics((topic,), then=created, otherwise=failed)
+    broker.controller_access.create_topics((topic,), then=created, on_error=failed)
     return None
 
 

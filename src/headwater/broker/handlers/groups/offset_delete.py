@@ -44,7 +44,7 @@ def handle(broker: Broker, request: OffsetDeleteRequest, call: Call) -> OffsetDe
         call.answer(outcome)
 
     accepted_request = replace(request, topics=tuple(accepted))
-    broker.groups.ask(request.group_id, accepted_request, call, respond)
+    broker.groups.handle_request(request.group_id, accepted_request, call, respond)
     return None
 
 

@@ -89,7 +89,9 @@ def _ask(
             found = replace(found, topics=_visible(broker, call, found.topics))
         put(replace(found, topics=(*found.topics, *errors)))
 
-    broker.groups.ask(group.group_id, replace(request, groups=(accepted_group,)), call, respond)
+    broker.groups.handle_request(
+        group.group_id, replace(request, groups=(accepted_group,)), call, respond
+    )
 
 
 def _with_name(

@@ -26,7 +26,7 @@ def handle(
         call.answer(error_response(request, ApiError(error.code, None)))
 
     broker.controller.submit(
-        partial(allocate_producer_ids, request=request), then=call.answer, otherwise=failed
+        partial(allocate_producer_ids, request=request), then=call.answer, on_error=failed
     )
     return None
 

@@ -17,7 +17,7 @@ def handle(
 ) -> ControlledShutdownResponse | None:
     if not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
         return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
-    leading = broker.membership.leading
+    leading = broker.membership.controller
     if leading is None:
         return error_response(request, ApiError(ErrorCode.NOT_CONTROLLER, None))
 
@@ -25,7 +25,7 @@ def handle(
         call.record_error(error.code)
         call.answer(error_response(request, ApiError(error.code, None)))
 
-    leading.controlled_shutdown(request, then=call.answer, otherwise=failed)
+    leading.controlled_shutdown(request, then=call.answer, on_error=failed)
     return None
 
 

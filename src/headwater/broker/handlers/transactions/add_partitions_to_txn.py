@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from headwater.broker.coordinators.led_shards import ask_shard
+from headwater.broker.coordinators.led_shards import handle_in_shard
 from headwater.broker.coordinators.transaction_coordinator import TransactionEvent
 from headwater.broker.handlers.groups.group_requests import GatheredResponses
 from headwater.broker.handlers.transactions.transaction_requests import (
@@ -108,7 +108,7 @@ def _ask(
             gathering.put(place, result)
 
     part = AddPartitionsToTxnRequest(transactions=transactions)
-    ask_shard(shard_transactions.shard, part, call, respond)
+    handle_in_shard(shard_transactions.shard, part, call, respond)
 
 
 def _transaction_error(

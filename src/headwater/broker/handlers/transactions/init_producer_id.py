@@ -7,7 +7,7 @@ from an error, gets a new producer id, as in Kafka 4.1.
 from typing import Final
 
 from headwater.broker.handlers.transactions.transaction_requests import (
-    ask_coordinator,
+    handle_transaction_request,
     is_authorized_for_transaction,
 )
 from headwater.broker.node.broker import Broker
@@ -42,7 +42,7 @@ def handle(broker: Broker, request: InitProducerIdRequest, call: Call) -> Messag
         else:
             call.answer(InitProducerIdResponse(producer_id=outcome, producer_epoch=_FIRST_EPOCH))
 
-    broker.producer_ids.take(taken)
+    broker.producer_ids.generate(taken)
     return None
 
 
@@ -65,7 +65,7 @@ def _initialise(
     if code is not None and is_authorized_for_transaction(broker, call, transactional_id):
         call.record_error(code)
         return refused(code)
-    return ask_coordinator(broker, call, request, transactional_id, refused)
+    return handle_transaction_request(broker, call, request, transactional_id, refused)
 
 
 def _request_error(broker: Broker, request: InitProducerIdRequest, call: Call) -> ErrorCode | None:

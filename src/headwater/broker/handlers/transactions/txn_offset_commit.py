@@ -89,7 +89,7 @@ def _commit(
     """Pass the offsets to the shard once its partition is verified to be in the transaction."""
 
     def ask(ticket: VerificationGuard | None) -> None:
-        shard.ask(
+        shard.handle_request(
             request,
             version=call.version,
             client_id=call.client_id,
@@ -105,34 +105,34 @@ def _commit(
     if _is_open(hosted, producer):
         ask(None)
         return
-    if not broker.questions.is_asked(question):
+    if not broker.add_partitions_to_txn_manager.needs_coordinator(question):
         ask(UNGUARDED)
         return
     transaction = VerifiedTransaction(
-        transactional_id=request.transactional_id, producer=producer, question=question
+        transactional_id=request.transactional_id, producer=producer, verification_request=question
     )
     commit = _UnverifiedCommit(question, ask, respond)
-    broker.questions.pending.verify(transaction, ((hosted, commit),))
+    broker.add_partitions_to_txn_manager.pending.verify(transaction, ((hosted, commit),))
 
 
 @dataclass(frozen=True, slots=True)
 class _UnverifiedCommit:
-    """A waiting commit (`headwater.broker.coordinators.pending_verifications.WaitingBatch`)."""
+    """A waiting commit (`headwater.broker.coordinators.pending_verifications.UnverifiedBatch`)."""
 
-    question: VerificationRequest
-    ask: Callable[[VerificationGuard | None], None]
+    verification_request: VerificationRequest
+    commit: Callable[[VerificationGuard | None], None]
     respond: Callable[[Outcome], None]
     sequence: int = NO_SEQUENCE
 
     def verified(self, ticket: VerificationGuard) -> None:
-        self.ask(ticket)
+        self.commit(ticket)
 
     def failed(self, code: ErrorCode) -> None:
-        self.respond(commit_code(code, self.question))
+        self.respond(commit_code(code, self.verification_request))
 
 
 def _is_open(hosted: Partition, producer: TransactionalProducer) -> bool:
-    producers = hosted.opened().producers
+    producers = hosted.open_log().producers
     return producers.has_open_transaction(producer.producer_id, producer.epoch)
 
 
