@@ -27,7 +27,7 @@ def numbered(count: int) -> list[Sent]:
     return [Sent(value=str(number).encode()) for number in range(count)]
 
 
-def make_anew(admin: OpenAdmin, topic: str) -> None:
+def recreate(admin: OpenAdmin, topic: str) -> None:
     admin.delete([topic])
     # A client that requests the topic just then may have auto-created it.
     with suppress(*ERRORS):
@@ -148,7 +148,7 @@ def test_recreated_topic_is_empty_and_accepts_records(
         for number in range(3):
             producer.send(topic, Sent(value=b"old"))
             assert producer.finish() == [(0, number)]
-        make_anew(admin, topic)
+        recreate(admin, topic)
         producer.send(topic, Sent(value=b"new"))
         assert producer.finish() == [(0, 0)]
         assert [each.value for each in read(client, servers, topic, 1)] == [b"new"]
@@ -179,7 +179,7 @@ def test_consumer_continues_in_the_recreated_topic(
         write(CONFLUENT, servers, topic, [Sent(value=b"old")] * 5)
         consumer.assign(topic, {0: 0})
         take(consumer, 5)
-        make_anew(admin, topic)
+        recreate(admin, topic)
         deadline = Deadline("a record of the new topic")
         received: list[Received] = []
         while not received:

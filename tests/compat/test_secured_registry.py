@@ -76,10 +76,10 @@ def test_confluents_client_needs_tls_and_the_password(
         assert theirs.get_latest_version("tea-value").schema_id == schema_id
     for login in ({}, {"basic.auth.user.info": "alice:wrong"}, {"basic.auth.user.info": "eve:x"}):
         with (
-            SchemaRegistryClient({**settings, **login}) as stranger,
+            SchemaRegistryClient({**settings, **login}) as client,
             pytest.raises(SchemaRegistryError) as refused,
         ):
-            stranger.get_subjects()
+            client.get_subjects()
         assert refused.value.http_status_code == 401
 
 
@@ -156,7 +156,7 @@ def test_commands_read_credentials_and_ca_from_the_client_properties_file(
 def test_confluents_registry_properties_start_our_registry(
     secured: SecuredBroker, tmp_path: Path
 ) -> None:
-    door = secured.door(alice=f"{PASSWORD},reader", bob="bobs,stranger")
+    door = secured.door(alice=f"{PASSWORD},reader", bob="bobs,guest")
     given = {
         **door,
         **{f"kafkastore.{name}": value for name, value in secured.login.items()},

@@ -99,8 +99,8 @@ def test_authorization_equals_a_scan_of_all_acls(
     for pattern, _ in gone:
         index.replace(pattern, ())
     resource = Resource(kind, name)
-    verdict = index.authorize(requester, operation, resource)
-    assert verdict.is_allowed is by_scan(kept, requester, operation, resource, everyone)
+    result = index.authorize(requester, operation, resource)
+    assert result.is_allowed is by_scan(kept, requester, operation, resource, everyone)
 
 
 @settings(max_examples=200, deadline=None)

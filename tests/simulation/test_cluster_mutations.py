@@ -52,10 +52,10 @@ def high_watermark_decreases(patch: pytest.MonkeyPatch) -> None:
     fetched = Partition.update_follower_fetch_state
 
     def forgetful(self: Partition, fetch: FollowerFetch) -> bool:
-        heard = fetched(self, fetch)
+        result = fetched(self, fetch)
         if self.log is not None:
             self.log.high_watermark = min(self.log.high_watermark, fetch.offset)
-        return heard
+        return result
 
     patch.setattr(Partition, "fetched", forgetful)
 

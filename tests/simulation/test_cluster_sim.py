@@ -107,8 +107,8 @@ def test_nothing_is_reported_without_a_fault(rested: ClusterLife) -> None:
     assert len(told.places) > 20
     assert told.committed
     assert told.seen
-    assert any(each.verdict for each in told.attempts)
-    assert any(each.verdict and each.offset is not None for each in told.attempts)
+    assert any(each.is_committed for each in told.attempts)
+    assert any(each.is_committed and each.offset is not None for each in told.attempts)
     assert any(each.is_acknowledged for commits in told.commits.values() for each in commits)
     assert sorted({group for group, _, _ in told.owners}) == ["classic members", "members"]
     assert len(set(told.owners.values())) >= 4
@@ -133,18 +133,18 @@ def lost_commit_of_a_member(told: ClientGuarantees) -> None:
 def offset_without_its_transaction(told: ClientGuarantees) -> None:
     for attempts in told.attempts_of.values():
         for attempt in attempts:
-            attempt.verdict = False
+            attempt.is_committed = False
 
 
 def half_a_transaction(told: ClientGuarantees) -> None:
     """TX-6."""
-    (whole, *_) = (each for each in told.attempts if each.verdict and each.values)
+    (whole, *_) = (each for each in told.attempts if each.is_committed and each.values)
     whole.values.append((whole.values[0][0], b"never written"))
 
 
 def part_of_an_aborted_one(told: ClientGuarantees) -> None:
-    (whole, *_) = (each for each in told.attempts if each.verdict and each.values)
-    whole.verdict = False
+    (whole, *_) = (each for each in told.attempts if each.is_committed and each.values)
+    whole.is_committed = False
 
 
 def deleted_topic_is_there(told: ClientGuarantees) -> None:
@@ -314,7 +314,7 @@ def test_a_duplicate_record_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("deaf_to", "complaint"),
     [
-        ((ApiKey.UPDATE_METADATA, ApiKey.LEADER_AND_ISR), "has not heard"),
+        ((ApiKey.UPDATE_METADATA, ApiKey.LEADER_AND_ISR), "does not have the controller's topics"),
         ((ApiKey.FETCH,), "are in sync in"),
     ],
 )

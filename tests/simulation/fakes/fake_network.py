@@ -302,10 +302,10 @@ class _Connection:
             self._is_silent = True
         elif not self._goes_wrong():
             self._back_ms = max(self._back_ms, self._arrival_ms())
-            hear = partial(self._hear, asked, response)
-            time.after(self._back_ms - time.now_ms, partial(self.source.stall.pass_on, hear))
+            deliver = partial(self._deliver, asked, response)
+            time.after(self._back_ms - time.now_ms, partial(self.source.stall.pass_on, deliver))
 
-    def _hear(self, asked: _Asked, response: Message) -> None:
+    def _deliver(self, asked: _Asked, response: Message) -> None:
         if asked not in self._asked:
             return
         self._asked.remove(asked)

@@ -99,10 +99,10 @@ class SharedStore:
             raise ControllerFenced("no longer the controller")
         if fence != self.image.version:
             raise ControllerFenced(f"decided on {fence}, and {self.image.version} is the newest")
-        heard = [each for change in changes for each in self._heard_by_all(change)]
+        broadcast = [each for change in changes for each in self._broadcast_changes(change)]
         version = fence._replace(sequence=fence.sequence + 1)
         self.image = apply(self.image, changes, version)
-        self._tell(heard)
+        self._tell(broadcast)
         return version
 
     def resign(self, token: object) -> None:
@@ -149,7 +149,7 @@ class SharedStore:
     def has_ended(self, token: object) -> bool:
         return token in self._ended
 
-    def _heard_by_all(self, change: MetadataChange) -> list[MetadataChange]:
+    def _broadcast_changes(self, change: MetadataChange) -> list[MetadataChange]:
         match change:
             case ConfigsReplaced() | FeatureFinalized() | AclsReplaced():
                 return [change]
@@ -319,19 +319,19 @@ class StoreSession:
     # Between the two.
 
     def tell(self, changes: Sequence[MetadataChange], version: Version) -> None:
-        def heard() -> None:
+        def notify() -> None:
             if self._listener is not None:
                 self._listener.changed(changes, version)
 
-        self._back(heard)
+        self._back(notify)
 
     def lost_registration(self, token: object) -> None:
-        def heard() -> None:
+        def notify() -> None:
             if self._listener is not None and token is self._token:
                 self._listener.registration_lost()
 
         if token is self._token:
-            self._back(heard)
+            self._back(notify)
 
     def _say(self, done: Callable[[], None]) -> None:
         """A request without a response, which may be lost."""
@@ -373,11 +373,11 @@ class StoreSession:
             if self._is_cut:
                 self._missed.append(action)
             else:
-                self._stall.pass_on(partial(self._hear, action))
+                self._stall.pass_on(partial(self._deliver, action))
 
         self._time.after(self._back_ms - self._time.now_ms, arrive)
 
-    def _hear(self, action: Callable[[], None]) -> None:
+    def _deliver(self, action: Callable[[], None]) -> None:
         if not self._is_dead:
             action()
 

@@ -334,13 +334,13 @@ class TimedKeeper:
         connection = self._connection
         self._back_ms = max(self._back_ms, self._time.now_ms + self._delay_ms())
 
-        def hear() -> None:
+        def deliver() -> None:
             if connection == self._connection and not self._is_dead:
                 action()
 
         def arrive() -> None:
             if connection == self._connection:
-                self._stall.pass_on(hear)
+                self._stall.pass_on(deliver)
 
         self._time.after(self._back_ms - self._time.now_ms, arrive)
 

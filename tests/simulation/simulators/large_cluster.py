@@ -104,7 +104,7 @@ class Cost:
 
 
 class LargeCluster:
-    """Brokers by number; time only passes in `until_all_have_heard`."""
+    """Brokers by number; time only passes in `await_metadata`."""
 
     def __init__(self, broker_count: int, *, seed: int = 1) -> None:
         self.time = VirtualTime(random.Random(seed))
@@ -114,7 +114,7 @@ class LargeCluster:
             NodeId(number): LargeNode(self, NodeId(number)) for number in range(broker_count)
         }
         self._gone_reads = 0
-        self.until_all_have_heard()
+        self.await_metadata()
 
     @property
     def leading(self) -> Controller | None:
@@ -151,7 +151,7 @@ class LargeCluster:
             changes = [TopicCreated(each) for each in topics[first : first + _TOPICS_AT_ONCE]]
             decision: ControllerResult[None] = ControllerResult(changes, None)
             leading.controller.submit(partial(_always, decision), then=_ignore, on_error=_fail)
-        self.until_all_have_heard()
+        self.await_metadata()
 
     def kill(self, node_id: NodeId) -> None:
         """End the process; its session ends after the timeout."""
@@ -163,7 +163,7 @@ class LargeCluster:
         began_ms = self.time.now_ms
         action()
         self.time.run_for(SESSION_MS)
-        self.until_all_have_heard()
+        self.await_metadata()
         after = self._counted()
         requests = {key.name: count for key, count in (after[1] - before[1]).items()}
         counts = {key: after[0][key] - before[0][key] for key in after[0]}
@@ -178,13 +178,13 @@ class LargeCluster:
             bytes_sent=counts["bytes"],
         )
 
-    def until_all_have_heard(self) -> None:
+    def await_metadata(self) -> None:
         end_ms = self.time.now_ms + _PATIENCE_MS
-        while not self._have_all_heard():
-            assert self.time.now_ms < end_ms, "not everybody has heard"
+        while not self._is_metadata_current():
+            assert self.time.now_ms < end_ms, "not all brokers have the current metadata"
             self.time.run_for(_LOOK_MS)
 
-    def _have_all_heard(self) -> bool:
+    def _is_metadata_current(self) -> bool:
         leading = self.leading
         if leading is None or not leading.is_idle:
             return False

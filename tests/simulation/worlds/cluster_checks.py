@@ -80,7 +80,7 @@ class ClusterChecks:
     def finish(self, lab: ClusterNodeLab) -> None:
         """All brokers are live and idle: everything is as without any fault."""
         self.compare(lab, {})
-        _all_have_heard(lab)
+        _all_have_current_metadata(lab)
         _all_hold_what_they_should(lab)
         self._topics_are_as_asked(lab)
         for place, state in partitions_of(lab):
@@ -179,7 +179,7 @@ def _same_below_watermarks(
         )
 
 
-def _all_have_heard(lab: ClusterNodeLab) -> None:
+def _all_have_current_metadata(lab: ClusterNodeLab) -> None:
     leaders = [node for node in lab.nodes if node.membership.controller is not None]
     check(len(leaders) == 1, f"{len(leaders)} controllers at rest")
     (controller,) = leaders
@@ -195,7 +195,7 @@ def _all_have_heard(lab: ClusterNodeLab) -> None:
         )
         check(
             dict(node.image.topics) == dict(decided.topics),
-            f"broker {node.node_id} has not heard what the controller has decided",
+            f"broker {node.node_id} does not have the controller's topics",
         )
         check(
             sorted(node.image.brokers) == sorted(decided.brokers),

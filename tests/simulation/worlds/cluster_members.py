@@ -124,9 +124,9 @@ class GroupMember(Member):
             subscribed_topic_names=(TOPIC,) if says_all else None,
             topic_partitions=(owned,) if self._owned else (),
         )
-        self._ask(coordinator, request, self._heard)
+        self._ask(coordinator, request, self._on_heartbeat)
 
-    def _heard(self, response: Message) -> None:
+    def _on_heartbeat(self, response: Message) -> None:
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
         code = response.error_code
         if code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):

@@ -213,7 +213,7 @@ class TransactionalProducer(Client):
             if response.error_code:
                 self._refused(response.error_code)
                 return
-            attempt.verdict = is_commit
+            attempt.is_committed = is_commit
             self._attempt = None
             self._become(response.producer_id, response.producer_epoch)
             self._rest(_AT_ONCE_MS if self._rng.random() < 0.5 else PAUSE_MS)

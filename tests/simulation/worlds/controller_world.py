@@ -54,9 +54,9 @@ class ControllerWorld:
         texts: dict[str, str] | None = None,
         goes_through_bytes: bool = False,
         checked: Callable[[ClusterImage, ClusterImage], None] | None = None,
-        heard: Callable[["Node", Sequence[MetadataChange]], None] | None = None,
+        on_changes: Callable[["Node", Sequence[MetadataChange]], None] | None = None,
     ) -> None:
-        self.heard = heard
+        self.on_changes = on_changes
         self.time = VirtualTime(random.Random(seed))
         self.rand = self.time.rand
         self.store = WatchedStore(self.time, checked)
@@ -168,16 +168,16 @@ class Node:
         self._attempt = 0
         self.metadata_cache = MetadataCache(
             world.store.image,
-            self._told,
+            self._on_changes,
             node_id=node_id,
             trouble=lambda name: self.trouble.get(name, ErrorCode.NONE),
         )
         self._register()
 
-    def _told(self, _: ClusterImage, changes: Sequence[MetadataChange]) -> None:
+    def _on_changes(self, _: ClusterImage, changes: Sequence[MetadataChange]) -> None:
         self.changes += changes
-        if self.world.heard is not None:
-            self.world.heard(self, changes)
+        if self.world.on_changes is not None:
+            self.world.on_changes(self, changes)
 
     def die(self) -> None:
         self._is_alive = False

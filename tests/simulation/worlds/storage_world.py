@@ -300,7 +300,7 @@ class StorageWorld:
         elif tracked.is_coming or tracked.is_going:
             del self.tracked[partition]
         elif (
-            tracked.model.worst_restart is Restart.POWER_CUT and not tracked.model.is_folder_vouched
+            tracked.model.worst_restart is Restart.POWER_CUT and not tracked.model.is_folder_flushed
         ):
             self.directories.create(partition, tracked.topic_id, now_ms=self.now_ms)
         else:
@@ -311,7 +311,7 @@ class StorageWorld:
         directory = self.directory_of(tracked)
         found = directory.topic_id(tracked.partition)
         model = tracked.model
-        is_safe = model.worst_restart is not Restart.POWER_CUT or model.is_folder_vouched
+        is_safe = model.worst_restart is not Restart.POWER_CUT or model.is_folder_flushed
         if found is None and (tracked.is_coming or not is_safe):
             directory.adopt(tracked.partition, tracked.topic_id)
         elif found != tracked.topic_id:

@@ -98,9 +98,9 @@ def delete(world: ControllerWorld) -> list[str]:
 
 
 def reassign(world: ControllerWorld, *replicas: int) -> None:
-    wish = ReassignablePartition(partition_index=0, replicas=replicas)
+    partition = ReassignablePartition(partition_index=0, replicas=replicas)
     request = AlterPartitionReassignmentsRequest(
-        topics=(ReassignableTopic(name="t", partitions=(wish,)),)
+        topics=(ReassignableTopic(name="t", partitions=(partition,)),)
     )
     world.leading.controller.submit(
         partial(alter_reassignments, request=request), then=lambda _: None, on_error=_fail

@@ -65,7 +65,7 @@ class Lab:
         self.image = after(cluster_of(broker(0), broker(1)), *changes)
         self.asked: list[tuple[NodeId, Message, OnResponse, Failed]] = []
         self.timers: list[tuple[int, Callable[[], None]]] = []
-        self.heard: list[str] = []
+        self.answered: list[str] = []
         self.depositions = 0
         self.controller_channels = ControllerChannelManager(
             node_id=NodeId(0),
@@ -74,7 +74,7 @@ class Lab:
             timeout_ms=3_000,
             image=lambda: self.image,
             held_by=self._held_by,
-            on_response=lambda controller_channel, request, _: self.heard.append(
+            on_response=lambda controller_channel, request, _: self.answered.append(
                 f"{controller_channel.broker.node_id} {type(request).__name__}"
             ),
             on_deposed=self._deposed,
@@ -159,7 +159,7 @@ def test_a_broker_gets_the_full_metadata_first_and_then_its_own_roles() -> None:
     assert told(roles) == {"t": [1, 2]}
     assert (metadata.broker_epoch, metadata.controller_epoch) == (101, 1)
     assert (metadata.order, roles.order) == (1, 2)
-    assert lab.heard == ["1 UpdateMetadataRequest", "1 LeaderAndIsrRequest"]
+    assert lab.answered == ["1 UpdateMetadataRequest", "1 LeaderAndIsrRequest"]
     assert lab.controller_channels.are_idle
 
 
@@ -357,7 +357,7 @@ def test_a_broker_that_knows_a_later_controller_gets_no_more_requests(
     lab.open(1)
     lab.next(code)
     lab.happens(TopicCreated(topic("t", [1])))
-    assert (lab.asked, lab.timers, lab.heard) == ([], [], [])
+    assert (lab.asked, lab.timers, lab.answered) == ([], [], [])
     assert lab.depositions == depositions
 
 
@@ -377,4 +377,4 @@ def test_a_closed_channel_neither_sends_nor_handles_responses() -> None:
     lab.controller_channels.close_all()
     lab.next()
     lab.lose()
-    assert (lab.asked, lab.timers, lab.heard) == ([], [], [])
+    assert (lab.asked, lab.timers, lab.answered) == ([], [], [])

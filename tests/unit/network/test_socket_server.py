@@ -219,8 +219,8 @@ def test_half_closed_client_gets_its_response_and_then_the_end() -> None:
             await client.send(framed(b"last words"))
             client.socket.shutdown(socket.SHUT_WR)
             await broker.service.until(lambda: len(broker.service.slots) == 1)
-            asyncio.get_running_loop().call_soon(broker.service.slots[0].respond, [b"heard"])
-            assert await client.receive(100) == b"heard"
+            asyncio.get_running_loop().call_soon(broker.service.slots[0].respond, [b"reply"])
+            assert await client.receive(100) == b"reply"
             assert broker.service.closed_count == 1
 
     asyncio.run(run())
@@ -393,9 +393,9 @@ def test_lingering_connection_counts_until_it_is_closed() -> None:
 
     async def run() -> None:
         async with running(NetworkSettings(max_connections=1), behave=dismiss) as broker:
-            stranger = await broker.connect()
-            assert await stranger.ask(b"a wrong password") == b"a wrong password"
-            assert await stranger.sees_the_end()
+            client = await broker.connect()
+            assert await client.ask(b"a wrong password") == b"a wrong password"
+            assert await client.sees_the_end()
             # It does not close.
             assert await (await broker.connect()).sees_the_end()
             broker.server.sweep(CLOSE_TIMEOUT_MS)

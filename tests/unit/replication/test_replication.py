@@ -211,13 +211,13 @@ def test_records_of_a_coordinator_are_committed_when_followers_have_them() -> No
     world = ReplicaWorld()
     world.run(1_000)
     log = PartitionCoordinatorLog(world.leader.hosted, GROUP_RECORDS, InlineExecutor())
-    heard: list[int] = []
-    log.watch(lambda: heard.append(log.committed_offset))
+    observed: list[int] = []
+    log.watch(lambda: observed.append(log.committed_offset))
     record = Record(key=b"k", value=b"v", timestamp=world.time.now_ms)
     assert log.append(bytearray(build_batch([record])), world.time.now_ms) == 0
     assert (log.end_offset, log.committed_offset) == (1, 0)
     world.run(100)
-    assert (log.committed_offset, heard[-1]) == (1, 1)
+    assert (log.committed_offset, observed[-1]) == (1, 1)
 
 
 def test_followers_that_return_together_join_one_after_the_other() -> None:

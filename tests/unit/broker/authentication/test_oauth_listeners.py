@@ -241,7 +241,7 @@ def test_key_file_without_keys_is_rejected_before_startup(tmp_path: Path) -> Non
 
 
 def test_java_class_is_rejected() -> None:
-    settings = texts("file:/keys", **{"sasl.server.callback.handler.class": "com.tea.Anybody"})
+    settings = texts("file:/keys", **{"sasl.server.callback.handler.class": "com.tea.Validator"})
     with pytest.raises(InvalidSetting, match="cannot be loaded"):
         parse_broker_settings(settings)
 

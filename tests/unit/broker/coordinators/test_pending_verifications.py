@@ -169,8 +169,8 @@ def test_other_epochs_and_transactional_ids_are_verified_separately() -> None:
     """Otherwise a zombie, or a client with a made-up id, could delay or fail a producer."""
     lab = Lab()
     zombie = replace(ADD, producer=replace(PRODUCER, epoch=PRODUCER.epoch - 1))
-    stranger = replace(ADD, transactional_id="y")
-    for sequence, transaction in enumerate((zombie, stranger, ADD)):
+    other = replace(ADD, transactional_id="y")
+    for sequence, transaction in enumerate((zombie, other, ADD)):
         lab.send(sequence, transaction)
     assert len(lab.asked) == 3
     lab.answer(ErrorCode.PRODUCER_FENCED)

@@ -71,7 +71,7 @@ def test_bindings_combine_principals_hosts_and_operations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("resources", "wish", "complaint"),
+    ("resources", "acl_request", "complaint"),
     [
         (Resources(topics=["t"]), AclRequest(), "give --allow-principal"),
         (Resources(), AclRequest(allowed=[ALICE]), "give a resource"),
@@ -99,10 +99,10 @@ def test_bindings_combine_principals_hosts_and_operations() -> None:
     ],
 )
 def test_missing_and_contradictory_options_are_named(
-    resources: Resources, wish: AclRequest, complaint: str
+    resources: Resources, acl_request: AclRequest, complaint: str
 ) -> None:
     with pytest.raises(ValueError, match=complaint):
-        rules_for(resources, wish)
+        rules_for(resources, acl_request)
 
 
 def test_remove_without_a_principal_selects_all_acls_of_a_resource() -> None:
@@ -115,7 +115,7 @@ def test_remove_without_a_principal_selects_all_acls_of_a_resource() -> None:
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "acl_request",
     [
         AclRequest(denied_hosts=["192.0.2.7"]),
         AclRequest(allowed_hosts=["192.0.2.7"]),
@@ -124,10 +124,10 @@ def test_remove_without_a_principal_selects_all_acls_of_a_resource() -> None:
     ],
 )
 def test_remove_with_an_operation_requires_a_principal(
-    wish: AclRequest,
+    acl_request: AclRequest,
 ) -> None:
     with pytest.raises(ValueError, match="give --allow-principal"):
-        filters_for(Resources(topics=["tea"]), wish)
+        filters_for(Resources(topics=["tea"]), acl_request)
 
 
 def test_list_matches_prefixed_and_wildcard_acls() -> None:

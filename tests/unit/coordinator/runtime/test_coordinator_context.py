@@ -298,7 +298,7 @@ def test_when_an_append_fails_nothing_is_replayed_and_later_replies_fail(
     assert lab.log.batches == []
     assert lab.state() is CoordinatorState.ACTIVE
     lab.pass_time(1)
-    assert TimerFired(("t",), lab.clock.now_ms()) in lab.machine.heard
+    assert TimerFired(("t",), lab.clock.now_ms()) in lab.machine.events
     assert lab.ask(writes(2)) == [DONE]
 
 
@@ -332,7 +332,7 @@ def test_a_request_that_failed_gets_no_second_reply(lab: Lab) -> None:
     """The shard may still reply, which must be harmless."""
     lab.log.append_errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     answers = lab.ask(writes(0))
-    (asked,) = [event for event in lab.machine.heard if isinstance(event, RequestEvent)]
+    (asked,) = [event for event in lab.machine.events if isinstance(event, RequestEvent)]
     lab.ask(lambda event: [Reply(asked.caller, DONE), reply(event)])
     assert answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
 
@@ -394,11 +394,11 @@ def test_a_timer_fires_at_its_deadline(lab: Lab) -> None:
     at_ms = lab.clock.now_ms() + 50
     lab.ask(lambda event: [SetTimer(("t",), at_ms), reply(event)])
     lab.pass_time(49)
-    assert TimerFired(("t",), at_ms) not in lab.machine.heard
+    assert TimerFired(("t",), at_ms) not in lab.machine.events
     lab.pass_time(1)
-    assert lab.machine.heard[-1] == TimerFired(("t",), at_ms)
+    assert lab.machine.events[-1] == TimerFired(("t",), at_ms)
     lab.pass_time(1000)
-    assert lab.machine.heard[-1] == TimerFired(("t",), at_ms)
+    assert lab.machine.events[-1] == TimerFired(("t",), at_ms)
 
 
 @pytest.mark.parametrize("moved_by_ms", [-20, 20])
@@ -413,7 +413,7 @@ def test_a_timer_that_is_set_again_fires_at_the_new_time_only(lab: Lab, moved_by
     )
     for _ in range(100):
         lab.pass_time(1)
-    fired = [event for event in lab.machine.heard if isinstance(event, TimerFired)]
+    fired = [event for event in lab.machine.events if isinstance(event, TimerFired)]
     assert fired == [TimerFired(("t",), at_ms + moved_by_ms)]
     assert len(lab.timer) == 0
 
@@ -429,7 +429,7 @@ def test_a_cancelled_timer_does_not_fire(lab: Lab) -> None:
         ]
     )
     lab.pass_time(100)
-    assert not [event for event in lab.machine.heard if isinstance(event, TimerFired)]
+    assert not [event for event in lab.machine.events if isinstance(event, TimerFired)]
     assert len(lab.timer) == 0
 
 
@@ -451,7 +451,7 @@ def test_events_during_loading_are_delivered_afterwards() -> None:
     lab.pass_time(1_000)
     lab.shard.handle_event("in time")
     loaded = Loaded(lab.clock.now_ms())
-    assert lab.machine.heard == [loaded, "early", "not lost either", "in time"]
+    assert lab.machine.events == [loaded, "early", "not lost either", "in time"]
 
 
 def test_a_marker_is_appended_and_applied(lab: Lab) -> None:
@@ -496,7 +496,7 @@ def test_a_new_shard_replays_the_whole_log(lab: Lab) -> None:
     assert again.machine.leader_epoch == 6
     assert again.machine.replayed == lab.machine.replayed
     assert again.machine.ended == lab.machine.ended
-    assert again.machine.heard == [Loaded(again.clock.now_ms())]
+    assert again.machine.events == [Loaded(again.clock.now_ms())]
     assert again.ask(writes(99)) == [DONE]
     assert again.loads_ended == 1
 
@@ -637,5 +637,5 @@ def test_an_answer_to_a_discarded_shard_does_not_reach_its_successor(
     assert lab.state() is CoordinatorState.ACTIVE
     tell("late")
     lab.shard.event_handler()("second")
-    assert "late" not in lab.machine.heard
-    assert lab.machine.heard[-1] == "second"
+    assert "late" not in lab.machine.events
+    assert lab.machine.events[-1] == "second"

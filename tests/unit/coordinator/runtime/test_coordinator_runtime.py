@@ -154,7 +154,7 @@ def test_events_are_passed_to_all_shards(lab: Lab) -> None:
     lab.lead(0, 1)
     lab.load()
     lab.runtime.handle_event("news")
-    assert [lab.machines[number].heard[-1] for number in (0, 1)] == ["news", "news"]
+    assert [lab.machines[number].events[-1] for number in (0, 1)] == ["news", "news"]
 
 
 def test_closing_removes_all_shards(lab: Lab) -> None:

@@ -96,8 +96,8 @@ def test_unknown_and_fenced_producers_add_nothing() -> None:
     mapping, request = ErrorCode.INVALID_PRODUCER_ID_MAPPING, adding(9, 0, A0)
     assert TransactionLab().ask(request) == [replied(request, mapping)]
     lab = TransactionLab().begun(A0)
-    stranger, zombie = adding(8, 0, A0), adding(9, 1, A0)
-    assert lab.ask(stranger) == [replied(stranger, mapping)]
+    other, zombie = adding(8, 0, A0), adding(9, 1, A0)
+    assert lab.ask(other) == [replied(other, mapping)]
     assert lab.ask(zombie, 2) == [replied(zombie, ErrorCode.PRODUCER_FENCED)]
     assert lab.ask(zombie, 1) == [replied(zombie, ErrorCode.INVALID_PRODUCER_EPOCH)]
     (transaction,) = request.transactions

@@ -57,7 +57,7 @@ def test_a_new_transactional_id_gets_a_new_producer_id_with_epoch_0() -> None:
     """TX-2."""
     lab = TransactionLab()
     asked = lab.asked(init())
-    waiting = lab.hear(asked)
+    waiting = lab.handle(asked)
     assert waiting == [TakeProducerId(asked)]
     assert lab.give(waiting, 9) == [Append((FIRST.record(),)), given(9, 0)]
 

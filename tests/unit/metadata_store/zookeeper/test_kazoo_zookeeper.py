@@ -96,7 +96,7 @@ class RealStore:
     def registration_lost(self) -> None:
         self.changes.put_nowait("registration lost")
 
-    async def hear(self, *expected: MetadataChange | str) -> None:
+    async def await_changes(self, *expected: MetadataChange | str) -> None:
         """Wait until all of these were reported, in this order, among others."""
         for each in expected:
             while await self.changes.get() != each:
@@ -156,19 +156,19 @@ def test_a_controllers_term_from_election_to_successor(server: EmbeddedZooKeeper
         assert image.brokers[NodeId(0)].endpoints[0].host == "::1"
         second = RealStore(server, root, 1)
         await second.done(second.store.found, CLUSTER_ID)
-        await second.hear(ControllerElected(NodeId(0)))
+        await second.await_changes(ControllerElected(NodeId(0)))
         partition = PartitionRegistration(replicas=(NodeId(0),), isr=(NodeId(0),), leader=NodeId(0))
         topic = TopicImage(
             name="t", topic_id=TopicId(bytes(range(16))), partitions=(partition,) * 100
         )
         configs = ConfigsReplaced(ConfigResource(ResourceType.TOPIC, "t"), {"a": "b"})
         image = await first.write(image, TopicCreated(topic), configs)
-        await second.hear(configs)
+        await second.await_changes(configs)
         image = await first.write(
             image, PartitionChanged("t", 7, led_by(partition, NodeId(0), (NodeId(0),)))
         )
         await first.end()
-        await second.hear(ControllerGone())
+        await second.await_changes(ControllerGone())
         found = await second.lead()
         assert found.version == Version(2, 0)
         assert found.topics["t"] == image.topics["t"]
@@ -200,9 +200,9 @@ def test_an_expired_session_is_reported_and_replaced(server: EmbeddedZooKeeper) 
         while not thief._client.connected:
             await asyncio.sleep(0.01)
         await asyncio.to_thread(thief.end)
-        await store.hear("session lost")
+        await store.await_changes("session lost")
         assert await store.register() > before
-        await other.hear(ControllerGone())
+        await other.await_changes(ControllerGone())
         await other.end()
         await store.end()
 

@@ -20,8 +20,8 @@ from tests.unit.network.real_sockets import PATIENCE_S, OpenRange, running
 from tests.unit.network.tls.tls_lab import (
     ALICE,
     CLIENT,
-    STRANGER,
     TRUST,
+    UNTRUSTED,
     Stream,
     TlsPeer,
     running_tls,
@@ -148,7 +148,7 @@ def test_principal_comes_from_the_client_certificate(
     ("settings", "rules"),
     [
         (CLIENT, "DEFAULT"),
-        (showing(STRANGER), "DEFAULT"),
+        (showing(UNTRUSTED), "DEFAULT"),
         (showing(ALICE), "RULE:CN=b/b/"),
     ],
 )

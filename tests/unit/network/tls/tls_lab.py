@@ -20,7 +20,7 @@ from tests.unit.network.real_sockets import PATIENCE_S, Running, running
 AUTHORITY = Authority()
 BROKER = AUTHORITY.identity("broker", hosts=["127.0.0.1"])
 ALICE = AUTHORITY.identity("alice", unit="Till")
-STRANGER = Authority("unknown").identity("mallory")
+UNTRUSTED = Authority("unknown").identity("mallory")
 
 
 TRUST = Password(AUTHORITY.pem)

@@ -79,8 +79,8 @@ def test_a_request_to_the_wrong_broker_gets_a_leader_hint() -> None:
     """EP-11 (KIP-951)."""
     world = ReplicaWorld(spares=1)
     world.run(500)
-    stranger, follower = world.nodes[3], world.nodes[1]
-    fetched = world.fetch(stranger, 0)
+    other, follower = world.nodes[3], world.nodes[1]
+    fetched = world.fetch(other, 0)
     assert fetched.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (fetched.current_leader.leader_id, fetched.current_leader.leader_epoch) == (ONE, 0)
     sent = world.produce(b"tea", to=follower)

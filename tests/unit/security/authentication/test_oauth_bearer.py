@@ -91,11 +91,11 @@ def test_invalid_token_fails_after_the_client_has_acknowledged_the_error() -> No
     answer = server.respond(message)
     assert answer == b'{"status":"invalid_token"}'
     assert not server.is_complete
-    heard = client.respond(answer)
-    assert heard == b"\x01"
+    response = client.respond(answer)
+    assert response == b"\x01"
     assert not client.is_complete
     with pytest.raises(SaslAuthenticationFailed, match="an odd token") as refused:
-        server.respond(heard)
+        server.respond(response)
     assert refused.value.client_message == '{"status":"invalid_token"}'
 
 

@@ -164,7 +164,7 @@ def test_attempts_of_one_part_share_an_id_and_parts_do_not() -> None:
     assert other.transactional_id("p") != one.transactional_id("p")
 
 
-def test_a_task_hears_from_spark_which_batch_it_is_part_of() -> None:
+def test_a_task_reads_its_query_and_batch_from_sparks_local_properties() -> None:
     told: dict[str, str] = {"streaming.sql.batchId": "7", "sql.streaming.queryId": QUERY}
     assert identity_of(options(), 2, told.get) == BatchIdentity(
         query_id=QUERY, batch_id=7, partition=2

@@ -684,9 +684,9 @@ def test_adopted_directory_keeps_its_topic_id_from_the_next_flush_on() -> None:
     assert broker.logs.directory_of(partition).topic_id(partition) == TOPIC_ID
 
 
-@pytest.mark.parametrize("is_made_anew", [False, True])
+@pytest.mark.parametrize("is_recreated", [False, True])
 def test_background_work_skips_a_partition_deleted_before_its_turn(
-    is_made_anew: bool,
+    is_recreated: bool,
 ) -> None:
     """RT-4. Its files may be gone, or those of a re-created partition."""
     broker = Broker(ONE)
@@ -697,11 +697,11 @@ def test_background_work_skips_a_partition_deleted_before_its_turn(
     assert doomed[0].log_start_offset == 1, "the round has begun"
     assert doomed[-1].log_start_offset == 0, "and is not over"
     broker.logs.delete(doomed[-1].partition, now_ms=broker.now_ms)
-    if is_made_anew:
+    if is_recreated:
         broker.append(broker.create("orders", 149))
     broker.pass_time(100)
     assert broker.logs.directories[0].failure is None
-    if is_made_anew:
+    if is_recreated:
         broker.pass_time(2_000)
         assert broker.disk.status(ONE / "orders-149" / "00000000000000000000.log") is not None
         assert broker.log("orders", 149).log_start_offset == 0

@@ -21,7 +21,7 @@ from tests.simulation.labs.broker_lab import Sent
 from tests.simulation.worlds.replica_world import NO_LIMIT, ReplicaWorld
 
 ONE, TWO, THREE = NodeId(0), NodeId(1), NodeId(2)
-STRANGER = NodeId(7)
+NOT_A_REPLICA = NodeId(7)
 
 
 class Lab:
@@ -144,9 +144,9 @@ def test_diverging_follower_gets_the_end_offset_and_its_offset_does_not_count() 
 def test_non_replica_cannot_fetch_as_a_follower() -> None:
     """EP-10."""
     lab = Lab(1)
-    with_epoch = only(lab.fetch(0, node_id=STRANGER))
+    with_epoch = only(lab.fetch(0, node_id=NOT_A_REPLICA))
     assert with_epoch.error_code is ErrorCode.UNKNOWN_LEADER_EPOCH
-    without = only(lab.fetch(0, node_id=STRANGER, leader_epoch=-1))
+    without = only(lab.fetch(0, node_id=NOT_A_REPLICA, leader_epoch=-1))
     assert without.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 

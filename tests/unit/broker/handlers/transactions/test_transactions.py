@@ -323,9 +323,9 @@ def test_made_up_producers_use_no_memory() -> None:
     find(lab, "g", GROUPS)
     mapping = [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
     for number in range(1_000, 1_020):
-        stranger = LabProducer(lab, "x", number, 0)
-        assert codes(stranger.send("t", 0)) == mapping
-        assert commit_codes(stranger.commit_offset("g", "t", 5)) == mapping
+        other = LabProducer(lab, "x", number, 0)
+        assert codes(other.send("t", 0)) == mapping
+        assert commit_codes(other.commit_offset("g", "t", 5)) == mapping
     assert not any(each.transaction_verification for each in lab.broker.partitions)
 
 
