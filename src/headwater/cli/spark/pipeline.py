@@ -303,6 +303,10 @@ def _checked(
             registries=None if offline else ReachedRegistries(),
             settings=command_config,
             master=master,
+            # Standard output may be JSON.
+            warn=lambda each: typer.echo(
+                f"{each.file}:{each.line}: warning: {each.text}", err=True
+            ),
         )
 
 

@@ -88,13 +88,38 @@ def _run(
     spec: "PipelineSpec", reporter: "Reporter", signals: "StopSignals", log_file: Path
 ) -> "list[SinkQueryState]":
     """Return the final states of the sinks; none if stopped before they started."""
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    with _traces_in(log_file):
+        return _run_session(spec, reporter, signals, log_file)
+
+
+@contextmanager
+def _traces_in(log_file: Path) -> Iterator[None]:
+    """Write the traces of failed queries into Spark's log; the terminal gets one line each."""
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    handler = logging.FileHandler(log_file, encoding="utf-8", delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logger = logging.getLogger("headwater.pipelines.run.supervisor")
+    logger.addHandler(handler)
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)
+        handler.close()
+
+
+def _run_session(
+    spec: "PipelineSpec", reporter: "Reporter", signals: "StopSignals", log_file: Path
+) -> "list[SinkQueryState]":
     from headwater.connect.pipeline_connectors import InstalledConnectors
     from headwater.pipelines.run.pipeline_run import supervisor_of
     from headwater.pipelines.run.spark_errors import SparkFailed, in_one_line
     from headwater.spark import session
     from headwater.spark.java_process import LOG_LEVEL
 
-    logging.getLogger("py4j").setLevel(logging.ERROR)
     conf = {LOG_LEVEL: "WARN", **spec.conf}
     with waiting(f"Starting Spark on {spec.master or 'this machine'}"), in_one_line():
         spark = session(spec.master, conf, app_name=f"headwater-{spec.name}", log_file=log_file)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from headwater.common.exceptions import HeadwaterError
-from headwater.pipelines.check import avro_check, step_graph
+from headwater.pipelines.check import avro_check, format_check, step_graph
 from headwater.pipelines.check.avro_check import Registries
 from headwater.pipelines.check.connector_port import Connectors
 from headwater.pipelines.check.topic_options import topic_options
@@ -34,8 +34,6 @@ from headwater.spark.source.source_options import SourceOptions, read_source_opt
 from headwater.spark.spark_session import CONNECT, check_master
 
 _TIMES: Final = ("timestamp", "timestamp_ntz")
-# Whether a file format can write anything but new rows: none can.
-_APPEND_ONLY: Final = frozenset({"parquet", "orc", "json", "csv", "text", "xml", "avro"})
 _QUERIES: Final = ("select", "with", "from", "values", "table", "(")
 
 Complaint = tuple[Place, str]
@@ -105,6 +103,8 @@ def _of_sources(
             else:
                 known, complaints = avro_check.of_source(source, spec, topic, registries)
                 yield from complaints
+        else:
+            yield from format_check.of_source(source, spec)
         if source.watermark is not None:
             yield from _of_watermark(known)
 
@@ -208,8 +208,8 @@ def _of_sinks(
             yield from _of_connector(sink, connectors, is_source=False)
         elif sink.format == HEADWATER:
             yield from _of_topic_sink(sink, spec, registries)
-        elif sink.format in _APPEND_ONLY and sink.mode is not Mode.APPEND:
-            yield (*sink.place, "mode"), f"files of {sink.format} can only be appended to"
+        else:
+            yield from format_check.of_sink(sink, spec)
     if spec.dead_letter is not None and spec.bootstrap is None:
         yield ("on_error", "dead_letter"), "dead letters need to know the brokers: set bootstrap"
 

@@ -3,16 +3,19 @@
 When one sink has failed for good, the others are stopped: a pipeline runs as a whole or not at all.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from headwater.common.exceptions import HeadwaterError
 from headwater.pipelines.run.batch_progress import read_progress
-from headwater.pipelines.run.failure_reason import reason_of
+from headwater.pipelines.run.failure_reason import reason_of, whole_trace
 from headwater.pipelines.run.query_state import ENDED, SinkQueryState, SinkState
 from headwater.pipelines.spec.pipeline_spec import Restarts
 from headwater.spark.graceful_stop import Query, stop_gracefully
+
+_log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S: Final = 0.25
 
@@ -84,6 +87,7 @@ class Supervisor:
         try:
             self._queries[name] = self._starts[name]()
         except self._refusals as error:
+            _log.info("Query failed to start: sink=%s\n%s", name, whole_trace(error))
             policy = Restarts(most=0) if isinstance(error, self._hopeless) else self._restarts
             self._lives[name] = life.failed(reason_of(error), policy, self._steady_ms())
         else:
@@ -99,6 +103,8 @@ class Supervisor:
             life = life.progressed(read_progress(told))
         if not is_active:
             error = query.exception()
+            if error is not None:
+                _log.info("Query failed: sink=%s\n%s", name, whole_trace(error))
             life = (
                 life.ended(was_stopped=False)
                 if error is None
