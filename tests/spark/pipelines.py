@@ -63,10 +63,14 @@ def read(broker: EmbeddedBroker, topic: str) -> list[ConsumerRecord]:
 
 
 def run_once(
-    spark: "SparkSession", broker: EmbeddedBroker, file: Path, checkpoint: Path
+    spark: "SparkSession",
+    broker: EmbeddedBroker,
+    file: Path,
+    checkpoint: Path,
+    change: Callable[[PipelineSpec], PipelineSpec] = only_once,
 ) -> list[SinkQueryState]:
     """Run a pipeline over what is there now; retry if Spark did not wait for a process."""
-    spec = only_once(_spec(broker, file, checkpoint, Restarts(most=0)))
+    spec = change(_spec(broker, file, checkpoint, Restarts(most=0)))
     for _ in range(TRIES):
         lives = _supervisor(spark, spec).run()
         if not any(is_too_slow(each.error or "") for each in lives):

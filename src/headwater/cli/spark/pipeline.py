@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from headwater.cli.spark.pipeline_bounds import bounded_pipeline, bounds_of
 from headwater.cli.terminal import (
     AsJson,
     CommandConfig,
@@ -86,6 +87,27 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="Process the records that exist now, then exit.")
     ] = False,
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="Read from here in a run of its own, beside the live one: a time "
+            "(2026-01-31T12:00, or milliseconds), earliest, or offsets "
+            '({"orders": {"0": 25, "1": -2}}).',
+            show_default=False,
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="Where such a run ends, exclusive: a time or offsets; default: now.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(help="Folder for the files that such a run writes.", show_default=False),
+    ] = None,
     master: Master = None,
     bootstrap: Brokers = None,
     command_config: CommandConfig = None,
@@ -93,7 +115,14 @@ def run(
     publish: Publish = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a pipeline until it ends, or until Ctrl-C, SIGTERM or `headwater pipeline stop`."""
+    """Run a pipeline until it ends, or until Ctrl-C, SIGTERM or `headwater pipeline stop`.
+
+    With --from it processes a range of offsets once, with its own name and checkpoint. The same
+    command resumes it.
+    """
+    if from_ is None and (to is not None or output is not None):
+        raise typer.BadParameter("--to and --output need --from")
+    bounds = None if from_ is None else bounds_of(from_, to, now_ms=_now_ms())
     with failing_clearly(), _telling_problems(as_json=as_json):
         # Imported here because the packages may not be installed.
         from headwater.cli.spark.pipeline_run import run_pipeline
@@ -101,6 +130,8 @@ def run(
 
         spec = _checked(file, bootstrap, command_config, master, offline=False)
         chosen = only_once(spec) if once else spec
+        if bounds is not None:
+            chosen = bounded_pipeline(chosen, bounds, output, as_json=as_json)
         code = run_pipeline(chosen, _folder(runs), as_json=as_json, is_published=publish)
     raise typer.Exit(code)
 

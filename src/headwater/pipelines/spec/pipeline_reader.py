@@ -5,6 +5,7 @@ format or connector whether it knows them.
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from headwater.pipelines.spec.pipeline_spec import (
     SinkSpec,
     SourceSpec,
     StepSpec,
+    Trigger,
 )
 from headwater.pipelines.spec.section import Section
 from headwater.pipelines.spec.sink_reader import read_sink
@@ -27,6 +29,7 @@ from headwater.spark.settings_files import settings_in
 from headwater.spark.worker_python import ARCHIVE
 
 VERSION: Final = 1
+_MODES: Final = {"stream": False, "batch": True}
 # Names of pipelines and sinks are names of folders, too.
 _FOLDER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # Names of sources and steps are names of tables in SQL.
@@ -41,6 +44,7 @@ def read_pipeline(document: Document) -> tuple[PipelineSpec, list[PipelineProble
     if version is not None and version != VERSION:
         top.refuse(f"version must be {VERSION}, not {version!r}", "version")
     folder = document.file.parent
+    is_batch = top.choice("mode", _MODES, default=False)
     spec = PipelineSpec(
         file=document.file,
         name=_name(top, document.file),
@@ -50,7 +54,8 @@ def read_pipeline(document: Document) -> tuple[PipelineSpec, list[PipelineProble
         settings=_settings(top, folder),
         sources=_sources(top, folder),
         steps=_steps(top, folder),
-        sinks=_sinks(top, folder),
+        sinks=_sinks(top, folder, is_batch=is_batch),
+        is_batch=is_batch,
         functions={} if document.module is None else vars(document.module),
         **_session(top, folder),
         **_on_error(top),
@@ -192,10 +197,14 @@ def _python(section: Section, folder: Path) -> PythonStep | None:
     return PythonStep(file=_path(file, folder), function=function)
 
 
-def _sinks(top: Section, folder: Path) -> tuple[SinkSpec, ...]:
+def _sinks(top: Section, folder: Path, *, is_batch: bool) -> tuple[SinkSpec, ...]:
     found: list[SinkSpec] = []
     for section in top.inner_list("sinks"):
         sink = read_sink(section, folder)
+        if is_batch:
+            if section.raw("trigger") is not None and sink.trigger.every_ms is not None:
+                section.refuse("a pipeline with mode: batch has no triggers: it ends", "trigger")
+            sink = replace(sink, trigger=Trigger())
         if _FOLDER_NAME.fullmatch(sink.name) is None:
             section.refuse(f"a sink's name is of letters, digits and ._-, not {sink.name!r}")
         if any(each.name == sink.name for each in found):

@@ -77,6 +77,23 @@ def test_check_offline_needs_no_broker(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, "no problems found\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--to", "2026-01-01"], "--to and --output need --from"),
+        (["--from", "soon"], "'soon' is not a time such as 2026-01-31T12:00"),
+        (["--from", "2026-01-02", "--to", "2026-01-01"], "--from must be before --to"),
+        (["--from", '{"a": 1}'], "--from must look like"),
+        (["--from", "{}"], "--from names no partition"),
+        (["--from", "earliest", "--to", "earliest"], "leaves nothing to read"),
+    ],
+)
+def test_wrong_bounds_are_refused_before_the_file_is_read(words: list[str], reason: str) -> None:
+    result = CliRunner().invoke(app, ["pipeline", "run", "nothing.yaml", *words])
+    assert result.exit_code == 2
+    assert reason in " ".join(result.stderr.replace("│", " ").split())
+
+
 def told(name: str, pid: int, state: str) -> RunReport:
     sink = {
         "sink": "s",
