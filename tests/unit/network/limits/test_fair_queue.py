@@ -323,7 +323,7 @@ class Shaking:
     def fileno(self) -> int:
         return 1_000_000 + self.number
 
-    def shake(self) -> bool:
+    def handshake(self) -> bool:
         self.lab.now_ns += 3 * MS
         return False
 
