@@ -125,8 +125,8 @@ class Cluster:
             image=self.image,
             liveness=NoLiveness(),
             call_later=lambda _, action: self.turns.append(action),
-            ended=_fail,
-            resigned=_fail,
+            on_broker_ended=_fail,
+            on_resigned=_fail,
         )
         self.memory_with_brokers = 0
 

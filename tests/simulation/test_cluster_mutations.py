@@ -66,7 +66,7 @@ def returned_broker_counts_as_sound(patch: pytest.MonkeyPatch) -> None:
 
     def trusting(image: ClusterImage, node_id: NodeId, name: TopicPartition) -> ReplicaEligibility:
         found = original(image, node_id, name)
-        return ReplicaEligibility.SOUND if found is ReplicaEligibility.RETURNED else found
+        return ReplicaEligibility.ELIGIBLE if found is ReplicaEligibility.RETURNED else found
 
     patch.setattr(leader_election, "eligibility", trusting)
 

@@ -392,7 +392,7 @@ def error_for(code: ErrorCode, message: str | None = None) -> KafkaError:
 _LOGIN: Final = (ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.UNSUPPORTED_SASL_MECHANISM)
 
 
-def is_about_login(error: HeadwaterError) -> bool:
+def is_authentication_error(error: HeadwaterError) -> bool:
     """Whether the error is about authentication, so that retries are pointless."""
     return error.code in _LOGIN or isinstance(error, TlsHandshakeFailed | SslAuthenticationFailed)
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from headwater.common.api_error import ApiError
 from headwater.common.config_types import ConfigOperation, ConfigType, ResourceType
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import InvalidSetting, UnknownSetting
@@ -21,7 +22,7 @@ from headwater.common.settings.topic_settings import KINDS
 from headwater.common.topic_names import topic_name_error
 from headwater.metadata.changes import ConfigsReplaced, MetadataChange, apply
 from headwater.metadata.cluster_image import ALL_BROKERS, ClusterImage, ConfigResource
-from headwater.metadata.controller_result import ApiError, ControllerResult
+from headwater.metadata.controller_result import ControllerResult
 from headwater.metadata.effective_configs import (
     StaticConfig,
     broker_settings_for,

@@ -8,6 +8,7 @@ default, as in Kafka 4.1.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from headwater.common.api_error import ApiError
 from headwater.common.config_types import ConfigSource, ResourceType
 from headwater.common.error_codes import ErrorCode
 from headwater.common.settings.broker_properties import (
@@ -23,7 +24,6 @@ from headwater.common.settings.topic_settings import KINDS, TopicSettings, parse
 from headwater.common.settings.topic_synonyms import TOPIC_SETTINGS
 from headwater.common.topic_names import topic_name_error
 from headwater.metadata.cluster_image import ALL_BROKERS, ClusterImage
-from headwater.metadata.controller_result import ApiError
 from headwater.metadata.effective_configs import (
     StaticConfig,
     broker_texts,

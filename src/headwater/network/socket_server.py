@@ -72,7 +72,7 @@ class SocketServer:
         self._connections: dict[Connection, None] = {}
         self._listeners: list[Acceptor] = []
         self._by_name: dict[str, Acceptor] = {}
-        self._on_empty: asyncio.Event = asyncio.Event()
+        self._drained: asyncio.Event = asyncio.Event()
         self._all_closed: asyncio.Event = asyncio.Event()
         # None while no address has a connection rate quota.
         self.connection_quota: ConnectionQuota | None = None
@@ -169,10 +169,10 @@ class SocketServer:
         self.throttled_connections.close()
         for connection in list(self._connections):
             connection.drain()
-        self._on_empty.clear()
+        self._drained.clear()
         if self._connections:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._on_empty.wait(), drain_ms / 1_000)
+                await asyncio.wait_for(self._drained.wait(), drain_ms / 1_000)
         if self._connections:
             _log.warning(
                 "Closed connections with pending responses: count=%d", len(self._connections)
@@ -201,7 +201,7 @@ class SocketServer:
             listener = self._by_name[connection.address.listener]
             listener.charge_short_lived(connection.tag_ns - connection.first_tag_ns)
         if not self._connections:
-            self._on_empty.set()
+            self._drained.set()
 
     def _listener(self, endpoint: Endpoint, all_endpoints: Sequence[Endpoint]) -> Acceptor:
         shares_port = any(

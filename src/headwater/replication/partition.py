@@ -225,9 +225,9 @@ class Partition:
             self.leader_state.update(state, services.steady_ms())
 
     def _resign(self, code: ErrorCode) -> None:
-        leading, self.leader_state = self.leader_state, None
-        if leading is not None:
-            leading.delayed_produces.fail(code)
+        leader_state, self.leader_state = self.leader_state, None
+        if leader_state is not None:
+            leader_state.delayed_produces.fail(code)
         self.delayed_delete_records.fail(code)
         # Another leader may write markers in between, so earlier verifications are void.
         self.transaction_verification = None
@@ -240,13 +240,13 @@ class Partition:
 
     def on_append(self, log: UnifiedLog, size_bytes: int) -> None:
         """After an append: advance the high watermark and notify listeners (HW-2)."""
-        leading = self.leader_state
-        if leading is None:
+        leader_state = self.leader_state
+        if leader_state is None:
             log.raise_high_watermark(log.end_offset)
             if self.readers:
                 self.notify(size_bytes)
             return
-        leading.appended(log.end_offset)
+        leader_state.appended(log.end_offset)
         self._unseen_bytes += size_bytes
         for tail in self.tail_listeners:
             tail.appended(size_bytes)
@@ -274,14 +274,14 @@ class Partition:
 
         False if the fetch comes from an outdated registration of the broker.
         """
-        leading, log, services = self.leader_state, self.log, self._services
-        if leading is None or log is None or services is None:
+        leader_state, log, services = self.leader_state, self.log, self._services
+        if leader_state is None or log is None or services is None:
             return False
-        if not leading.update_follower_fetch_state(
+        if not leader_state.update_follower_fetch_state(
             fetch, end_offset=log.end_offset, now_ms=services.steady_ms()
         ):
             return False
-        proposal = leading.expand_isr(fetch.node_id, high_watermark=log.high_watermark)
+        proposal = leader_state.expand_isr(fetch.node_id, high_watermark=log.high_watermark)
         if proposal is not None:
             services.alter_partition_manager.add(self, proposal)
         self._raise_high_watermark(log)
@@ -299,13 +299,13 @@ class Partition:
 
     def check_isr(self) -> None:
         """Propose to remove lagging followers from the ISR or to add caught-up ones (ISR-1)."""
-        leading, log, services = self.leader_state, self.log, self._services
-        if leading is None or log is None or services is None:
+        leader_state, log, services = self.leader_state, self.log, self._services
+        if leader_state is None or log is None or services is None:
             return
         now_ms = services.steady_ms()
-        proposal = leading.shrink_isr(
+        proposal = leader_state.shrink_isr(
             end_offset=log.end_offset, now_ms=now_ms
-        ) or leading.expand_isr_with_any(high_watermark=log.high_watermark, now_ms=now_ms)
+        ) or leader_state.expand_isr_with_any(high_watermark=log.high_watermark, now_ms=now_ms)
         if proposal is not None:
             services.alter_partition_manager.add(self, proposal)
         # A follower that was about to join counted for the high watermark; it may not any more.
@@ -337,29 +337,33 @@ class Partition:
     @property
     def is_new_leader(self) -> bool:
         """Whether records of former leader epochs may still be uncommitted (HW-8)."""
-        leading, log = self.leader_state, self.log
-        return leading is not None and log is not None and leading.epoch_start > log.high_watermark
+        leader_state, log = self.leader_state, self.log
+        return (
+            leader_state is not None
+            and log is not None
+            and leader_state.epoch_start > log.high_watermark
+        )
 
     def _raise_high_watermark(self, log: UnifiedLog) -> None:
-        leading, services = self.leader_state, self._services
-        if leading is None:
+        leader_state, services = self.leader_state, self._services
+        if leader_state is None:
             log.raise_high_watermark(log.end_offset)
             return
         assert services is not None
         min_in_sync = min(log.settings.min_insync_replicas, len(self.state.replicas))
-        committed = leading.committed_end(
+        committed = leader_state.committed_end(
             log.end_offset, min_in_sync=min_in_sync, now_ms=services.steady_ms()
         )
         if committed <= log.high_watermark:
             return
         log.raise_high_watermark(committed)
-        has_enough_replicas = len(leading.isr.maximal) >= min_in_sync
+        has_enough_replicas = len(leader_state.isr.maximal) >= min_in_sync
         code = ErrorCode.NONE if has_enough_replicas else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         for tail in self.tail_listeners:
             tail.moved()
         size_bytes, self._unseen_bytes = self._unseen_bytes, 0
         self.notify_readers(size_bytes if log.high_watermark == log.end_offset else 0)
-        leading.delayed_produces.check_and_complete(log.high_watermark, code)
+        leader_state.delayed_produces.check_and_complete(log.high_watermark, code)
 
     # `headwater.replication.alter_partition_manager.IsrProposer`.
 

@@ -219,7 +219,7 @@ class ReplicaManager:
         directories = self._directories
         if partition.name in directories:
             home = directories.directory_of(partition.name)
-            return home.failure is not None or partition.name in home.broken
+            return home.failure is not None or partition.name in home.unreadable_logs
         # Its log may be on the failed directory and must not be created again elsewhere.
         new_from = self._new_from.get(partition.topic.topic_id)
         is_new = new_from is not None and partition.number >= new_from

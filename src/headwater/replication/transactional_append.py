@@ -80,7 +80,7 @@ def check_verification(
         producer_id,
         guard,
         sequence=sequence,
-        knows_producer=producers.knows(producer_id),
+        knows_producer=producers.has_producer(producer_id),
     )
 
 

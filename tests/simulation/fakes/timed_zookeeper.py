@@ -149,7 +149,7 @@ class TimedSession:
 
     def _found(self, _: HeadwaterError | None = None) -> None:
         again = partial(self._later, _RETRY_MS, self._found)
-        self._store.found(CLUSTER_ID, then=_ignore, on_error=lambda _: again())
+        self._store.create_cluster(CLUSTER_ID, then=_ignore, on_error=lambda _: again())
 
     def _later(self, delay_ms: int, work: Callable[[], None]) -> None:
         def act() -> None:

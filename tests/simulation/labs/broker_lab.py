@@ -54,7 +54,7 @@ from headwater.security.authorization.authorizer import (
     Resource,
     ResourceKind,
 )
-from headwater.storage.io.cold_read import read_plainly
+from headwater.storage.io.cold_read import read_buffered
 from headwater.storage.io.disk import File
 from headwater.storage.io.executor import Executor, InlineExecutor
 from headwater.storage.io.file_range_reader import FileRangeReader
@@ -332,7 +332,7 @@ class BrokerLab:
             directories=directories,
             partitions=partitions,
             ranges=FileRangeReader(
-                _AllCold(), self.executor, read_plainly, cold_limit_bytes=1 << 20
+                _AllCold(), self.executor, read_buffered, cold_limit_bytes=1 << 20
             ),
             sessions=FetchSessionCache(100, self.rng),
             timer=timer,

@@ -46,7 +46,7 @@ from headwater.replication.replica_fetcher_manager import (
     ReplicaFetcherManagerServices,
 )
 from headwater.replication.replica_manager import ReplicaManager
-from headwater.storage.io.cold_read import read_plainly
+from headwater.storage.io.cold_read import read_buffered
 from headwater.storage.io.disk import File
 from headwater.storage.io.file_range_reader import FileRangeReader
 from headwater.storage.io.open_files import OpenFiles
@@ -69,7 +69,7 @@ R = TypeVar("R", bound=Message)
 
 DIRECTORIES: Final = (PurePath("/data"), PurePath("/more"))
 # Logs are small here; slow down moves between directories all the same.
-SMALL_STEPS: Final = MoveSizes(step_bytes=500, unflushed_bytes=2_000, last_lap_bytes=200)
+SMALL_STEPS: Final = MoveSizes(step_bytes=500, unflushed_bytes=2_000, final_copy_bytes=200)
 LISTENER: Final = "PLAINTEXT"
 _SIZE_BYTES: Final = 4
 _TICK_MS: Final = 100
@@ -286,7 +286,7 @@ class MemberNode:
                 call_later=self._later,
             ),
             metadata_cache=MetadataCache(
-                image, self._told, node_id=self.node_id, trouble=self.partitions.log_dir_error
+                image, self._told, node_id=self.node_id, log_dir_error=self.partitions.log_dir_error
             ),
             call_later=self._later,
             fatal=self.fatal.append,
@@ -339,7 +339,7 @@ class MemberNode:
             controller_access=controller_access,
             directories=directories,
             partitions=self.partitions,
-            ranges=FileRangeReader(_AllCold(), executor, read_plainly, cold_limit_bytes=1 << 20),
+            ranges=FileRangeReader(_AllCold(), executor, read_buffered, cold_limit_bytes=1 << 20),
             sessions=FetchSessionCache(100, self.rng),
             timer=self.timer,
             authorizer=authorizer_of(self.static.settings),

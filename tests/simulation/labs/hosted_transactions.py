@@ -8,11 +8,11 @@ from headwater.coordinator.runtime.coordinator_context import (
 )
 from headwater.coordinator.runtime.coordinator_effects import (
     Effect,
+    GenerateProducerId,
     MarkerOutcome,
     MarkersAnswered,
     ProducerIdGenerated,
     SendMarkers,
-    TakeProducerId,
 )
 from headwater.coordinator.runtime.pending_responses import Outcome
 from headwater.coordinator.transaction.transaction_coordinator_shard import (
@@ -86,7 +86,7 @@ class HostedTransactions:
 
     def _perform(self, shard: CoordinatorContext[ExternalEvent], effect: Effect) -> None:
         match effect:
-            case TakeProducerId():
+            case GenerateProducerId():
                 taken = ProducerIdGenerated(effect.asked, ProducerId(9), self.clock.now_ms())
                 shard.handle_event(taken)
             case SendMarkers():

@@ -10,6 +10,7 @@ from headwater.coordinator.runtime.coordinator_effects import (
     Append,
     Caller,
     Effect,
+    GenerateProducerId,
     Loaded,
     MarkerOutcome,
     MarkersAnswered,
@@ -17,7 +18,6 @@ from headwater.coordinator.runtime.coordinator_effects import (
     Reply,
     RequestEvent,
     SendMarkers,
-    TakeProducerId,
     TimerFired,
     TimerKey,
 )
@@ -134,7 +134,7 @@ class TransactionLab:
     def give(self, effects: list[Effect], outcome: int | ErrorCode) -> list[Effect]:
         """Give the producer id that a decision waits for, or the error."""
         (taking,) = effects
-        assert isinstance(taking, TakeProducerId)
+        assert isinstance(taking, GenerateProducerId)
         given = outcome if isinstance(outcome, ErrorCode) else ProducerId(outcome)
         return self.handle(ProducerIdGenerated(taking.asked, given, self.now_ms))
 

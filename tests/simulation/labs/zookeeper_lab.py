@@ -89,7 +89,7 @@ class StoreLab:
 
     def found(self) -> str:
         outcome = Outcome()
-        self.store.found(CLUSTER_ID, then=outcome.then, on_error=outcome.on_error)
+        self.store.create_cluster(CLUSTER_ID, then=outcome.then, on_error=outcome.on_error)
         self.server.run()
         return outcome.of(str)
 

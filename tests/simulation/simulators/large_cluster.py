@@ -150,7 +150,7 @@ class LargeCluster:
         for first in range(0, len(topics), _TOPICS_AT_ONCE):
             changes = [TopicCreated(each) for each in topics[first : first + _TOPICS_AT_ONCE]]
             decision: ControllerResult[None] = ControllerResult(changes, None)
-            leading.controller.submit(partial(_always, decision), then=_ignore, on_error=_fail)
+            leading.event_queue.submit(partial(_always, decision), then=_ignore, on_error=_fail)
         self.await_metadata()
 
     def kill(self, node_id: NodeId) -> None:
@@ -189,10 +189,10 @@ class LargeCluster:
         if leading is None or not leading.is_idle:
             return False
         image = leading.image
-        if image is not leading.controller.proposed or sorted(image.brokers) != sorted(self.nodes):
+        if image is not leading.event_queue.proposed or sorted(image.brokers) != sorted(self.nodes):
             return False
         return all(
-            node.membership.metadata_cache.is_informed and node.image.topics == image.topics
+            node.membership.metadata_cache.has_full_update and node.image.topics == image.topics
             for node in self.nodes.values()
         )
 
@@ -239,7 +239,7 @@ class LargeNode:
             fatal=_fail,
         )
         self.store.listen(self.membership)
-        self.store.found(CLUSTER_ID, then=self._founded, on_error=_fail)
+        self.store.create_cluster(CLUSTER_ID, then=self._founded, on_error=_fail)
 
     @property
     def image(self) -> ClusterImage:

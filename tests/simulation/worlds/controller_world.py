@@ -170,7 +170,7 @@ class Node:
             world.store.image,
             self._on_changes,
             node_id=node_id,
-            trouble=lambda name: self.trouble.get(name, ErrorCode.NONE),
+            log_dir_error=lambda name: self.trouble.get(name, ErrorCode.NONE),
         )
         self._register()
 
@@ -241,8 +241,8 @@ class Node:
             image=image,
             liveness=NoLiveness(),
             call_later=self._after,
-            ended=self.session.end_registration,
-            resigned=self._resigned,
+            on_broker_ended=self.session.end_registration,
+            on_resigned=self._resigned,
         )
         self.leading.start()
 
@@ -284,7 +284,7 @@ class Node:
         if self.leading is None:
             reply(AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER))
             return
-        self.leading.controller.submit(
+        self.leading.event_queue.submit(
             partial(alter_partition, request=request),
             then=reply,
             on_error=lambda error: reply(AlterPartitionResponse(error_code=error.code)),

@@ -97,7 +97,7 @@ class LogDriver:
         if offset >= model.end:
             self.log.truncate_to(offset, now_ms=self.world.now_ms)
             return
-        starts_over = offset < self.log.body.segments.first.base_offset
+        starts_over = offset < self.log.local_log.segments.first.base_offset
         model.in_flight = InFlight(cut_to=offset, starts_over=starts_over, start_up_to=model.start)
         self.log.truncate_to(offset, now_ms=self.world.now_ms)
         if starts_over:

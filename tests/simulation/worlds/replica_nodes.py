@@ -40,7 +40,7 @@ from headwater.replication.replica_fetcher_manager import (
 )
 from headwater.replication.replica_manager import ReplicaManager
 from headwater.security.authorization.authorizer import AllowAll
-from headwater.storage.io.cold_read import read_plainly
+from headwater.storage.io.cold_read import read_buffered
 from headwater.storage.io.disk import File
 from headwater.storage.io.executor import InlineExecutor
 from headwater.storage.io.file_range_reader import FileRangeReader
@@ -255,7 +255,7 @@ class ReplicaNode:
             controller_access=controller_access,
             directories=directories,
             partitions=partitions,
-            ranges=FileRangeReader(_AllCold(), executor, read_plainly, cold_limit_bytes=1 << 20),
+            ranges=FileRangeReader(_AllCold(), executor, read_buffered, cold_limit_bytes=1 << 20),
             sessions=FetchSessionCache(100, rng),
             timer=self.timer,
             authorizer=AllowAll(),

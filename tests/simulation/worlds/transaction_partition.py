@@ -158,7 +158,7 @@ class SimPartition:
                     batch.producer_id,
                     ticket,
                     sequence=batch.sequence,
-                    knows_producer=self._states.knows(batch.producer_id),
+                    knows_producer=self._states.has_producer(batch.producer_id),
                 )
             self._states.check(header, AppendOrigin.CLIENT)
         except HeadwaterError as error:

@@ -102,7 +102,7 @@ class Lab:
 
     def happens(self, *changes: MetadataChange) -> None:
         before, self.image = self.image, after(self.image, *changes)
-        self.controller_channels.tell(control_request_batch(before, self.image, changes))
+        self.controller_channels.send_changes(control_request_batch(before, self.image, changes))
 
     def next(self, code: ErrorCode = ErrorCode.NONE) -> Message:
         """Answer the oldest request and return it."""
@@ -239,7 +239,7 @@ def test_stop_replica_and_leader_and_isr_replace_each_other() -> None:
     assert controller_channel is not None
     name = TopicPartition("t", 0)
     controller_channel.stop({name: ReplicaStop(0, is_deleted=False)})
-    controller_channel.tell_roles()
+    controller_channel.send_leader_and_isr()
     state = lab.image.topics["t"].partitions[0]
     lab.happens(PartitionChanged("t", 0, led_by(state, NodeId(1), state.isr)))
     kinds = [type(each) for each in lab.settle()][2:]

@@ -1,4 +1,4 @@
-"""Opening logs in the background, and the owner of a partition folder."""
+"""InitialRebalanceDelay logs in the background, and the owner of a partition folder."""
 
 import random
 from pathlib import PurePath

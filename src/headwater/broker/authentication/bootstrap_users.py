@@ -10,7 +10,7 @@ the users are in ZooKeeper, where running brokers notice the change.
 from collections.abc import Sequence
 from pathlib import Path
 
-from headwater.broker.node.node import fresh_cluster_id, known_cluster_id
+from headwater.broker.node.node import known_cluster_id, new_cluster_id
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError, StorageError, WrongLogDirectory
 from headwater.common.ids import NodeId
@@ -54,7 +54,7 @@ def alter_local_users(
             disk,
             InlineExecutor(),
             directory,
-            cluster_id=known_id or fresh_cluster_id(rng),
+            cluster_id=known_id or new_cluster_id(rng),
             first=of_new_cluster(),
         )
         try:

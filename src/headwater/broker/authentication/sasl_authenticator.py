@@ -40,7 +40,7 @@ from headwater.protocol.messages.sasl_handshake import SaslHandshakeRequest, Sas
 from headwater.protocol.older_versions import Message
 from headwater.replication.purgatory.timer import WakeupTimer
 from headwater.security.authentication.sasl_exchange import SaslServer
-from headwater.security.authentication.sasl_text import shown
+from headwater.security.authentication.sasl_text import printable
 
 _log = logging.getLogger(__name__)
 
@@ -165,7 +165,8 @@ class SaslAuthenticator:
                 SaslHandshakeResponse(
                     error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=enabled
                 ),
-                f"mechanism {shown(mechanism)} is not enabled; enabled are {', '.join(enabled)}",
+                f"mechanism {printable(mechanism)} is not enabled; enabled are "
+                f"{', '.join(enabled)}",
             )
             return
         self._has_headers = call.version > 0
@@ -243,7 +244,7 @@ class SaslAuthenticator:
         user = self._exchange.user
         if self._user is not None and user is not None and user != self._user:
             raise SaslAuthenticationFailed(
-                f"re-authentication as {shown(user)} instead of {shown(self._user)}",
+                f"re-authentication as {printable(user)} instead of {printable(self._user)}",
                 client_message="Cannot change principals during re-authentication from "
                 f"User.{self._user}: User.{user}",
             )

@@ -100,7 +100,7 @@ class PendingVerifications:
         self._clock = clock
         self._timer = timer
         self._backoff_ms = 0
-        self._patience_ms = 0
+        self._timeout_ms = 0
         self._pending: dict[tuple[Partition, VerifiedTransaction], PendingVerification] = {}
 
     def __len__(self) -> int:
@@ -109,7 +109,7 @@ class PendingVerifications:
     def configure(self, settings: BrokerSettings) -> None:
         """Apply dynamic configs."""
         self._backoff_ms = settings.add_partitions_to_txn_retry_backoff_ms
-        self._patience_ms = min(
+        self._timeout_ms = min(
             settings.add_partitions_to_txn_retry_backoff_max_ms, settings.request_timeout_ms
         )
 
@@ -131,7 +131,7 @@ class PendingVerifications:
                 begun.append(pending)
             pending.waiting.append(batch)
         if begun:
-            self._ask(transaction, begun, self._clock.steady_ms() + self._patience_ms)
+            self._ask(transaction, begun, self._clock.steady_ms() + self._timeout_ms)
 
     def _ask(
         self,

@@ -25,10 +25,10 @@ from headwater.coordinator.runtime.coordinator_context import (
 )
 from headwater.coordinator.runtime.coordinator_effects import (
     Effect,
+    GenerateProducerId,
     MarkersAnswered,
     ProducerIdGenerated,
     SendMarkers,
-    TakeProducerId,
 )
 from headwater.coordinator.runtime.coordinator_shard import CoordinatorShard
 from headwater.coordinator.runtime.pending_responses import Answer
@@ -151,7 +151,7 @@ class TransactionCoordinator:
     def _perform(self, shard: CoordinatorContext[TransactionEvent], effect: Effect) -> None:
         on_answered = shard.event_handler()
         match effect:
-            case TakeProducerId(asked):
+            case GenerateProducerId(asked):
 
                 def taken(outcome: ProducerId | ErrorCode) -> None:
                     on_answered(ProducerIdGenerated(asked, outcome, self._clock.now_ms()))

@@ -97,8 +97,8 @@ class BackgroundTasks:
 
     def _log_moves(self) -> None:
         moves = self._directories.moves
-        if moves.news:
-            news, moves.news = moves.news, []
+        if moves.changed_partitions:
+            news, moves.changed_partitions = moves.changed_partitions, []
             for each in news:
                 _log.info("%s", each)
 

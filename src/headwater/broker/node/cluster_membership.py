@@ -267,19 +267,19 @@ class ClusterMembership:
             self._store.resign()
             self._stand_for_election()
             return
-        self.controller = leading = Controller(
+        self.controller = controller = Controller(
             static=self._static,
             store=self._store,
             inter_broker_client=self._inter_broker_client,
             image=image,
             liveness=self._liveness,
             call_later=self._later,
-            ended=self._broker_ended,
-            resigned=self._resigned,
+            on_broker_ended=self._broker_ended,
+            on_resigned=self._resigned,
         )
-        leading.start()
+        controller.start()
         if image.version.controller_epoch == _FIRST_EPOCH and not image.features:
-            leading.controller.submit(
+            controller.event_queue.submit(
                 lambda _: ControllerResult(of_new_cluster(), None), then=_ignore, on_error=_ignore
             )
 

@@ -19,7 +19,7 @@ from headwater.broker.node.controlled_shutdown import OnResponse, request_contro
 from headwater.broker.node.controller_access import ControllerAccess
 from headwater.broker.node.forwarding_manager import ForwardingManager
 from headwater.broker.node.listeners import listener_of_brokers
-from headwater.broker.node.node import Node, fresh_cluster_id, known_cluster_id
+from headwater.broker.node.node import Node, known_cluster_id, new_cluster_id
 from headwater.common.exceptions import (
     HeadwaterError,
     SessionExpired,
@@ -77,8 +77,8 @@ class ClusterNode(Node):
 
     def endpoint(self, node_id: NodeId) -> BrokerEndpoint | None:
         # The controller reaches brokers before they appear in each other's metadata.
-        leading = self._membership.controller
-        image = self._controller_access.image if leading is None else leading.image
+        controller = self._membership.controller
+        image = self._controller_access.image if controller is None else controller.image
         broker = image.brokers.get(node_id)
         return None if broker is None else broker.endpoint(self._listener)
 
@@ -143,7 +143,7 @@ class ClusterNode(Node):
             "Waiting for ZooKeeper: zookeeper.connect=%s",
             settings.zookeeper_connect,
         )
-        proposed = known_cluster_id(self._disk, self._paths) or fresh_cluster_id(self._rng)
+        proposed = known_cluster_id(self._disk, self._paths) or new_cluster_id(self._rng)
         try:
             async with asyncio.timeout(timeout_ms / 1_000):
                 while True:
@@ -164,7 +164,7 @@ class ClusterNode(Node):
     async def _read_cluster_id(self, proposed_id: str) -> str:
         founded: asyncio.Future[str] = self._loop.create_future()
 
-        self._store.found(
+        self._store.create_cluster(
             proposed_id,
             then=lambda cluster_id: _resolve(founded, cluster_id),
             on_error=lambda error: _reject(founded, error),
@@ -207,7 +207,7 @@ class ClusterNode(Node):
                 self._first_image,
                 self._metadata_changed,
                 node_id=self._static.node_id,
-                trouble=self._partitions.log_dir_error,
+                log_dir_error=self._partitions.log_dir_error,
             ),
             call_later=self._later,
             fatal=lambda error: self._broken(str(error)),
@@ -246,11 +246,11 @@ class ClusterNode(Node):
 
     def _metadata_changed(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
         self._changed(image, changes)
-        # `is_informed` is only set after this has returned.
+        # `has_full_update` is only set after this has returned.
         self._loop.call_soon(self._check_metadata)
 
     def _check_metadata(self) -> None:
-        if self._membership.metadata_cache.is_informed:
+        if self._membership.metadata_cache.has_full_update:
             self._has_metadata.set()
 
     # Shutdown.

@@ -16,6 +16,7 @@ from typing import Final
 from headwater.broker.node.cluster_membership import ClusterMembership
 from headwater.broker.requests.api_routes import route_of
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import ConnectionLost, ControllerFenced, HeadwaterError
 from headwater.common.ports import Clock, Random
@@ -24,7 +25,6 @@ from headwater.controller.controller_channel_manager import CallLater
 from headwater.controller.deferred_event_queue import DeferredEventQueue
 from headwater.controller.topic_creation import Results
 from headwater.metadata.cluster_image import NO_CONTROLLER, ClusterImage
-from headwater.metadata.controller_result import ApiError
 from headwater.metadata.effective_configs import StaticConfig
 from headwater.metadata.ports.inter_broker_client import InterBrokerClient, Purpose
 from headwater.metadata.ports.metadata_store import Failed
@@ -76,8 +76,8 @@ class ForwardingManager:
 
     @property
     def controller(self) -> DeferredEventQueue | None:
-        leading = self.membership.controller
-        return None if leading is None else leading.controller
+        controller = self.membership.controller
+        return None if controller is None else controller.event_queue
 
     def create_topics(
         self, names: Sequence[str], *, then: Callable[[Results], None], on_error: Failed

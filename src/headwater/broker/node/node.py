@@ -73,9 +73,9 @@ from headwater.storage.io.file_range_reader import FileRangeReader
 from headwater.storage.io.open_files import OpenFiles
 from headwater.storage.io.os_disk import OsDisk
 from headwater.storage.io.page_cache_residency import (
-    Glance,
+    PageCacheRead,
     Residency,
-    probe_glance,
+    probe_page_cache_read,
     probe_residency,
 )
 from headwater.storage.io.thread_executor import ThreadExecutor
@@ -96,7 +96,7 @@ class Node(ABC):
     cluster_id: str
 
     def __init__(self, static: StaticConfig, *, on_failure: Callable[[str], None]) -> None:
-        """`broken` is called with the reason if the broker cannot continue."""
+        """`on_failure` is called with the reason if the broker cannot continue."""
         settings = static.settings
         self._static = static
         self._broken = on_failure
@@ -158,7 +158,7 @@ class Node(ABC):
         # Jobs end, and their results reach the loop, before the logs are closed. A job that submits
         # another one then runs it at once, on the loop.
         for executor in (self._cleaner_executor, self._validation_executor, self._executor):
-            executor.take_no_more()
+            executor.shutdown()
             await asyncio.to_thread(executor.close)
         await asyncio.sleep(0)
         self._directories.close(broker_epoch=self._broker_epoch())
@@ -309,7 +309,7 @@ class Node(ABC):
                 self._executor,
                 OsColdRead(),
                 cold_limit_bytes=settings.headwater_cold_read_bytes_max,
-                glance=glance,
+                page_cache_read=glance,
             ),
             sessions=FetchSessionCache(
                 settings.max_incremental_fetch_session_cache_slots, self._rng
@@ -435,7 +435,7 @@ def known_cluster_id(disk: Disk, paths: Sequence[Path]) -> str | None:
     return None
 
 
-def fresh_cluster_id(rng: Random) -> str:
+def new_cluster_id(rng: Random) -> str:
     return base64.urlsafe_b64encode(rng.bytes(_CLUSTER_ID_BYTES)).rstrip(b"=").decode("ascii")
 
 
@@ -444,11 +444,11 @@ def _directory_id(disk: Disk, path: Path) -> str | None:
     return None if meta is None else meta.directory_id
 
 
-def _page_cache(disk: Disk, directory: Path) -> tuple[Residency, Glance | None]:
+def _page_cache(disk: Disk, directory: Path) -> tuple[Residency, PageCacheRead | None]:
     """Detect how this system reports page cache residency, using a file in the log directory."""
     path = directory / meta_properties.FILE_NAME
     file = disk.open(path)
     try:
-        return probe_residency(file), probe_glance(file)
+        return probe_residency(file), probe_page_cache_read(file)
     finally:
         file.close()

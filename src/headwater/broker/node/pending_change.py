@@ -10,10 +10,11 @@ from typing import Generic, TypeVar
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
 from headwater.metadata.cluster_image import ClusterImage
-from headwater.metadata.controller_result import ApiError, ControllerResult
+from headwater.metadata.controller_result import ControllerResult
 from headwater.protocol.older_versions import Message
 
 R = TypeVar("R")

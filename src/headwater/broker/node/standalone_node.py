@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from headwater.broker.node.controller_access import ControllerAccess
-from headwater.broker.node.node import Node, fresh_cluster_id, known_cluster_id
+from headwater.broker.node.node import Node, known_cluster_id, new_cluster_id
 from headwater.broker.node.topic_adoption import adopt
 from headwater.broker.requests.call import Call
 from headwater.common.exceptions import HeadwaterError
 from headwater.common.ports import Random
 from headwater.controller.auto_topic_creation import create_on_first_use
 from headwater.controller.deferred_event_queue import DeferredEventQueue
-from headwater.controller.elect_leaders import renew_leaderships
+from headwater.controller.elect_leaders import bump_leader_epochs
 from headwater.controller.producer_id_control import allocate_producer_ids
 from headwater.controller.topic_creation import Results
 from headwater.metadata.changes import MetadataChange
@@ -39,7 +39,7 @@ class StandaloneNode(Node):
     async def _open_store(self) -> ClusterImage:
         known_id = known_cluster_id(self._disk, self._paths)
         known_id = known_id or StandaloneStore.cluster_id_in(self._disk, self._paths[0])
-        self.cluster_id = known_id or fresh_cluster_id(self._rng)
+        self.cluster_id = known_id or new_cluster_id(self._rng)
         self._store = StandaloneStore.open(
             self._disk,
             self._executor,
@@ -123,7 +123,7 @@ class StandaloneNode(Node):
     async def _renew_leaderships(self) -> None:
         renewed: asyncio.Future[None] = self._loop.create_future()
         self._controller.submit(
-            partial(renew_leaderships, node_id=self._static.node_id),
+            partial(bump_leader_epochs, node_id=self._static.node_id),
             then=renewed.set_result,
             on_error=renewed.set_exception,
         )

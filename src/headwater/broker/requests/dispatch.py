@@ -31,11 +31,11 @@ from headwater.broker.requests.request_handler import answer
 from headwater.broker.requests.request_limits import UNTRUSTED_ELEMENTS_MAX, elements_max
 from headwater.broker.requests.request_slices import answer_in_steps, whole_bytes
 from headwater.broker.requests.throttled_call import ThrottledCall
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import ConnectionLost, ProtocolError
 from headwater.common.principal import BROKER_PRINCIPAL
 from headwater.metadata.cluster_image import ClusterImage
-from headwater.metadata.controller_result import ApiError
 from headwater.network.request_service import ResponseSlot, ServedConnection
 from headwater.protocol.api_key import ApiKey
 from headwater.protocol.api_table import APIS

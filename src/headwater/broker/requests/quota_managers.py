@@ -65,8 +65,10 @@ class QuotaManagers:
         most = settings.headwater_quota_entities_max
         self._clock = clock
         self._timer = timer
-        self.clients = ClientQuotaManager(window=window, mutation_window=mutation_window, most=most)
-        self.connections = ConnectionRateQuota(window, most=most)
+        self.clients = ClientQuotaManager(
+            window=window, mutation_window=mutation_window, limit=most
+        )
+        self.connections = ConnectionRateQuota(window, limit=most)
         self.waits = {kind: ThrottleTimes() for kind in QuotaKind}
         self._limited_clients: dict[QuotaClient, bool] = {}
 

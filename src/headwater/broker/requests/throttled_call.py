@@ -55,7 +55,7 @@ class ThrottledCall(Call):
 
     def fetch_limit_bytes(self, max_bytes: int) -> int:
         """Limit a consumer's max_bytes to its quota (FT-1)."""
-        most = self._throttling.clients.fetch.most_at_once(self.quota_client)
+        most = self._throttling.clients.fetch.max_burst(self.quota_client)
         return max_bytes if most is None else min(max_bytes, int(most))
 
     def throttle_fetch(self, size_bytes: int) -> int:

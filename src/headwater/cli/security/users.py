@@ -12,7 +12,7 @@ from headwater.cli.terminal import (
     Bootstrap,
     CommandConfig,
     admin_of,
-    failing_clearly,
+    exit_on_error,
     is_terminal,
     show,
     show_done,
@@ -132,7 +132,7 @@ def bootstrap(
         raise typer.BadParameter("give one of --data and --zookeeper")
     chosen = mechanism or [_DEFAULT_MECHANISM]
     secret = _password(password)
-    with failing_clearly():
+    with exit_on_error():
         from headwater.broker.authentication.bootstrap_users import alter_local_users, error_lines
         from headwater.metadata_store.zookeeper.scram_user_writer import alter_users_in_zookeeper
         from headwater.network.system_clock import SystemRandom

@@ -18,7 +18,7 @@ from headwater.cli.terminal import (
     CommandConfig,
     admin_of,
     client_settings,
-    failing_clearly,
+    exit_on_error,
     show,
     waiting,
 )
@@ -123,7 +123,7 @@ def run(
     if from_ is None and (to is not None or output is not None):
         raise typer.BadParameter("--to and --output need --from")
     bounds = None if from_ is None else bounds_of(from_, to, now_ms=_now_ms())
-    with failing_clearly(), _telling_problems(as_json=as_json):
+    with exit_on_error(), _telling_problems(as_json=as_json):
         # Imported here because the packages may not be installed.
         from headwater.cli.spark.pipeline_run import run_pipeline
         from headwater.pipelines.check.checked_pipeline import only_once
@@ -146,7 +146,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Validate a pipeline without starting Spark."""
-    with failing_clearly(), _telling_problems(as_json=as_json):
+    with exit_on_error(), _telling_problems(as_json=as_json):
         _checked(file, bootstrap, command_config, master, offline=offline)
     if not as_json:
         typer.echo("no problems found")
@@ -163,7 +163,7 @@ def list_(
     from headwater.pipelines.run.run_files import reports
 
     columns = ["pipeline", "state", "pid", "sinks", "lag", "file"]
-    with failing_clearly():
+    with exit_on_error():
         if bootstrap is None:
             rows = [_row(each) for each in reports(_folder(runs))]
         else:
@@ -187,7 +187,7 @@ def status(
     """Show the progress of each sink of a pipeline."""
     from headwater.pipelines.run.run_files import report
 
-    with failing_clearly():
+    with exit_on_error():
         if bootstrap is None:
             found = report(_folder(runs), name)
         else:
@@ -219,7 +219,7 @@ def stop(
     from headwater.pipelines.run.run_files import is_running, report
 
     folder = _folder(runs)
-    with failing_clearly():
+    with exit_on_error():
         if bootstrap is not None:
             _stop_published(bootstrap, command_config, name, timeout)
         else:
@@ -251,7 +251,7 @@ def prepare(
         make_archive,
     )
 
-    with failing_clearly():
+    with exit_on_error():
         java = find_java(os.environ)
         mark = fingerprint(java, jars_folder(os.environ))
         path = None if again else find_archive(archive_folder(os.environ), mark)
@@ -285,7 +285,7 @@ def package(
     """
     from headwater.spark.packed_environment import pack_environment
 
-    with failing_clearly(), waiting("Packing the installed packages"):
+    with exit_on_error(), waiting("Packing the installed packages"):
         output.parent.mkdir(parents=True, exist_ok=True)
         packages = pack_environment(output, with_ or [])
     size_bytes = output.stat().st_size
@@ -365,7 +365,7 @@ def _stop_published(bootstrap: str, command_config: Path | None, name: str, time
     if not run.is_alive(_now_ms()):
         raise _refused(f"pipeline {name} is not running")
     with RunTopic(_client(bootstrap, command_config)) as topic:
-        topic.ask_to_stop(run, _now_ms())
+        topic.request_stop(run, _now_ms())
 
         def has_ended() -> bool:
             latest = topic.refresh().runs.get(name)

@@ -23,7 +23,7 @@ from headwater.client.errors import (
     NetworkException,
     SslAuthenticationFailed,
     error_for,
-    is_about_login,
+    is_authentication_error,
 )
 from headwater.client.network.bootstrap_addresses import BootstrapAddress
 from headwater.client.network.exponential_backoff import ExponentialBackoff
@@ -110,7 +110,7 @@ class BrokerConnection:
         in_flight = channel.in_flight_count if channel is not None else 0
         return len(self._waiting) + in_flight
 
-    def ask(
+    def send_request(
         self,
         message: Message,
         then: Then,
@@ -126,7 +126,9 @@ class BrokerConnection:
         """
         self._enqueue(message, then, on_error, timeout_ms, newest)
 
-    def tell(self, message: Message, on_error: OnError, *, newest: int | None = None) -> None:
+    def send_without_response(
+        self, message: Message, on_error: OnError, *, newest: int | None = None
+    ) -> None:
         """Send a request that has no response; `on_error` is called if it cannot be sent."""
         self._enqueue(message, None, on_error, None, newest)
 
@@ -150,7 +152,7 @@ class BrokerConnection:
             if not future.done():
                 future.set_exception(error)
 
-        self.ask(message, then, on_error, timeout_ms=timeout_ms, newest=newest)
+        self.send_request(message, then, on_error, timeout_ms=timeout_ms, newest=newest)
         return await future
 
     def keep_answer(self) -> bool:
@@ -240,8 +242,8 @@ class BrokerConnection:
             self._rng,
             self._settings,
             self.address,
-            up=self._ready,
-            down=self._lost,
+            on_connected=self._ready,
+            on_disconnected=self._lost,
             tls=self._tls,
             tokens=self._tokens,
         )
@@ -260,7 +262,7 @@ class BrokerConnection:
         self._channel = None
         if self._is_closed:
             return
-        if not was_ready and self._addresses and not is_about_login(lost):
+        if not was_ready and self._addresses and not is_authentication_error(lost):
             # Try the next address of the host, without backoff.
             self._open(self._addresses.pop(0))
             return
@@ -273,7 +275,7 @@ class BrokerConnection:
     def _error_of(self, lost: ConnectionLost) -> KafkaError:
         if isinstance(lost, TlsHandshakeFailed):
             return SslAuthenticationFailed(f"{self.address}: {lost}")
-        if is_about_login(lost):
+        if is_authentication_error(lost):
             return error_for(lost.code, f"{self.address}: {lost}")
         return NetworkException(f"{self.address}: {lost}")
 

@@ -47,7 +47,7 @@ class OAuthTokenCache:
         self._fresh_until_ms = 0
         self._waiting: list[tuple[Then, OnError]] = []
 
-    def ask(self, then: Then, on_error: OnError) -> None:
+    def get_token(self, then: Then, on_error: OnError) -> None:
         """Call one of the two callbacks, now or later."""
         if self._token is not None and self._clock.now_ms() < self._fresh_until_ms:
             then(self._token.credentials)

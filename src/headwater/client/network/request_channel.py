@@ -81,8 +81,8 @@ class RequestChannel:
         settings: ClientSettings,
         address: BootstrapAddress,
         *,
-        up: Callable[[], None],
-        down: Callable[[ConnectionLost], None],
+        on_connected: Callable[[], None],
+        on_disconnected: Callable[[ConnectionLost], None],
         tls: ClientTls | None = None,
         tokens: OAuthTokenCache | None = None,
     ) -> None:
@@ -93,8 +93,8 @@ class RequestChannel:
         self._rng = rng
         self._settings = settings
         self._address = address
-        self._up = up
-        self._down = down
+        self._up = on_connected
+        self._down = on_disconnected
         self._correlation_id = 0
         self._peer = Peer(
             loop,
@@ -213,7 +213,7 @@ class RequestChannel:
             if not self._peer.is_closed:
                 self._log_in(credentials, versions)
 
-        tokens.ask(then, self._peer.close)
+        tokens.get_token(then, self._peer.close)
 
     def _log_in(
         self, credentials: "Credentials | OAuthBearerCredentials", versions: NodeApiVersions

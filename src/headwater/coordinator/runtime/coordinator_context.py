@@ -42,9 +42,13 @@ from headwater.coordinator.runtime.coordinator_effects import (
 from headwater.coordinator.runtime.coordinator_loader import CoordinatorLoader
 from headwater.coordinator.runtime.coordinator_log import CoordinatorLog
 from headwater.coordinator.runtime.coordinator_shard import CoordinatorShard
-from headwater.coordinator.runtime.coordinator_state import REFUSALS, TRANSITIONS, CoordinatorState
+from headwater.coordinator.runtime.coordinator_state import (
+    ERRORS_BY_STATE,
+    TRANSITIONS,
+    CoordinatorState,
+)
 from headwater.coordinator.runtime.coordinator_timer import CoordinatorTimer
-from headwater.coordinator.runtime.event_turns import EventTurns
+from headwater.coordinator.runtime.event_turns import EventQueue
 from headwater.coordinator.runtime.pending_responses import Answer, PendingResponses
 from headwater.coordinator.runtime.record_batches import batch_of, marker_of
 from headwater.protocol.api_key import ApiKey
@@ -109,7 +113,7 @@ class CoordinatorContext(Generic[ExternalEvent]):
         self._pending = PendingResponses()
         # Actions that wait for an offset to be committed, in offset order.
         self._deferred: deque[tuple[int, Callable[[], None]]] = deque()
-        self._turns = EventTurns(
+        self._turns = EventQueue(
             step_failed=self._step_failed, deferred_failed=self._delivery_failed
         )
         # Events that arrived while no shard was loaded.
@@ -215,10 +219,10 @@ class CoordinatorContext(Generic[ExternalEvent]):
             outcome = self._serving_log.append_marker(marker, producer, client_version, now_ms)
             if isinstance(outcome, ErrorCode):
                 self._append_failed(outcome)
-                self._pending.give(caller, outcome)
+                self._pending.complete(caller, outcome)
                 return
             self._loaded_shard.end_transaction(producer.producer_id, is_commit=is_commit)
-            self._defer(partial(self._pending.give, caller, ErrorCode.NONE))
+            self._defer(partial(self._pending.complete, caller, ErrorCode.NONE))
 
         self._turns.run(partial(self._if_active, caller, step))
 
@@ -285,7 +289,7 @@ class CoordinatorContext(Generic[ExternalEvent]):
         self._deferred.clear()
         self._append_timeouts.clear()
         for caller in self._pending:
-            self._turns.defer(partial(self._pending.give, caller, ErrorCode.NOT_COORDINATOR))
+            self._turns.defer(partial(self._pending.complete, caller, ErrorCode.NOT_COORDINATOR))
         self._free_slot()
 
     def _free_slot(self) -> None:
@@ -321,7 +325,9 @@ class CoordinatorContext(Generic[ExternalEvent]):
         _log.exception("Coordinator shard failed and will be reloaded: shard=%s", self.name)
         if self._current_caller is not None:
             self._turns.defer(
-                partial(self._pending.give, self._current_caller, ErrorCode.UNKNOWN_SERVER_ERROR)
+                partial(
+                    self._pending.complete, self._current_caller, ErrorCode.UNKNOWN_SERVER_ERROR
+                )
             )
             self._current_caller = self._guard = None
         if self.state is CoordinatorState.ACTIVE:
@@ -334,7 +340,7 @@ class CoordinatorContext(Generic[ExternalEvent]):
         if self.state is CoordinatorState.ACTIVE:
             step()
         else:
-            self._pending.give(caller, REFUSALS[self.state])
+            self._pending.complete(caller, ERRORS_BY_STATE[self.state])
 
     def _timer_fired(self, key: TimerKey) -> None:
         def step() -> None:
@@ -366,7 +372,7 @@ class CoordinatorContext(Generic[ExternalEvent]):
                     failure = failure or self._append(effect)
                 case Reply():
                     outcome = effect.response if failure is None else failure
-                    if self._defer(partial(self._pending.give, effect.to, outcome)):
+                    if self._defer(partial(self._pending.complete, effect.to, outcome)):
                         self._append_timeouts.add(effect.to)
                 case SetTimer():
                     self._timers.set(effect.key, effect.deadline_ms)
@@ -427,7 +433,7 @@ class CoordinatorContext(Generic[ExternalEvent]):
 
     def _expire_appends(self) -> None:
         for caller in self._append_timeouts.expired():
-            self._pending.give(caller, ErrorCode.REQUEST_TIMED_OUT)
+            self._pending.complete(caller, ErrorCode.REQUEST_TIMED_OUT)
 
 
 def _traceback(error: Exception) -> Exception | None:

@@ -80,7 +80,7 @@ class MarkerOutcome(Enum):
     """Result of a transaction marker in one partition."""
 
     WRITTEN = "written"
-    PARTITION_GONE = "partition gone"
+    PARTITION_DELETED = "partition gone"
     FENCED = "fenced"
     FAILED = "failed"
 
@@ -149,7 +149,7 @@ class CancelTimer:
 
 
 @dataclass(frozen=True, slots=True)
-class TakeProducerId:
+class GenerateProducerId:
     """Allocate a producer id; the result is a `ProducerIdGenerated` event."""
 
     asked: RequestEvent
@@ -174,4 +174,4 @@ class SendMarkers:
     partitions: tuple[TopicPartition, ...]
 
 
-Effect = Append | Reply | SetTimer | CancelTimer | TakeProducerId | SendMarkers
+Effect = Append | Reply | SetTimer | CancelTimer | GenerateProducerId | SendMarkers

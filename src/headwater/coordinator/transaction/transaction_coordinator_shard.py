@@ -21,6 +21,7 @@ from headwater.coordinator.records.transaction_records import TransactionLogReco
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
     Effect,
+    GenerateProducerId,
     Loaded,
     MarkersAnswered,
     ProducerIdGenerated,
@@ -28,7 +29,6 @@ from headwater.coordinator.runtime.coordinator_effects import (
     RequestEvent,
     SetTimer,
     StateRecord,
-    TakeProducerId,
     TimerFired,
     TimerKey,
 )
@@ -107,7 +107,7 @@ class TransactionCoordinatorShard:
         decided = self._decided.pop(transactional_id, None)
         if value is None:
             self._transactions.pop(transactional_id, None)
-            self._markers.forget(transactional_id)
+            self._markers.remove(transactional_id)
             return
         if decided is None or decided.record() != record:
             decided = metadata_of(transactional_id, value)
@@ -159,7 +159,7 @@ class TransactionCoordinatorShard:
             return self._on_request(event, outcome, taken.now_ms)
         if isinstance(event.request, EndTxnRequest):
             return [Reply(event.caller, EndTxnResponse(error_code=outcome))]
-        return [Reply(event.caller, init_producer_id.refusal(event.version, outcome))]
+        return [Reply(event.caller, init_producer_id.error_response(event.version, outcome))]
 
     def _on_init(
         self,
@@ -168,9 +168,9 @@ class TransactionCoordinatorShard:
         new_producer_id: ProducerId | None,
         now_ms: int,
     ) -> list[Effect]:
-        code = init_producer_id.refuse_request(request, self.settings)
+        code = init_producer_id.validate_request(request, self.settings)
         if code is not None:
-            return [Reply(event.caller, init_producer_id.refusal(event.version, code))]
+            return [Reply(event.caller, init_producer_id.error_response(event.version, code))]
         assert request.transactional_id is not None
         result = init_producer_id.init_producer_id(
             self._transactions.get(request.transactional_id),
@@ -180,11 +180,13 @@ class TransactionCoordinatorShard:
             now_ms=now_ms,
         )
         if isinstance(result, NeedsProducerId):
-            return [TakeProducerId(event)]
+            return [GenerateProducerId(event)]
         if isinstance(result, ErrorCode):
-            return [Reply(event.caller, init_producer_id.refusal(event.version, result))]
+            return [Reply(event.caller, init_producer_id.error_response(event.version, result))]
         if result.state.is_prepared:
-            retry_later = init_producer_id.refusal(event.version, ErrorCode.CONCURRENT_TRANSACTIONS)
+            retry_later = init_producer_id.error_response(
+                event.version, ErrorCode.CONCURRENT_TRANSACTIONS
+            )
             return self._prepare(result, Reply(event.caller, retry_later), now_ms)
         response = InitProducerIdResponse(
             producer_id=result.producer_id, producer_epoch=result.producer_epoch
@@ -249,7 +251,7 @@ class TransactionCoordinatorShard:
         else:
             result = end_txn.end(current, request, now_ms=now_ms)
         if isinstance(result, NeedsProducerId):
-            return [TakeProducerId(event)]
+            return [GenerateProducerId(event)]
         if isinstance(result, TransactionMetadata):
             return self._prepare(result, Reply(event.caller, end_txn.answer_to(result)), now_ms)
         if result is ErrorCode.NONE:
@@ -371,7 +373,7 @@ class TransactionCoordinatorShard:
             completed = decided.completed(now_ms)
             self._decided[decided.transactional_id] = completed
             return [*retry, Append((decided.record(), completed.record())), *replies]
-        return [*retry, self._append(decided), *replies, self._markers.announce(decided)]
+        return [*retry, self._append(decided), *replies, self._markers.add(decided)]
 
     def _append(self, *changed: TransactionMetadata) -> Append:
         for transaction in changed:

@@ -37,7 +37,7 @@ class Liveness(Protocol):
     def watch(
         self, node_id: NodeId, role: LivenessRole, *, on_refused: Callable[[], None]
     ) -> LivenessWatch:
-        """Call `refused` once when a broker that was reachable keeps refusing connections.
+        """Call `on_refused` once when a broker that was reachable keeps refusing connections.
 
         Having been reached counts once per role, for all watches: a broker that was reported and
         not reached since is not reported again.

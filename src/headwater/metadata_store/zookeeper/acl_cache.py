@@ -55,7 +55,7 @@ class AclCache:
             for path in (LITERAL_CHANGES, EXTENDED_CHANGES)
         ]
         for each in self._watches:
-            each.look()
+            each.read()
         self._read_all()
 
     def stop(self) -> None:
@@ -80,7 +80,7 @@ class AclCache:
             self._zk_client, then=lambda: self._all_read(found), on_error=self._not_read
         )
         read_acls(reads, found)
-        reads.seal()
+        reads.finish()
 
     def _not_read(self, error: HeadwaterError) -> None:
         self._held = None
@@ -115,7 +115,7 @@ class AclCache:
         for pattern in self._patterns(notes):
             removed = partial(found.__setitem__, pattern, NO_ACLS)
             read_pattern(reads, found, pattern, removed)
-        reads.seal()
+        reads.finish()
 
     def _patterns(self, notes: Sequence[bytes]) -> list[ResourcePattern]:
         patterns: dict[ResourcePattern, None] = {}

@@ -45,7 +45,7 @@ class BrokerRegistering:
     registration: Registration
     clock: Clock
     call_later: CallLater
-    patience_ms: int
+    timeout_ms: int
     then: Callable[[int], None]
     on_error: Failed
     began_ms: int = 0
@@ -103,7 +103,7 @@ class BrokerRegistering:
                 then=self._try,
                 on_error=lambda _: self._try(),
             )
-        elif self.clock.steady_ms() - self.began_ms >= self.patience_ms:
+        elif self.clock.steady_ms() - self.began_ms >= self.timeout_ms:
             self._fail(self._taken(data))
         else:
             self.call_later(RETRY_MS, self._try)

@@ -5,12 +5,12 @@ one request are split; a new controller may then find them half done, which is w
 created with its top znode first and deleted with it last.
 
 Every write of a term goes through this queue, and so does every read whose result is compared with
-the drafted state (`look`): the draft is ahead of the znodes by the queued writes, so a read that
-overtakes the queue would show a state that the draft has already left behind.
+the drafted state (`read_after_writes`): the draft is ahead of the znodes by the queued writes, so a
+read that overtakes the queue would show a state that the draft has already left behind.
 
 Some znodes are also written by Kafka's tools and by operators: topic deletions, change
-notifications. Operations on these are marked (`may_exist`, `may_be_gone`); one that fails because
-it is already done is dropped, and the rest is sent again.
+notifications. Operations on these are marked (`may_exist`, `may_be_missing`); one that fails
+because it is already done is dropped, and the rest is sent again.
 
 Note: a lost connection leaves the outcome unknown. The request is sent again, and if it then fails,
 the znodes tell: a `multi` is done completely or not at all, and behind the fence only this
@@ -96,7 +96,7 @@ class FencedChangeWriter:
         self._waiting.append(_Change(operations, version, then, on_error))
         self._work()
 
-    def look(self, begin: Callable[[Callable[[], None]], None]) -> None:
+    def read_after_writes(self, begin: Callable[[Callable[[], None]], None]) -> None:
         """Call `begin` after all earlier writes; later writes wait until it is done.
 
         `begin` gets a function to call when its read is done. Not called after the end of the term.
@@ -173,11 +173,11 @@ class FencedChangeWriter:
             self._send()
         elif failure.problem is ZooKeeperError.EXPIRED:
             self._fail(ControllerFenced("the ZooKeeper session expired"))
-        elif failure.place == 0:
+        elif failure.operation_index == 0:
             self._fail(ControllerFenced("another broker has become the controller"))
-        elif _is_already_done(self._pieces[0][failure.place - 1], failure.problem):
+        elif _is_already_done(self._pieces[0][failure.operation_index - 1], failure.problem):
             # On a retry this does not prove that the first try succeeded; the other operations do.
-            del self._pieces[0][failure.place - 1]
+            del self._pieces[0][failure.operation_index - 1]
             self._send()
         elif self._is_retry:
             self._look(failure)
@@ -186,7 +186,7 @@ class FencedChangeWriter:
 
     def _look(self, failure: FailedOperation) -> None:
         """Check whether the first try succeeded, by the znode that failed the second."""
-        operation = self._pieces[0][failure.place - 1]
+        operation = self._pieces[0][failure.operation_index - 1]
         self._zk_client.exists(
             operation.path,
             then=lambda stat: self._check_stat(operation, failure, stat),
@@ -221,7 +221,7 @@ class FencedChangeWriter:
 
     def _fail_contradicted(self, failure: FailedOperation) -> None:
         """The znodes differ from this controller's image and must be read again."""
-        operation = self._pieces[0][failure.place - 1]
+        operation = self._pieces[0][failure.operation_index - 1]
         self._fail(
             WriteConflict(
                 f"{type(operation).__name__} {operation.path} failed: {failure.problem.value}; "
@@ -240,7 +240,7 @@ def _is_already_done(operation: Operation, problem: ZooKeeperError) -> bool:
         case Create():
             return operation.may_exist and problem is ZooKeeperError.NODE_EXISTS
         case Delete():
-            return operation.may_be_gone and problem is ZooKeeperError.NO_NODE
+            return operation.may_be_missing and problem is ZooKeeperError.NO_NODE
         case _:
             return False
 

@@ -40,7 +40,7 @@ class ClusterSetup:
         )
         for path in znode_paths.LASTING:
             reads.existence(path, partial(_add_missing, missing, path))
-        reads.seal()
+        reads.finish()
 
     def _make(self, missing: Sequence[str]) -> None:
         if not missing:

@@ -55,7 +55,7 @@ class ConfigCache:
             on_change=self._announced,
             on_error=self._on_error,
         )
-        self._notifications.look()
+        self._notifications.read()
         read_configs(self._zk_client, then=self._all_read, on_error=self._on_error)
 
     def stop(self) -> None:
@@ -86,7 +86,7 @@ class ConfigCache:
             self._feature = NodeWatch(
                 self._zk_client, znode_paths.FEATURES, on_change=self._features_changed
             )
-            self._feature.look()
+            self._feature.read()
 
     def _announced(self, notes: Sequence[bytes]) -> None:
         """Read the announced configs."""
@@ -104,7 +104,7 @@ class ConfigCache:
                     partial(_take_config, changed, resource),
                     missing=partial(changed.__setitem__, resource, {}),
                 )
-        reads.seal()
+        reads.finish()
 
     def _features_changed(self, data: bytes | None) -> None:
         try:

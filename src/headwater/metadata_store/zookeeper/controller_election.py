@@ -51,7 +51,7 @@ class ControllerElection:
             self._give_up(problem)
 
     def _retry_unless_expired(self, failure: FailedOperation) -> None:
-        if failure.problem in (ZooKeeperError.EXPIRED, ZooKeeperError.REFUSED):
+        if failure.problem in (ZooKeeperError.EXPIRED, ZooKeeperError.REJECTED):
             self._give_up(failure.problem)
         else:
             self.begin()

@@ -83,7 +83,7 @@ class ControllerTerm:
         )
 
     def begin(self) -> None:
-        self._follow_brokers.look()
+        self._follow_brokers.read()
 
     def end(self, error: HeadwaterError) -> None:
         """Stop all watches and fail pending writes."""
@@ -146,7 +146,7 @@ class ControllerTerm:
             reads.children(
                 folder, partial(self._purge, reads, folder, now_ms - NOTIFICATION_RETENTION_MS)
             )
-        reads.seal()
+        reads.finish()
 
     # Implementation.
 
@@ -176,7 +176,7 @@ class ControllerTerm:
         )
         then(image)
         self._look_for_deletions()
-        self._follow_directories.look()
+        self._follow_directories.read()
 
     def _brokers_changed(self, found: dict[NodeId, BrokerRegistration]) -> None:
         before, self._brokers = self._brokers, found
@@ -214,7 +214,7 @@ class ControllerTerm:
                 watch=on_change,
             )
 
-        self._writer.look(begin)
+        self._writer.read_after_writes(begin)
 
     def _found_deletions(
         self,
@@ -253,7 +253,7 @@ class ControllerTerm:
             path = f"{znode_paths.DIRECTORY_EVENTS}/{name}"
             reads.data(path, partial(self._take_directory, found, path), missing=_pass)
         if names:
-            reads.seal()
+            reads.finish()
 
     def _take_directory(self, found: dict[NodeId, None], path: str, data: bytes, _: Stat) -> None:
         found[znode_data.read_directory_event(data)] = None
@@ -271,7 +271,7 @@ class ControllerTerm:
     def _remove(self, path: str) -> None:
         """Delete a znode that brokers or tools may delete as well."""
         self._writer.write(
-            [Delete(path=path, may_be_gone=True)], self.version, then=_ignore, on_error=_ignore
+            [Delete(path=path, may_be_missing=True)], self.version, then=_ignore, on_error=_ignore
         )
 
 

@@ -280,7 +280,7 @@ class KazooZooKeeper:
             found = result.value[place]
             if isinstance(found, int):
                 is_missing = found == NO_NODE
-                request.failed(ZooKeeperError.NO_NODE if is_missing else ZooKeeperError.REFUSED)
+                request.failed(ZooKeeperError.NO_NODE if is_missing else ZooKeeperError.REJECTED)
             else:
                 request.done(found)
         self._send_waiting()
@@ -402,7 +402,7 @@ def _stat(stat: Any) -> Stat:
 
 
 def _problem(error: BaseException) -> ZooKeeperError:
-    return _PROBLEMS.get(type(error).__name__, ZooKeeperError.REFUSED)
+    return _PROBLEMS.get(type(error).__name__, ZooKeeperError.REJECTED)
 
 
 def _failed_operation(results: Sequence[Any]) -> FailedOperation | None:
@@ -413,4 +413,4 @@ def _failed_operation(results: Sequence[Any]) -> FailedOperation | None:
     for index, error in errors:
         if type(error).__name__ not in _CONSEQUENCES:
             return FailedOperation(index, _problem(error))
-    return FailedOperation(-1, ZooKeeperError.REFUSED) if errors else None
+    return FailedOperation(-1, ZooKeeperError.REJECTED) if errors else None

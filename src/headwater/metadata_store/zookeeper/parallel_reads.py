@@ -26,7 +26,7 @@ def unreachable(what: str, problem: ZooKeeperError) -> StoreUnreachable:
 
 
 class ParallelReads:
-    """Reads that belong together. Call `seal` after issuing the first ones."""
+    """Reads that belong together. Call `finish` after issuing the first ones."""
 
     def __init__(
         self,
@@ -38,11 +38,11 @@ class ParallelReads:
         self._zk_client = zk_client
         self._then = then
         self._on_error = on_error
-        # One until `seal` is called.
+        # One until `finish` is called.
         self._in_flight = 1
         self._is_over = False
 
-    def seal(self) -> None:
+    def finish(self) -> None:
         """All reads have been issued, except those by callbacks."""
         self._arrived()
 

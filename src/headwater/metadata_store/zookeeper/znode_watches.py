@@ -34,10 +34,10 @@ class NodeWatch:
         self._on_change = on_change
         self._is_over = False
 
-    def look(self) -> None:
+    def read(self) -> None:
         """Read now and after every change."""
         if not self._is_over:
-            self._zk_client.exists(self._path, then=self._exists, on_error=_ignore, watch=self.look)
+            self._zk_client.exists(self._path, then=self._exists, on_error=_ignore, watch=self.read)
 
     def stop(self) -> None:
         self._is_over = True
@@ -67,11 +67,11 @@ class ChildrenWatch:
         self._on_change = on_change
         self._is_over = False
 
-    def look(self) -> None:
+    def read(self) -> None:
         """Read now and after every change."""
         if not self._is_over:
             self._zk_client.children(
-                self._path, then=self._notify, on_error=_ignore, watch=self.look
+                self._path, then=self._notify, on_error=_ignore, watch=self.read
             )
 
     def stop(self) -> None:
@@ -98,8 +98,8 @@ class BrokersWatch:
         self._ids = ChildrenWatch(zk_client, znode_paths.BROKER_IDS, on_change=self._read)
         self._is_over = False
 
-    def look(self) -> None:
-        self._ids.look()
+    def read(self) -> None:
+        self._ids.read()
 
     def stop(self) -> None:
         self._is_over = True
@@ -113,7 +113,7 @@ class BrokersWatch:
         for name in names:
             path = f"{znode_paths.BROKER_IDS}/{name}"
             reads.data(path, partial(_take_broker, found, NodeId(int(name))), missing=_pass)
-        reads.seal()
+        reads.finish()
 
     def _notify(self, found: dict[NodeId, BrokerRegistration]) -> None:
         if not self._is_over:
@@ -139,8 +139,8 @@ class NotificationsWatch:
         self._known: dict[str, None] | None = None
         self._is_over = False
 
-    def look(self) -> None:
-        self._names.look()
+    def read(self) -> None:
+        self._names.read()
 
     def stop(self) -> None:
         self._is_over = True
@@ -162,7 +162,7 @@ class NotificationsWatch:
             reads.data(
                 f"{self._path}/{name}", partial(_take_notification, found, name), missing=_pass
             )
-        reads.seal()
+        reads.finish()
 
     def _notify(self, notifications: list[bytes]) -> None:
         if not self._is_over and notifications:

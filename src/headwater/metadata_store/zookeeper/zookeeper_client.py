@@ -30,7 +30,7 @@ class ZooKeeperError(Enum):
     UNKNOWN = "the connection was lost"
     # The session expired, and with it all requests in flight.
     EXPIRED = "the session has expired"
-    REFUSED = "the server rejected the request"
+    REJECTED = "the server rejected the request"
 
 
 class Stat(NamedTuple):
@@ -71,12 +71,12 @@ class Set:
 class Delete:
     """Delete a znode without children.
 
-    `may_be_gone` is for `change_writer`, which drops the operation if it made a `multi` fail.
+    `may_be_missing` is for `change_writer`, which drops the operation if it made a `multi` fail.
     """
 
     path: str
     version: int = ANY_VERSION
-    may_be_gone: bool = False
+    may_be_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ Operation = Create | Set | Delete | Check
 class FailedOperation(NamedTuple):
     """Index of the operation that failed in a `multi`, and why; -1 if unknown."""
 
-    place: int
+    operation_index: int
     problem: ZooKeeperError
 
 

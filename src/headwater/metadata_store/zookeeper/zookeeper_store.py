@@ -48,7 +48,9 @@ _log = logging.getLogger(__name__)
 
 
 class ZooKeeperStore:
-    """Used on the event loop's thread only. `listen` first, then `found`, then the rest."""
+    """Used on the event loop's thread only. `listen` first, then `create_cluster`, then the
+    rest.
+    """
 
     def __init__(
         self,
@@ -75,7 +77,9 @@ class ZooKeeperStore:
         self._acls = AclCache(zk_client, on_change=self._notify, on_error=self._log_error)
         zk_client.listen(self)
 
-    def found(self, proposed_id: str, *, then: Callable[[str], None], on_error: Failed) -> None:
+    def create_cluster(
+        self, proposed_id: str, *, then: Callable[[str], None], on_error: Failed
+    ) -> None:
         """Create missing znodes and return the cluster id; `proposed_id` for a new cluster."""
 
         def founded(cluster_id: str) -> None:
@@ -108,7 +112,7 @@ class ZooKeeperStore:
             clock=self._clock,
             call_later=self._later,
             # A left-over session ends within its timeout.
-            patience_ms=2 * self._session_timeout_ms,
+            timeout_ms=2 * self._session_timeout_ms,
             then=registered,
             on_error=on_error,
         )
@@ -233,14 +237,14 @@ class ZooKeeperStore:
         self._controller = NodeWatch(
             self._zk_client, znode_paths.CONTROLLER, on_change=self._controller_changed
         )
-        self._controller.look()
+        self._controller.read()
 
     def _watch_registration(self, node_id: NodeId) -> None:
         self._leave_registration()
         self._registered = NodeWatch(
             self._zk_client, znode_paths.broker(node_id), on_change=self._registration_changed
         )
-        self._registered.look()
+        self._registered.read()
 
     def _leave_registration(self) -> None:
         if self._registered is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headwater.common.exceptions import InvalidSetting, SaslAuthenticationFailed
-from headwater.security.authentication.sasl_text import shown
+from headwater.security.authentication.sasl_text import printable
 
 MISSING: Final = "OAUTHBEARER needs the package PyJWT: pip install 'headwater[oauth]'"
 
@@ -69,11 +69,11 @@ class JsonWebKeySet:
     def _key_for(self, header: TokenHeader) -> JsonWebKey:
         if header.algorithm not in ALGORITHMS:
             raise SaslAuthenticationFailed(
-                f"token algorithm {shown(header.algorithm)} is not supported"
+                f"token algorithm {printable(header.algorithm)} is not supported"
             )
         if not self.has(header.key_id):
             raise SaslAuthenticationFailed(
-                f"token is signed with unknown key {shown(str(header.key_id))}"
+                f"token is signed with unknown key {printable(str(header.key_id))}"
             )
         candidates = [
             each

@@ -19,7 +19,7 @@ from headwater.security.authentication.oauth_bearer_messages import (
     read_client_first,
 )
 from headwater.security.authentication.sasl_client_authenticator import SaslClientAuthenticator
-from headwater.security.authentication.sasl_text import shown
+from headwater.security.authentication.sasl_text import printable
 
 MECHANISM: Final = "OAUTHBEARER"
 
@@ -70,7 +70,7 @@ class OAuthBearerServer:
             return INVALID_TOKEN.encode()
         if first.authorization_id not in ("", bearer.user):
             raise SaslAuthenticationFailed(
-                f"user {shown(bearer.user)} requested a different authorization id",
+                f"user {printable(bearer.user)} requested a different authorization id",
                 client_message=_OTHER_ID,
             )
         self.expires_ms = bearer.expires_ms

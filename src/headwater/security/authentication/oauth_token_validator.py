@@ -11,7 +11,7 @@ from typing import Final
 
 from headwater.common.exceptions import SaslAuthenticationFailed
 from headwater.security.authentication.oauth_bearer import OAuthBearerToken
-from headwater.security.authentication.sasl_text import shown
+from headwater.security.authentication.sasl_text import printable
 
 # Far in the future, and in milliseconds still within an int64.
 _LATEST_S: Final = 2**42
@@ -54,7 +54,7 @@ class OAuthTokenValidator:
         issuer = claims.get("iss")
         if self.issuer is not None and issuer != self.issuer:
             raise SaslAuthenticationFailed(
-                f"token issuer is {shown(str(issuer))}, expected {self.issuer}"
+                f"token issuer is {printable(str(issuer))}, expected {self.issuer}"
             )
 
     def _check_audience(self, claims: Mapping[str, object]) -> None:
@@ -63,7 +63,7 @@ class OAuthTokenValidator:
         found = _strings(claims, "aud", is_space_separated=False)
         if not any(each in self.audiences for each in found):
             raise SaslAuthenticationFailed(
-                f"token audience {shown(', '.join(found))} is not expected"
+                f"token audience {printable(', '.join(found))} is not expected"
             )
 
     def _user(self, claims: Mapping[str, object]) -> str:
@@ -72,7 +72,7 @@ class OAuthTokenValidator:
             raise SaslAuthenticationFailed(f"token has no claim {self.sub_claim}, or it is empty")
         if not name.isprintable():
             raise SaslAuthenticationFailed(
-                f"token claim {self.sub_claim} has unprintable characters: {shown(name)}"
+                f"token claim {self.sub_claim} has unprintable characters: {printable(name)}"
             )
         # Not trimmed, unlike Kafka: two users of a provider stay two principals.
         return name

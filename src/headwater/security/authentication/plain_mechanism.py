@@ -10,7 +10,7 @@ from hmac import compare_digest
 from typing import Final
 
 from headwater.common.exceptions import SaslAuthenticationFailed
-from headwater.security.authentication.sasl_text import read_text, shown
+from headwater.security.authentication.sasl_text import printable, read_text
 
 MECHANISM: Final = "PLAIN"
 
@@ -59,12 +59,12 @@ class PlainServer:
             raise SaslAuthenticationFailed(f"PLAIN message has no {'password' if user else 'user'}")
         if not self._verify(user, password):
             raise SaslAuthenticationFailed(
-                f"user {shown(user)} does not exist or the password is wrong",
+                f"user {printable(user)} does not exist or the password is wrong",
                 client_message=_INVALID_CREDENTIALS,
             )
         if authorization_id not in ("", user):
             raise SaslAuthenticationFailed(
-                f"user {shown(user)} requested a different authorization id",
+                f"user {printable(user)} requested a different authorization id",
                 client_message=_OTHER_ID,
             )
         self.user = user

@@ -7,7 +7,7 @@ from headwater.common.exceptions import SaslAuthenticationFailed
 _SHOWN_CHARACTERS: Final = 64
 
 
-def shown(name: str) -> str:
+def printable(name: str) -> str:
     """Quote a name from the network for a log line, without line breaks, at most 64 characters."""
     return repr(name if len(name) <= _SHOWN_CHARACTERS else f"{name[:_SHOWN_CHARACTERS]}...")
 

@@ -67,7 +67,7 @@ class ScramClient:
             )
         mechanism = self._mechanism
         salted = salted_password(mechanism, self._password, challenge.salt, challenge.iterations)
-        unproved = messages.unproved_final(first.header, challenge.nonce)
+        unproved = messages.final_without_proof(first.header, challenge.nonce)
         signed = messages.auth_message(first, challenge, unproved)
         key = client_key(mechanism, salted)
         proof = combined(key, signature(mechanism, stored_key(mechanism, key), signed))

@@ -61,7 +61,7 @@ class ServerFirst:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFinal:
-    unproved: str
+    without_proof: str
     binding: bytes
     nonce: str
     proof: bytes
@@ -110,19 +110,19 @@ def read_server_first(token: bytes) -> ServerFirst:
     )
 
 
-def unproved_final(header: str, nonce: str) -> str:
+def final_without_proof(header: str, nonce: str) -> str:
     """The client-final message without its proof: the part that the proof signs."""
     return f"c={_encoded(header.encode())},r={nonce}"
 
 
-def client_final(unproved: str, proof: bytes) -> bytes:
-    return f"{unproved},p={_encoded(proof)}".encode()
+def client_final(without_proof: str, proof: bytes) -> bytes:
+    return f"{without_proof},p={_encoded(proof)}".encode()
 
 
 def read_client_final(token: bytes) -> ClientFinal:
     found = _match(_CLIENT_FINAL, token, "client-final message")
     return ClientFinal(
-        unproved=found["unproved"],
+        without_proof=found["unproved"],
         binding=_decoded(found["binding"]),
         nonce=found["nonce"],
         proof=_decoded(found["proof"]),
@@ -141,9 +141,9 @@ def read_server_final(token: bytes) -> bytes:
     return _decoded(found["signature"])
 
 
-def auth_message(first: ClientFirst, challenge: ServerFirst, unproved: str) -> bytes:
+def auth_message(first: ClientFirst, challenge: ServerFirst, without_proof: str) -> bytes:
     """The text that both sides sign."""
-    return f"{first.bare},{challenge.text},{unproved}".encode()
+    return f"{first.bare},{challenge.text},{without_proof}".encode()
 
 
 def escaped(name: str) -> str:

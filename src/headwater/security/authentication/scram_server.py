@@ -12,7 +12,7 @@ from typing import Final
 from headwater.common.exceptions import SaslAuthenticationFailed
 from headwater.common.ports import Random
 from headwater.security.authentication import scram_messages as messages
-from headwater.security.authentication.sasl_text import shown
+from headwater.security.authentication.sasl_text import printable
 from headwater.security.authentication.scram import (
     DEFAULT_ITERATIONS,
     MIN_ITERATIONS,
@@ -67,7 +67,7 @@ class ScramServer:
     def _begin(self, first: messages.ClientFirst) -> bytes:
         if first.authorization_id not in ("", first.user):
             raise SaslAuthenticationFailed(
-                f"user {shown(first.user)} requested a different authorization id",
+                f"user {printable(first.user)} requested a different authorization id",
                 client_message=_OTHER_ID,
             )
         if ",tokenauth=true" in first.extensions:
@@ -78,7 +78,8 @@ class ScramServer:
         credential = self._credentials(first.user)
         if credential is not None and credential.iterations < MIN_ITERATIONS:
             raise SaslAuthenticationFailed(
-                f"credential of user {shown(first.user)} has fewer than {MIN_ITERATIONS} iterations"
+                f"credential of user {printable(first.user)} has fewer than {MIN_ITERATIONS} "
+                "iterations"
             )
         self._credential = credential
         self._first = first
@@ -110,12 +111,12 @@ class ScramServer:
         credential = self._credential
         # Do the same work for unknown users, so that timing does not reveal which users exist.
         expected = bytes(size_bytes) if credential is None else credential.stored_key
-        signed = messages.auth_message(first, challenge, final.unproved)
+        signed = messages.auth_message(first, challenge, final.without_proof)
         key = combined(final.proof, signature(self._mechanism, expected, signed))
         is_proved = compare_digest(stored_key(self._mechanism, key), expected)
         if credential is None or not is_proved:
             raise SaslAuthenticationFailed(
-                f"user {shown(first.user)} does not exist or the password is wrong"
+                f"user {printable(first.user)} does not exist or the password is wrong"
             )
         self.user = first.user
         return messages.server_final(signature(self._mechanism, credential.server_key, signed))

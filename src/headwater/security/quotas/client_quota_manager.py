@@ -16,13 +16,13 @@ _PERCENT_PER_NS = 100 / 1_000_000_000
 
 
 class ClientQuotaManager:
-    def __init__(self, *, window: SampleWindow, mutation_window: SampleWindow, most: int) -> None:
-        """`most` limits the number of entities tracked per quota type."""
-        self.produce = RateQuota(window, most=most)
-        self.fetch = RateQuota(window, most=most)
+    def __init__(self, *, window: SampleWindow, mutation_window: SampleWindow, limit: int) -> None:
+        """`limit` limits the number of entities tracked per quota type."""
+        self.produce = RateQuota(window, limit=limit)
+        self.fetch = RateQuota(window, limit=limit)
         # As in Kafka (3.9), a request quota throttles for at most one sample window.
-        self.request = RateQuota(window, most=most, longest_ms=window.sample_ms)
-        self.mutation = ControllerMutationQuota(mutation_window, most=most)
+        self.request = RateQuota(window, limit=limit, longest_ms=window.sample_ms)
+        self.mutation = ControllerMutationQuota(mutation_window, limit=limit)
         self._limits: Mapping[QuotaKey, QuotaLimits] = {
             QuotaKey.PRODUCER_BYTE_RATE: self.produce.limits,
             QuotaKey.CONSUMER_BYTE_RATE: self.fetch.limits,

@@ -15,11 +15,11 @@ from headwater.security.quotas.sampled_rates import SampleWindow, TokenBucket
 class ControllerMutationQuota:
     """Token buckets of all clients."""
 
-    def __init__(self, window: SampleWindow, *, most: int) -> None:
-        """`most` limits the number of tracked entities."""
+    def __init__(self, window: SampleWindow, *, limit: int) -> None:
+        """`limit` limits the number of tracked entities."""
         self.limits = QuotaLimits()
         self._buckets: RecentClients[Sharing, TokenBucket] = RecentClients(
-            lambda: TokenBucket(window), most=most
+            lambda: TokenBucket(window), limit=limit
         )
 
     def allowance(

@@ -35,13 +35,13 @@ class QuotaUsage(NamedTuple):
 
 
 class RateQuota:
-    def __init__(self, window: SampleWindow, *, most: int, longest_ms: int | None = None) -> None:
-        """`most` limits the number of tracked entities, `longest_ms` the throttle time."""
+    def __init__(self, window: SampleWindow, *, limit: int, longest_ms: int | None = None) -> None:
+        """`limit` limits the number of tracked entities, `longest_ms` the throttle time."""
         self.limits = QuotaLimits()
         self._window = window
         self._longest_ms = longest_ms
         self._rates: RecentClients[Sharing, SampledRate] = RecentClients(
-            lambda: SampledRate(window), most=most
+            lambda: SampledRate(window), limit=limit
         )
 
     def charge(self, quota_client: QuotaClient, amount: float, now_ms: int) -> int:
@@ -69,7 +69,7 @@ class RateQuota:
         rate.record(amount, now_ms)
         return 0
 
-    def most_at_once(self, quota_client: QuotaClient) -> float | None:
+    def max_burst(self, quota_client: QuotaClient) -> float | None:
         """Largest amount that an idle client may use at once; None without a quota."""
         limit = self.limits.of(*quota_client)
         if limit is None:
@@ -78,7 +78,7 @@ class RateQuota:
 
     def uses(self, now_ms: int) -> Iterator[QuotaUsage]:
         """Rates of recently active clients."""
-        self._rates.forget(now_ms)
+        self._rates.expire(now_ms)
         for sharing, rate in self._rates:
             yield QuotaUsage(sharing, rate.per_second(now_ms))
 

@@ -26,8 +26,8 @@ Post = Callable[[Callable[[], None]], object]
 class ThreadExecutor:
     """Runs at most `threads` jobs at a time and queues at most `queue_limit` more.
 
-    `submit` and `take_no_more` are for the event loop's thread only; `close` may run on another
-    thread after `take_no_more`.
+    `submit` and `shutdown` are for the event loop's thread only; `close` may run on another
+    thread after `shutdown`.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ThreadExecutor:
         if len(self._threads) < min(self._unfinished, self._thread_limit):
             self._start_thread()
 
-    def take_no_more(self) -> None:
+    def shutdown(self) -> None:
         """Refuse further jobs. Call it on the event loop before `close` waits on another thread."""
         self._is_closed = True
 

@@ -130,7 +130,7 @@ class ProducerStateManager:
                 return batch
         return None
 
-    def may_have_forgotten(self, header: BatchHeader) -> bool:
+    def may_have_expired(self, header: BatchHeader) -> bool:
         """Return whether a batch may have been written before the remembered ones of its producer.
 
         Fewer than usual are remembered after a restart: a snapshot has only the last one.
@@ -141,7 +141,7 @@ class ProducerStateManager:
         behind = (producer.batches[0].first_sequence - header.last_sequence) & MAX_SEQUENCE
         return len(producer.batches) < BATCHES_REMEMBERED and 0 < behind <= MAX_SEQUENCE // 2
 
-    def knows(self, producer_id: int) -> bool:
+    def has_producer(self, producer_id: int) -> bool:
         return producer_id in self._producers
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:

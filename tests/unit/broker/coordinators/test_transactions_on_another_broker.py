@@ -114,7 +114,7 @@ def test_markers_go_to_the_leaders_of_their_partitions() -> None:
     lab.sending.send(SENDING, lab.told.append)
     assert lab.outcomes() == {
         HERE: MarkerOutcome.WRITTEN,
-        GONE: MarkerOutcome.PARTITION_GONE,
+        GONE: MarkerOutcome.PARTITION_DELETED,
     }
     (asked,) = lab.inter_broker_client.asked
     assert (asked.node_id, asked.purpose, asked.timeout_ms) == (OTHER, Purpose.TRANSACTION, 9_000)

@@ -38,7 +38,7 @@ class Lab:
         self.under_way.append((then, on_error))
 
     def ask(self) -> None:
-        self.zk_client.ask(lambda found: self.got.append(found.token), self.refused.append)
+        self.zk_client.get_token(lambda found: self.got.append(found.token), self.refused.append)
 
     def give(self, name: str, lifetime_ms: int | None) -> None:
         end_ms = None if lifetime_ms is None else self.clock.now_ms() + lifetime_ms

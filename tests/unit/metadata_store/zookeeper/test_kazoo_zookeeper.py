@@ -112,7 +112,7 @@ class RealStore:
         return await future
 
     async def lead(self) -> ClusterImage:
-        await self.done(self.store.found, CLUSTER_ID)
+        await self.done(self.store.create_cluster, CLUSTER_ID)
         await self.register()
         await self.done(self.store.become_controller, self.node_id)
         image = await self.done(self.store.read)
@@ -155,7 +155,7 @@ def test_a_controllers_term_from_election_to_successor(server: EmbeddedZooKeeper
         assert image.version == Version(1, 0)
         assert image.brokers[NodeId(0)].endpoints[0].host == "::1"
         second = RealStore(server, root, 1)
-        await second.done(second.store.found, CLUSTER_ID)
+        await second.done(second.store.create_cluster, CLUSTER_ID)
         await second.await_changes(ControllerElected(NodeId(0)))
         partition = PartitionRegistration(replicas=(NodeId(0),), isr=(NodeId(0),), leader=NodeId(0))
         topic = TopicImage(
@@ -186,7 +186,7 @@ def test_an_expired_session_is_reported_and_replaced(server: EmbeddedZooKeeper) 
         await store.lead()
         before = await store.register()
         other = RealStore(server, root, 1)
-        await other.done(other.store.found, CLUSTER_ID)
+        await other.done(other.store.create_cluster, CLUSTER_ID)
         # Another client with our session id makes the server close the session.
         session_id, password = store.zk_client._client.client_id
         thief = KazooZooKeeper(

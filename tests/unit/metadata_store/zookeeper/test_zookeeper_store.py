@@ -164,7 +164,7 @@ def test_an_expired_session_fails_the_cluster_setup() -> None:
     lab = StoreLab()
     outcome = Outcome()
     lab.server.run()
-    lab.store.found(CLUSTER_ID, then=outcome.then, on_error=outcome.on_error)
+    lab.store.create_cluster(CLUSTER_ID, then=outcome.then, on_error=outcome.on_error)
     lab.zk_client.expire()
     outcome.of(SessionExpired)
 

@@ -79,7 +79,7 @@ def test_stored_credential_matches_the_example_of_rfc_7677() -> None:
     nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
     first = messages.read_client_first(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
     challenge = messages.server_first(nonce, kept.salt, kept.iterations)
-    signed = messages.auth_message(first, challenge, messages.unproved_final("n,,", nonce))
+    signed = messages.auth_message(first, challenge, messages.final_without_proof("n,,", nonce))
     signed_by_server = b64encode(signature(SHA_256, kept.server_key, signed))
     assert signed_by_server == b"6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
@@ -114,7 +114,7 @@ def test_unknown_user_and_wrong_password_get_the_same_responses() -> None:
     assert len({each.iterations for each in challenges}) == 1
     refusals = []
     for broker, challenge in zip((unknown, known), challenges, strict=True):
-        unproved = messages.unproved_final("n,,", challenge.nonce)
+        unproved = messages.final_without_proof("n,,", challenge.nonce)
         with pytest.raises(SaslAuthenticationFailed) as refused:
             broker.respond(messages.client_final(unproved, bytes(32)))
         refusals.append((str(refused.value), refused.value.client_message))
@@ -135,7 +135,7 @@ def test_proof_for_an_unknown_user_cannot_be_forged() -> None:
     """Their stored key is all zeros, which is not the hash of any known key."""
     broker = server()
     challenge = messages.read_server_first(broker.respond(b"n,,n=mallory,r=abc"))
-    unproved = messages.unproved_final("n,,", challenge.nonce)
+    unproved = messages.final_without_proof("n,,", challenge.nonce)
     first = messages.read_client_first(b"n,,n=mallory,r=abc")
     proof = signature(SHA_256, bytes(32), messages.auth_message(first, challenge, unproved))
     with pytest.raises(SaslAuthenticationFailed):
@@ -158,7 +158,7 @@ def test_nonce_of_another_exchange_is_rejected() -> None:
 def test_channel_binding_is_rejected() -> None:
     broker = server(known={"alice": credential(SHA_256, "pw")})
     challenge = messages.read_server_first(broker.respond(b"n,,n=alice,r=abc"))
-    unproved = messages.unproved_final("y,,", challenge.nonce)
+    unproved = messages.final_without_proof("y,,", challenge.nonce)
     with pytest.raises(SaslAuthenticationFailed, match="binding"):
         broker.respond(messages.client_final(unproved, bytes(32)))
 

@@ -104,7 +104,7 @@ def test_flush_during_shutdown_is_still_done() -> None:
     lab.log.flush()
     lab.append(1)
     lab.log.flush(flushed.append)
-    executor.take_no_more()
+    executor.shutdown()
     gate.set()
     executor.close()
     loop.run_one()

@@ -232,9 +232,9 @@ def test_a_marker_ends_the_open_transaction() -> None:
 def test_a_transaction_is_open_in_its_epoch_from_its_first_batch_to_its_marker() -> None:
     """TX-13."""
     states = ProducerStateManager()
-    assert not states.knows(PRODUCER)
+    assert not states.has_producer(PRODUCER)
     write(states, batch(sequence=0, transactional=True), 10)
-    assert states.knows(PRODUCER)
+    assert states.has_producer(PRODUCER)
     assert states.has_open_transaction(PRODUCER, epoch=0)
     assert not states.has_open_transaction(PRODUCER, epoch=1)
     end_transaction(states, offset=11)

@@ -20,17 +20,17 @@ class DelayedFetch(ABC):
     __slots__ = (
         "_broker",
         "_call",
-        "_fetching",
+        "_context",
         "_is_due",
         "_min_bytes",
         "_missing_bytes",
         "is_done",
     )
 
-    def __init__(self, broker: Broker, call: Call, fetching: FetchContext, min_bytes: int) -> None:
+    def __init__(self, broker: Broker, call: Call, context: FetchContext, min_bytes: int) -> None:
         self._broker = broker
         self._call = call
-        self._fetching = fetching
+        self._context = context
         self._min_bytes = min_bytes
         self._missing_bytes = 0
         self._is_due = False

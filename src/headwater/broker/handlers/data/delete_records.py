@@ -9,10 +9,10 @@ from typing import Final
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
 from headwater.common.settings.setting_types import LONG_MAX
-from headwater.metadata.controller_result import ApiError
 from headwater.metadata.internal_topics import INTERNAL_TOPICS
 from headwater.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,

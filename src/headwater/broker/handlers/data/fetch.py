@@ -19,9 +19,9 @@ from headwater.broker.handlers.data.leader_hints import FETCH_SINCE, hint_consum
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
 from headwater.broker.requests.throttled_call import ThrottledCall
+from headwater.common.api_error import ApiError
 from headwater.common.ids import NO_TOPIC_ID, NodeId
 from headwater.common.settings.broker_settings import RACK_AWARE_SELECTOR
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -53,13 +53,13 @@ def handle(broker: Broker, request: FetchRequest, call: Call) -> FetchResponse |
     replica_id = replica_of(request)
     if replica_id is not None:
         return handle_follower(broker, request, call, replica_id)
-    fetching = broker.sessions.resolve(
+    context = broker.sessions.resolve(
         request, uses_topic_ids=call.version >= _IDS_SINCE, now_ms=broker.clock.now_ms()
     )
-    if fetching.error is not None:
-        call.record_error(fetching.error)
-        return FetchResponse(error_code=fetching.error)
-    _Fetch(broker, request, call, fetching).begin(request.max_wait_ms)
+    if context.error is not None:
+        call.record_error(context.error)
+        return FetchResponse(error_code=context.error)
+    _Fetch(broker, request, call, context).begin(request.max_wait_ms)
     return None
 
 
@@ -117,13 +117,13 @@ class _Fetch(DelayedFetch):
     __slots__ = ("_deadline_ms", "_has_new_data", "_is_reading", "_limits", "_watched")
 
     def __init__(
-        self, broker: Broker, request: FetchRequest, call: Call, fetching: FetchContext
+        self, broker: Broker, request: FetchRequest, call: Call, context: FetchContext
     ) -> None:
         max_bytes = min(request.max_bytes, broker.settings.fetch_max_bytes)
         if broker.quotas is not None and isinstance(call, ThrottledCall):
             max_bytes = call.fetch_limit_bytes(max_bytes)
         committed_only = request.isolation_level == _READ_COMMITTED
-        super().__init__(broker, call, fetching, min(request.min_bytes, max_bytes))
+        super().__init__(broker, call, context, min(request.min_bytes, max_bytes))
         self._limits = FetchLimits(
             max_bytes=max_bytes,
             bound=ReadBound.LAST_STABLE if committed_only else ReadBound.HIGH_WATERMARK,
@@ -144,11 +144,11 @@ class _Fetch(DelayedFetch):
             self._call.run_steps(self._in_steps(deadline_ms))
             return
         reads = self._read()
-        if max_wait_ms <= 0 or not self._fetching.partitions or self._is_enough(reads):
+        if max_wait_ms <= 0 or not self._context.partitions or self._is_enough(reads):
             self._answer(reads)
             return
         self._watched = [
-            each.hosted for each in self._fetching.partitions if each.hosted is not None
+            each.hosted for each in self._context.partitions if each.hosted is not None
         ]
         for hosted in self._watched:
             hosted.readers[self] = None
@@ -156,7 +156,7 @@ class _Fetch(DelayedFetch):
 
     @property
     def _is_large(self) -> bool:
-        return len(self._fetching.partitions) > _WHOLE_PARTITIONS
+        return len(self._context.partitions) > _WHOLE_PARTITIONS
 
     def _in_steps(self, deadline_ms: int) -> Iterator[None]:
         """Read a few partitions per step, then answer, or wait until the deadline.
@@ -170,7 +170,7 @@ class _Fetch(DelayedFetch):
 
     def _read_in_steps(self) -> Generator[None, None, bool]:
         """Return whether it answered or waits; False if data arrived in a partition read before."""
-        broker, wanted = self._broker, self._fetching.partitions
+        broker, wanted = self._broker, self._context.partitions
         response = self._response([])
         size_bytes, is_final = 0, False
         is_answered = is_waiting = False
@@ -239,7 +239,7 @@ class _Fetch(DelayedFetch):
             hosted.readers.pop(self, None)
 
     def _read(self) -> FetchReads:
-        return read_partitions(self._fetching.partitions, self._broker.partitions, self._limits)
+        return read_partitions(self._context.partitions, self._broker.partitions, self._limits)
 
     def _answer(self, reads: FetchReads) -> None:
         if not self._is_throttled(reads.size_bytes):
@@ -248,7 +248,7 @@ class _Fetch(DelayedFetch):
     def _response(self, reads: list[PartitionRead]) -> PendingFetchResponse:
         call, broker = self._call, self._broker
         hint = partial(hint_consumer, broker, call) if call.version >= FETCH_SINCE else None
-        return PendingFetchResponse(call, self._fetching, reads, hint)
+        return PendingFetchResponse(call, self._context, reads, hint)
 
     def _is_throttled(self, size_bytes: int) -> bool:
         """Answer with a throttle time and no records, if the client's quota is exceeded."""
@@ -262,8 +262,8 @@ class _Fetch(DelayedFetch):
 
     def _answer_throttled(self, throttle_ms: int) -> None:
         """Answer without records: the client is throttled and fetches again (KIP-219)."""
-        session = self._fetching.session
-        if session is not None and not self._fetching.is_incremental:
+        session = self._context.session
+        if session is not None and not self._context.is_incremental:
             # Clients take an empty response to a full fetch request as the end of the session.
             self._broker.sessions.remove(session)
             session = None

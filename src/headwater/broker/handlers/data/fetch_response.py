@@ -51,7 +51,7 @@ class PendingFetchResponse:
     __slots__ = (
         "_call",
         "_cold",
-        "_fetching",
+        "_context",
         "_hint",
         "_is_abandoned",
         "_is_stepwise",
@@ -64,14 +64,14 @@ class PendingFetchResponse:
     def __init__(
         self,
         call: Call,
-        fetching: FetchContext,
+        context: FetchContext,
         reads: list[PartitionRead],
         hint: Callable[[FetchResponse], FetchResponse] | None = None,
     ) -> None:
         """`hint` may add the current leaders to a response with errors."""
         self._call = call
         self._hint = hint
-        self._fetching = fetching
+        self._context = context
         self._reads = reads
         self._records: dict[int, FileRange | Buffer] = {}
         # Pending reads, with the truncation count of their log when they began.
@@ -128,7 +128,7 @@ class PendingFetchResponse:
     def _expect(self, index: int, read: PartitionRead) -> None:
         hosted = read.wanted.hosted
         if hosted is not None and hosted.log is not None:
-            body = hosted.log.body
+            body = hosted.log.local_log
             self._cold[index] = (body, body.truncations)
 
     def _delivered(self, index: int, records: FileRange | Buffer) -> None:
@@ -140,7 +140,7 @@ class PendingFetchResponse:
         found = self._reads[index].range
         if cold is not None and found is not None and not isinstance(records, FileRange):
             body, truncations = cold
-            body.note_read(found, records, truncations=truncations)
+            body.remember_read(found, records, truncations=truncations)
         self._complete_one()
 
     def _failed(self, index: int, error: HeadwaterError) -> None:
@@ -176,7 +176,7 @@ class PendingFetchResponse:
 
     @property
     def _session_id(self) -> int:
-        session = self._fetching.session
+        session = self._context.session
         return NO_SESSION if session is None else session.session_id
 
     def _answer_in_steps(self) -> Iterator[None]:
@@ -208,13 +208,13 @@ class PendingFetchResponse:
 
     def _included(self) -> Iterator[tuple[PartitionRead, FileRange | Buffer]]:
         """Yield the partitions that the response contains."""
-        session, scope = self._fetching.session, self._fetching.scope
+        session, scope = self._context.session, self._context.scope
         # Bytes sent to followers are counted elsewhere.
         is_follower = scope is not None and scope.is_follower
         for index, read in enumerate(self._reads):
             records = self._records.get(index, _NO_RECORDS)
             if session is not None:
-                if self._fetching.is_incremental:
+                if self._context.is_incremental:
                     if not _is_changed(read, records):
                         continue
                     if records is not _NO_RECORDS:

@@ -51,7 +51,7 @@ def handle_follower(
     known = broker.sessions.get(request.session_id)
     if isinstance(known, FollowerSession) and known.force_complete is not None:
         known.force_complete()
-    fetching = broker.sessions.resolve(
+    context = broker.sessions.resolve(
         request,
         uses_topic_ids=call.version >= _IDS_SINCE,
         now_ms=broker.clock.now_ms(),
@@ -61,10 +61,10 @@ def handle_follower(
             wakes_on_high_watermark=broker.settings.replica_selector_class == RACK_AWARE_SELECTOR,
         ),
     )
-    if fetching.error is not None:
-        call.record_error(fetching.error)
-        return FetchResponse(error_code=fetching.error)
-    session = fetching.scope
+    if context.error is not None:
+        call.record_error(context.error)
+        return FetchResponse(error_code=context.error)
+    session = context.scope
     if session is None:
         return FetchResponse()
     if not isinstance(session, FollowerSession) or session.replica_id != replica_id:
@@ -73,7 +73,7 @@ def handle_follower(
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     session.update_broker_epoch(request.replica_state.replica_epoch)
     session.fetched_ms = broker.clock.steady_ms()
-    _FollowerFetch(broker, request, call, fetching, session).begin(request.max_wait_ms)
+    _FollowerFetch(broker, request, call, context, session).begin(request.max_wait_ms)
     return None
 
 
@@ -109,10 +109,10 @@ class _FollowerFetch(DelayedFetch):
         broker: Broker,
         request: FetchRequest,
         call: Call,
-        fetching: FetchContext,
+        context: FetchContext,
         session: FollowerSession,
     ) -> None:
-        super().__init__(broker, call, fetching, min(request.min_bytes, request.max_bytes))
+        super().__init__(broker, call, context, min(request.min_bytes, request.max_bytes))
         self._session = session
         self._max_bytes = request.max_bytes
 
@@ -140,9 +140,7 @@ class _FollowerFetch(DelayedFetch):
         return read_due(self._session, self._broker.partitions, max_bytes=self._max_bytes)
 
     def _answer(self, reads: FetchReads) -> None:
-        PendingFetchResponse(self._call, self._fetching, reads.partitions).begin(
-            self._broker.ranges
-        )
-        if self._fetching.session is None:
+        PendingFetchResponse(self._call, self._context, reads.partitions).begin(self._broker.ranges)
+        if self._context.session is None:
             # The session cache is full, so this session is not kept.
             self._session.close()

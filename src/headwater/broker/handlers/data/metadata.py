@@ -16,13 +16,13 @@ from headwater.broker.handlers.data.metadata_response import (
 )
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
 from headwater.common.ids import NO_TOPIC_ID, TopicId
 from headwater.common.topic_names import topic_name_error
 from headwater.controller.topic_creation import Results
 from headwater.metadata.cluster_image import ClusterImage
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.codec import Encoded
 from headwater.protocol.messages.metadata import (
     MetadataRequest,

@@ -18,6 +18,7 @@ from headwater.broker.handlers.data.transactional_produce import (
 )
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import (
     BatchError,
@@ -32,7 +33,6 @@ from headwater.common.exceptions import (
 )
 from headwater.common.ids import TopicId
 from headwater.common.principal import Requester
-from headwater.metadata.controller_result import ApiError
 from headwater.metadata.internal_topics import INTERNAL_TOPICS
 from headwater.protocol.messages.produce import (
     PartitionProduceData,
@@ -96,7 +96,7 @@ def handle_at_once(broker: Broker, requester: Requester, produce: SingleProduce)
     log = hosted.log
     # A response that waits for other replicas is left to `handle`.
     if (acks != 1 and (acks != _ALL or hosted.leader_state is not None)) or (
-        log.takes_its_time
+        log.defers_appends
         or hosted.pending_appends
         or len(records) <= FLAGS_POSITION
         or records[FLAGS_POSITION] & _SPECIAL_FLAGS

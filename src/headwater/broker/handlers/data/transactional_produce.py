@@ -135,13 +135,13 @@ class TransactionalProduce:
         Raises `CorruptBatch` or another `BatchError` if the header is invalid.
         """
         header = read_header(records)
-        questions = self._broker.add_partitions_to_txn_manager
+        manager = self._broker.add_partitions_to_txn_manager
         # Even if the transaction is ongoing by now, earlier batches of its producer come first.
-        if not (questions.pending and questions.pending.has_waiting(hosted, self._transaction)):
+        if not (manager.pending and manager.pending.has_waiting(hosted, self._transaction)):
             if not needs_verification(log, header):
                 append(TransactionalBatch(header, None), records)
                 return
-            if not questions.needs_coordinator(self._verification_request):
+            if not manager.needs_coordinator(self._verification_request):
                 append(TransactionalBatch(header, UNGUARDED), records)
                 return
         batch = _UnverifiedBatch(header, self._verification_request, records, append, fail)

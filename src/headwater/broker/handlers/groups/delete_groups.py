@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from headwater.broker.handlers.groups.group_requests import EachGroup, handle_each_group
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,

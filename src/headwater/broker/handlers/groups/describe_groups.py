@@ -11,8 +11,8 @@ from headwater.broker.handlers.groups.group_requests import (
 )
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,

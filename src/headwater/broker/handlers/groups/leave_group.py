@@ -3,8 +3,8 @@
 from headwater.broker.handlers.groups.group_requests import handle_member_request
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from headwater.protocol.older_versions import Message
 

@@ -10,9 +10,9 @@ from headwater.broker.coordinators.led_shards import handle_in_shard
 from headwater.broker.handlers.groups.group_requests import GatheredResponses
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.coordinator.runtime.pending_responses import Outcome
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.list_groups import (
     ListedGroup,
     ListGroupsRequest,

@@ -10,11 +10,11 @@ from dataclasses import replace
 from headwater.broker.handlers.groups.group_requests import is_authorized_for_group, topic_error
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import TopicId
-from headwater.coordinator.group.offset_commit import refused_commit
+from headwater.coordinator.group.offset_commit import commit_error_response
 from headwater.coordinator.runtime.pending_responses import Outcome
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -33,7 +33,7 @@ _STEP_TOPICS = 100
 def handle(broker: Broker, request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse | None:
     if not is_authorized_for_group(broker, call, Operation.READ, request.group_id):
         call.record_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return refused_commit(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return commit_error_response(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     commit = _Commit(broker, request, call)
     if len(request.topics) > _WHOLE_TOPICS:
         call.run_steps(commit.in_steps())
@@ -101,7 +101,7 @@ class _Commit:
         def respond(outcome: Outcome) -> None:
             if isinstance(outcome, ErrorCode):
                 call.record_error(outcome)
-                outcome = refused_commit(accepted_request, outcome)
+                outcome = commit_error_response(accepted_request, outcome)
             assert isinstance(outcome, OffsetCommitResponse)
             call.answer(_merged(errors, outcome) if errors else outcome)
 
@@ -110,7 +110,7 @@ class _Commit:
 
 
 def error_response(request: OffsetCommitRequest, error: ApiError) -> OffsetCommitResponse:
-    return refused_commit(request, error.code)
+    return commit_error_response(request, error.code)
 
 
 def _with_name(

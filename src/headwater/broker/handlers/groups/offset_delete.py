@@ -6,9 +6,9 @@ from dataclasses import replace
 from headwater.broker.handlers.groups.group_requests import is_authorized_for_group, topic_error
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.coordinator.runtime.pending_responses import Outcome
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,

@@ -4,10 +4,10 @@ from functools import partial
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
 from headwater.controller.producer_id_control import allocate_producer_ids
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,

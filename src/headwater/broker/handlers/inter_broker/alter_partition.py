@@ -4,10 +4,10 @@ from functools import partial
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
 from headwater.controller.alter_partition import alter_partition
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,

@@ -2,10 +2,10 @@
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
 from headwater.common.topic_names import topic_name_error
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,

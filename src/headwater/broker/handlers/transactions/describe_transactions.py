@@ -10,9 +10,9 @@ from headwater.broker.handlers.transactions.transaction_requests import (
 )
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.coordinator.runtime.pending_responses import Outcome
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,

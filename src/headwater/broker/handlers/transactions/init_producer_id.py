@@ -12,11 +12,11 @@ from headwater.broker.handlers.transactions.transaction_requests import (
 )
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NO_EPOCH, NO_PRODUCER, ProducerId
-from headwater.coordinator.transaction.init_producer_id import refusal as refused_with
-from headwater.coordinator.transaction.init_producer_id import refuse_request
-from headwater.metadata.controller_result import ApiError
+from headwater.coordinator.transaction.init_producer_id import error_response as refused_with
+from headwater.coordinator.transaction.init_producer_id import validate_request
 from headwater.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -61,7 +61,7 @@ def _initialise(
     def refused(code: ErrorCode) -> InitProducerIdResponse:
         return refused_with(call.version, code)
 
-    code = refuse_request(request, broker.transactions.settings)
+    code = validate_request(request, broker.transactions.settings)
     if code is not None and is_authorized_for_transaction(broker, call, transactional_id):
         call.record_error(code)
         return refused(code)
