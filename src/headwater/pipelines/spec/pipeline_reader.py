@@ -203,7 +203,9 @@ def _sinks(top: Section, folder: Path, *, is_batch: bool) -> tuple[SinkSpec, ...
         sink = read_sink(section, folder)
         if is_batch:
             if section.raw("trigger") is not None and sink.trigger.every_ms is not None:
-                section.refuse("a pipeline with mode: batch has no triggers: it ends", "trigger")
+                section.add_problem(
+                    "a pipeline with mode: batch has no triggers: it ends", "trigger"
+                )
             sink = replace(sink, trigger=Trigger())
         if _FOLDER_NAME.fullmatch(sink.name) is None:
             section.add_problem(f"a sink's name is of letters, digits and ._-, not {sink.name!r}")
