@@ -16,20 +16,20 @@ from headwater.pipelines.spec.spark_formats import (
     FILE_FORMATS,
     JAR_SETTINGS,
     option_problems,
-    why_unknown,
+    unknown_format_reason,
 )
 
 _PYTHON_SOURCES: Final = "pyspark_"
 _OURS: Final = "pyspark_headwater"
 
-Complaint = tuple[Place, str]
+Problem = tuple[Place, str]
 
 
-def of_source(source: SourceSpec, spec: PipelineSpec) -> Iterator[Complaint]:
+def of_source(source: SourceSpec, spec: PipelineSpec) -> Iterator[Problem]:
     yield from _of_format(source, spec, "stream")
 
 
-def of_sink(sink: SinkSpec, spec: PipelineSpec) -> Iterator[Complaint]:
+def of_sink(sink: SinkSpec, spec: PipelineSpec) -> Iterator[Problem]:
     yield from _of_format(sink, spec, "sink")
     if sink.format.lower() in FILE_FORMATS:
         if sink.mode is not Mode.APPEND:
@@ -38,8 +38,8 @@ def of_sink(sink: SinkSpec, spec: PipelineSpec) -> Iterator[Complaint]:
             yield sink.place, f"{sink.name}: {sink.format} needs path"
 
 
-def _of_format(end: SourceSpec | SinkSpec, spec: PipelineSpec, use: str) -> Iterator[Complaint]:
-    reason = why_unknown(end.format, _conf(spec), installed_formats())
+def _of_format(end: SourceSpec | SinkSpec, spec: PipelineSpec, use: str) -> Iterator[Problem]:
+    reason = unknown_format_reason(end.format, _conf(spec), installed_formats())
     if reason is not None:
         yield (*end.place, "format"), f"{end.name}: {reason}"
         return
