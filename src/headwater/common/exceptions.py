@@ -27,7 +27,7 @@ class UnsupportedInVersion(HeadwaterError):
 
 
 class ConnectionLost(HeadwaterError):
-    """A connection failed or could not be opened; its requests in flight have no response."""
+    """A connection failed or could not be opened; requests in flight are lost."""
 
     code = ErrorCode.NETWORK_EXCEPTION
 
@@ -59,7 +59,10 @@ class MechanismRefused(ConnectionLost):
 
 
 class SaslRefused(HeadwaterError):
-    """A client failed to authenticate. The message is for logs; `told` is sent to the client."""
+    """A client failed to authenticate.
+
+    The message is for logs; `told` is sent to the client.
+    """
 
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
 
@@ -69,7 +72,10 @@ class SaslRefused(HeadwaterError):
 
 
 class NotFetched(HeadwaterError):
-    """A document could not be fetched from another server. `may_pass` says whether to retry."""
+    """A document could not be fetched from another server.
+
+    `may_pass` says whether to retry.
+    """
 
     def __init__(self, reason: str, *, may_pass: bool) -> None:
         super().__init__(reason)
@@ -146,7 +152,7 @@ class BrokerIdTaken(HeadwaterError):
 
 
 class TooManyOpenFiles(HeadwaterError):
-    """The process has no file descriptor left. The disk is fine, and the request may be retried."""
+    """The process has no file descriptor left. The disk is fine; retry later."""
 
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -164,7 +170,7 @@ class UnreadableLog(HeadwaterError):
 
 
 class UnreadableRecord(HeadwaterError):
-    """A record of an internal topic is corrupt or of a newer version, and is not loaded."""
+    """A record of an internal topic is corrupt or too new, and is not loaded."""
 
     code = ErrorCode.NOT_COORDINATOR
 
@@ -207,7 +213,7 @@ class DecompressionBomb(BatchError):
 
 
 class ValidationDeferred(HeadwaterError):
-    """Validating the batch would block the event loop for too long; nothing was appended.
+    """Validating the batch would block the event loop too long; it is not appended.
 
     Clients never see this: the broker prepares the batch on a thread and then appends it.
     """

@@ -139,4 +139,4 @@ class Service(Protocol):
         """`serve` raised an unexpected exception, or its response could not be sent."""
 
     def closed(self, connection: ServedConnection) -> None:
-        """The connection is closed, and responses to its requests will be dropped. Called once."""
+        """The connection is closed, and its responses will be dropped. Called once."""

@@ -294,7 +294,7 @@ class Partition:
             self._services.record_sent(self, size_bytes)
 
     def check_isr(self) -> None:
-        """Propose to remove lagging followers from the ISR or to add caught-up ones (ISR-1)."""
+        """Propose to remove lagging followers and to add caught-up ones (ISR-1)."""
         leading, log, services = self.leading, self.log, self._services
         if leading is None or log is None or services is None:
             return
@@ -315,14 +315,14 @@ class Partition:
         return start if self.leading is None else self.leading.low_watermark(start)
 
     def start_moved(self) -> None:
-        """The log start offset was raised here; the next fetch responses carry it to followers."""
+        """The log start was raised here; fetch responses carry it to followers."""
         for tail in self.tails:
             tail.moved()
 
     def followed(
         self, log: UnifiedLog, *, high_watermark: int, log_start_offset: int, size_bytes: int
     ) -> None:
-        """As a follower: apply the leader's high watermark and log start after an append (HW-5)."""
+        """As a follower: apply the leader's high watermark and log start (HW-5)."""
         before = log.high_watermark
         if log_start_offset > log.log_start_offset:
             log.raise_log_start(min(log_start_offset, log.end_offset))

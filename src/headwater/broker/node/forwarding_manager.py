@@ -140,7 +140,10 @@ class ForwardingManager:
         otherwise: Failed,
         timeout_ms: int | None = None,
     ) -> None:
-        """Send a request once to the current controller; `request.timeout.ms` unless given."""
+        """Send a request once to the current controller.
+
+        Times out after `request.timeout.ms` by default.
+        """
         controller_id = self.image.controller_id
         if controller_id == NO_CONTROLLER:
             self._later(0, lambda: otherwise(ControllerFenced("no controller is elected")))

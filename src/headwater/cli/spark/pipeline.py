@@ -1,4 +1,4 @@
-"""`headwater pipeline`: run and check pipelines on Spark, and manage the running ones."""
+"""`headwater pipeline`: check and run pipelines on Spark; manage running ones."""
 
 import json
 import os
@@ -93,7 +93,7 @@ def run(
     publish: Publish = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a pipeline until it ends, or until Ctrl-C, SIGTERM or `headwater pipeline stop`."""
+    """Run a pipeline until it ends or is stopped (Ctrl-C, `headwater pipeline stop`)."""
     with failing_clearly(), _telling_problems(as_json=as_json):
         # Imported here because the packages may not be installed.
         from headwater.cli.spark.pipeline_run import run_pipeline

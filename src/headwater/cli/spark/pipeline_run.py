@@ -1,4 +1,4 @@
-"""Run a pipeline at a terminal: start Spark, handle signals, show and store the progress.
+"""Run a pipeline at a terminal: start Spark, handle signals, show progress.
 
 Note: a signal that arrives while Spark starts is kept, and the run stops gracefully as soon as its
 queries exist.

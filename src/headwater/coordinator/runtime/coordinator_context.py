@@ -408,7 +408,7 @@ class CoordinatorContext(Generic[Told]):
             self._load_later()
 
     def _defer(self, action: Callable[[], None]) -> bool:
-        """Run an action when everything appended so far is committed; False if it already is."""
+        """Run an action once everything so far is committed; False if it already is."""
         log = self._log
         if self._deferred or (log is not None and log.committed_offset < log.end_offset):
             assert log is not None

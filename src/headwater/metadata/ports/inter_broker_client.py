@@ -25,7 +25,7 @@ Answered = Callable[[Message], None]
 
 
 class Purpose(Enum):
-    """What a connection is for. Requests of different purposes do not wait for each other."""
+    """What a connection is for; requests of different purposes do not block others."""
 
     # From the controller to brokers: UpdateMetadata, LeaderAndIsr, StopReplica.
     CONTROL = "control"

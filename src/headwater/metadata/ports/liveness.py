@@ -25,8 +25,6 @@ class LivenessRole(Enum):
 
 
 class LivenessWatch(Protocol):
-    """One watch."""
-
     def end(self) -> None:
         """Stop watching; may be called again."""
 

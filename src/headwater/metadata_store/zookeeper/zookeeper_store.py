@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 
 class ZooKeeperStore:
-    """Used on the event loop's thread only. `listen` first, then `found`, then the rest."""
+    """The store on the event loop's thread: first `listen`, then `found`."""
 
     def __init__(
         self, zk_client: ZooKeeperClient, *, clock: Clock, later: Later, session_timeout_ms: int
@@ -71,7 +71,7 @@ class ZooKeeperStore:
         zk_client.listen(self)
 
     def found(self, proposed_id: str, *, then: Callable[[str], None], otherwise: Failed) -> None:
-        """Create missing znodes and return the cluster id; `proposed_id` for a new cluster."""
+        """Create missing znodes; return the cluster id, `proposed_id` if it is new."""
 
         def founded(cluster_id: str) -> None:
             self._cluster_id = cluster_id

@@ -40,7 +40,7 @@ def reason_of(error: Exception) -> str:
 
 
 def without_class(reason: str) -> str:
-    """The reason without the class of an exception of ours, whose text says everything."""
+    """The reason without the class name of one of our exceptions."""
     return _OURS.sub("", reason)
 
 

@@ -35,7 +35,7 @@ class Supervisor:
         tell: Tell,
         stop_patience_ms: int,
     ) -> None:
-        """`refusals` are what starting a query may raise; what is `hopeless` is not tried again."""
+        """`refusals` are exceptions of a start; `hopeless` ones are not retried."""
         self._starts = dict(starts)
         self._restarts = restarts
         self._refusals: tuple[type[Exception], ...] = (*refusals, HeadwaterError)

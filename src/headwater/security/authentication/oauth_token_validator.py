@@ -85,7 +85,7 @@ def _time_ms(claims: Mapping[str, object], name: str) -> int:
 def _strings(
     claims: Mapping[str, object], name: str, *, is_space_separated: bool
 ) -> tuple[str, ...]:
-    """A claim that is a string or a list of strings; scopes may be one space-separated string."""
+    """A claim of one string or a list; scopes may be one space-separated string."""
     value = claims.get(name, [])
     if isinstance(value, str):
         return tuple(value.split()) if is_space_separated else (value,)

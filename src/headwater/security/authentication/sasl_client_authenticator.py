@@ -1,4 +1,4 @@
-"""Authenticate a client: SaslHandshake, then SaslAuthenticate until the exchange is complete.
+"""Authenticate a client: SaslHandshake, then SaslAuthenticate until complete.
 
     begin()            SaslHandshake
     received(response)    the next SaslAuthenticate, or None when authentication is complete
@@ -29,7 +29,10 @@ _STEPS: Final = 1_000
 
 
 class SaslClientAuthenticator:
-    """One authentication. `LoginRefused` and `MechanismRefused` end it and its connection."""
+    """One authentication; `LoginRefused` and `MechanismRefused` end it.
+
+    They end the connection, too.
+    """
 
     handshake_version: Final = 1
     """From version 1 on, tokens are sent in SaslAuthenticate requests instead of raw frames."""

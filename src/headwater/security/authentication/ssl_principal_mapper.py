@@ -68,7 +68,7 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
 
 
 def mapped(rules: tuple[Rule, ...], name: str) -> str:
-    """Map a name by the first matching rule; `TlsRefused` if none matches, as in Kafka."""
+    """Map a name by the first matching rule; `TlsRefused` if none, as in Kafka."""
     for rule in rules:
         found = rule.apply(name)
         if found is not None:

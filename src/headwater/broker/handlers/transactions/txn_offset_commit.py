@@ -86,7 +86,7 @@ def _commit(
     call: Call,
     respond: Callable[[Outcome], None],
 ) -> None:
-    """Pass the offsets to the shard once its partition is verified to be in the transaction."""
+    """Pass the offsets to the shard once its partition is verified."""
 
     def ask(ticket: VerificationGuard | None) -> None:
         shard.ask(
@@ -117,7 +117,7 @@ def _commit(
 
 @dataclass(frozen=True, slots=True)
 class _UnverifiedCommit:
-    """A waiting commit (`headwater.broker.coordinators.pending_verifications.WaitingBatch`)."""
+    """A commit that waits for verification (`pending_verifications.WaitingBatch`)."""
 
     question: VerificationRequest
     ask: Callable[[VerificationGuard | None], None]
