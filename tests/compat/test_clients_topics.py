@@ -1,5 +1,6 @@
 """Other admin clients and topics: created, listed, grown, emptied, deleted, re-created."""
 
+from collections.abc import Callable
 from contextlib import closing, suppress
 
 import pytest
@@ -33,16 +34,20 @@ def recreate(admin: OpenAdmin, topic: str) -> None:
         admin.create([topic])
 
 
+def _wait(is_met: Callable[[], bool], what: str) -> None:
+    """Wait for a change: brokers of Apache Kafka, which run the same tests, apply it later."""
+    deadline = Deadline(what)
+    while not is_met():
+        deadline.check()
+
+
 def test_topic_is_created_listed_described_and_deleted(topic: str, admin: OpenAdmin) -> None:
     assert topic not in admin.names()
     admin.create([topic], partitions=3)
-    assert topic in admin.names()
+    _wait(lambda: topic in admin.names(), "the topic's creation")
     assert admin.partition_count(topic) == 3
     admin.delete([topic])
-    # Apache Kafka, which runs the same test, may list it for a moment longer.
-    deadline = Deadline("the end of the topic")
-    while topic in admin.names():
-        deadline.check()
+    _wait(lambda: topic not in admin.names(), "the topic's deletion")
 
 
 def test_topic_cannot_be_created_twice(topic: str, admin: OpenAdmin) -> None:
@@ -84,7 +89,7 @@ def test_topic_grows_and_its_new_partitions_are_served(
     admin.create([topic], partitions=1)
     write(CONFLUENT, servers, topic, numbered(3))
     admin.grow(topic, 4)
-    assert admin.partition_count(topic) == 4
+    _wait(lambda: admin.partition_count(topic) == 4, "new partitions")
     assert write(CONFLUENT, servers, topic, [Sent(value=b"new", partition=3)]) == [(3, 0)]
     assert len(read(CONFLUENT, servers, topic, 3)) == 3
     assert refusal_of(lambda: admin.grow(topic, 2)) == ErrorCode.INVALID_PARTITIONS

@@ -293,7 +293,7 @@ class Chaos:
     def _delete(self) -> None:
         topic = DeleteTopicState(name=self.rand.choice(NAMES))
         request = DeleteTopicsRequest(topics=(topic,))
-        self._submit(partial(delete_topics, request=request, rights=ALL_RIGHTS))
+        self._submit(partial(delete_topics, request=request, authorization=ALL_RIGHTS))
 
     def _grow(self) -> None:
         topic = CreatePartitionsTopic(
@@ -337,8 +337,8 @@ class Chaos:
     def _submit(self, decide: Decide) -> None:
         for node in list(self.world.nodes.values()):
             if node.leading is not None:
-                node.leading.controller.submit(
-                    decide, then=lambda _: None, otherwise=lambda _: None
+                node.leading.event_queue.submit(
+                    decide, then=lambda _: None, on_error=lambda _: None
                 )
 
     def _some_node(self) -> Node:
@@ -350,12 +350,12 @@ def check_convergence(world: ControllerWorld) -> None:
     image = world.image
     leading = world.leading
     assert leading.is_idle
-    assert leading.controller.image.topics == leading.controller.proposed.topics == image.topics
-    assert leading.controller.image.brokers.keys() == image.brokers.keys()
+    assert leading.event_queue.image.topics == leading.event_queue.proposed.topics == image.topics
+    assert leading.event_queue.image.brokers.keys() == image.brokers.keys()
     assert image.brokers.keys() == world.nodes.keys()
     for node in world.nodes.values():
         cached = node.metadata_cache.image
-        assert node.metadata_cache.is_informed
+        assert node.metadata_cache.has_full_update
         assert cached.brokers.keys() == image.brokers.keys()
         assert cached.controller_id == image.controller_id
         assert dict(cached.configs) == dict(image.configs)

@@ -86,7 +86,7 @@ def test_a_follower_that_never_truncates_is_noticed(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_decreasing_high_watermark_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    fetched = Partition.fetched
+    fetched = Partition.update_follower_fetch_state
 
     def forgetful(self: Partition, fetch: FollowerFetch) -> bool:
         """Only the last fetch counts."""

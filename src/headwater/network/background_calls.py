@@ -22,7 +22,7 @@ class BackgroundCalls(Protocol):
         job: Callable[[], T],
         *,
         then: Callable[[T], None],
-        otherwise: Callable[[BaseException], None],
+        on_error: Callable[[BaseException], None],
     ) -> None: ...
 
 
@@ -30,7 +30,7 @@ def run_in_thread(
     job: Callable[[], T],
     *,
     then: Callable[[T], None],
-    otherwise: Callable[[BaseException], None],
+    on_error: Callable[[BaseException], None],
 ) -> None:
     """`BackgroundCalls` for the running loop; drops results after its end."""
     from concurrent.futures import ThreadPoolExecutor
@@ -46,6 +46,6 @@ def run_in_thread(
         if error is None:
             then(done.result())
         else:
-            otherwise(error)
+            on_error(error)
 
     future.add_done_callback(complete)

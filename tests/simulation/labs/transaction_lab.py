@@ -10,14 +10,14 @@ from headwater.coordinator.runtime.coordinator_effects import (
     Append,
     Caller,
     Effect,
+    GenerateProducerId,
     Loaded,
     MarkerOutcome,
     MarkersAnswered,
-    ProducerIdTaken,
+    ProducerIdGenerated,
     Reply,
     RequestEvent,
     SendMarkers,
-    TakeProducerId,
     TimerFired,
     TimerKey,
 )
@@ -134,9 +134,9 @@ class TransactionLab:
     def give(self, effects: list[Effect], outcome: int | ErrorCode) -> list[Effect]:
         """Give the producer id that a decision waits for, or the error."""
         (taking,) = effects
-        assert isinstance(taking, TakeProducerId)
+        assert isinstance(taking, GenerateProducerId)
         given = outcome if isinstance(outcome, ErrorCode) else ProducerId(outcome)
-        return self.handle(ProducerIdTaken(taking.asked, given, self.now_ms))
+        return self.handle(ProducerIdGenerated(taking.asked, given, self.now_ms))
 
     def fire(self, *key: str) -> list[Effect]:
         timer: TimerKey = key

@@ -48,7 +48,7 @@ class Incarnation:
     places: dict[tuple[int, int], bytes] = field(default_factory=dict)
     """Values that must exist, by partition and offset, until it is deleted."""
     is_going: bool = False
-    is_gone: bool = False
+    is_disconnected: bool = False
 
     def nothing_vanished(self, partition: int, log: Sequence[Batch], who: str) -> None:
         values = _values(log)
@@ -69,7 +69,7 @@ class Incarnation:
 
 
 @dataclass(slots=True)
-class Told:
+class ClientGuarantees:
     """All guarantees given to clients."""
 
     # Values that must exist, by partition and producer, in order.

@@ -170,7 +170,7 @@ class Node:
             world.store.image,
             self._on_changes,
             node_id=node_id,
-            trouble=lambda name: self.trouble.get(name, ErrorCode.NONE),
+            log_dir_error=lambda name: self.trouble.get(name, ErrorCode.NONE),
         )
         self._register()
 
@@ -190,7 +190,7 @@ class Node:
         self.session.register(
             registration,
             then=self._registered,
-            otherwise=lambda _: self._after(_RETRY_MS, self._register),
+            on_error=lambda _: self._after(_RETRY_MS, self._register),
         )
 
     def _registered(self, epoch: int) -> None:
@@ -217,7 +217,7 @@ class Node:
         self.session.become_controller(
             self.node_id,
             then=partial(self._elected, attempt),
-            otherwise=self._not_elected,
+            on_error=self._not_elected,
         )
 
     def _not_elected(self, error: HeadwaterError) -> None:
@@ -227,7 +227,7 @@ class Node:
     def _elected(self, attempt: int, version: Version) -> None:
         self.session.read(
             then=partial(self._lead, attempt, version),
-            otherwise=lambda _: self._after(_RETRY_MS, self._stand),
+            on_error=lambda _: self._after(_RETRY_MS, self._stand),
         )
 
     def _lead(self, attempt: int, version: Version, image: ClusterImage) -> None:
@@ -240,9 +240,9 @@ class Node:
             inter_broker_client=self.inter_broker_client,
             image=image,
             liveness=NoLiveness(),
-            later=self._after,
-            ended=self.session.end_registration,
-            resigned=self._resigned,
+            call_later=self._after,
+            on_broker_ended=self.session.end_registration,
+            on_resigned=self._resigned,
         )
         self.leading.start()
 
@@ -284,10 +284,10 @@ class Node:
         if self.leading is None:
             reply(AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER))
             return
-        self.leading.controller.submit(
+        self.leading.event_queue.submit(
             partial(alter_partition, request=request),
             then=reply,
-            otherwise=lambda error: reply(AlterPartitionResponse(error_code=error.code)),
+            on_error=lambda error: reply(AlterPartitionResponse(error_code=error.code)),
         )
 
     def _shut_down(self, request: ControlledShutdownRequest, reply: Reply) -> None:
@@ -297,7 +297,7 @@ class Node:
         self.leading.controlled_shutdown(
             request,
             then=reply,
-            otherwise=lambda error: reply(ControlledShutdownResponse(error_code=error.code)),
+            on_error=lambda error: reply(ControlledShutdownResponse(error_code=error.code)),
         )
 
     def _after(self, delay_ms: int, action: Callable[[], None]) -> None:

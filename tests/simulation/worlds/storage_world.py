@@ -48,7 +48,7 @@ BROKER_SETTINGS = StorageSettings(
     log_cleaner_dedupe_buffer_size=1 << 14,
 )
 # Logs are small here; slow down moves all the same.
-SMALL_STEPS = MoveSizes(step_bytes=400, unflushed_bytes=1_500, last_lap_bytes=300)
+SMALL_STEPS = MoveSizes(step_bytes=400, unflushed_bytes=1_500, final_copy_bytes=300)
 
 
 @dataclass(slots=True)

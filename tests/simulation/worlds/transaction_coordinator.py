@@ -15,14 +15,14 @@ from headwater.coordinator.runtime.coordinator_effects import (
     Caller,
     CancelTimer,
     Effect,
+    GenerateProducerId,
     Loaded,
     MarkersAnswered,
-    ProducerIdTaken,
+    ProducerIdGenerated,
     Reply,
     RequestEvent,
     SendMarkers,
     SetTimer,
-    TakeProducerId,
     TimerFired,
     TimerKey,
 )
@@ -133,7 +133,7 @@ class SimCoordinator:
                 self._set_timer(effect)
             case CancelTimer():
                 self._timers.pop(effect.key, None)
-            case TakeProducerId():
+            case GenerateProducerId():
                 self._take_producer_id(effect)
         return True
 
@@ -183,12 +183,12 @@ class SimCoordinator:
         if self.world.happens(0.1):
             self._later(timer.deadline_ms - self.world.now_ms + 2 * late_ms, fire)
 
-    def _take_producer_id(self, effect: TakeProducerId) -> None:
+    def _take_producer_id(self, effect: GenerateProducerId) -> None:
         self.next_producer_id += 1
         taken = ProducerId(self.next_producer_id)
         self._later(
             self.world.rng.randint(0, 50),
-            lambda: self.handle(ProducerIdTaken(effect.asked, taken, self.world.now_ms)),
+            lambda: self.handle(ProducerIdGenerated(effect.asked, taken, self.world.now_ms)),
         )
 
     def _later(self, delay_ms: int, act: Callable[[], None]) -> None:

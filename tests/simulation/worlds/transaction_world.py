@@ -263,7 +263,7 @@ class TransactionLives:
             )
             code = self.partitions[name].write_marker(marker)
             self.world.say(f"marker {marker} for {name}: {code.name}")
-            answers.note(place, name, code)
+            answers.add(place, name, code)
         answer(answers.response())
 
     def _leader_of(self, name: TopicPartition) -> NodeId | NoLeader:

@@ -85,7 +85,7 @@ class Lab:
             ClusterImage(cluster_id=CLUSTER_ID),
             self._told,
             node_id=ME,
-            trouble=lambda name: self.trouble.get(name, ErrorCode.NONE),
+            log_dir_error=lambda name: self.trouble.get(name, ErrorCode.NONE),
         )
         self.metadata_cache.registered(EPOCH)
 
@@ -158,9 +158,9 @@ def test_the_first_full_update_gives_the_controllers_image() -> None:
             BrokerRegistration(node_id=NodeId(2), epoch=9, rack="r", endpoints=(where,))
         )
     )
-    assert not lab.metadata_cache.is_informed
+    assert not lab.metadata_cache.has_full_update
     assert lab.full() is ErrorCode.NONE
-    assert lab.metadata_cache.is_informed
+    assert lab.metadata_cache.has_full_update
     image = lab.metadata_cache.image
     assert image.topics == lab.image.topics
     assert image.controller_id == 0
@@ -244,17 +244,17 @@ def test_after_registering_again_a_broker_waits_for_a_full_update() -> None:
     lab = Lab()
     lab.full()
     lab.metadata_cache.registered(EPOCH + 5)
-    assert not lab.metadata_cache.is_informed
+    assert not lab.metadata_cache.has_full_update
     assert lab.full() is ErrorCode.STALE_BROKER_EPOCH
     lab.full(broker_epoch=EPOCH + 5)
-    assert lab.metadata_cache.is_informed
+    assert lab.metadata_cache.has_full_update
 
 
 def test_a_full_update_may_arrive_before_the_confirmation_of_a_registration() -> None:
     lab = Lab()
     lab.full(broker_epoch=EPOCH + 5)
     lab.metadata_cache.registered(EPOCH + 5)
-    assert lab.metadata_cache.is_informed
+    assert lab.metadata_cache.has_full_update
     assert lab.metadata_cache.image.brokers[ME].epoch == EPOCH + 5
 
 

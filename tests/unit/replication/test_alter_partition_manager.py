@@ -42,10 +42,10 @@ class LeaderPartition:
     def member_epochs(self, proposal: IsrProposal) -> list[tuple[NodeId, int]]:
         return [(each, -1 if each == ONE else 70 + each) for each in proposal.isr]
 
-    def proposal_answered(
+    def handle_alter_partition_response(
         self, proposal: IsrProposal, answer: CommittedIsr | ErrorCode
     ) -> ProposalOutcome:
-        self.outcomes.append(self.in_sync.answered(proposal, answer))
+        self.outcomes.append(self.in_sync.handle_response(proposal, answer))
         return self.outcomes[-1]
 
     def check_isr(self) -> None:
@@ -116,8 +116,8 @@ def test_changes_of_one_turn_share_a_request_with_all_broker_epochs() -> None:
     )
     lab.answer(granted(0, ONE, TWO), granted(1, ONE, TWO))
     assert [partition.outcomes for partition in partitions] == [
-        [ProposalOutcome.GRANTED],
-        [ProposalOutcome.GRANTED],
+        [ProposalOutcome.ACCEPTED],
+        [ProposalOutcome.ACCEPTED],
     ]
     assert len(lab.alter_partition_manager) == 0
 
@@ -164,7 +164,7 @@ def test_a_change_that_metadata_made_obsolete_is_not_retried() -> None:
     lab.expand_isr(partition, TWO)
     lab.pass_time()
     lab.inter_broker_client.asked[-1].fail()
-    partition.in_sync.place((ONE, TWO), 1)
+    partition.in_sync.update((ONE, TWO), 1)
     lab.pass_time(50)
     assert (lab.count, len(lab.alter_partition_manager)) == (1, 0)
 
@@ -177,7 +177,7 @@ def test_a_partition_that_awaits_metadata_does_not_retry_but_a_missing_one_does(
     lab.answer(PartitionResult(partition_index=0, error_code=ErrorCode.INVALID_UPDATE_VERSION))
     assert (outdated.outcomes, ignored.outcomes) == (
         [ProposalOutcome.WAIT],
-        [ProposalOutcome.AGAIN],
+        [ProposalOutcome.RETRY],
     )
     lab.pass_time(50)
     assert [each.partition_index for each in lab.last.topics[0].partitions] == [1]

@@ -35,13 +35,13 @@ class Node:
         self.inter_broker_client: FakeInterBrokerClient = network.join(node_id, self._serve)
 
     def ask(self, node_id: NodeId, name: str, timeout_ms: int = 1_000) -> None:
-        self.inter_broker_client.ask(
+        self.inter_broker_client.send_request(
             node_id,
             HeartbeatRequest(group_id=name),
             purpose=Purpose.CONTROL,
             timeout_ms=timeout_ms,
             then=self.outcomes.append,
-            otherwise=self.outcomes.append,
+            on_error=self.outcomes.append,
         )
 
     def answer(self, number: int, throttle_time_ms: int = 0) -> None:
@@ -173,13 +173,13 @@ def test_the_records_of_a_response_are_gone_when_its_callback_has_returned() -> 
         assert bytes(records) == b"batch"
         kept.append(records)
 
-    one.inter_broker_client.ask(
+    one.inter_broker_client.send_request(
         TWO,
         FetchRequest(),
         purpose=Purpose.REPLICATION,
         timeout_ms=100,
         then=keep,
-        otherwise=lambda error: pytest.fail(str(error)),
+        on_error=lambda error: pytest.fail(str(error)),
     )
     network.time.run_for(20)
     partition = PartitionData(records=b"batch")
@@ -194,13 +194,13 @@ def test_a_dispatch_serves_what_arrives() -> None:
     lab = BrokerLab()
     network.leave(TWO)
     network.join(TWO, served_by(lab.dispatch))
-    one.inter_broker_client.ask(
+    one.inter_broker_client.send_request(
         TWO,
         DescribeClusterRequest(),
         purpose=Purpose.TO_CONTROLLER,
         timeout_ms=100,
         then=one.outcomes.append,
-        otherwise=one.outcomes.append,
+        on_error=one.outcomes.append,
     )
     network.time.run_for(50)
     (answer,) = one.outcomes

@@ -23,7 +23,7 @@ class Lab:
             return number
 
         self.executor.submit(
-            job, then=self.results.append, otherwise=lambda error: self.results.append(str(error))
+            job, then=self.results.append, on_error=lambda error: self.results.append(str(error))
         )
 
 

@@ -42,16 +42,16 @@ class Listener:
 
     def register(self) -> None:
         registration = Registration(node_id=self.session.node_id)
-        self.session.register(registration, then=self._say("epoch"), otherwise=self._failed)
+        self.session.register(registration, then=self._say("epoch"), on_error=self._failed)
 
     def lead(self) -> None:
         self.session.become_controller(
-            self.session.node_id, then=self._agreed, otherwise=self._failed
+            self.session.node_id, then=self._agreed, on_error=self._failed
         )
 
     def write(self, *changes: MetadataChange, fence: Version | None = None) -> None:
         self.session.write(
-            changes, fence=fence or self.version, then=self._agreed, otherwise=self._failed
+            changes, fence=fence or self.version, then=self._agreed, on_error=self._failed
         )
 
     def changed(self, changes: Sequence[MetadataChange], version: Version) -> None:

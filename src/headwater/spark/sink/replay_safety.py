@@ -45,7 +45,7 @@ class _Node:
     text: str
 
 
-def refuse_unstable(plan: str) -> None:
+def check_replay_safe(plan: str) -> None:
     """Raise `UnsafeReplay` if a repeated batch may distribute rows differently."""
     reason = unstable(plan)
     if reason is not None:

@@ -18,7 +18,7 @@ from headwater.spark.sink.sink_options import SinkOptions
 _CREATES: Final = "auto.create.topics.enable"
 
 
-def refuse_missing_topics(options: SinkOptions) -> None:
+def check_topics_exist(options: SinkOptions) -> None:
     """Raise `InvalidOption` if the options name a topic that does not exist.
 
     Topics that the brokers create automatically are accepted.

@@ -4,7 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.cli.security.acl_options import AclRequest, Resources, filters_for, listed, rules_for
+from headwater.cli.security.acl_options import (
+    AclRequest,
+    Resources,
+    bindings_for,
+    filters_for,
+    listed,
+)
 from headwater.client.admin.descriptions import Acl
 from headwater.security.authorization.acl_bindings import PatternType, Permission
 from headwater.security.authorization.authorizer import Operation, ResourceKind
@@ -23,7 +29,7 @@ def shown(rules: list[Acl]) -> set[str]:
 
 
 def test_producer_adds_the_acls_of_kafka_acls() -> None:
-    rules = rules_for(
+    rules = bindings_for(
         Resources(topics=["tea"], transactional_ids=["x"], is_prefixed=True),
         AclRequest(allowed=[ALICE], is_producer=True, is_idempotent=True),
     )
@@ -42,19 +48,19 @@ def test_producer_adds_the_acls_of_kafka_acls() -> None:
 
 def test_consumer_adds_the_acls_of_kafka_acls() -> None:
     resources = Resources(topics=["tea"], groups=["drinkers"])
-    rules = rules_for(resources, AclRequest(allowed=[ALICE], is_consumer=True))
+    rules = bindings_for(resources, AclRequest(allowed=[ALICE], is_consumer=True))
     assert shown(rules) == {
         "TOPIC tea LITERAL READ",
         "TOPIC tea LITERAL DESCRIBE",
         "GROUP drinkers LITERAL READ",
     }
-    both = rules_for(resources, AclRequest(allowed=[ALICE], is_consumer=True, is_producer=True))
+    both = bindings_for(resources, AclRequest(allowed=[ALICE], is_consumer=True, is_producer=True))
     assert shown(both) == shown(rules) | {"TOPIC tea LITERAL WRITE", "TOPIC tea LITERAL CREATE"}
     assert len(both) == len(set(both))
 
 
 def test_bindings_combine_principals_hosts_and_operations() -> None:
-    rules = rules_for(
+    rules = bindings_for(
         Resources(topics=["tea"], is_cluster=True),
         AclRequest(
             allowed=[ALICE, "User:bob"],
@@ -66,7 +72,7 @@ def test_bindings_combine_principals_hosts_and_operations() -> None:
     assert len(rules) == 2 * 3 * (2 * 2 + 1)
     (denial, *_) = [each for each in rules if each.permission_type is Permission.DENY]
     assert (denial.principal, denial.host) == ("User:eve", "*")
-    (only,) = rules_for(Resources(groups=["g"]), AclRequest(allowed=[ALICE]))
+    (only,) = bindings_for(Resources(groups=["g"]), AclRequest(allowed=[ALICE]))
     assert only.operation is Operation.ALL
 
 
@@ -102,7 +108,7 @@ def test_missing_and_contradictory_options_are_named(
     resources: Resources, acl_request: AclRequest, complaint: str
 ) -> None:
     with pytest.raises(ValueError, match=complaint):
-        rules_for(resources, acl_request)
+        bindings_for(resources, acl_request)
 
 
 def test_remove_without_a_principal_selects_all_acls_of_a_resource() -> None:

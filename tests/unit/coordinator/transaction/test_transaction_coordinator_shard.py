@@ -32,7 +32,7 @@ from tests.simulation.labs.transaction_lab import (
     init,
 )
 
-WRITTEN, GONE = MarkerOutcome.WRITTEN, MarkerOutcome.PARTITION_GONE
+WRITTEN, GONE = MarkerOutcome.WRITTEN, MarkerOutcome.PARTITION_DELETED
 FAILED, FENCED = MarkerOutcome.FAILED, MarkerOutcome.FENCED
 HOUR_MS = 3_600_000
 EXPIRY = SetTimer(("expiry",), 1_000 + HOUR_MS)

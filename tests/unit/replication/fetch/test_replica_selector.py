@@ -57,7 +57,7 @@ def test_a_follower_serves_consumers_up_to_its_own_high_watermark() -> None:
     follower = world.nodes[1]
     read = world.fetch(follower, 0)
     assert read.records
-    assert read.high_watermark == follower.hosted.opened().high_watermark == 3
+    assert read.high_watermark == follower.hosted.open_log().high_watermark == 3
 
 
 def test_a_follower_that_serves_consumers_gets_a_new_high_watermark_at_once() -> None:
@@ -65,7 +65,7 @@ def test_a_follower_that_serves_consumers_gets_a_new_high_watermark_at_once() ->
     world = with_records(waits_long)
     world.produce(b"more")
     world.run(50)
-    assert [node.hosted.opened().high_watermark for node in world.nodes] == [4, 4, 4]
+    assert [node.hosted.open_log().high_watermark for node in world.nodes] == [4, 4, 4]
 
 
 def test_a_broker_without_a_replica_answers_not_leader_or_follower() -> None:

@@ -101,7 +101,7 @@ def attempt(topic: FakeTopic, batch: int, dies_at: str | None = None) -> int:
         options(),
         identity,
         producer=FakeProducer(topic, dies_at),
-        noted=topic.noted,
+        committed_batch=topic.noted,
     )
 
 
@@ -129,7 +129,7 @@ def test_a_repeated_batch_is_read_to_its_end_and_not_written() -> None:
     identity = BatchIdentity(query_id=QUERY, batch_id=5, partition=3)
     assert (
         write_exactly_once(
-            left, options(), identity, producer=FakeProducer(topic), noted=topic.noted
+            left, options(), identity, producer=FakeProducer(topic), committed_batch=topic.noted
         )
         == 0
     )
@@ -151,7 +151,7 @@ def test_a_zombie_cannot_commit_once_another_attempt_has_begun() -> None:
             options(),
             identity,
             producer=FakeProducer(topic),
-            noted=topic.noted,
+            committed_batch=topic.noted,
         )
     assert topic.rows == [b"0-a", b"0-b"]
 

@@ -56,7 +56,7 @@ class Group:
         return None if ask is None else ask.request
 
     def receives(self, response: Message) -> None:
-        self.member.answered(response, self.now_ms)
+        self.member.handle_response(response, self.now_ms)
 
     def joins(self, *, generation: int = 1, leader: str = "other") -> JoinGroupRequest:
         request = self.asks()
@@ -310,7 +310,7 @@ def test_a_member_leaves_after_max_poll_interval_and_rejoins_with_the_next_poll(
     assert request.members[0].member_id == "me"
     assert group.member.stage is Stage.STALE
     assert group.asks() is None
-    group.member.failed(NetworkException("gone"), group.now_ms)
+    group.member.handle_error(NetworkException("gone"), group.now_ms)
     group.now_ms += 1_000
     assert group.asks() is None
     group.member.polled(group.now_ms)
@@ -349,7 +349,7 @@ def test_a_request_is_repeated_at_the_new_coordinator() -> None:
 def test_a_join_without_a_response_is_repeated_after_the_backoff() -> None:
     group = Group()
     assert isinstance(group.asks(), JoinGroupRequest)
-    group.member.failed(NetworkException("gone"), group.now_ms)
+    group.member.handle_error(NetworkException("gone"), group.now_ms)
     assert group.asks() is None
     group.now_ms += 100
     assert isinstance(group.asks(), JoinGroupRequest)

@@ -53,7 +53,7 @@ class Group:
         error: ErrorCode = ErrorCode.NONE,
     ) -> None:
         named = TopicPartitions(topic_id=topic, partitions=partitions)
-        self.member.answered(
+        self.member.handle_response(
             ConsumerGroupHeartbeatResponse(
                 error_code=error,
                 member_id="me",
@@ -173,7 +173,7 @@ def test_after_a_lost_heartbeat_all_fields_are_sent_again() -> None:
     group.settle(0)
     group.now_ms += 5_000
     group.must_ask()
-    group.member.failed(NetworkException("gone"), group.now_ms)
+    group.member.handle_error(NetworkException("gone"), group.now_ms)
     assert group.member.has_lost_coordinator
     assert group.asks() is None
     group.now_ms += 100
