@@ -57,7 +57,7 @@ def high_watermark_decreases(patch: pytest.MonkeyPatch) -> None:
             self.log.high_watermark = min(self.log.high_watermark, fetch.offset)
         return result
 
-    patch.setattr(Partition, "fetched", forgetful)
+    patch.setattr(Partition, "update_follower_fetch_state", forgetful)
 
 
 def returned_broker_counts_as_sound(patch: pytest.MonkeyPatch) -> None:

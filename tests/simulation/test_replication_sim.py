@@ -95,7 +95,7 @@ def test_a_decreasing_high_watermark_is_noticed(monkeypatch: pytest.MonkeyPatch)
             self.log.high_watermark = min(self.log.high_watermark, fetch.offset)
         return result
 
-    monkeypatch.setattr(Partition, "fetched", forgetful)
+    monkeypatch.setattr(Partition, "update_follower_fetch_state", forgetful)
     assert "the watermark of" in first_failure()
 
 

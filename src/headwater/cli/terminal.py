@@ -182,7 +182,7 @@ def show(rows: Sequence[Row], *, as_json: bool, columns: Sequence[str]) -> None:
 
 
 def errors_of(ask: Callable[[], object]) -> "Mapping[Any, KafkaError]":
-    """Call a batched operation and return its errors per item, if only some items failed."""
+    """Call a batched operation; return the errors per item if only some items failed."""
     from headwater.client.errors import SomeFailed
 
     try:
@@ -287,7 +287,7 @@ def check_partitions(admin: "Admin", places: "Iterable[TopicPartition]") -> None
 
 
 def _show_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
-    """Print a table without truncation; rows too wide for the terminal are printed vertically."""
+    """Print a table without truncation; print rows vertically if it is too wide."""
     from rich.console import Console
 
     console = Console(width=_PIPE_WIDTH, highlight=False)

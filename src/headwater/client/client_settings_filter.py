@@ -1,4 +1,4 @@
-"""Select the settings of one client from a properties file that several clients share.
+"""Select one client's settings from a properties file that clients share.
 
 Note: unknown names are kept, so that the client rejects them. Only settings of other clients are
 removed.

@@ -1,4 +1,4 @@
-"""Exceptions of the clients: one class per error code, and a few that no broker sends.
+"""Client exceptions: one class per error code, and a few that no broker sends.
 
     except errors.ProducerFenced: ...
     except errors.KafkaError as error:
@@ -28,7 +28,7 @@ class KafkaError(HeadwaterError):
 
 
 class KafkaTimeout(KafkaError, TimeoutError):
-    """A client-side timeout: `max.block.ms`, `delivery.timeout.ms` or a `timeout` argument."""
+    """A client-side timeout: `max.block.ms`, `delivery.timeout.ms` or `timeout`."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
 
@@ -58,7 +58,7 @@ class NoOffsetForPartition(KafkaError):
 
 
 class LogTruncated(KafkaError):
-    """The leader no longer has consumed records, and `auto.offset.reset` is none (KIP-320)."""
+    """The leader lost consumed records, and `auto.offset.reset` is none (KIP-320)."""
 
 
 class CommitFailed(KafkaError):
@@ -80,7 +80,7 @@ class WokenUp(KafkaError):
 
 
 class NetworkException(KafkaError):
-    """The connection was lost before the response; whether the broker acted is unknown."""
+    """The connection was lost before the response; the broker may have acted."""
 
     code = ErrorCode.NETWORK_EXCEPTION
 
@@ -202,7 +202,7 @@ class UnsupportedSaslMechanism(KafkaError):
 
 
 class SaslAuthenticationFailed(KafkaError):
-    """The broker rejected the credentials, or failed to prove its own identity (SCRAM)."""
+    """The broker rejected the credentials, or did not prove its identity (SCRAM)."""
 
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
 

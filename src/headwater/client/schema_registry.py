@@ -1,4 +1,6 @@
-"""A blocking client for schema registries, Headwater's or Confluent's. Standard library only.
+"""A blocking client for schema registries, Headwater's or Confluent's.
+
+Uses only the standard library.
 
     with SchemaRegistry("http://localhost:8081") as registry:
         schema_id = registry.register("tea-value", '"string"')
@@ -108,7 +110,7 @@ class SchemaRegistry:
         *,
         timeout: float = 30.0,
     ) -> None:
-        """URLs such as `http://user:password@host:port/path`, or `schema.registry.url` in settings.
+        """URLs like `http://user:password@host:port/path`, or `schema.registry.url`.
 
         Settings have Confluent's names: `basic.auth.user.info` is user:password,
         `ssl.ca.location` the CA file. `timeout` in seconds applies to each attempt.

@@ -31,7 +31,7 @@ class UnsupportedInVersion(HeadwaterError):
 
 
 class ConnectionLost(HeadwaterError):
-    """A connection failed or could not be opened; its requests in flight have no response."""
+    """A connection failed or could not be opened; requests in flight are lost."""
 
     code = ErrorCode.NETWORK_EXCEPTION
 
@@ -63,8 +63,9 @@ class UnsupportedMechanism(ConnectionLost):
 
 
 class SaslAuthenticationFailed(HeadwaterError):
-    """A client failed to authenticate. The message is for logs; `client_message` goes
-    to the client.
+    """A client failed to authenticate.
+
+    The message is for logs; `client_message` goes to the client.
     """
 
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
@@ -152,7 +153,7 @@ class DuplicateBrokerRegistration(HeadwaterError):
 
 
 class TooManyOpenFiles(HeadwaterError):
-    """The process has no file descriptor left. The disk is fine, and the request may be retried."""
+    """The process has no file descriptor left. The disk is fine; retry later."""
 
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -170,7 +171,7 @@ class UnreadableLog(HeadwaterError):
 
 
 class UnreadableRecord(HeadwaterError):
-    """A record of an internal topic is corrupt or of a newer version, and is not loaded."""
+    """A record of an internal topic is corrupt or too new, and is not loaded."""
 
     code = ErrorCode.NOT_COORDINATOR
 
@@ -213,7 +214,7 @@ class DecompressionBomb(BatchError):
 
 
 class ValidationDeferred(HeadwaterError):
-    """Validating the batch would block the event loop for too long; nothing was appended.
+    """Validating the batch would block the event loop too long; it is not appended.
 
     Clients never see this: the broker prepares the batch on a thread and then appends it.
     """

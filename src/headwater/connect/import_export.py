@@ -1,4 +1,6 @@
-"""Import rows into topics, and export topics as rows: values are JSON or Avro, a column is the key.
+"""Import rows into topics and export topics as rows, as JSON or Avro.
+
+One column is the key.
 
     import_rows(spark, "postgresql", {...}, topic="orders", key="id", ...)
     export_rows(spark, "files", {...}, topic="orders", schema="id bigint, name string", ...)

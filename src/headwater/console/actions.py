@@ -90,7 +90,7 @@ async def change_config(call: ConsoleRequest) -> Done:
 
 
 async def produce(call: ConsoleRequest) -> Done:
-    """Produce one record. An empty key is null; a value is null only with the format null."""
+    """Produce one record; an empty key is null, a value only with the format null."""
     topic = call.parts[0]
     partition = await _partition(call, topic)
     key_format = call.fields.get("key_format", "") or "text"

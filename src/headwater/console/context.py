@@ -45,7 +45,7 @@ class ConsoleRequest(HttpRequest):
         return self.console.connections.admin
 
     async def cluster_view(self, *, topic: str | None = None) -> ClusterView:
-        """The cluster's topics and brokers. Refreshed if the topic is missing: it may be new."""
+        """The cluster's topics and brokers, refreshed if the topic is missing."""
         found = await self.console.cluster_views.get()
         if topic is not None and topic not in found.topics:
             self.console.cluster_views.forget()
@@ -72,7 +72,6 @@ class ConsoleRequest(HttpRequest):
         return self.query.get(name, "") in ("1", "true", "on", "yes")
 
     def field(self, name: str) -> str:
-        """A required field."""
         given = self.fields.get(name, "").strip()
         if not given:
             raise bad_request(f"'{name}' is missing.")

@@ -164,7 +164,7 @@ class Controller:
         self.event_queue.abandon(ControllerFenced("this broker is no longer the controller"))
 
     def store_changed(self, changes: Sequence[MetadataChange]) -> None:
-        """Handle changes that the store reports; the controller's own writes are known already.
+        """Handle changes that the store reports, except the controller's own writes.
 
         Brokers that come and go together are handled together: no broker that is gone may be
         elected or kept as the last ISR member while another one is handled.
@@ -297,7 +297,7 @@ class Controller:
     def _elect_and_admit(
         self, names: Sequence[TopicPartition], *, admit: Sequence[NodeId] = ()
     ) -> None:
-        """Elect and shrink for partitions, then admit brokers and send them the full state."""
+        """Elect and shrink for partitions, then admit brokers and send the full state."""
         chunks = _chunks(names)
         for chunk in chunks[:-1]:
             self._decide(
@@ -311,7 +311,7 @@ class Controller:
         )
 
     def _open_controller_channels(self, admitted: Sequence[NodeId], turn: int) -> None:
-        """Open one channel at a time: building the full state takes long with many partitions."""
+        """Open one channel at a time, as building the full state may take long."""
         if turn == len(admitted) or self._is_over:
             return
         image = self.event_queue.image

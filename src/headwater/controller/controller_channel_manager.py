@@ -135,7 +135,7 @@ class PendingUpdates:
             self.metadata[:0] = failed.metadata
 
     def names(self) -> Names:
-        """Return the partitions to send to every broker; the same object for all, if possible."""
+        """Return the partitions to send to every broker; one shared object if possible."""
         if len(self.metadata) == 1:
             return self.metadata[0]
         return {name: None for each in self.metadata for name in each}
@@ -201,7 +201,7 @@ class ControllerChannel:
         self._start_round()
 
     def send_leader_and_isr(self) -> None:
-        """Send LeaderAndIsr for all partitions of the broker; its response names offline ones."""
+        """Send LeaderAndIsr for all partitions of the broker; it reports offline ones."""
         for name in self._sender.held_by(self.broker.node_id):
             self._pending.roles.setdefault(name, False)
         self._start_round()

@@ -67,7 +67,7 @@ def elected_and_shrunk(
     partition: PartitionRegistration,
     may_be_unclean: MayBeUnclean,
 ) -> PartitionRegistration:
-    """Return the partition after election and shrink; the same object if nothing changes."""
+    """Return the partition after election and shrink; the same object if unchanged."""
     moved = completed(partition) if partition.adding or partition.removing else None
     if moved is not None:
         after = _elected(image, name, moved, may_be_unclean)

@@ -86,7 +86,7 @@ def list_reassignments(
 
 
 def completed(partition: PartitionRegistration) -> PartitionRegistration | None:
-    """Return the partition after its reassignment, or None while a target is not in the ISR."""
+    """Return the partition after its reassignment; None while the ISR lacks a target."""
     target = _target(partition)
     if not set(target) <= set(partition.isr):
         return None

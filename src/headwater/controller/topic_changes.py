@@ -45,7 +45,7 @@ def delete_topics(
     authorization: TopicAuthorization,
     spend: Spend = unlimited,
 ) -> ControllerResult[tuple[DeletableTopicResult, ...]]:
-    """Delete topics by name or id. A topic that the request names twice is not deleted.
+    """Delete topics by name or id, except topics named twice.
 
     In a cluster this starts the deletion, and `topic_deletion` completes it; the response waits for
     that. Deleting a topic that is already being deleted is no error.

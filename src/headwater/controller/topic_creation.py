@@ -63,7 +63,7 @@ def create_topics(
     rng: Random,
     spend: Spend = unlimited,
 ) -> ControllerResult[Results]:
-    """Decide a CreateTopics request; `validate_only` makes the same checks without changes."""
+    """Decide a CreateTopics request; with `validate_only` without changes."""
     maker = _TopicMaker(image, static, rng, unlimited if request.validate_only else spend)
     requested = Counter(topic.name for topic in request.topics)
     too_many = sum(_partition_count(topic, static) for topic in request.topics) > LARGEST_REQUEST

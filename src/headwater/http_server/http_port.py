@@ -49,7 +49,7 @@ class HttpPort:
     async def serve(
         self, application: "ASGIApp", ended: asyncio.Event, *, connections_max: int
     ) -> None:
-        """Serve requests until `ended` is set; then finish open requests, for a few seconds."""
+        """Serve requests until `ended` is set, then finish open ones for some seconds."""
         address = self._address
         if address.users is not None:
             application = LoginRequired(

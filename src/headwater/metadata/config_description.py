@@ -224,7 +224,7 @@ def _topic_synonyms(
 
 
 def _found(first: str, names: Sequence[str], places: Places) -> list[DescribeConfigsSynonym]:
-    """Return all values of these names by precedence, starting at the first one of `first`."""
+    """Return all values of these names by precedence, from the first of `first` on."""
     found = [
         DescribeConfigsSynonym(name=name, value=_shown(name, values[name]), source=source)
         for source, values in places

@@ -28,7 +28,7 @@ from headwater.metadata.cluster_image import ALL_BROKERS, ClusterImage, ConfigRe
 
 @dataclass(frozen=True, slots=True)
 class StaticConfig:
-    """Settings that a broker was started with: the given texts and their parsed values."""
+    """Settings that a broker was started with: texts and parsed values."""
 
     # Not in the repr, since some are secrets.
     texts: Mapping[str, str] = field(repr=False)
@@ -74,7 +74,7 @@ def broker_settings_for(image: ClusterImage, static: StaticConfig) -> BrokerSett
 
 
 def topic_defaults_for(image: ClusterImage, static: StaticConfig) -> TopicSettings:
-    """Return the settings of a topic without overrides; worth caching until configs change."""
+    """Return the settings of a topic without overrides, for caching."""
     return topic_defaults(broker_texts(image, static))
 
 

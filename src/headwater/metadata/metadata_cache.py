@@ -111,7 +111,7 @@ class MetadataCache:
 
     @property
     def has_full_update(self) -> bool:
-        """Whether a controller has sent the full state since this broker's last registration."""
+        """Whether a controller has sent the full state since the last registration."""
         return NO_EPOCH < self._broker_epoch <= self._informed_epoch
 
     @property
@@ -123,7 +123,7 @@ class MetadataCache:
         return self._informed_epoch > NO_EPOCH
 
     def registered(self, broker_epoch: int) -> None:
-        """Take the epoch of this broker's registration; requests to an earlier one are void.
+        """Set the epoch of this registration; requests with an earlier one are void.
 
         The epoch is the same if the store confirms a registration that it has already confirmed.
         """
@@ -287,7 +287,7 @@ class MetadataCache:
         return changes
 
     def _deleted(self, name: str) -> list[MetadataChange]:
-        """Keep the configs, which the store sends: they may be of a new topic of that name."""
+        """Keep the configs: the store sends them, maybe for a new topic of that name."""
         for number in range(len(self.image.topics[name].partitions)):
             self._dropped.pop(TopicPartition(name, number), None)
         resource = ConfigResource(ResourceType.TOPIC, name)

@@ -34,7 +34,10 @@ def newest(message: MetadataRecord) -> ApiMessageAndVersion:
 
 
 def encode_record(record: ApiMessageAndVersion) -> bytes:
-    """The value of a log record. UnsupportedInVersion if the version lacks a field that is set."""
+    """The value of a log record.
+
+    Raises UnsupportedInVersion if the version lacks a field that is set.
+    """
     cls = type(record.message)
     content = bytearray()
     content += uvarint(FRAME_VERSION)
@@ -47,7 +50,10 @@ def encode_record(record: ApiMessageAndVersion) -> bytes:
 
 
 def decode_record(content: bytes | memoryview) -> ApiMessageAndVersion:
-    """The record in the value of a log record. ProtocolError if this version cannot read it."""
+    """The record in the value of a log record.
+
+    Raises ProtocolError if this version cannot read it.
+    """
     view = memoryview(content)
     try:
         frame_version, position = read_uvarint(view, 0)

@@ -1,4 +1,4 @@
-"""Translate the committed offsets of consumer groups, and commit them in the target cluster.
+"""Translate committed offsets of groups and commit them in the target.
 
 Note: offsets in the target cluster are never moved back, and never while the group has members
 there, because a group that already consumes the copies has the better offsets.
@@ -63,7 +63,7 @@ class GroupOffsetSync:
 def translated(
     committed: Mapping[TopicPartition, OffsetAndMetadata], maps: Maps
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Offsets of the copies that correspond to a group's committed offsets, with its metadata."""
+    """Offsets of the copies for a group's committed offsets, with its metadata."""
     found = {}
     for original, position in committed.items():
         known = maps(original)

@@ -35,8 +35,6 @@ _WRITING: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorOptions:
-    """Options of one mirror."""
-
     source: str
     target: str
     wanted: TopicFilter

@@ -143,7 +143,7 @@ class Acceptor:
                 return
 
     def _reject_first(self, error: OSError) -> None:
-        """Close the first connection in the backlog, instead of leaving it hanging, and pause."""
+        """Close the first connection in the backlog, so that it does not hang; pause."""
         if self._reserve is not None and error.errno in _NO_DESCRIPTOR:
             os.close(self._reserve)
             try:

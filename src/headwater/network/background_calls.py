@@ -12,8 +12,9 @@ T = TypeVar("T")
 
 
 class BackgroundCalls(Protocol):
-    """Runs a job on a thread, then calls back on the loop. A protocol, so that tests need no
-    threads.
+    """Runs a job on a thread, then calls back on the loop.
+
+    A protocol, so that tests need no threads.
     """
 
     def __call__(
@@ -31,7 +32,7 @@ def run_in_thread(
     then: Callable[[T], None],
     on_error: Callable[[BaseException], None],
 ) -> None:
-    """`BackgroundCalls` for the running loop. Results that arrive after its end are dropped."""
+    """`BackgroundCalls` for the running loop; drops results after its end."""
     from concurrent.futures import ThreadPoolExecutor
 
     pool = ThreadPoolExecutor(1, thread_name_prefix="headwater-background")

@@ -356,7 +356,7 @@ class Connection:
                 fair.wait(self)
 
     def _read_or_send(self) -> None:
-        """Read; if nothing is complete, send what was answered since the connection was queued.
+        """Read; if no frame is complete, send what was answered in the meantime.
 
         Note: a queued connection is not scheduled again when it gets a response. It may have been
         queued without need: the loop's call of `_on_readable` may come after a turn of the fair
@@ -465,7 +465,7 @@ class Connection:
             self._stepwise_bytes = 0
 
     def _has_nothing_to_do(self) -> bool:
-        """Whether there is nothing to serve, to send or to update, as after most small requests."""
+        """Whether there is nothing to serve, send or update, as after most requests."""
         return (
             self._buffer.is_empty
             and not self._queue.size_bytes
@@ -544,7 +544,7 @@ class Connection:
         return True
 
     def _may_take_steps(self) -> bool:
-        """Whether few enough large requests are in progress; otherwise be called back later.
+        """Whether few large requests are in progress; if not, be called back later.
 
         Once the first step was run, the others follow.
         """

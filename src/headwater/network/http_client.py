@@ -184,7 +184,7 @@ def fetch(
     body: bytes | None = None,
     limit_bytes: int = LIMIT_BYTES,
 ) -> bytes:
-    """Fetch the document with GET, or POST if there is a body; raises `HttpFetchFailed`."""
+    """Fetch the document with GET, or POST with a body. Raises `HttpFetchFailed`."""
     if location.is_file:
         return _read_file(location, limit_bytes)
     connection = HttpConnection(

@@ -199,7 +199,7 @@ class _HttpConnection:
         return found or _plain(404, "not found"), version == "HTTP/1.1"
 
     def _write(self) -> None:
-        """Send one piece, or the rest of it; the loop calls again when the socket is writable."""
+        """Send one piece or its rest; called again when the socket is writable."""
         if not self._unsent:
             piece = next(self._pieces, None)
             if piece is None:

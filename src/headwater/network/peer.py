@@ -82,7 +82,7 @@ async def resolve(loop: asyncio.AbstractEventLoop, host: str, port: int) -> list
 
 
 def _new_block(size_bytes: int) -> memoryview:
-    """Allocate a block. Imported with the first large response: small commands start faster."""
+    """Allocate a block; imported late, so that small commands start faster."""
     from headwater.records.kernel import new_block
 
     return new_block(size_bytes)
@@ -212,7 +212,7 @@ class Peer:
         return self._buffer.detach(self._frame)
 
     def sweep(self, now_ms: int) -> None:
-        """Check deadlines. As in Kafka's clients, one request timeout closes the connection."""
+        """Check deadlines; as in Kafka's clients, a timeout closes the connection."""
         if self._connecting is not None and now_ms >= self._deadline_ms:
             self._lose(RequestTimedOut("the connection attempt timed out"))
         elif any(now_ms >= request.deadline_ms for request in self._in_flight):

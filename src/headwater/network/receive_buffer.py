@@ -83,14 +83,12 @@ class ReceiveBuffer:
         return self._view[self._end :] if self._end else self._view
 
     def buffer_updated(self, count: int) -> bool:
-        """Add bytes that were put into the room; return whether the current frame is still
-        incomplete.
-        """
+        """Add received bytes; return whether the current frame is still incomplete."""
         self._end += count
         return self._end - self._start < self._frame_bytes
 
     def next_frame(self) -> memoryview | None:
-        """Return the next whole frame without its size field, or None until more bytes arrive."""
+        """Return the next whole frame without its size field, or None."""
         start = self._start
         have = self._end - start
         if have < _SIZE_BYTES:

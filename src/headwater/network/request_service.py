@@ -6,7 +6,7 @@ Each whole frame is passed to `Service.serve` with the slot for its response.
   returns, when it is released. An append within `serve` needs no copy; code that keeps bytes
   longer, including a response that contains them, must copy them. Note: a slice of the frame is not
   released with it, and would silently turn into another request.
-- If `serve` starts steps (`ReplySlot.work`), nothing is received until the request is answered, so
+- If `serve` starts steps (`ResponseSlot.work`), nothing is received until the request is answered, so
   slices of the frame stay valid until then.
 - Responses may come at once or later and in any order; they are sent in the order of requests.
 - A slot outlives the frame, and may outlive its connection. A response that comes too late is
@@ -81,7 +81,7 @@ class AuthenticatingConnection(ServedConnection, Protocol):
 
 
 class ResponseSlot:
-    """The slot for one response. To be answered exactly once, by `respond` or `finish`."""
+    """The slot for one response, answered exactly once by `respond` or `finish`."""
 
     __slots__ = ("_parts", "connection")
 
@@ -141,4 +141,4 @@ class Service(Protocol):
         """`serve` raised an unexpected exception, or its response could not be sent."""
 
     def closed(self, connection: ServedConnection) -> None:
-        """The connection is closed, and responses to its requests will be dropped. Called once."""
+        """The connection is closed, and its responses will be dropped. Called once."""

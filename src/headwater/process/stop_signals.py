@@ -38,7 +38,7 @@ class StopSignals:
             signal.signal(number, handler)
 
     def pass_to(self, request_stop: Callable[[], None]) -> None:
-        """Set the function to call on a stop request; called at once if one has already arrived.
+        """Set the function to call on a stop request, at once if there was one.
 
         The function may be called twice.
         """

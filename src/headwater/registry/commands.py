@@ -1,4 +1,4 @@
-"""Decide changes to the registry: each function returns entries to write and the response.
+"""Decide changes to the registry: entries to write, and the response.
 
 The response is sent once the entries are committed. Raises `RestError` for rejected requests.
 

@@ -21,7 +21,7 @@ _UNAUTHORIZED: Final = b'{"error_code":401,"message":"Unauthorized: user and pas
 
 
 def _guard(address: HttpAddress) -> Guard:
-    """Allow any Host header with TLS: browsers reject the certificate for other names anyway."""
+    """Allow any Host header with TLS: browsers reject other names' certificates."""
     hosts = address.hosts if address.context is None else frozenset({ANY_HOST})
     return Guard(service="registry", hosts=hosts)
 

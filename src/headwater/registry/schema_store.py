@@ -147,7 +147,7 @@ class SchemaStore:
     async def execute(
         self, decide: Callable[[State], RegistryChange], operation: Operation = REGISTER
     ) -> Any:
-        """Decide, write, read back, and return the answer. `operation` has the texts of errors."""
+        """Decide, write, read back, and answer; `operation` has the error texts."""
         try:
             async with asyncio.timeout(self._timeout_s), self._writing:
                 for _ in range(_ATTEMPTS_MAX):
@@ -201,7 +201,7 @@ class SchemaStore:
         return self._producer
 
     async def _write(self, producer: Producer, decision: RegistryChange) -> int:
-        """Write in one transaction; return the offset of the last record once it is committed."""
+        """Write in one transaction; return the last record's offset once committed."""
         await producer.begin_transaction()
         sent = [
             await producer.send(

@@ -53,7 +53,7 @@ class IsrProposer(Protocol):
         """The pending change, if there is one."""
 
     def member_epochs(self, proposal: IsrProposal) -> list[tuple[NodeId, int]]:
-        """Return the proposed ISR with the broker epoch of each member's fetches, -1 if unknown."""
+        """Return the proposed ISR with each member's broker epoch, -1 if unknown."""
 
     def handle_alter_partition_response(
         self, proposal: IsrProposal, answer: CommittedIsr | ErrorCode

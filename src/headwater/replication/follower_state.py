@@ -87,7 +87,7 @@ class FollowerState:
         )
 
     def is_answered_by(self, number: int) -> bool:
-        """Return whether the response to this request can apply to the partition as it is now."""
+        """Return whether a response to this request still applies to the partition."""
         return self.is_in_session and not self.is_delayed and self._request_number <= number
 
     def fetch_entry(self, max_bytes: int, number: int) -> FetchPartition:
@@ -184,7 +184,7 @@ class FollowerState:
 
 
 def _align(log: UnifiedLog, records: Buffer, now_ms: int) -> None:
-    """Move an empty log's start to the base offset of the batch that contains its offset.
+    """Move an empty log's start to the base offset of the batch with its offset.
 
     Needed where DeleteRecords moved the leader's log start into the middle of a batch. Kafka does
     the same.

@@ -73,7 +73,7 @@ class IsrState:
         self.pending: IsrProposal | None = None
 
     def update(self, isr: tuple[NodeId, ...], partition_epoch: int) -> None:
-        """Apply a newer partition state from the controller; it replaces a pending proposal."""
+        """Apply a newer state from the controller; it replaces a pending proposal."""
         if partition_epoch > self.partition_epoch:
             self.partition_epoch = partition_epoch
             self.committed = isr
@@ -133,7 +133,7 @@ class IsrState:
 def is_caught_up(
     follower: FollowerReplica, leader_end_offset: int, *, now_ms: int, lag_max_ms: int
 ) -> bool:
-    """Return whether a follower was at the leader's end within `replica.lag.time.max.ms` (ISR-1).
+    """Whether a follower was at the end within `replica.lag.time.max.ms` (ISR-1).
 
     A follower that is at the end now is caught up however long ago it fetched.
     """
@@ -149,7 +149,7 @@ def out_of_sync_replicas(
     now_ms: int,
     lag_max_ms: int,
 ) -> tuple[NodeId, ...]:
-    """Return the ISR members to remove: they lag, or are not replicas any more (ISR-1)."""
+    """Return ISR members to remove: lagging, or no replicas any more (ISR-1)."""
     return tuple(
         node_id
         for node_id in isr

@@ -41,7 +41,7 @@ def look_up_range(
     *,
     then: Callable[[], None],
 ) -> None:
-    """Look up the leader's range and move the follower's log into it, then call `then`."""
+    """Look up the leader's range, move the follower's log into it, call `then`."""
 
     def found_end(end_offset: int) -> None:
         _list_offset(

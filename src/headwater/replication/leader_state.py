@@ -106,7 +106,7 @@ class LeaderState:
     def update_follower_fetch_state(
         self, fetch: FollowerFetch, *, end_offset: int, now_ms: int
     ) -> bool:
-        """Record a fetch (HW-4). False if it comes from no replica or with a stale broker epoch."""
+        """Record a fetch (HW-4); False if from no replica or with a stale epoch."""
         follower = self.followers.get(fetch.node_id)
         if follower is None or self._rules.is_stale(
             fetch.node_id, fetch.broker_epoch, follower.broker_epoch
@@ -158,7 +158,7 @@ class LeaderState:
         return None
 
     def shrink_isr(self, *, end_offset: int, now_ms: int) -> IsrProposal | None:
-        """Propose to remove followers that lag longer than `replica.lag.time.max.ms` (ISR-1)."""
+        """Propose to remove followers that lag (`replica.lag.time.max.ms`, ISR-1)."""
         if self.isr.pending is not None:
             return None
         lagging = out_of_sync_replicas(

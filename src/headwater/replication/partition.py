@@ -298,7 +298,7 @@ class Partition:
             self._services.record_sent(self, size_bytes)
 
     def check_isr(self) -> None:
-        """Propose to remove lagging followers from the ISR or to add caught-up ones (ISR-1)."""
+        """Propose to remove lagging followers and to add caught-up ones (ISR-1)."""
         leader_state, log, services = self.leader_state, self.log, self._services
         if leader_state is None or log is None or services is None:
             return
@@ -319,14 +319,14 @@ class Partition:
         return start if self.leader_state is None else self.leader_state.low_watermark(start)
 
     def on_log_start_change(self) -> None:
-        """The log start offset was raised here; the next fetch responses carry it to followers."""
+        """The log start was raised here; fetch responses carry it to followers."""
         for tail in self.tail_listeners:
             tail.moved()
 
     def on_follower_append(
         self, log: UnifiedLog, *, high_watermark: int, log_start_offset: int, size_bytes: int
     ) -> None:
-        """As a follower: apply the leader's high watermark and log start after an append (HW-5)."""
+        """As a follower: apply the leader's high watermark and log start (HW-5)."""
         before = log.high_watermark
         if log_start_offset > log.log_start_offset:
             log.raise_log_start(min(log_start_offset, log.end_offset))

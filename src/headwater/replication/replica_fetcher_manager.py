@@ -33,7 +33,7 @@ _CHECKS_PER_LAG: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFetcherManagerServices:
-    """What the composition root provides. `broker_epoch` is the epoch of this registration."""
+    """Dependencies from the composition root; `broker_epoch` is this broker's."""
 
     node_id: NodeId
     broker_epoch: Callable[[], int]

@@ -83,7 +83,7 @@ class ReplicaManager:
         return sum(map(len, self._by_name.values()))
 
     def by_name(self, topic: str) -> dict[int, Partition] | None:
-        """Return the partitions of a topic on this broker by number; None if there are none."""
+        """Return a topic's partitions on this broker by number; None without any."""
         return self._by_name.get(topic)
 
     def by_id(self, topic_id: TopicId) -> dict[int, Partition] | None:
@@ -192,7 +192,7 @@ class ReplicaManager:
     # Failed log directories.
 
     def handle_failed_log_dirs(self) -> bool:
-        """Take partitions on failed log directories offline. True if a directory failed since.
+        """Take partitions on failed log directories offline; True if one failed.
 
         The caller reports to the controller, which then asks for each partition's state with
         `log_dir_error` and elects other leaders.
@@ -213,7 +213,7 @@ class ReplicaManager:
         return ErrorCode.KAFKA_STORAGE_ERROR if is_offline else ErrorCode.NONE
 
     def _is_offline(self, partition: Partition) -> bool:
-        """Does not open the log: the controller may ask about thousands of partitions at once."""
+        """Does not open the log, as the controller may ask about thousands."""
         if partition.log is not None:
             return partition.log.failure is not None
         directories = self._directories
@@ -263,7 +263,7 @@ class ReplicaManager:
         return list(partitions.values())
 
     def _drop(self, name: str, number: int) -> list[Partition]:
-        """Remove a partition that still exists on other brokers. Its log is not deleted here."""
+        """Remove a partition that other brokers still have; keep its log."""
         of_topic = self._by_name.get(name, {})
         partition = of_topic.pop(number, None)
         if partition is None:
@@ -283,7 +283,7 @@ class ReplicaManager:
             self._add(topic, number, state)
 
     def _check_isr_of(self, node_id: NodeId) -> None:
-        """A broker registered: its earlier fetches may now make it eligible for the ISR (ISR-3)."""
+        """Check ISRs after a registration: earlier fetches may count now (ISR-3)."""
         for partition in self._led():
             if partition.has_follower(node_id):
                 partition.check_isr()
@@ -328,7 +328,7 @@ class ReplicaManager:
             _log.error("Deleting the folders of removed partitions failed: error=%s", error)
 
     def reconcile_log_dirs(self) -> None:
-        """Compare the partition folders on disk with the cluster image, once all are known.
+        """Compare partition folders with the cluster image, once all are known.
 
         In a cluster this waits for the controller's first update, which contains all partitions and
         the live brokers.
@@ -351,7 +351,7 @@ class ReplicaManager:
         return None if partition is None else partition.topic.topic_id
 
     def _strays(self, name: TopicPartition, wanted: TopicId | None) -> list[LogDirectory]:
-        """Return the directories where this name is another topic's folder; adopt the right one."""
+        """Return directories with a folder of another topic id; adopt the right one."""
         candidates = self._directories.candidates(name)
         found = {each: each.topic_id(name) for each in candidates if each.failure is None}
         strays = [each for each, topic_id in found.items() if topic_id not in (None, wanted)]

@@ -93,7 +93,7 @@ def _known_to_producers(error: ErrorCode, request: VerificationRequest) -> Error
 
 
 def late_marker_error(client_version: int, *, has_open_transaction: bool) -> ErrorCode | None:
-    """Return the error for a late marker, if a transaction of the marker's epoch is open.
+    """Return the error for a late marker, if its epoch has an open transaction.
 
     With transaction version 2 a marker has the epoch after that of its batches. A transaction that
     is open in the marker's own epoch is therefore the next one, and the marker is a late copy that
@@ -166,7 +166,7 @@ class TransactionVerification:
         sequence: int,
         knows_producer: bool,
     ) -> None:
-        """Reject a batch that would open an unverified transaction, right before the append.
+        """Before the append, reject a batch that would open an unverified transaction.
 
         `knows_producer`: whether the log has state of the producer. Batches of coordinators have no
         sequence to check (IDP-9).

@@ -85,7 +85,7 @@ def check_verification(
 
 
 def verification_failed(partition: Partition, producer_id: int, code: ErrorCode) -> None:
-    """The coordinator rejected the transaction: drop the guard of an unknown producer id.
+    """The coordinator rejected it: drop the guard of an unknown producer id.
 
     Otherwise a client could fill the memory with invented producer ids.
     """

@@ -1,4 +1,6 @@
-"""`python -m headwater.spark.archive_session FILE`: a session that leaves its classes in a file.
+"""Run a Spark session that writes its loaded classes to an archive file.
+
+`python -m headwater.spark.archive_session FILE`
 
 It does a little of all that pipelines do, so that those classes are among them. What a reader would
 get wrong: Java writes the file when it ends, which is after Spark has stopped, and takes a while;

@@ -66,7 +66,7 @@ def find_archive(folder: Path, mark: str) -> Path | None:
 
 
 def adopt_archive(written: Path, folder: Path, mark: str) -> Path:
-    """Give a file that Java has just written its name; older ones of other marks are removed."""
+    """Rename an archive that Java has written; remove those of other versions."""
     with written.open("rb") as file:
         os.fsync(file.fileno())
     target = folder / f"spark-{mark}-{written.stat().st_size}.jsa"
@@ -93,7 +93,7 @@ def reading_option(java: Java, environment: Mapping[str, str]) -> str | None:
 
 
 def make_archive(java: Java, environment: Mapping[str, str]) -> Path:
-    """Have Spark started, used and ended in a process of its own; takes half a minute or more."""
+    """Start, use and end Spark in its own process; takes half a minute or more."""
     folder = archive_folder(environment)
     folder.mkdir(parents=True, exist_ok=True)
     mark = fingerprint(java, jars_folder(environment))

@@ -1,4 +1,4 @@
-"""The data source `format("headwater")`, through which Spark finds source and sink.
+"""The data source `format("headwater")` with its source and sink.
 
 Spark creates an instance in a Python process of its own, not the user's, for each question about a
 query. So the constructor must be cheap, and its exceptions are what the user reads.

@@ -17,7 +17,7 @@ def has_scheme(location: str) -> bool:
 
 
 def resolved(location: str, folder: Path) -> str:
-    """A path becomes absolute, relative to `folder`; a location with a scheme does not change."""
+    """Make a path absolute, relative to `folder`; keep locations with a scheme."""
     if has_scheme(location):
         return location
     return str((folder / Path(location[:_LONGEST_PATH]).expanduser()).resolve())

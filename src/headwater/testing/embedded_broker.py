@@ -1,4 +1,4 @@
-"""A real broker for a test: a child process on a free port, with its own directory.
+"""A real broker for a test: a child process with a free port and directory.
 
     with EmbeddedBroker() as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
@@ -22,7 +22,7 @@ _FOR_TESTS: Mapping[str, Value] = {"group.initial.rebalance.delay.ms": 0}
 
 
 class EmbeddedBroker(EmbeddedProcess):
-    """A broker process. Start it with `with` or `start`; `close` ends it and removes its data."""
+    """A broker process, started by `with` or `start`; `close` removes its data."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class EmbeddedBroker(EmbeddedProcess):
         data_directory: Path | str | None = None,
         timeout_s: float = 30,
     ) -> None:
-        """Settings have Kafka's names. A given data directory is kept, the default one is removed.
+        """Settings have Kafka's names; only the default data directory is removed.
 
         `timeout_s` is the timeout of a start and of a clean stop.
         """

@@ -1,4 +1,4 @@
-"""A child process with its own directory: the base of embedded brokers, ZooKeepers and registries.
+"""A child process with its own directory, base of all embedded servers.
 
 Note: the directory outlives the process. After `stop` or `kill`, `start` continues with its
 contents; only `close` removes it, or the end of this process for any reason: see
@@ -183,7 +183,7 @@ class Child:
 
 
 def _pass_on(output: IO[str], lines: queue.SimpleQueue[str]) -> None:
-    """Queue all lines, and an empty one at the end, so that the child never blocks on output."""
+    """Queue all lines, then an empty one, so that the child never blocks."""
     for line in output:
         lines.put(line)
     lines.put("")

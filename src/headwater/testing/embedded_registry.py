@@ -1,4 +1,4 @@
-"""A real schema registry for a test: a child process on a free port, next to a broker.
+"""A real schema registry for a test: a child process beside a broker.
 
     with EmbeddedBroker() as broker, EmbeddedRegistry(broker.bootstrap_servers) as registry:
         client = SchemaRegistryClient({"url": registry.url})
@@ -31,7 +31,7 @@ class EmbeddedRegistry(EmbeddedProcess):
         write_timeout_s: float = 10,
         timeout_s: float = 60,
     ) -> None:
-        """`settings` are for its HTTP port (TLS, users); `client_settings` for its Kafka clients.
+        """`settings` are for the HTTP port, `client_settings` for Kafka clients.
 
         `timeout_s` is the timeout of a start and of a clean stop.
         """

@@ -65,7 +65,7 @@ def authenticators(
 
 
 def inter_broker_login(settings: BrokerSettings, listener: str, rng: Random) -> "LogIn | None":
-    """Return how this broker authenticates to others; None without SASL between brokers."""
+    """Return how this broker authenticates to other brokers; None without SASL."""
     if not protocols_by_listener(settings)[listener].is_sasl:
         return None
     from headwater.broker.authentication.sasl_listeners import inter_broker_credentials

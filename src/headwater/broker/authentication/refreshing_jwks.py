@@ -72,7 +72,7 @@ class RefreshingJwks:
         return self._known
 
     def prepare(self, key_id: str | None, then: Callable[[], None]) -> None:
-        """Call `then` when a token with that key can be validated: now, or after a refresh."""
+        """Call `then` when a token with that key can be validated, maybe after a refresh."""
         if self._known is not None and self._known.has(key_id):
             then()
             return

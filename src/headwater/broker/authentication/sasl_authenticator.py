@@ -207,7 +207,7 @@ class SaslAuthenticator:
         self._prepare(slot, token, lambda: self._evaluate_raw_token(slot, token))
 
     def _prepare(self, slot: ResponseSlot, token: bytes, then: Callable[[], None]) -> None:
-        """Call `then` when the token can be validated; no other request is served until then."""
+        """Call `then` when the token can be validated; serve no other request until then."""
         offered = self._listener.mechanisms[self._mechanism]
         if offered.prepare is None or self._wrong_mechanism is not None:
             then()

@@ -19,8 +19,6 @@ from headwater.storage.io.executor import Executor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinators:
-    """The coordinators of one broker."""
-
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     add_partitions_to_txn_manager: AddPartitionsToTxnManager

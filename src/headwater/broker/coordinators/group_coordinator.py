@@ -82,7 +82,7 @@ class GroupCoordinator:
         self._led.close()
 
     def shard_of(self, group_id: str) -> CoordinatorContext[TopicsDeleted] | ErrorCode:
-        """Return the shard that coordinates a group, or an error if it is not on this broker."""
+        """Return the shard that coordinates a group, or an error if another broker has it."""
         return self._led.find(group_id)
 
     def number_of(self, group_id: str) -> int | None:

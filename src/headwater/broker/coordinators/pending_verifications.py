@@ -57,7 +57,7 @@ class FirstBatches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedTransaction:
-    """The transaction of a batch, and what the leader must request for its client's version."""
+    """The transaction of a batch, and the request that its client's version needs."""
 
     transactional_id: str
     producer: TransactionalProducer
@@ -79,7 +79,7 @@ class UnverifiedBatch(Protocol):
 
 @dataclass(slots=True, eq=False)
 class PendingVerification:
-    """The batches of one producer epoch that wait for one partition, in order of arrival."""
+    """Batches of one producer epoch that wait for one partition, in order of arrival."""
 
     hosted: Partition
     waiting: deque[UnverifiedBatch] = field(default_factory=deque)
@@ -114,7 +114,7 @@ class PendingVerifications:
         )
 
     def has_waiting(self, hosted: Partition, transaction: VerifiedTransaction) -> bool:
-        """Whether earlier batches of the transaction wait, so that later ones must wait too."""
+        """Whether earlier batches of the transaction wait; later ones must then wait too."""
         return bool(self._pending) and (hosted, transaction) in self._pending
 
     def verify(

@@ -88,7 +88,6 @@ class TransactionCoordinator:
 
     @property
     def settings(self) -> TransactionSettings:
-        """The current settings."""
         return self._settings
 
     def changed(self, image: ClusterImage) -> None:
@@ -108,7 +107,7 @@ class TransactionCoordinator:
         return self._led.number_of(transactional_id)
 
     def shard_of(self, transactional_id: str) -> CoordinatorContext[TransactionEvent] | ErrorCode:
-        """Return the shard that coordinates an id, or an error if it is not on this broker."""
+        """Return the shard that coordinates an id, or an error if another broker has it."""
         return self._led.find(transactional_id)
 
     def shards(self) -> list[CoordinatorContext[TransactionEvent]]:

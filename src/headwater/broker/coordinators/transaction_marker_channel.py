@@ -38,8 +38,9 @@ OnAnswered = Callable[[MarkersAnswered], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionMarkerChannel:
-    """Sends markers. Without an inter-broker client, markers for other brokers fail and are
-    retried.
+    """Sends transaction markers to partition leaders.
+
+    Without an inter-broker client, markers for other brokers fail and are retried.
     """
 
     node_id: NodeId

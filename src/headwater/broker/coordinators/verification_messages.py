@@ -32,7 +32,7 @@ def request_of(batches: FirstBatches) -> AddPartitionsToTxnRequest:
 
 
 def codes_of(batches: FirstBatches, outcome: Outcome) -> Codes:
-    """Return the error code of each partition; INVALID_TXN_STATE if the response lacks it."""
+    """Return the error code of each partition; INVALID_TXN_STATE if it is missing."""
     if isinstance(outcome, ErrorCode):
         return _all(batches.partitions, outcome)
     assert isinstance(outcome, AddPartitionsToTxnResponse)

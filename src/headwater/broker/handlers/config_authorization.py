@@ -23,7 +23,10 @@ _OF_THE_CLUSTER: Final = (
 def authorization_error(
     broker: Broker, call: Call, operation: Operation, resource_type: int, name: str
 ) -> ApiError | None:
-    """Return an authorization error, or None. Unknown resource types are rejected elsewhere."""
+    """Return an authorization error, or None.
+
+    Unknown resource types are rejected elsewhere.
+    """
     reason = f"not authorized for {operation.name} on {name!r}"
     if resource_type in _OF_THE_CLUSTER:
         if broker.is_authorized(call, operation, CLUSTER):

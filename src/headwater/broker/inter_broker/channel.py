@@ -56,7 +56,7 @@ _SOFTWARE: Final = "headwater"
 
 
 class ChannelConnection(Protocol):
-    """What a channel needs of a connection; implemented by `headwater.network.peer.Peer`."""
+    """What a channel needs of a connection, which is a `headwater.network.peer.Peer`."""
 
     @property
     def may_send(self) -> bool: ...

@@ -44,7 +44,7 @@ class BrokerDirectory(Protocol):
 
 
 class NetworkInterBrokerClient:
-    """Client for all other brokers. Only for the loop's thread; the owner calls `sweep`."""
+    """Client for all other brokers, on the loop's thread. The owner calls `sweep`."""
 
     def __init__(
         self,

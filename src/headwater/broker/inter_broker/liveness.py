@@ -32,7 +32,7 @@ Down = Callable[[ConnectionLost], None]
 
 
 class LivenessConnection(Protocol):
-    """What a watch needs of a connection; implemented by `headwater.network.peer.Peer`."""
+    """What a watch needs of a connection, which is a `headwater.network.peer.Peer`."""
 
     def sweep(self, now_ms: int) -> None: ...
 

@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 def authorizer_of(settings: BrokerSettings) -> Authorizer:
-    """Return an ACL authorizer, or `AllowAll` without `authorizer.class.name`, as in Kafka."""
+    """Return an ACL authorizer; `AllowAll` without `authorizer.class.name`."""
     if not settings.authorizer_class_name:
         if settings.super_users or settings.allow_everyone_if_no_acl_found:
             _log.warning(

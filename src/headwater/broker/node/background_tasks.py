@@ -49,8 +49,9 @@ class BackgroundTasks:
         sweep: Callable[[], None],
         on_failure: Callable[[str], None],
     ) -> None:
-        """`tick` is called ten times a second, `sweep` once, `directory_failed` per failed
-        directory.
+        """Set the callbacks.
+
+        `tick` is called ten times a second, `sweep` once, `directory_failed` per failed directory.
         """
         self._loop = loop
         self._clock = clock

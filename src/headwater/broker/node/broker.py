@@ -104,7 +104,7 @@ class Broker:
         return self.static.settings
 
     def find(self, topic: str, partition: int) -> Partition | ErrorCode:
-        """Return the local replica, or NOT_LEADER_OR_FOLLOWER if only other brokers have one."""
+        """Return the local replica; NOT_LEADER_OR_FOLLOWER if only other brokers have one."""
         hosted = self.partitions.find(topic, partition)
         if hosted is not None:
             return hosted
@@ -115,7 +115,7 @@ class Broker:
     def find_led(
         self, topic: str, partition: int, current_leader_epoch: int = NO_EPOCH
     ) -> Partition | ErrorCode:
-        """Return the partition if this broker leads it in the client's leader epoch (EP-4)."""
+        """Return the partition if this broker leads it in the given leader epoch (EP-4)."""
         hosted = self.find(topic, partition)
         if isinstance(hosted, ErrorCode):
             return hosted

@@ -96,7 +96,7 @@ def _new_node(static: StaticConfig, on_failure: Callable[[str], None]) -> Node:
 
 
 def _exit_at_once(number: int, _: object) -> None:
-    """Exit at once. All acknowledged records are in the page cache and survive the process."""
+    """Exit at once. Acknowledged records are in the page cache and survive."""
     _log.warning("Unclean shutdown after a second signal; the next start recovers the logs")
     # Threads may be in the middle of a flush, and an exception would wait for them.
     os._exit(_ENDED_BY_SIGNAL + number)

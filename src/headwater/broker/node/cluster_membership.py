@@ -66,8 +66,9 @@ class ClusterMembership:
         call_later: CallLater,
         fatal: Callable[[HeadwaterError], None],
     ) -> None:
-        """`fatal` is called for errors that this broker cannot survive, such as a duplicate broker
-        id.
+        """Set the callback for fatal errors.
+
+        `fatal` is called for errors that this broker cannot survive, such as a duplicate broker id.
         """
         self._static = static
         self._store = store
@@ -152,7 +153,7 @@ class ClusterMembership:
     # Liveness of the controller and of brokers.
 
     def _watch(self, controller_id: NodeId) -> None:
-        """Watch the controller's process, so that its end is noticed before its session expires."""
+        """Watch the controller's process, to notice its end before its session expires."""
         self._end_watch()
         if controller_id != self.node_id and not self._is_closed:
             self._liveness_watch = self._liveness.watch(
@@ -284,7 +285,7 @@ class ClusterMembership:
             )
 
     def _step_down(self) -> None:
-        """Stop acting as controller: another broker deposed this one, or the znode was removed."""
+        """Stop acting as controller: another broker was elected, or the znode is gone."""
         self._has_won = False
         if self.controller is not None:
             self.controller.stop()
@@ -301,4 +302,4 @@ def _do_nothing() -> None:
 
 
 def _ignore(_: object) -> None:
-    """Ignore the result: a failure ends the controller, and the next one repeats the change."""
+    """Ignore the result: a failure ends the controller, and the next one repeats it."""

@@ -139,7 +139,10 @@ class ForwardingManager:
         on_error: Failed,
         timeout_ms: int | None = None,
     ) -> None:
-        """Send a request once to the current controller; `request.timeout.ms` unless given."""
+        """Send a request once to the current controller.
+
+        Times out after `request.timeout.ms` by default.
+        """
         controller_id = self.image.controller_id
         if controller_id == NO_CONTROLLER:
             self._later(0, lambda: on_error(ControllerFenced("no controller is elected")))

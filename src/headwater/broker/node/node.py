@@ -345,7 +345,6 @@ class Node(ABC):
         return self.server.bind(self._endpoints)
 
     def _start_background_tasks(self) -> None:
-        """Start the periodic tasks."""
         self._background_tasks = BackgroundTasks(
             self._loop,
             self._clock,
@@ -445,7 +444,7 @@ def _directory_id(disk: Disk, path: Path) -> str | None:
 
 
 def _page_cache(disk: Disk, directory: Path) -> tuple[Residency, PageCacheRead | None]:
-    """Detect how this system reports page cache residency, using a file in the log directory."""
+    """Detect how this system reports page cache residency, with a test file."""
     path = directory / meta_properties.FILE_NAME
     file = disk.open(path)
     try:

@@ -31,7 +31,10 @@ def submit(
     error_response: Callable[[ApiError], Message],
     timeout_ms: int | None = None,
 ) -> None:
-    """Submit a change to the controller; `respond` or `error_response` builds the response."""
+    """Submit a change to the controller and answer with its result.
+
+    `respond` or `error_response` builds the response.
+    """
     pending = _PendingChange(broker, call, respond, error_response)
     if timeout_ms is not None and timeout_ms <= 0:
         pending.fail(_TIMED_OUT)

@@ -136,7 +136,7 @@ class StandaloneNode(Node):
 
 # ControllerAccess of a broker that is its own controller.
 class StandaloneAccess:
-    """`headwater.broker.node.controller_access.ControllerAccess` without other brokers."""
+    """`ControllerAccess` without other brokers."""
 
     def __init__(self, static: StaticConfig, controller: DeferredEventQueue, rng: Random) -> None:
         self._static = static

@@ -43,9 +43,7 @@ class TlsListeners:
         return self._by_name
 
     def towards_brokers(self, settings: BrokerSettings, listener: str) -> ClientTls | None:
-        """Return the TLS settings for connecting to other brokers; None if the listener is
-        plaintext.
-        """
+        """Return the TLS settings for inter-broker connections; None if plaintext."""
         if not protocol_of(settings, listener).is_tls:
             return None
         towards = ClientTls(_settings_of(settings, listener))

@@ -1,4 +1,4 @@
-"""Create topics for existing logs, such as those of a Kafka broker's log directory.
+"""Create topics for existing logs, such as those of a Kafka broker.
 
 Directory names and partition.metadata give topic names, topic ids and partitions; topic configs are
 lost with the former cluster. So adopted topics get unlimited retention until it is configured.
@@ -64,7 +64,7 @@ def adopt(
 
 
 def _led(node_id: NodeId, found: FoundPartition | None) -> PartitionRegistration:
-    """Register a partition with a new leader epoch, since the former cluster may still run."""
+    """Register a partition with a new leader epoch: the old cluster may still run."""
     epoch = 0 if found is None else found.leader_epoch + 1
     return PartitionRegistration(
         replicas=(node_id,), isr=(node_id,), leader=node_id, leader_epoch=epoch

@@ -272,7 +272,7 @@ class Dispatch:
     def _answer_at_once(
         self, slot: ResponseSlot, frame: memoryview, produce: SingleProduce, started_ns: int
     ) -> bool:
-        """Serve a Produce of one partition on the fast path; return False if it does not apply."""
+        """Serve a Produce of one partition on the fast path; False if it does not apply."""
         try:
             written = handle_at_once(self._broker, slot.connection.requester, produce)
         except Exception:  # noqa: BLE001, as in `answer`
@@ -303,7 +303,7 @@ class Dispatch:
 
 
 def _is_for_controller(key: ApiKey, request: Message) -> bool:
-    """Whether the controller serves this request: all metadata changes except log levels."""
+    """Whether the controller serves this request: metadata changes except log levels."""
     if key is ApiKey.INCREMENTAL_ALTER_CONFIGS:
         return not is_log_level_request(cast("IncrementalAlterConfigsRequest", request))
     return key in CONTROLLER_APIS

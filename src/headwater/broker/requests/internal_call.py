@@ -32,8 +32,10 @@ class InternalConnection:
         cut: Callable[[], None],
         call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
-        """`answered` gets the response without its size field; `cut` is called instead if the call
-        is cut.
+        """Set the callbacks.
+
+        `answered` gets the response without its size field; `cut` is called instead if the call is
+        cut.
         """
         self.address = address
         self.requester = requester

@@ -1,4 +1,4 @@
-"""Answer large requests slice by slice, so that other connections are served in between.
+"""Answer large requests in slices; other connections are served in between.
 
 A request about many groups, topics or resources is split into requests about a few, which its
 handler answers one after the other; their responses are joined into one. Decoding the request and

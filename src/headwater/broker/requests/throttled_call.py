@@ -98,7 +98,7 @@ class ThrottledCall(Call):
         )
 
     def answer_content(self, content: bytes) -> None:
-        """Answer with the controller's response, which may have a throttle time of its own."""
+        """Answer with the controller's response, which may have its own throttle time."""
         api, version = self.header.api, self.version
         frame = memoryview(content)
         body = frame[response_body_position(api, version, frame) :]
@@ -135,7 +135,7 @@ class ThrottledCall(Call):
         return self._worst(QuotaKind.PRODUCE, of_bytes_ms, now_ms)
 
     def _worst(self, kind: QuotaKind, throttle_ms: int, now_ms: int) -> int:
-        """Charge the request time too, and mute the connection for the longer throttle time."""
+        """Charge the request time too; mute the connection for the longer throttle time."""
         work_ns = self._work_ns
         if work_ns is None:
             work_ns = perf_counter_ns() - self._started_ns

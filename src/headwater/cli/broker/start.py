@@ -90,7 +90,7 @@ def start(arguments: Sequence[str], run_broker: RunBroker) -> int:
 
 
 def _report(properties: ServerProperties, *, is_strict: bool) -> None:
-    """Warn about settings without effect; raise `InvalidSetting` for unknown ones if strict."""
+    """Warn about settings without effect; raise for unknown settings if strict."""
     if is_strict and properties.unknown:
         raise InvalidSetting(f"{'; '.join(properties.unknown.values())} (--strict)")
     for name, reason in properties.unknown.items():

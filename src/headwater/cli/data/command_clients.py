@@ -1,4 +1,4 @@
-"""Client settings for commands: the --command-config file, overridden by the command's options.
+"""Client settings of commands: the --command-config file, then the options.
 
 Note: the file may be shared with an application. Its group id, transactional id, interceptors and
 serializers are left out: consuming from the command line must not move the application's offsets,

@@ -1,4 +1,4 @@
-"""`headwater consume`: print records to standard output as values, in a format or as JSON.
+"""`headwater consume`: print records as values, in a format or as JSON.
 
 Note: Ctrl-C calls `wakeup` instead of raising KeyboardInterrupt. An exception in the middle of a
 poll would drop records whose offsets have already advanced, and the group would skip them.
@@ -148,7 +148,7 @@ def consume(
 
 @contextmanager
 def _woken_by_interrupt(consumer: "Consumer") -> Iterator[None]:
-    """Make the first Ctrl-C wake up the next poll, and the second one interrupt as usual."""
+    """Make the first Ctrl-C wake up the next poll, and the second one interrupt."""
     from headwater.client.errors import WokenUp
 
     before = signal.getsignal(signal.SIGINT)
@@ -169,7 +169,7 @@ def _woken_by_interrupt(consumer: "Consumer") -> Iterator[None]:
 def _expect_topic(
     bootstrap: str, command_config: Path | None, topic: str, numbers: list[int]
 ) -> None:
-    """Fail if the topic or a partition is missing; a consumer would wait or create the topic."""
+    """Fail if the topic or partition is missing; a consumer would wait or create it."""
     from headwater.client import TopicPartition
 
     with admin_of(bootstrap, command_config) as admin:
@@ -221,7 +221,7 @@ def _records(
     timeout: float | None,
     ends: dict["TopicPartition", int] | None,
 ) -> Generator["ConsumerRecord", None, None]:
-    """Yield records until the limit, the timeout or the end; unprinted ones are not committed."""
+    """Yield records until the limit, timeout or end; commit only printed ones."""
     count = 0
     idle_s = 0.0
     while not _is_at_end(consumer, ends):

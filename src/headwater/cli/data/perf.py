@@ -1,4 +1,4 @@
-"""`headwater perf`: measure throughput and latency, with the figures of Kafka's perf tools.
+"""`headwater perf`: measure throughput and latency like Kafka's perf tools.
 
 Note: produce latency runs from `send` to the acknowledgement, so it includes the time in which a
 batch fills up. `end-to-end` sends one record at a time.
@@ -213,7 +213,7 @@ class _Timer:
 
 
 def _payloads(size_bytes: int) -> Iterator[bytes]:
-    """Random letters, the same in every run, as in Kafka's tools: zeros would compress too well."""
+    """Random letters, the same in every run; zeros would compress too well."""
     letters = ascii_uppercase.encode()
     table = bytes(letters[byte % len(letters)] for byte in range(256))
     count = min(max(_POOL_BYTES // max(size_bytes, 1), 1), _POOL_RECORDS)

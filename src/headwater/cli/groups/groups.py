@@ -1,4 +1,4 @@
-"""`headwater groups`: list, describe and delete consumer groups, reset and delete their offsets.
+"""`headwater groups`: list, describe and delete groups; reset and delete offsets.
 
 Note: `reset-offsets` without `--execute` is a dry run, as in kafka-consumer-groups.
 """
@@ -150,7 +150,7 @@ def _lags(admin: "Admin", group: "GroupDescription") -> list[dict[str, object]]:
 
 
 def _led(admin: "Admin", places: "Iterable[TopicPartition]") -> "list[TopicPartition]":
-    """Keep partitions with a leader; for others ListOffsets would be retried until the timeout."""
+    """Keep partitions with a leader; ListOffsets would retry others until the timeout."""
     wanted = sorted(places)
     topics = sorted({place.topic for place in wanted})
     described, _ = outcomes_of(lambda: admin.describe_topics(topics) if topics else {})
@@ -239,7 +239,7 @@ def reset_offsets(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show new offsets for a group, and with --execute commit them. The group must be empty."""
+    """Show new offsets of an empty group; commit them with --execute."""
     from headwater.cli.groups.offset_resets import (
         ResetRule,
         as_csv,

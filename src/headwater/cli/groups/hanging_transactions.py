@@ -1,4 +1,4 @@
-"""Find hanging transactions: open in a partition but unknown to the coordinator (KIP-664). Pure.
+"""Find hanging transactions, which no coordinator knows (KIP-664). Pure.
 
 A hanging transaction holds back the last stable offset forever, and with it every read_committed
 consumer.

@@ -1,4 +1,4 @@
-"""`headwater transactions`: list, describe and abort transactions, find hanging ones.
+"""`headwater transactions`: list, describe, abort, find hanging transactions.
 
 Note: there are two ways to abort. A transaction that its coordinator knows is aborted by
 transactional id, which fences its producer. A hanging transaction, unknown to any coordinator, is
@@ -105,7 +105,7 @@ def producers(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the producer state of partitions, with open transactions (DescribeProducers)."""
+    """Show the producers of partitions, with open transactions (DescribeProducers)."""
     places = [topic_partition(each) for each in partitions]
     with admin_of(bootstrap, command_config) as admin:
         check_partitions(admin, places)
@@ -149,7 +149,7 @@ def find_hanging(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find open transactions that no coordinator knows. They block read_committed consumers."""
+    """Find open transactions that no coordinator knows; they block read_committed."""
     from headwater.cli.groups.hanging_transactions import hanging, open_before, owners
 
     before_ms = time.time_ns() // 1_000_000 - duration_ms(older_than)

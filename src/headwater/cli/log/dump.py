@@ -187,7 +187,7 @@ def _base_offset(path: Path) -> int | None:
 
 # Opens read-only because the files may belong to a running broker.
 class ReadOnlyFile:
-    """The read methods of the disk interface on the real file system; raises `OSError`."""
+    """The read methods of the disk interface on real files; raises `OSError`."""
 
     def __init__(self, path: Path) -> None:
         # O_NONBLOCK: opening a named pipe must not hang.

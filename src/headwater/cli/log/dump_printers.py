@@ -107,7 +107,7 @@ class TablePrinter:
 
 
 class JsonPrinter:
-    """One object per line; timestamps in milliseconds, bytes as text or as {"hex": ...}."""
+    """One object per line; timestamps in ms, bytes as text or as {"hex": ...}."""
 
     def batch(self, batch: CheckedBatch, records: Iterable[Record] | None) -> None:
         header = batch.header

@@ -1,4 +1,4 @@
-"""Read the files of a log that are lists of entries: indexes, producer snapshots, checkpoints.
+"""Read a log's files of entries: indexes, producer snapshots, checkpoints.
 
 Each reader yields entries as dicts of numbers, and findings where an entry is damaged.
 """

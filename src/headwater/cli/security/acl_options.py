@@ -81,7 +81,7 @@ class AclRequest:
 
 
 def bindings_for(resources: Resources, request: AclRequest) -> list[Acl]:
-    """The ACL bindings to create, without duplicates; `ValueError` for invalid options."""
+    """The ACL bindings to create, without duplicates. Raises `ValueError`."""
     if not (request.allowed or request.denied):
         raise ValueError("give --allow-principal or --deny-principal, such as User:alice")
     for principal in (*request.allowed, *request.denied):

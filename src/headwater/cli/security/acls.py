@@ -167,7 +167,7 @@ def remove(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove the given ACLs; without a principal or operation, all ACLs of the resources."""
+    """Remove ACLs; without principal and operation, all ACLs of the resources."""
     from headwater.cli.security.acl_options import filters_for
 
     resources = _resources(

@@ -1,4 +1,4 @@
-"""`headwater connect`: import rows into a topic and export rows of a topic, with Spark.
+"""`headwater connect`: import rows into a topic and export rows, with Spark.
 
 A checkpoint belongs to one import or export. Another one must not use it, or it would continue at
 the position of the first.
@@ -222,7 +222,7 @@ def _avro(
     *,
     is_import: bool,
 ) -> "AvroValues | None":
-    """The Avro schema of values, checked against the registry; None if values are JSON."""
+    """The Avro schema of values, checked against the registry; None for JSON."""
     if registry is None:
         return None
     with exit_on_error():

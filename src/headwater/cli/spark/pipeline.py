@@ -1,4 +1,4 @@
-"""`headwater pipeline`: run and check pipelines on Spark, and manage the running ones."""
+"""`headwater pipeline`: check and run pipelines on Spark; manage running ones."""
 
 import json
 import os
@@ -115,7 +115,7 @@ def run(
     publish: Publish = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a pipeline until it ends, or until Ctrl-C, SIGTERM or `headwater pipeline stop`.
+    """Run a pipeline until it ends or is stopped (Ctrl-C, `headwater pipeline stop`).
 
     With --from it processes a range of offsets once, with its own name and checkpoint. The same
     command resumes it.

@@ -1,4 +1,4 @@
-"""The bounds of `headwater pipeline run --from --to`, and the pipeline between them."""
+"""The bounds of `headwater pipeline run --from --to`, and the bounded pipeline."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

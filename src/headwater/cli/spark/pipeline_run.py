@@ -1,4 +1,4 @@
-"""Run a pipeline at a terminal: start Spark, handle signals, show and store the progress.
+"""Run a pipeline at a terminal: start Spark, handle signals, show progress.
 
 Note: a signal that arrives while Spark starts is kept, and the run stops gracefully as soon as its
 queries exist.
@@ -95,7 +95,7 @@ def _run(
 
 @contextmanager
 def _traces_in(log_file: Path) -> Iterator[None]:
-    """Write the traces of failed queries into Spark's log; the terminal gets one line each."""
+    """Write traces of failed queries to Spark's log; the terminal gets one line each."""
     log_file.parent.mkdir(parents=True, exist_ok=True)
     handler = logging.FileHandler(log_file, encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

@@ -1,4 +1,7 @@
-"""`headwater configs`: describe and alter configs of topics, brokers, broker loggers and groups."""
+"""`headwater configs`: describe and alter configs of topics, brokers and groups.
+
+Broker loggers are resources too.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -121,7 +124,7 @@ def check_configs(admin: "Admin", resource: "ConfigResource", names: Sequence[st
 
 @contextmanager
 def _named(resource: "ConfigResource") -> Iterator[None]:
-    """Name the resource in errors; its own name may be a broker id, or empty for all brokers."""
+    """Name the resource in errors; its own name may be a number or empty."""
     from headwater.client.errors import KafkaError
 
     try:

@@ -269,7 +269,7 @@ def delete(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Soft-delete a subject or one of its versions; with --permanent delete it permanently."""
+    """Soft-delete a subject or a version; delete it permanently with --permanent."""
     with _registry(url, command_config) as registry:
         deleted = registry.delete(subject, version, permanent=permanent)
     show_done([{"subject": subject, "version": each} for each in deleted], as_json=as_json)
@@ -288,7 +288,7 @@ def check(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check the compatibility of a schema with a subject; exits with 1 if incompatible."""
+    """Check a schema's compatibility with a subject; exit with 1 if incompatible."""
     with _registry(url, command_config) as registry:
         found = registry.incompatibilities(
             subject,

@@ -1,4 +1,4 @@
-"""Send admin requests to the controller, a coordinator, a partition leader or any broker.
+"""Send admin requests to the controller, a coordinator, a leader or any broker.
 
 Note: a call about several items may succeed for some of them. It then raises `SomeFailed`, which
 has the results and the errors. A call about one item raises the error of that item.
@@ -145,7 +145,10 @@ class Calls:
         deadline_ms: int,
         code: Callable[[R], ErrorCode],
     ) -> list[R]:
-        """Send a request to all brokers; responses in order of broker ids. Raises any error."""
+        """Send a request to all brokers; responses in order of broker ids.
+
+        Raises the error of any broker.
+        """
         metadata = await self._cluster.refresh(deadline_ms=deadline_ms)
 
         async def call(node_id: int) -> R:
@@ -200,7 +203,7 @@ class Calls:
         return results_of(outcomes, requested=wanted)
 
     async def _call(self, node_id: int, request: Message, response: type[R]) -> R:
-        """Try once. After a failure refresh the metadata: the broker may be down or replaced."""
+        """Try once. After a failure refresh the metadata: the broker may be replaced."""
         try:
             return await self._cluster.call(node_id, request, response)
         except KafkaError:

@@ -101,7 +101,7 @@ class GroupCalls(Calls):
         )
 
     async def _describe_group(self, group_id: str, deadline_ms: int) -> GroupDescription:
-        """Try ConsumerGroupDescribe, then DescribeGroups for classic groups and old brokers."""
+        """Try ConsumerGroupDescribe, then DescribeGroups (classic groups, old brokers)."""
         try:
             answer = await self._call_coordinator(
                 GROUP,
@@ -248,7 +248,7 @@ class GroupCalls(Calls):
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Offsets by timestamp; -1 latest, -2 earliest, -3 the record with the max timestamp."""
+        """Offsets by timestamp; -1 latest, -2 earliest, -3 the highest timestamp."""
         targets = {
             topic_partition(each): whole_number(when, f"the timestamp of {each} (-1 for the end)")
             for each, when in timestamps.items()
@@ -309,7 +309,7 @@ def _classic_group(group: describe_groups.DescribedGroup) -> GroupDescription:
 
 
 def _assigned(protocol_type: str, assignment: bytes) -> tuple[TopicPartition, ...]:
-    """Decode the assignment; groups other than consumer groups have formats of their own."""
+    """Decode the assignment; groups that are not consumer groups have other formats."""
     if protocol_type != PROTOCOL_TYPE:
         return ()
     try:

@@ -56,7 +56,7 @@ CLOSE_TIMEOUT_S = 30.0
 
 
 class Consumer:
-    """Consumer for asyncio, with or without a group. Not for use by several tasks at a time."""
+    """Consumer for asyncio, with or without a group. For one task at a time."""
 
     def __init__(self, settings: Mapping[str, object] | None = None, /, **keywords: object) -> None:
         chosen = read_settings(ConsumerSettings, settings, keywords)
@@ -111,7 +111,7 @@ class Consumer:
         return self._core.subscribed_topics()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Consume these partitions without group management. Replaces an earlier assignment."""
+        """Consume these partitions without group management, instead of earlier ones."""
         self._core.assign(partitions)
 
     def assignment(self) -> frozenset[TopicPartition]:
@@ -178,7 +178,7 @@ class Consumer:
             self._core.seek(partition, AutoOffsetReset.LATEST)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return no records of these partitions until they are resumed; keep buffered ones."""
+        """Return no records of these partitions until resumed; keep buffered ones."""
         self._core.pause(topic_partitions(partitions), is_paused=True)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:

@@ -126,7 +126,7 @@ class Consumer:
         return self._call(self._core.subscribed_topics)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Consume these partitions without group management. Replaces an earlier assignment."""
+        """Consume these partitions without group management, instead of earlier ones."""
         wanted = topic_partitions(partitions)
         self._call(lambda: self._core.assign(wanted))
 
@@ -196,7 +196,7 @@ class Consumer:
         return taken
 
     def wakeup(self) -> None:
-        """End the current poll, or the next one, with `WokenUp`. May be called by any thread."""
+        """End the current or next poll with `WokenUp`. Any thread may call it."""
         if self._is_closed:
             # A signal handler cannot know whether the consumer is still open.
             return
@@ -235,7 +235,7 @@ class Consumer:
         self._call(seek)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return no records of these partitions until they are resumed; keep buffered ones."""
+        """Return no records of these partitions until resumed; keep buffered ones."""
         chosen = topic_partitions(partitions)
         self._call(lambda: self._core.pause(chosen, is_paused=True))
 

@@ -192,7 +192,7 @@ class ConsumerCore:
             await self._wait(deadline_ms)
 
     def take_buffered(self, take: Callable[[], T]) -> tuple[T, bool] | None:
-        """Take what `step` would return without waiting, and whether `fetch_more` must follow.
+        """Take what `step` would return now, and whether `fetch_more` must follow.
 
         For another thread that holds the loop's lock: schedules nothing on the loop. Returns None
         if `step` might wait or return a rebalance.

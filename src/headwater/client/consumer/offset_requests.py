@@ -1,4 +1,4 @@
-"""ListOffsets, OffsetForLeaderEpoch, OffsetFetch and OffsetCommit requests, with retries.
+"""ListOffsets, OffsetForLeaderEpoch, OffsetFetch and OffsetCommit, with retries.
 
 Each goes to the partition leaders or the group coordinator and is retried until every partition
 has a result.
@@ -221,7 +221,9 @@ class OffsetRequests:
         identity: Identity = NO_IDENTITY,
         require_stable: bool = True,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Committed offsets of a group; partitions without one are left out. None: all partitions.
+        """Committed offsets of a group, without partitions that have none.
+
+        Given None, all partitions.
 
         With `require_stable`, waits for transactions with pending offsets.
         """

@@ -140,7 +140,7 @@ class BrokerConnection:
         timeout_ms: int | None = None,
         newest: int | None = None,
     ) -> R:
-        """Send a request and wait for the response. Not for Fetch: see the module docstring."""
+        """Send a request and await the response. Not for Fetch: see the module docstring."""
         assert response_class(message.api) is response
         future: asyncio.Future[R] = self._loop.create_future()
 
@@ -156,7 +156,7 @@ class BrokerConnection:
         return await future
 
     def keep_answer(self) -> bool:
-        """Within `then`: keep the views of the message valid; False if they must be copied.
+        """Within `then`: keep the message's views valid; False if they must be copied.
 
         A view keeps the memory of the whole response alive.
         """
@@ -312,7 +312,7 @@ class BrokerConnection:
         self._notify_change()
 
     def _mute(self, throttle_ms: int) -> None:
-        """Throttle ourselves: brokers since 2.0 respond at once and rely on this (KIP-219)."""
+        """Throttle ourselves: brokers since 2.0 respond at once and expect it (KIP-219)."""
         self._muted_until_ms = self._clock.steady_ms() + throttle_ms
         self._loop.call_later(throttle_ms / 1000, self._unmuted)
 

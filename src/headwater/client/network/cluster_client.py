@@ -1,4 +1,4 @@
-"""The connection of a client to a cluster: broker connections, fresh metadata, coordinators.
+"""A client's view of a cluster: connections, fresh metadata, coordinators.
 
 Shared by producer, consumer and admin client. Runs on one asyncio loop.
 
@@ -287,7 +287,7 @@ class ClusterClient:
         return found
 
     def least_loaded(self) -> int:
-        """The best node for a request that any can answer: connected and with few requests."""
+        """The best node for a request that any can answer: connected, few requests."""
         known = list(self.metadata.brokers)
         start = self.rng.below(len(known)) if known else 0
         # Start at a random node, so that idle nodes share the load.

@@ -66,7 +66,10 @@ class MetadataRefresh:
         return max(self._updated_ms + self._max_age_ms, self._not_before_ms)
 
     def request(self, now_ms: int) -> MetadataRequest:
-        """The request to send now. A `request_update` while it is in flight needs another one."""
+        """The request to send now.
+
+        A `request_update` while it is in flight needs another one.
+        """
         self._is_wanted = False
         self._forget_idle(now_ms)
         if self.wants_all:

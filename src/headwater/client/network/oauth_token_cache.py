@@ -1,4 +1,4 @@
-"""The OAuth token of a client, shared by its connections and renewed before it expires.
+"""A client's OAuth token, shared by its connections and renewed in time.
 
 Runs on the loop's thread; the token source runs in another thread, one call at a time.
 

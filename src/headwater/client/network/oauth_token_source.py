@@ -157,7 +157,7 @@ def _from_endpoint(
 
 
 def _with_retries(settings: "ClientSettings", ask: Callable[[], Token]) -> Token:
-    """Retry temporary failures within `sasl.login.retry.backoff.max.ms`, as Kafka does."""
+    """Retry temporary failures within `sasl.login.retry.backoff.max.ms`, as Kafka."""
     rest_ms = settings.sasl_login_retry_backoff_ms
     ends_s = time.monotonic() + settings.sasl_login_retry_backoff_max_ms / 1_000
     while True:

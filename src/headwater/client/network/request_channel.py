@@ -1,4 +1,4 @@
-"""Requests and responses over one connection, in the highest version that both sides support.
+"""Requests and responses over one connection, in the highest common version.
 
 It starts with ApiVersions and, if configured, SASL authentication. A lost channel cannot be used
 again; reconnecting is the task of `broker_connection`.
@@ -71,7 +71,7 @@ class Request:
 
 
 class RequestChannel:
-    """Runs on the loop's thread. `up` is called when it is usable, `down` once when it is lost."""
+    """Runs on the loop's thread; calls `up` when usable and `down` once when lost."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class RequestChannel:
     # Authentication, and re-authentication before the session ends (KIP-368).
 
     def _log_in_with_token(self, tokens: OAuthTokenCache, versions: NodeApiVersions) -> None:
-        """Get a token and authenticate; during a renewal other requests continue meanwhile."""
+        """Get a token and authenticate; during a renewal other requests continue."""
 
         def then(credentials: "OAuthBearerCredentials") -> None:
             if not self._peer.is_closed:
@@ -218,7 +218,7 @@ class RequestChannel:
     def _log_in(
         self, credentials: "Credentials | OAuthBearerCredentials", versions: NodeApiVersions
     ) -> None:
-        """Authenticate. No other requests are sent meanwhile; those in flight complete first.
+        """Authenticate. Other requests wait; requests in flight complete first.
 
         A rejection is raised inside the peer's callback and closes the connection with it.
         """
@@ -336,7 +336,7 @@ def _login_version(versions: NodeApiVersions, message: Message) -> int:
 
 
 def _written(message: Message, version: int) -> list[Part]:
-    """Encode a message; an argument that does not fit its field fails only this request."""
+    """Encode a message; an argument that does not fit fails only this request."""
     try:
         return write(message, version)
     except (AttributeError, TypeError, ValueError, struct_error) as error:

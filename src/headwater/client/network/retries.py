@@ -79,7 +79,7 @@ class _Attempts:
 
 
 def last_kafka_error(end: BaseException) -> KafkaError | None:
-    """The last error before a timeout or cancellation: the first Kafka error in its causes."""
+    """The last error before a timeout or cancellation: first Kafka error in causes."""
     cause = end.__cause__
     while cause is not None and not isinstance(cause, KafkaError):
         cause = cause.__cause__

@@ -126,7 +126,10 @@ class Producer:
         return RecordFuture(placed[1], 0, -1)
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until all records sent so far are acknowledged or failed, or `KafkaTimeout`."""
+        """Wait until all records sent so far are acknowledged or failed.
+
+        Raises `KafkaTimeout`.
+        """
         engine = self._engine()
         await engine.flush(None if timeout is None else engine.deadline_ms(timeout))
 

@@ -1,4 +1,4 @@
-"""The blocking producer: `send` returns at once, a background thread sends. Thread-safe.
+"""The blocking producer: `send` returns at once, a thread sends. Thread-safe.
 
     with Producer(bootstrap_servers="localhost:9092") as producer:
         producer.send("tea", b"green", key=b"kind").result(10)
@@ -124,7 +124,7 @@ class Producer:
         return RecordFuture(placed[1], 0, -1)
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until all records sent so far are acknowledged or failed, or `KafkaTimeout`.
+        """Wait until all records sent so far are acknowledged or failed.
 
         Without a timeout, `delivery.timeout.ms` is the limit.
         """

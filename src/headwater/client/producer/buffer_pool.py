@@ -56,7 +56,7 @@ class BufferPool:
         return needed_bytes <= self.total_bytes
 
     def allocate(self, needed_bytes: int, claim: MemoryClaim | None = None) -> bool:
-        """Take memory now, if it is free and no other caller waits; use a granted claim first."""
+        """Take free memory now, if no other caller waits; use a granted claim first."""
         if claim is not None and claim.granted_bytes:
             self._take_back(claim)
         elif self._line:
@@ -67,7 +67,7 @@ class BufferPool:
         return True
 
     def enqueue(self, needed_bytes: int, claim: MemoryClaim | None = None) -> MemoryClaim:
-        """Queue for memory: at the end, or at the front with a claim that was called before."""
+        """Queue for memory, at the end, or at the front with a claim called before."""
         if claim is None:
             claim = MemoryClaim(needed_bytes)
             self._line.append(claim)

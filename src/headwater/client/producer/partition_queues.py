@@ -44,8 +44,6 @@ PlacedBatch = tuple[PartitionQueue, ProducerBatch]
 
 @dataclass(slots=True, eq=False)
 class TopicQueues:
-    """The partitions of one topic."""
-
     name: str
     sticky: StickyPartition
     queues: list[PartitionQueue] = field(default_factory=list)
@@ -83,7 +81,7 @@ class TopicQueues:
         return self.sticky.move(self.available, queued, self.choice_count)
 
     def learn_ratio(self, plain_bytes: int, packed_bytes: int) -> None:
-        """Update the estimate as Kafka does: up at once, down slowly, against oversized batches."""
+        """Update the estimate as Kafka: up at once, down slowly, against large batches."""
         seen = packed_bytes / max(plain_bytes, 1)
         if seen > self.ratio:
             self.ratio = max(self.ratio + _RATIO_STEP_UP, seen)

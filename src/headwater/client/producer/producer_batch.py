@@ -152,7 +152,7 @@ class ProducerBatch:
     def complete(
         self, error: KafkaError | None, base_offset: int = NO_OFFSET, append_time_ms: int = -1
     ) -> list[tuple[RecordFuture, Callback]]:
-        """Complete the batch, once. Wakes waiting threads and returns the callbacks to call."""
+        """Complete the batch once: wake waiting threads, return the callbacks to call."""
         with self._lock:
             assert not self.is_done
             self.error = error

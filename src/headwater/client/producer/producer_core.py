@@ -1,4 +1,4 @@
-"""The part of the producer that runs in the caller's thread, shared by both producers.
+"""The part of both producers that runs in the caller's thread.
 
 `send` never waits. It returns a future, or the record with what is missing: metadata or memory. The
 blocking producer then waits on a condition, the asyncio producer awaits; both retry with

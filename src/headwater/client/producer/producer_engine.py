@@ -1,4 +1,4 @@
-"""The part of the producer that runs on the event loop: cluster, sender, transactions.
+"""The part of the producer on the event loop: cluster, sender, transactions.
 
 The asyncio producer awaits its methods on the same loop; the blocking producer runs them on its
 background thread.

@@ -37,7 +37,7 @@ BACKLOG_BYTES = 1_048_576
 
 
 class RecordAccumulator:
-    """All unsent and unacknowledged batches. Methods ending in `_locked` require `lock`."""
+    """All unsent and unacknowledged batches. `..._locked` methods require `lock`."""
 
     def __init__(
         self, *, batch_bytes: int, linger_ms: int, memory_bytes: int, is_compressing: bool
@@ -169,7 +169,7 @@ class RecordAccumulator:
         return called.wait(timeout_s)
 
     def wait_for_sender(self, timeout_s: float) -> None:
-        """Block until half of the backlog is gone, but only briefly: a leader may be offline."""
+        """Block briefly until half of the backlog is gone: a leader may be offline."""
         with self.lock:
             self.caught_up.wait_for(self.is_caught_up, timeout_s)
 

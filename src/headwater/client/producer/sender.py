@@ -319,7 +319,10 @@ class Sender:
             watcher()
 
     def _run_callbacks(self) -> None:
-        """Run callbacks in order. An exception goes to the loop's handler; others still run."""
+        """Run callbacks in order.
+
+        An exception goes to the loop's handler; the other callbacks still run.
+        """
         self._is_calling = False
         left = _CALLBACKS_AT_ONCE
         try:

@@ -1,4 +1,4 @@
-"""Settings of schema registry clients: URL, authentication and TLS, with Confluent's names.
+"""Settings of registry clients, with Confluent's names: URL, login, TLS.
 
     read_registry_settings({"basic.auth.user.info": "alice:secret", "ssl.ca.location": "ca.pem"})
 
@@ -28,8 +28,6 @@ _INHERITED: Final = ("sasl.username", "sasl.password")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrySettings(ClientSslSettings):
-    """Settings of a registry client."""
-
     schema_registry_url: tuple[str, ...] = setting(names(), ())
     # Default: the user info if there is one, else the credentials in the URL.
     basic_auth_credentials_source: str | None = setting(
@@ -65,7 +63,7 @@ class RegistrySettings(ClientSslSettings):
 
 
 def read_registry_settings(given: Mapping[str, object]) -> RegistrySettings:
-    """Read settings; `InvalidSetting` for invalid ones, `UnknownSetting` for unknown ones."""
+    """Read settings; raise `InvalidSetting` or `UnknownSetting`."""
     return read_values(RegistrySettings, given, {})
 
 
@@ -90,7 +88,7 @@ def is_registry_setting(name: str) -> bool:
 
 
 def registry_settings(shared: Mapping[str, str]) -> dict[str, str]:
-    """Select the registry's settings from settings that are shared with broker clients."""
+    """Select the registry's settings from those shared with broker clients."""
     own = {
         name.removeprefix(PREFIX): value
         for name, value in shared.items()

@@ -37,7 +37,7 @@ def known_settings() -> Mapping[str, BrokerSetting]:
 
 
 def known_setting(name: str) -> BrokerSetting | None:
-    """Return a known setting, including `listener.name.<listener>.<setting>`; None if unknown."""
+    """Return a known setting, also `listener.name.<listener>.<setting>`, or None."""
     return known_settings().get(name) or scoped_setting(name)
 
 
@@ -94,7 +94,7 @@ def _check_groups(settings: BrokerSettings) -> None:
 
 
 def _check_protocols(settings: BrokerSettings, texts: Mapping[str, str]) -> None:
-    """Check the protocols of all listeners in use; unused entries of the map are ignored."""
+    """Check the protocols of all listeners in use; ignore unused map entries."""
     protocols = protocols_by_listener(settings)
     listened_on = {}
     for entry in (*settings.listeners, *(settings.advertised_listeners or ())):
@@ -164,7 +164,7 @@ def unknown_setting_error(name: str) -> str:
 
 
 def _nearest(name: str) -> str | None:
-    """Return the most similar known name; for a listener's setting, compared after its prefix."""
+    """Return the most similar known name, compared without a listener's prefix."""
     prefix, setting = "", name
     known: Iterable[str] = (*known_settings(), *unsupported_names())
     match name.split(".", maxsplit=3):

@@ -55,12 +55,12 @@ class ScopedName(NamedTuple):
 
 @cache
 def scoped_settings() -> Mapping[str, BrokerSetting]:
-    """Return every setting that a listener can override, by its name without the prefix."""
+    """Return each setting that a listener can override, by name without prefix."""
     return {name: each for cls in SCOPED for name, each in settings_in(cls).items()}
 
 
 def scoped_name(name: str) -> ScopedName | None:
-    """Parse a name with a prefix; None without a prefix or if the setting cannot have one."""
+    """Parse a name with a prefix; None if it has none or cannot have one."""
     if not name.startswith(_PREFIX):
         return None
     rest = name.removeprefix(_PREFIX)

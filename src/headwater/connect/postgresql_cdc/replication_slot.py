@@ -29,7 +29,7 @@ class SlotInUse(HeadwaterError):
 
 
 class SlotLost(HeadwaterError):
-    """The replication slot is gone or has lost its write-ahead log: take a new snapshot."""
+    """The replication slot or its write-ahead log is gone: take a new snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class TableName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotStatus:
-    """A row of `pg_replication_slots`; `retained_bytes` is the log that the slot holds back."""
+    """A row of `pg_replication_slots`; the slot holds back `retained_bytes` of log."""
 
     confirmed_flush_lsn: Lsn
     is_active: bool
@@ -247,7 +247,7 @@ def slot_status(connection: PostgresqlConnection, slot: str) -> SlotStatus:
 
 
 def advance_slot(connection: PostgresqlConnection, slot: str, lsn: Lsn) -> None:
-    """Confirm all transactions up to an LSN; an LSN that was confirmed before changes nothing."""
+    """Confirm all transactions up to an LSN; confirming one again changes nothing."""
     if lsn > slot_status(connection, slot).confirmed_flush_lsn:
         query(
             connection,

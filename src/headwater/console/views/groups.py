@@ -84,8 +84,6 @@ class LagRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDetail:
-    """One group."""
-
     id: str
     type: str
     state: str

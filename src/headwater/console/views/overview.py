@@ -61,7 +61,7 @@ class FeatureRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """The overview page. `troubles` is limited to a hundred partitions, the counts are not."""
+    """The overview page; `troubles` has at most a hundred partitions."""
 
     cluster_id: str
     controller: int | None

@@ -123,7 +123,7 @@ def rate(
     elapsed_s: float,
     at_ms: int,
 ) -> RatePoint:
-    """Rates since the previous scrape. A broker without a previous scrape counts as zero."""
+    """Rates since the previous scrape; zero for a broker without one."""
     totals = [0.0, 0.0, 0.0]
     for name, counters in after.items():
         if name not in before:

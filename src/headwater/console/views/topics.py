@@ -24,7 +24,7 @@ _START: Final = -2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRow:
-    """A topic in the list. `records` is the number of offsets, including gaps and markers."""
+    """A topic in the list; `records` counts offsets, including gaps and markers."""
 
     name: str
     is_internal: bool
@@ -65,8 +65,6 @@ class PartitionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDetail:
-    """One topic."""
-
     topic: TopicRow
     topic_id: str
     partitions: Page[PartitionRow]

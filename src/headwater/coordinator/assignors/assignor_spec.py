@@ -13,7 +13,7 @@ from headwater.common.ids import TopicId
 
 
 class TopicIdPartition(NamedTuple):
-    """A partition by topic id: a topic that is deleted and created again is another topic."""
+    """A partition by topic id: a re-created topic is another topic."""
 
     topic_id: TopicId
     partition: int

@@ -104,7 +104,7 @@ class _Table:
                     del open_members[member_id]
 
     def _search(self, low: int, open_members: dict[str, int]) -> tuple[list[str], _Path]:
-        """Search backwards from the lowest loads: members that reach them, or an improvement."""
+        """Search backwards from the lowest loads for members, or an improvement."""
         sources = [each for each in open_members if self._loads[each] == low]
         came_from: dict[str, tuple[TopicId, str] | None] = dict.fromkeys(sources)
         reached, seen_topics = sources, dict[TopicId, None]()

@@ -57,7 +57,7 @@ class CommitSettings:
 def commit(
     event: RequestEvent, request: OffsetCommitRequest, group: Group | None, settings: CommitSettings
 ) -> list[Effect]:
-    """`group` is None if it does not exist; then a simple group may be created (GR-11)."""
+    """Commit offsets; a `group` of None may be created as a simple group (GR-11)."""
     generation = request.generation_id_or_member_epoch
     if group is None and generation >= 0:
         is_new = event.version >= _FIRST_WITH_GROUP_NOT_FOUND
@@ -115,7 +115,7 @@ def commit_in_transaction(
 
 
 def commit_error_response(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
-    """Return the response with one error for all partitions; the request has no error field."""
+    """Return a response with one error for all partitions."""
     return _response(request, lambda _: error)
 
 

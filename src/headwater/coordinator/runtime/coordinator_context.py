@@ -192,7 +192,7 @@ class CoordinatorContext(Generic[ExternalEvent]):
         self._events.run(step)
 
     def event_handler(self) -> Callable[[ExternalEvent], None]:
-        """Like `handle_event`, but only for the current shard: for answers to its own effects."""
+        """Like `handle_event`, but only for the current shard, for answers to its effects."""
         shard = self._loaded_shard
 
         def handle_event(event: ExternalEvent) -> None:
@@ -414,7 +414,7 @@ class CoordinatorContext(Generic[ExternalEvent]):
             self._load_later()
 
     def _defer(self, action: Callable[[], None]) -> bool:
-        """Run an action when everything appended so far is committed; False if it already is."""
+        """Run an action once everything so far is committed; False if it already is."""
         log = self._log
         if self._deferred or (log is not None and log.committed_offset < log.end_offset):
             assert log is not None

@@ -51,8 +51,6 @@ class RequestEvent:
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
-    """A timer fired."""
-
     key: TimerKey
     now_ms: int
 

@@ -71,7 +71,7 @@ class CoordinatorLog(Protocol):
         then: Callable[[LogSlice], None],
         on_error: Callable[[HeadwaterError], None],
     ) -> None:
-        """Read and decode a part of the log on a thread; calls back on the loop or at once."""
+        """Read and decode a part of the log on a thread; may call back at once."""
 
     def watch(self, moved: Callable[[], None]) -> None:
         """Call `moved` when the committed offset may have advanced."""
@@ -220,7 +220,7 @@ class PartitionCoordinatorLog:
         self._partition.readers.pop(self, None)
 
     def more_to_read(self, size_bytes: int) -> None:  # noqa: ARG002  a reader of any number of bytes
-        """`headwater.replication.partition.PartitionListener`: the high watermark advanced."""
+        """The high watermark advanced (`PartitionListener`)."""
         self._notify()
 
     def _notify(self) -> None:
@@ -230,7 +230,7 @@ class PartitionCoordinatorLog:
 def _read(
     file: File, length: int, position: int, offset: int, codec: RecordSerde
 ) -> LogSlice | HeadwaterError:
-    """Runs on a thread, where only `StorageError` may be raised; other errors are returned."""
+    """Read on a thread: raise only `StorageError`, return other errors."""
     try:
         return read_slice(file.read(length, position), offset, codec)
     except StorageError:

@@ -133,7 +133,7 @@ def _first(
 
 
 def _is_valid_claim(current: TransactionMetadata, claim: InitProducerIdRequestState) -> bool:
-    """Return whether it is the current producer id, or the previous one with exhausted epochs."""
+    """Whether it is the current id, or the previous one with exhausted epochs."""
     if claim.producer_id == current.producer_id:
         return True
     return claim.producer_id == current.previous_producer_id and is_exhausted(claim.epoch)

@@ -28,7 +28,7 @@ _NOT_SENT = -1
 
 @dataclass(slots=True)
 class UnconfirmedMarkers:
-    """Markers of one transaction: per partition the sending that they are in flight with."""
+    """Markers of one transaction: per partition the attempt in flight."""
 
     transaction: TransactionMetadata
     sent_in: dict[TopicPartition, int]

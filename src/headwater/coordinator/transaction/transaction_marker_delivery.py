@@ -119,7 +119,7 @@ def outcomes_of(
 
 
 def failed(sendings: Iterable[SendMarkers], *, now_ms: int) -> list[MarkersAnswered]:
-    """The leader did not answer: the outcome is unknown, and the markers are sent again."""
+    """The leader did not answer: send the markers again, the outcome is unknown."""
     return outcomes_of(sendings, WriteTxnMarkersResponse(), now_ms=now_ms)
 
 

@@ -25,7 +25,7 @@ OnResponse = Callable[[Message], None]
 
 
 class Purpose(Enum):
-    """What a connection is for. Requests of different purposes do not wait for each other."""
+    """What a connection is for; requests of different purposes do not block others."""
 
     # From the controller to brokers: UpdateMetadata, LeaderAndIsr, StopReplica.
     CONTROL = "control"
@@ -54,4 +54,4 @@ class InterBrokerClient(Protocol):
         """Send a request. Fails with `ConnectionLost` or `RequestTimedOut`."""
 
     def drop(self, node_id: NodeId, purpose: Purpose) -> None:
-        """Close a connection; pending requests fail. A later `send_request` opens another one."""
+        """Close a connection and fail its requests; `send_request` opens another one."""

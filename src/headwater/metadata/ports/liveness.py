@@ -25,8 +25,6 @@ class LivenessRole(Enum):
 
 
 class LivenessWatch(Protocol):
-    """One watch."""
-
     def end(self) -> None:
         """Stop watching; may be called again."""
 
@@ -37,7 +35,7 @@ class Liveness(Protocol):
     def watch(
         self, node_id: NodeId, role: LivenessRole, *, on_refused: Callable[[], None]
     ) -> LivenessWatch:
-        """Call `on_refused` once when a broker that was reachable keeps refusing connections.
+        """Call `on_refused` once when a reachable broker starts to refuse connections.
 
         Having been reached counts once per role, for all watches: a broker that was reported and
         not reached since is not reported again.

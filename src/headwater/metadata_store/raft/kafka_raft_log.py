@@ -78,7 +78,10 @@ class KafkaRaftLog:
     def __init__(
         self, directory: PurePath, *, config: MetadataLogConfig, tools: RaftLogTools
     ) -> None:
-        """Open or create the log. CorruptFile if records are missing that no snapshot covers."""
+        """Open or create the log.
+
+        Raises CorruptFile if records are missing that no snapshot covers.
+        """
         self.directory = directory
         self.failure: StorageError | None = None
         self._tools = tools

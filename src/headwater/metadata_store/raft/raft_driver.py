@@ -1,4 +1,6 @@
-"""Drive a replica of the quorum: one event at a time, its effects in order, syncs awaited.
+"""Drive a replica of the quorum: one event at a time, effects in order.
+
+Syncs are awaited.
 
 Events wait while a sync is under way. Appends wait as well and then share one sync, so a busy
 leader syncs once for many appends. No clock, thread or socket is in here: `RaftIo` has them, and
@@ -63,7 +65,7 @@ class RaftIo(Protocol):
         """Send a request and call back once, with None if no response comes."""
 
     def poll_at(self, due_ms: int) -> None:
-        """Call `RaftDriver.poll` at a time of `now_ms`, instead of at an earlier request's."""
+        """Call `RaftDriver.poll` at a time of `now_ms`; replaces an earlier request."""
 
 
 class RaftListener(Protocol):

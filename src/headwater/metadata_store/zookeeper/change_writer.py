@@ -66,7 +66,7 @@ class FencedChangeWriter:
         failed: Callable[[HeadwaterError], None],
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
-        """`epoch_version` is the version of the epoch znode, which only an election changes.
+        """`epoch_version` is the version of the epoch znode; only elections change it.
 
         `failed` is called when a failed write ends the term, before the writes fail.
         """

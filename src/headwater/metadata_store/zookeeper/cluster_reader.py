@@ -46,7 +46,7 @@ class ClusterContents:
     acls: acl_znodes.Found = field(default_factory=dict)
 
     def changes(self) -> list[MetadataChange]:
-        """Return changes that build this state from an empty image, without the live brokers."""
+        """Return changes that build this state from an empty image, without brokers."""
         changes: list[MetadataChange] = [
             TopicCreated(znode_data.topic_image(name, assignment, self.states.get(name, {})))
             for name, assignment in sorted(self.assignments.items())
@@ -134,7 +134,7 @@ def _take_state(
 
 
 def _check_folders(reads: ParallelReads, contents: ClusterContents, name: str, number: int) -> None:
-    """A tool created the topic's znode without partitions: check for the parent znodes."""
+    """Check for the parent znodes of a topic that a tool created without them."""
     for folder in (znode_paths.partitions(name), znode_paths.partition(name, number)):
         reads.existence(folder, partial(_add_missing, contents, folder))
 

@@ -189,7 +189,7 @@ class ControllerTerm:
                 self._on_change(changes)
 
     def _look_for_deletions(self) -> None:
-        """Read /admin/delete_topics for topics that a tool wants deleted, now and after changes.
+        """Read /admin/delete_topics for tools' deletions, now and after changes.
 
         The draft of this moment is what the znodes will be when the read has its turn in the queue,
         so any difference comes from a tool.
@@ -278,7 +278,7 @@ class ControllerTerm:
 def _broker_changes(
     before: Mapping[NodeId, BrokerRegistration], after: Mapping[NodeId, BrokerRegistration]
 ) -> list[MetadataChange]:
-    """Return broker changes; removals first, since a restarted broker was gone in between."""
+    """Return broker changes, removals first: a restarted broker was gone."""
     changes: list[MetadataChange] = [
         BrokerGone(node_id)
         for node_id, broker in before.items()

@@ -35,7 +35,7 @@ _RECONNECT: Final = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 
 
 
 def new_client(hosts: str, timeout_s: float, post: Post) -> Any:
-    """Return a client that is not started. Raises `InvalidSetting` if kazoo is missing."""
+    """Return a client, not started. Raises `InvalidSetting` without kazoo."""
     try:
         kazoo = importlib.import_module("kazoo.client")
     except ModuleNotFoundError as error:

@@ -46,7 +46,7 @@ class Stat(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Create:
-    """Create a znode: ephemeral (deleted with the session) or sequential (gets a number).
+    """Create a znode: ephemeral (ends with the session) or sequential (numbered).
 
     `may_exist` is for `change_writer`, which drops the operation if it made a `multi` fail.
     """
@@ -108,7 +108,7 @@ class SessionListener(Protocol):
         """A new session; ephemeral znodes and watches of an earlier one are gone."""
 
     def session_ended(self) -> None:
-        """The session expired. Ephemeral znodes and watches are gone; the client reconnects."""
+        """The session expired; its ephemeral znodes and watches are gone. Reconnects."""
 
 
 class ZooKeeperClient(Protocol):

@@ -48,9 +48,7 @@ _log = logging.getLogger(__name__)
 
 
 class ZooKeeperStore:
-    """Used on the event loop's thread only. `listen` first, then `create_cluster`, then the
-    rest.
-    """
+    """The store on the event loop's thread: first `listen`, then `create_cluster`."""
 
     def __init__(
         self,
@@ -80,7 +78,7 @@ class ZooKeeperStore:
     def create_cluster(
         self, proposed_id: str, *, then: Callable[[str], None], on_error: Failed
     ) -> None:
-        """Create missing znodes and return the cluster id; `proposed_id` for a new cluster."""
+        """Create missing znodes; return the cluster id, `proposed_id` if it is new."""
 
         def founded(cluster_id: str) -> None:
             self._cluster_id = cluster_id

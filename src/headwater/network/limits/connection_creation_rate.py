@@ -37,8 +37,9 @@ class ThrottledConnections:
         self._sockets.append((until_ms, held))
 
     def sweep(self, now_ms: int) -> None:
-        """Close sockets that are due. A later one may be due slightly earlier, by less than a
-        sample.
+        """Close sockets that are due.
+
+        A later one may be due slightly earlier, by less than a sample.
         """
         while self._sockets and self._sockets[0][0] <= now_ms:
             self._sockets.popleft()[1].close()

@@ -16,7 +16,7 @@ class ConnectionQuotas:
     """The connection counts of one server."""
 
     def __init__(self, settings: NetworkSettings, *, protected: str | None = None) -> None:
-        """`protected` is the inter-broker listener, exempt from limits of the whole broker."""
+        """`protected` is the inter-broker listener, exempt from broker-wide limits."""
         self.configure(settings)
         self._protected = protected
         self._of_listener: Counter[str] = Counter()
@@ -51,7 +51,10 @@ class ConnectionQuotas:
         self._refilled_ms = now_ms
 
     def inc(self, listener: str, host: str) -> str | None:
-        """Count a connection, or return the setting that rejects it. `host` is a plain address."""
+        """Count a connection, or return the setting that rejects it.
+
+        `host` is a plain address.
+        """
         settings = self._settings
         if settings.max_connection_creation_rate != UNLIMITED:
             self._left_to_accept -= 1

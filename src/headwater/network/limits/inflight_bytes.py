@@ -23,7 +23,7 @@ STEPWISE_SMALL_BYTES: Final = 8_192
 
 
 class ByteLimit:
-    """A bounded amount, with a queue of callbacks that wait until it is no longer full."""
+    """A bounded amount, with a queue of callbacks that wait while it is full."""
 
     def __init__(self, loop: Loop, limit: int) -> None:
         self._loop = loop

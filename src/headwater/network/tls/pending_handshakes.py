@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class _FairHandshake(Handshake):
-    """A handshake that takes turns with connections, since a step may take milliseconds."""
+    """A handshake that takes turns with connections, as a step may take long."""
 
     __slots__ = ("_fair", "_first_tag_ns", "_is_queued", "_listener", "tag_ns")
 
@@ -44,8 +44,9 @@ class _FairHandshake(Handshake):
         self._is_queued = False
 
     def cancel(self) -> None:
-        """Stop, and charge the acceptor for the handshake, since the connection starts without
-        debt.
+        """Stop, and charge the acceptor for the handshake.
+
+        The connection itself starts without debt.
         """
         if not self._is_over:
             self._listener.charge_short_lived(self.tag_ns - self._first_tag_ns)

@@ -58,7 +58,7 @@ class TlsTransportLayer:
         *,
         server_name: str | None = None,
     ) -> None:
-        """`server_name` is for the client's end. The scratch may be shared within a thread."""
+        """`server_name` is for a client; a thread's channels may share the scratch."""
         connected.setblocking(False)
         self._socket = connected
         self._fd = connected.fileno()
@@ -222,7 +222,7 @@ class TlsTransportLayer:
         return True
 
     def _send_piece(self, piece: Buffer) -> bool:
-        """Encrypt and send a piece; False if the socket is full, and the rest is sent later."""
+        """Encrypt and send a piece; False if the socket is full (sent later)."""
         try:
             self._tls.write(piece)
         except ssl.SSLError as error:

@@ -23,8 +23,9 @@ class ListenerTls:
     __slots__ = ("_context", "_principal_of", "_scratch")
 
     def __init__(self, settings: ListenerSslSettings, principal_of: PrincipalOf) -> None:
-        """Reads the stores, or raises `InvalidSetting`. `principal_of` may raise
-        `TlsHandshakeFailed`.
+        """Read the stores, or raise `InvalidSetting`.
+
+        `principal_of` may raise `TlsHandshakeFailed`.
         """
         self._context = listener_context(settings)
         self._principal_of = principal_of
@@ -57,9 +58,7 @@ class ClientTls:
         self._context = client_context(settings)
 
     def wrap(self, connected: socket.socket, host: str) -> TlsTransportLayer:
-        """Start TLS as a client; the server's certificate must be valid for `host`, if that is
-        enabled.
-        """
+        """Start TLS as a client; check the server's certificate for `host` if enabled."""
         try:
             return TlsTransportLayer(connected, self._context, self._scratch, server_name=host)
         except ValueError as error:

@@ -43,7 +43,7 @@ class ReachedRegistries:
 def of_source(
     source: SourceSpec, spec: PipelineSpec, topic: str | None, registries: Registries | None
 ) -> tuple[SourceSpec, list[Problem]]:
-    """The source, with its columns as far as they are known, and what is wrong with its Avro."""
+    """The source with its known columns, and the problems of its Avro settings."""
     place = (*source.place, "decode")
     found: list[Problem] = []
     try:

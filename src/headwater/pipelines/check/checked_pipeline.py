@@ -21,7 +21,7 @@ def read_file(
     settings: Path | None = None,
     master: str | None = None,
 ) -> tuple[Document, PipelineSpec, list[PipelineProblem]]:
-    """Read a pipeline; what is given wins over the file. `InvalidPipeline` if it is unreadable."""
+    """Read a pipeline; arguments override the file. Raises `InvalidPipeline`."""
     document = load_document(file)
     spec, problems = read_pipeline(document)
     if bootstrap is not None:

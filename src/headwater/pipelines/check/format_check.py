@@ -1,4 +1,4 @@
-"""Find problems of sources and sinks in formats of Spark: files, tables, test formats.
+"""Find problems of sources and sinks in Spark's formats: files, tables, tests.
 
 Formats that are not installed are refused, and so are options that a built-in format does not have.
 """

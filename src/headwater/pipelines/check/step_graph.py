@@ -13,7 +13,7 @@ Problem = tuple[Place, str]
 
 
 def in_order(spec: PipelineSpec) -> list[StepSpec]:
-    """The steps, each after what it reads. There must be no complaints about the graph."""
+    """The steps, each after its inputs. The graph must have no problems."""
     steps = {each.name.lower(): each for each in spec.steps}
     done: dict[str, StepSpec] = {}
 

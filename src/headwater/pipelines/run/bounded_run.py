@@ -70,7 +70,7 @@ class Bound:
 def bounded(
     spec: PipelineSpec, start: Bound, end: Bound, *, lookup: Lookup, output: str | None = None
 ) -> PipelineSpec:
-    """The pipeline between two bounds, under its own name; it ends when all is written.
+    """The pipeline between two bounds, under its own name; ends when all is written.
 
     `output` is the folder below which file sinks write. `InvalidOption` if it cannot be bounded.
     """
@@ -85,7 +85,10 @@ def bounded(
 
 
 def offset_count(spec: PipelineSpec) -> int:
-    """How many offsets a bounded pipeline reads, sources that are read twice counted twice."""
+    """Count the offsets that a bounded pipeline reads.
+
+    Sources that are read twice count twice.
+    """
     count = 0
     for source in spec.sources:
         if source.is_topic and not source.is_table:

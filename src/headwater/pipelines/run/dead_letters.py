@@ -1,4 +1,4 @@
-"""Records that do not match their schema, with the reason, for the dead-letter topic."""
+"""Records that do not match their schema, with the reason, as dead letters."""
 
 from typing import Final
 

@@ -49,7 +49,7 @@ def reason_of(error: Exception) -> str:
 
 
 def whole_trace(error: BaseException) -> str:
-    """Everything that is known of a failure: Python's traceback, and Java's with its causes."""
+    """The whole trace of a failure: Python's traceback, and Java's with its causes."""
     texts = ["".join(traceback.format_exception(error))]
     if trace := getattr(_root(error), "_stackTrace", None):
         texts.append(f"Java's stack trace of the cause:\n{trace}")
@@ -79,7 +79,7 @@ def _is_told(cause: str, told: str) -> bool:
 
 
 def without_class(reason: str) -> str:
-    """The reason without the class of an exception of ours, whose text says everything."""
+    """The reason without the class name of one of our exceptions."""
     return _OURS.sub("", reason)
 
 

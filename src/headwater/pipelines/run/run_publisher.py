@@ -1,4 +1,4 @@
-"""Publish the state of a run to a topic, and watch the topic for a request to stop it.
+"""Publish a run's state to a topic; watch the topic for stop requests.
 
 Works in a thread of its own. Brokers that do not answer must not stop the data: a failure is
 logged, and the next report is tried again.
@@ -21,7 +21,7 @@ _LAST_REPORT_S: Final = 30.0
 
 
 class RunPublisher:
-    """Publishes what it is told: at once if the state changes, else with each heartbeat."""
+    """Publishes the state: changes at once, otherwise with each heartbeat."""
 
     def __init__(
         self,

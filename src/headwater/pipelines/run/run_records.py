@@ -1,4 +1,6 @@
-"""The records of the topic that holds the state of pipeline runs, readable without pyspark.
+"""Records of the topic that holds the state of pipeline runs.
+
+Readable without pyspark.
 
 One compacted topic per cluster, one partition, so that reports and requests are in order:
 

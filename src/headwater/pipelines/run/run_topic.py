@@ -25,7 +25,7 @@ _PARTITION: Final = TopicPartition(TOPIC, 0)
 
 
 class RunTopic:
-    """The topic of runs of one cluster. `refresh` reads what is new since the last call."""
+    """The topic of one cluster's runs; `refresh` reads new records."""
 
     def __init__(self, client: Mapping[str, str]) -> None:
         """`client` has `bootstrap.servers` and whatever a login needs."""

@@ -38,7 +38,7 @@ class Supervisor:
         on_change: OnChange,
         stop_timeout_ms: int,
     ) -> None:
-        """`refusals` are what starting a query may raise; what is `hopeless` is not tried again."""
+        """`refusals` are exceptions of a start; `hopeless` ones are not retried."""
         self._starts = dict(starts)
         self._restarts = restarts
         self._config_errors: tuple[type[Exception], ...] = (*config_errors, HeadwaterError)

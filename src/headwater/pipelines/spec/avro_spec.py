@@ -1,4 +1,4 @@
-"""Read the Avro parts of a pipeline's file: `avro` or `{avro: {schema: order.avsc}}`.
+"""Read the Avro parts of a pipeline file: `avro` or `{avro: {schema: x.avsc}}`.
 
 A schema is a file beside the pipeline's, or is written in it: text that begins like JSON is a
 schema, everything else is a file name.

@@ -1,4 +1,4 @@
-"""Schemas as users write them, `id bigint, tags array<string>`, read without Spark.
+"""Read schemas in DDL, `id bigint, tags array<string>`, without Spark.
 
 It reads what Spark's own reader of schemas takes for JSON and CSV, and no more. What a reader would
 get wrong: names are kept as written, types are told in Spark's short way (`long` is `bigint`), so
@@ -45,8 +45,6 @@ class BadSchema(HeadwaterError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DdlField:
-    """A column."""
-
     name: str
     # In Spark's short way: `bigint`, `array<string>`.
     kind: str

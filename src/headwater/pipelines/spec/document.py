@@ -1,4 +1,4 @@
-"""A pipeline's file as plain values with line numbers, independent of its language.
+"""A pipeline file as plain values with line numbers, in any of its languages.
 
 Not every value has a line of its own: `line_of` returns the line of the nearest enclosing value.
 """

@@ -28,7 +28,7 @@ class Coding(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroSpec:
-    """Which schema a key or a value has; without any of these, the newest of the usual subject."""
+    """The schema of a key or value; by default the latest of the usual subject."""
 
     # The text of a schema, whether it was in the file itself or in another.
     schema: str | None = None
@@ -38,7 +38,7 @@ class AvroSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """What a sink writes as Avro, `key` or `value` or both, and how its schemas are registered."""
+    """What a sink writes as Avro (`key`, `value`), and how schemas are registered."""
 
     parts: Mapping[str, AvroSpec]
     registry: str | None = None
@@ -119,7 +119,7 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger:
-    """When a sink runs a batch; without a time, as long as there is something, and then it ends."""
+    """When a sink runs batches; without an interval it ends when all data is read."""
 
     every_ms: int | None = None
 
@@ -176,8 +176,6 @@ class Restarts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineSpec:
-    """A whole pipeline."""
-
     file: Path
     name: str
     # A path of this machine, or a location with a scheme.

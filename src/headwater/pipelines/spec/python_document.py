@@ -1,4 +1,4 @@
-"""Read pipelines in Python: one decorated function, which is a step of the pipeline.
+"""Read pipelines in Python: one decorated function is one step.
 
     from headwater.pipelines import pipeline
 

@@ -164,7 +164,7 @@ class Section:
 
 
 def _option(value: Any) -> str:
-    """As Spark takes options: texts, names with commas between, and JSON for what is nested."""
+    """Format an option for Spark: text, comma-separated names, or JSON if nested."""
     match value:
         case bool():
             return str(value).lower()

@@ -170,7 +170,7 @@ def _told(known: Mapping[str, str]) -> str:
 def option_problems(
     name: str, use: str, options: Mapping[str, str]
 ) -> list[tuple[str | None, str]]:
-    """Options of Spark's format `name` that it does not have, or lacks, each with its reason.
+    """Unknown and missing options of Spark's format `name`, each with its reason.
 
     `use` is `stream`, `static` or `sink`. The first part is the option, or None for a missing one.
     """

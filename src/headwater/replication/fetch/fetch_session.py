@@ -116,7 +116,7 @@ class FetchSession:
         """Called when the session ends."""
 
     def move_to_end(self, wanted: CachedPartition) -> None:
-        """Move a partition that returned data to the end, so that others are read first (FT-6)."""
+        """Move a partition with data to the end, so that others are read first (FT-6)."""
         name = wanted.topic if wanted.topic_id is None else wanted.topic_id
         key: Key = (name, wanted.number)
         moved = self.partitions.pop(key, None)
@@ -221,7 +221,7 @@ class FetchSessionCache:
         )
 
     def _has_room(self, session: FetchSession, now_ms: int) -> bool:
-        """Return whether a session fits, evicting one of lower priority if necessary (FT-8)."""
+        """Return whether a session fits, after evicting a less important one (FT-8)."""
         if len(self._sessions) < self._slots:
             return True
         victim = (

@@ -181,7 +181,7 @@ def without_records(wanted: CachedPartition, log: UnifiedLog) -> PartitionRead:
 
 
 def divergence(log: UnifiedLog, wanted: CachedPartition) -> EpochEnd | None:
-    """Return where the reader's log diverges from ours, if its request has an epoch (EP-5)."""
+    """Return where the reader's log diverges, if its request has an epoch (EP-5)."""
     if wanted.last_fetched_epoch == NO_EPOCH or wanted.offset < log.log_start_offset:
         return None
     end = log.epochs.end_offset_for(wanted.last_fetched_epoch, log.end_offset)

@@ -14,7 +14,7 @@ class DelayedProduce(Protocol):
     """One partition of a request that waits."""
 
     def committed(self, code: ErrorCode) -> None:
-        """The high watermark reached the offset, or `code` says why not. Called at most once."""
+        """The high watermark reached the offset, or `code` says why not. Called once."""
 
 
 class DelayedProducePurgatory:

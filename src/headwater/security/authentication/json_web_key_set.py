@@ -1,4 +1,4 @@
-"""Verify signatures of JSON Web Tokens against an issuer's published keys (JWKS, RFC 7517).
+"""Verify JSON Web Tokens with an issuer's published keys (JWKS, RFC 7517).
 
 Note: a token names its own algorithm and may lie. Each key has the algorithms that fit its key
 type, and is used with no other. Symmetric algorithms (HS256 and the like) are not accepted: a
@@ -49,8 +49,9 @@ class JsonWebKeySet:
         return key_id is None or any(each.key_id == key_id for each in self.keys)
 
     def verified(self, token: str) -> Mapping[str, object]:
-        """Return the claims of a token that one of the keys signed, or raise
-        `SaslAuthenticationFailed`.
+        """Return a token's claims if one of the keys signed it.
+
+        Raises `SaslAuthenticationFailed`.
         """
         from jwt import PyJWS
         from jwt.exceptions import PyJWTError

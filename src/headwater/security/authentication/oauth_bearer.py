@@ -1,4 +1,4 @@
-"""SASL OAUTHBEARER (RFC 7628): the client sends a token that an identity provider issued.
+"""SASL OAUTHBEARER (RFC 7628): the client sends an identity provider's token.
 
 Note: the exchange does not fail at an invalid token. As in Kafka, the broker sends an error status,
 the client acknowledges it, and only then authentication fails.

@@ -28,8 +28,9 @@ class OAuthTokenValidator:
     scope_claim: str = "scope"
 
     def validate(self, claims: Mapping[str, object], now_ms: int) -> OAuthBearerToken:
-        """Validate the claims or raise `SaslAuthenticationFailed`. Like Kafka, requires an `iat`
-        claim.
+        """Validate the claims or raise `SaslAuthenticationFailed`.
+
+        Like Kafka, requires an `iat` claim.
         """
         expires_ms = _time_ms(claims, "exp")
         if now_ms >= expires_ms + self.skew_ms:
@@ -91,7 +92,7 @@ def _time_ms(claims: Mapping[str, object], name: str) -> int:
 def _strings(
     claims: Mapping[str, object], name: str, *, is_space_separated: bool
 ) -> tuple[str, ...]:
-    """A claim that is a string or a list of strings; scopes may be one space-separated string."""
+    """A claim of one string or a list; scopes may be one space-separated string."""
     value = claims.get(name, [])
     if isinstance(value, str):
         return tuple(value.split()) if is_space_separated else (value,)

@@ -1,4 +1,4 @@
-"""Authenticate a client: SaslHandshake, then SaslAuthenticate until the exchange is complete.
+"""Authenticate a client: SaslHandshake, then SaslAuthenticate until complete.
 
     begin()            SaslHandshake
     received(response)    the next SaslAuthenticate, or None when authentication is complete

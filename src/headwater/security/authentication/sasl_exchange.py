@@ -1,4 +1,4 @@
-"""Interfaces of SASL mechanisms: the server's and the client's side of an exchange.
+"""Interfaces of SASL mechanisms: both sides of an exchange.
 
 Note: a failure has two texts. The exception's message goes to the broker's log and may name the
 user and the reason; `SaslAuthenticationFailed.client_message` goes to the peer and must not help to
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class SaslServer(Protocol):
-    """Broker's side of one authentication. Not reusable once complete or after it has raised."""
+    """Broker's side of one authentication; unusable once complete or failed."""
 
     @property
     def user(self) -> str | None:
@@ -23,7 +23,7 @@ class SaslServer(Protocol):
         """Wall-clock time at which the credential expires; None if it does not."""
 
     def respond(self, token: bytes) -> bytes:
-        """Return the answer to the client's next token, or raise `SaslAuthenticationFailed`."""
+        """Return the answer to the client's token, or raise `SaslAuthenticationFailed`."""
 
 
 class SaslClient(Protocol):

@@ -8,7 +8,7 @@ _SHOWN_CHARACTERS: Final = 64
 
 
 def printable(name: str) -> str:
-    """Quote a name from the network for a log line, without line breaks, at most 64 characters."""
+    """Quote a name for a log line, without line breaks, in 64 characters at most."""
     return repr(name if len(name) <= _SHOWN_CHARACTERS else f"{name[:_SHOWN_CHARACTERS]}...")
 
 

@@ -39,7 +39,7 @@ class ScramServer:
     def __init__(
         self, mechanism: ScramMechanism, credentials: Credentials, rng: Random, *, secret: bytes
     ) -> None:
-        """`secret` derives the salts of unknown users; it must not be known outside the broker."""
+        """`secret` derives salts of unknown users; only the broker may know it."""
         self._mechanism = mechanism
         self._credentials = credentials
         self._rng = rng

@@ -16,7 +16,7 @@ _KIND = "User"
 
 
 def principal_by(rules: str) -> Callable[[bytes | None], Principal]:
-    """Build a function from certificates to principals for `ssl.principal.mapping.rules`."""
+    """Build the function of `ssl.principal.mapping.rules`: certificate to principal."""
     return partial(_principal_of, parse_rules(rules))
 
 

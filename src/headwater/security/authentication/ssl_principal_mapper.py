@@ -68,7 +68,10 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
 
 
 def mapped(rules: tuple[Rule, ...], name: str) -> str:
-    """Map a name by the first matching rule; `TlsHandshakeFailed` if none matches, as in Kafka."""
+    """Map a name by the first matching rule.
+
+    Raises `TlsHandshakeFailed` if none matches, as in Kafka.
+    """
     for rule in rules:
         found = rule.apply(name)
         if found is not None:

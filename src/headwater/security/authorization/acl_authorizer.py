@@ -57,7 +57,7 @@ EntriesByPrincipal = Mapping[str, tuple[AclEntry, ...]]
 
 
 class AuthorizationResult(NamedTuple):
-    """Whether the operation is allowed, and the binding that decided; None if none matched."""
+    """Whether the operation is allowed, and the deciding binding (may be None)."""
 
     is_allowed: bool
     binding: AclBinding | None = None
@@ -90,7 +90,7 @@ class AclIndex:
     def authorize(
         self, requester: Requester, operation: Operation, resource: Resource
     ) -> AuthorizationResult:
-        """Authorize one operation. DENY wins over ALLOW; without an ALLOW it is denied (AC-1)."""
+        """Authorize one operation: DENY over ALLOW, denied without an ALLOW (AC-1)."""
         principals = (str(requester.principal), WILDCARD_PRINCIPAL)
         hosts = (canonical_host(requester.host), WILDCARD)
         implied_by = _implied_by(operation)
@@ -152,7 +152,7 @@ class AclIndex:
     def _bindings_for(
         self, requester: Requester, operation: Operation, kind: ResourceKind
     ) -> Iterator[AclBinding]:
-        """All bindings for the principal and the wildcard principal that name this operation."""
+        """All bindings of the principal and the wildcard for this operation."""
         hosts = (canonical_host(requester.host), WILDCARD)
         for principal in dict.fromkeys((str(requester.principal), WILDCARD_PRINCIPAL)):
             for pattern in self._mentions.get((kind, principal), ()):

@@ -27,7 +27,7 @@ class ConnectionRateQuota:
         return bool(self._bounds)
 
     def set(self, ip: str, bound: float | None) -> None:
-        """Set or remove the quota of an address; `DEFAULT` is every address without its own.
+        """Set or remove an address's quota; `DEFAULT` is for all other addresses.
 
         Ignores host names, which Kafka would resolve.
         """
@@ -41,7 +41,7 @@ class ConnectionRateQuota:
             self._bounds[key] = bound
 
     def throttle_ms(self, host: str, now_ms: int) -> int:
-        """Record a new connection and return 0, or return for how long to reject this address.
+        """Record a connection and return 0, or how long to reject this address.
 
         `host` is an IP address.
         """

@@ -51,7 +51,7 @@ def names_avro(given: Mapping[str, str]) -> bool:
 
 
 def check_has_schema(given: Mapping[str, str]) -> None:
-    """A typed source has no columns by itself. Names are in lower case, as Spark has them."""
+    """Require a schema for a typed source. Names are in lower case, as in Spark."""
     for option in NAMES:
         if given.get(option.lower(), ValueFormat.BYTES.value).lower() == ValueFormat.JSON.value:
             column = option.removesuffix("Format")

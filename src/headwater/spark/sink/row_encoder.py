@@ -45,7 +45,7 @@ def check_columns(
 
 
 def by_topic(rows: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.Table]]:
-    """The rows for each topic, in their order, as a producer's `send_table` takes them."""
+    """The rows of each topic, in order, for a producer's `send_table`."""
     table = pa.Table.from_batches([rows])
     if topic is not None:
         yield topic, _sent(table)

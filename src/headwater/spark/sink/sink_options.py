@@ -42,7 +42,7 @@ _NOT_TO_BE_SET: Final = {
 
 
 class Delivery(Enum):
-    """What a topic holds after tasks, queries and machines have failed and started again."""
+    """Delivery guarantee of a sink after failures and restarts."""
 
     AT_LEAST_ONCE = "at-least-once"
     EXACTLY_ONCE = "exactly-once"

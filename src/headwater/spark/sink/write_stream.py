@@ -1,4 +1,4 @@
-"""Start streaming queries that write to topics, checked first, in every output mode.
+"""Start streaming queries that write to topics, in every output mode.
 
     write_stream(counts, bootstrap_servers="127.0.0.1:9092", topic="counts", mode="update", ...)
 
@@ -44,7 +44,7 @@ def write_stream(
     trigger: Mapping[str, Any] | None = None,
     options: Mapping[str, str] | None = None,
 ) -> "StreamingQuery":
-    """Start a query that writes a stream's rows to a topic, or to those in its column `topic`.
+    """Start a query that writes rows to a topic, or to those in its column `topic`.
 
     `mode` is append, update or complete. `trigger` is what PySpark's own `trigger` takes, such as
     `{"processingTime": "1 second"}`; `options` are further ones of the sink. `InvalidOption`,
@@ -76,7 +76,7 @@ def write_stream(
 
 
 def topic_writer(frame: "DataFrame", options: Mapping[str, str], mode: str) -> "DataStreamWriter":
-    """A writer of a stream's rows to topics, after all that can be checked was checked.
+    """A writer of a stream's rows to topics, after all possible checks.
 
     The session must have `FIXED_ROUTES` while an exactly-once query is started from it.
     """
@@ -112,7 +112,7 @@ def is_remote(frame: object) -> bool:
 
 
 def _batch_writer(given: Mapping[str, str], *, is_exact: bool) -> Any:
-    """What writes one batch of a query. It is sent elsewhere, so it holds nothing but options."""
+    """The function that writes a batch; serialized, so it holds only options."""
     options = dict(given)
 
     def write(rows: "DataFrame", batch_id: int) -> None:

@@ -18,7 +18,7 @@ _LONG_MAX: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, order=True)
 class OffsetRange:
-    """The offsets of one partition that one task reads; the last one is not among them."""
+    """Offsets of one partition that one task reads, without the end offset."""
 
     partition: TopicPartition
     start: int
@@ -53,7 +53,7 @@ def bounded(latest: Offsets, start: Offsets, until: Offsets) -> dict[TopicPartit
 
 
 def limited(limit: int, start: Offsets, latest: Offsets) -> dict[TopicPartition, int]:
-    """An end for each partition, so that all together read at most about `limit` offsets.
+    """End offsets so that all partitions together read about `limit` offsets.
 
     Each partition gets its share by what it has to offer. A share below one is rounded up, so that
     a small partition beside a large one is not starved; all others are rounded down.
@@ -145,7 +145,7 @@ def split_ranges(
     min_partitions: int | None = None,
     max_records_per_partition: int | None = None,
 ) -> list[OffsetRange]:
-    """The ranges of single tasks. Large ones are cut until there are about `min_partitions`."""
+    """Ranges for tasks; large ones are split into about `min_partitions`."""
     found = [each for each in ranges if each.size > 0]
     if max_records_per_partition is not None:
         found = [

@@ -67,8 +67,6 @@ _NOT_TO_BE_SET: Final = {
 
 
 class RowType(Enum):
-    """What a row is."""
-
     RECORD = "record"
     # A whole batch of records as it lies in the log, not opened.
     BATCH = "batch"
@@ -198,7 +196,7 @@ def _subscription(options: SparkOptions) -> SourceSubscription:
 
 
 def _place(options: SparkOptions, side: str, default: int) -> OffsetsAt:
-    """A beginning or an end. One timestamp wins over many, and timestamps over offsets."""
+    """A start or end; one timestamp wins over many, and timestamps over offsets."""
     timestamp = options.number(f"{side}Timestamp", 0)
     if timestamp is not None:
         return OffsetsAt(timestamp_ms=timestamp)

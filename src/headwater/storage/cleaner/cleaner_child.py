@@ -1,4 +1,6 @@
-"""Child process that cleans a log: `python -m headwater.storage.cleaner.cleaner_child PARENT_PID`.
+"""Child process that cleans a log.
+
+`python -m headwater.storage.cleaner.cleaner_child PARENT_PID`
 
 It reads its job from stdin and writes the result to stdout, as lines of `cleaning_job_json`. It
 never renames files and touches only files of its own, so it can be killed at any moment.

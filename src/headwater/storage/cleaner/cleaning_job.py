@@ -29,7 +29,7 @@ class SourceSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveProducer:
-    """Producer that the log still knows; -1 if none of its data has an offset any more."""
+    """Producer that the log still knows; -1 if none of its data has an offset."""
 
     producer_id: int
     epoch: int

@@ -1,4 +1,4 @@
-"""LogCleaner: choose a log, have it cleaned in a child process, swap in the result.
+"""LogCleaner: choose a log, clean it in a child process, swap in the result.
 
 The cleaning reads and writes its own files in a child process. Files are renamed only here, on the
 event loop's thread, and only after checking again: if a log was truncated meanwhile or lost a
@@ -77,7 +77,7 @@ class _Swapping:
 
 @dataclass(frozen=True, slots=True)
 class Uncleanable:
-    """Corrupt log, skipped until it is deleted; a re-created topic of the same name is not."""
+    """Corrupt log, skipped until deleted; not a re-created topic of its name."""
 
     log: UnifiedLog
     reason: str

@@ -27,7 +27,7 @@ from headwater.storage.io.disk import Disk
 
 
 class SegmentRewriter:
-    """Rewrites the groups of one log in order, because transactions span segments and groups."""
+    """Rewrites a log's groups in order, as transactions span segments and groups."""
 
     def __init__(
         self,

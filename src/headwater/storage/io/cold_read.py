@@ -113,7 +113,7 @@ def read_direct(descriptor: int, position: int, buffer: memoryview) -> int:
 
 
 def read_and_drop(descriptor: int, position: int, buffer: memoryview) -> int:
-    """Read normally, then advise the kernel to drop pages that were not resident before."""
+    """Read, then let the kernel drop pages that were not resident before."""
     residency = CachestatResidency()
     own = _reopen(descriptor, 0)
     try:

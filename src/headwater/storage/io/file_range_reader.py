@@ -81,7 +81,7 @@ class FileRangeReader:
         return self._cold_limit_bytes // _CONCURRENT_RESPONSES
 
     def is_hot(self, range: FileRange) -> bool:  # noqa: A002, Kafka's word
-        """Return whether the whole range is in the page cache. A file that fails is not hot."""
+        """Return whether the whole range is in the page cache; not if it fails."""
         try:
             file = range.file.file()
             resident = self._residency.resident_pages(file, range.position, range.length)

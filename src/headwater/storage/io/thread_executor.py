@@ -60,7 +60,7 @@ class ThreadExecutor:
         then: Callable[[T], None],
         on_error: Callable[[StorageError], None],
     ) -> None:
-        """Submit a job; raises `QueueFull` when the queue is full or the executor is closing."""
+        """Submit a job. Raises `QueueFull` when the queue is full or closing."""
         if self._is_closed:
             raise QueueFull("the executor is shutting down")
         if self._unfinished >= self._limit:
@@ -71,7 +71,7 @@ class ThreadExecutor:
             self._start_thread()
 
     def shutdown(self) -> None:
-        """Refuse further jobs. Call it on the event loop before `close` waits on another thread."""
+        """Refuse further jobs. Called on the loop before `close` waits on a thread."""
         self._is_closed = True
 
     def close(self) -> None:

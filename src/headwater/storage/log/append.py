@@ -199,7 +199,7 @@ class LogAppender:
         return self._write_stamped(batch, header, leader_epoch, now_ms)
 
     def as_follower(self, content: Buffer, leader_epoch: int, now_ms: int) -> int:
-        """Append the complete batches of fetched content as they are; return the bytes appended.
+        """Append the complete batches of fetched content; return the bytes appended.
 
         A batch with a newer epoch than ours ends the run (EP-8): it may come from a leader that
         this replica does not follow yet. An incomplete batch at the end is left for the next fetch.
@@ -331,7 +331,7 @@ class LogAppender:
         return end
 
     def _new_segment_base(self, header: BatchHeader) -> int:
-        """Return the base offset of a follower's new segment: the log end, even if there is a gap.
+        """Return a follower's new base offset: the log end, even with a gap.
 
         After a crash a gap between two segments then means lost records. Only a gap too large for
         relative offsets is left out.

@@ -142,7 +142,7 @@ def _bounded(offset: int | None, end_offset: int) -> int | None:
 
 
 def _remove_temporary_files(place: LogLocation) -> list[str]:
-    """Return the names in the directory, after removing temporary files left by a crash."""
+    """Remove temporary files left by a crash; return the remaining names."""
     names = place.disk.names(place.folder)
     for name in names:
         if name.endswith(TEMPORARY):
@@ -227,7 +227,7 @@ def _has_indexes(segment: LogSegment, present: dict[str, None]) -> bool:
 
 
 def _first_torn_transaction_index(log: LocalLog, names: list[str], report: LoadReport) -> int:
-    """Return the index of the first segment whose `.txnindex` must be rebuilt, or the count."""
+    """Return the first segment whose `.txnindex` must be rebuilt, or the count."""
     for name in names:
         base_offset = segment_files.offset_in(name, segment_files.TRANSACTION_INDEX)
         if base_offset is None:

@@ -37,7 +37,7 @@ class SegmentFiles:
 
 
 def check_segment(files: SegmentFiles) -> Iterator[Item]:
-    """Yield every batch, followed by its problems and those of the index entries up to it."""
+    """Yield every batch, then its problems and those of its index entries."""
     for suffix, index, entry in (
         (".index", files.index, OFFSET_ENTRY),
         (".timeindex", files.time_index, TIME_ENTRY),

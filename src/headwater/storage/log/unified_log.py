@@ -1,4 +1,4 @@
-"""UnifiedLog: the log of one partition with leader epochs, producer state and watermarks.
+"""UnifiedLog: a partition's log, leader epochs, producer state, watermarks.
 
 Offsets, from low to high: log start <= last stable offset <= high watermark <= log end.
 """
@@ -48,7 +48,7 @@ _LAST_STABLE: Final = ReadBound.LAST_STABLE
 
 
 class UnifiedLog:
-    """Append to, read, truncate and trim one partition. Used only by the event loop's thread."""
+    """Append to, read, truncate and trim a partition, on the loop's thread only."""
 
     def __init__(self, parts: LogParts, *, executor: Executor, events: LogEvents) -> None:
         self.partition = parts.partition
@@ -140,7 +140,7 @@ class UnifiedLog:
             raise
 
     def needs_preparation(self, batch: Buffer, *, is_waiting: bool = False) -> bool:
-        """Return whether to prepare a client's batch on a thread with `prepare_batch` first.
+        """Whether to prepare a client's batch on a thread with `prepare_batch`.
 
         A batch that waits for its turn anyway is prepared whenever it has to be decompressed.
         """
@@ -156,7 +156,7 @@ class UnifiedLog:
             return self._appending.as_prepared(prepared, leader_epoch, now_ms)
 
     def append_as_follower(self, content: Buffer, *, leader_epoch: int, now_ms: int) -> int:
-        """Append the complete batches of fetched content as they are; return the bytes appended."""
+        """Append the complete batches of fetched content; return the bytes appended."""
         with self._fencing():
             return self._appending.as_follower(content, leader_epoch, now_ms)
 
@@ -201,12 +201,12 @@ class UnifiedLog:
             return first_since(self.local_log.segments, timestamp, self.log_start_offset)
 
     def with_largest_timestamp(self) -> TimedOffset | None:
-        """Return the first record with the log's largest timestamp, or None if empty (LO-1)."""
+        """Return the first record with the largest timestamp; None if empty (LO-1)."""
         with self._fencing():
             return with_largest_timestamp(self.local_log.segments, self.log_start_offset)
 
     def raise_high_watermark(self, offset: int) -> int:
-        """Raise the high watermark to an offset, at most the log end; it never goes back (HW-1)."""
+        """Raise the high watermark, at most to the log end; never lower it (HW-1)."""
         bounded = min(offset, self.end_offset)
         if bounded > self.high_watermark:
             self.high_watermark = bounded
@@ -214,7 +214,7 @@ class UnifiedLog:
         return self.high_watermark
 
     def begin_epoch(self, epoch: int) -> None:
-        """Assign a new leader epoch at the log end, before its first batch is written (EP-1)."""
+        """Assign a new leader epoch at the log end, before its first batch (EP-1)."""
         self.epochs.assign(epoch, self.end_offset)
 
     def delete_records_below(self, offset: int) -> None:
@@ -365,7 +365,7 @@ class UnifiedLog:
             self.local_log.end_offset = offset
 
     def close_as_copy_of(self, original: UnifiedLog, *, now_ms: int) -> None:
-        """For a future log: take over the current log's state, flush it and close the files.
+        """For a future log: take over the current log's state, flush and close it.
 
         Producers without a batch in the log are known to the original only. They are written to the
         snapshot at the start of a new segment, which stays valid after a crash. No flush may be
@@ -450,7 +450,7 @@ class UnifiedLog:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """For changes that must not stop halfway: even running out of descriptors fails the log."""
+        """For changes that must complete: even lack of descriptors fails the log."""
         with self._fencing():
             try:
                 yield
@@ -461,7 +461,7 @@ class UnifiedLog:
 
     @contextmanager
     def _cutting_future(self) -> Iterator[UnifiedLog | None]:
-        """Truncate the future log before other records take the place of the truncated ones.
+        """Truncate the future log before other records replace the truncated ones.
 
         If its disk fails, that log directory goes offline, and the copy is checked before further
         use.

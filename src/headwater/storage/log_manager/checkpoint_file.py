@@ -26,7 +26,7 @@ Offsets = dict[TopicPartition, int]
 
 
 class CheckpointFile:
-    """Offsets of one checkpoint; code that changes `offsets` also decides when to save them."""
+    """Offsets of one checkpoint; callers change `offsets` and decide when to save."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class CheckpointFile:
         checkpoints.save_offsets(self._disk, self.path, self.offsets)
 
     def save_later(self) -> bool:
-        """Replace the file in the background; return False if another job is still running."""
+        """Replace the file in the background; False if a job is still running."""
         if self._is_saving:
             return False
         content, saves = checkpoints.encode_offsets(self.offsets), self._saves

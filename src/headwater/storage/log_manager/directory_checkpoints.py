@@ -22,7 +22,7 @@ from headwater.storage.log_manager.checkpoint_file import CheckpointFile
 
 
 class DirectoryCheckpoints:
-    """Checkpoints of one directory. `update_...` updates one in memory; saving is separate."""
+    """Checkpoints of a directory; `update_...` only changes memory."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class DirectoryCheckpoints:
         return self.recovery_points
 
     def update_log_starts(self, logs: Iterable[UnifiedLog]) -> CheckpointFile:
-        """Update log start offsets above the first segment's base; file names tell the others."""
+        """Update log starts above the first segment's base; file names tell the others."""
         starts = self.log_starts.offsets
         for log in logs:
             if log.log_start_offset > log.local_log.segments.first.base_offset:

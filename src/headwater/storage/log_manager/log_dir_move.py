@@ -1,4 +1,4 @@
-"""Copy one log to another log directory while the current one keeps serving (KIP-113).
+"""Copy a log to another log directory while it keeps serving (KIP-113).
 
 Kafka: ReplicaAlterLogDirsThread. The future log grows step by step: bytes are read off the event
 loop and appended on it, like a follower appends fetched records. When little is left, the rest is

@@ -1,4 +1,4 @@
-"""Decide the next step of a log's move, and how much of an existing copy to keep. Pure.
+"""Decide the next step of a log's move, and what to keep of a copy. Pure.
 
     original   start |------------------------------------| end
     copy             |--------- copied ---------|  left   |
@@ -46,7 +46,7 @@ def next_step(
     left_bytes: int,
     unflushed_bytes: int,
 ) -> MoveStep:
-    """Return the next step. A move finishes on the event loop only when little is left."""
+    """Return the next step; the last one, on the event loop, needs little left."""
     if copy_end < original_start:
         return MoveStep.START_OVER
     if left_bytes > sizes.final_copy_bytes:
@@ -69,7 +69,7 @@ class LogExtent:
 
 
 def kept_end(original: LogExtent, copy: LogExtent) -> int | None:
-    """Return up to which offset a copy from before a restart can be kept; None to start over.
+    """Return the end offset of a copy to keep after a restart; None for nothing.
 
     The copy of a compacted log always starts over: the original may have been compacted without it,
     and may have lost a tombstone whose record is in the copy. So does a copy that starts too late:

@@ -89,7 +89,7 @@ class LogDirMoves:
         *,
         now_ms: int,
     ) -> None:
-        """Start moving a log. Replaces a move to another directory; no effect if already there.
+        """Start moving a log; replaces another move, no effect if already there.
 
         Raises `StorageError` if either directory is offline, `UnreadableLog` if the log is corrupt.
         """

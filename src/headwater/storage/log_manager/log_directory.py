@@ -79,7 +79,7 @@ class DirectoryTools:
 
 
 class LogDirectory:
-    """Partitions of one log directory. Opened by `open`, ended by `close` or by a failure."""
+    """Partitions of a log directory, from `open` until `close` or a failure."""
 
     def __init__(self, path: PurePath, tools: DirectoryTools) -> None:
         self.path = path
@@ -343,7 +343,7 @@ class LogDirectory:
             self._has_flushed_segments = False
 
     def save_flushed_segments(self, now_ms: int) -> None:
-        """Write the recovery points soon after a segment was flushed, so that recovery can skip it.
+        """Write recovery points soon after a segment is flushed; recovery skips it.
 
         Delayed a little, because many logs that roll together share one write.
         """
@@ -378,7 +378,7 @@ class LogDirectory:
         self._checkpoints.update_high_watermarks(self._all_logs()).save_later()
 
     def close(self, *, broker_epoch: int) -> None:
-        """Flush everything and mark a clean shutdown; the executor must have finished all jobs."""
+        """Flush everything and mark a clean shutdown, after all jobs have ended."""
         if self.failure is not None:
             return
         for log in self._logs.values():
@@ -474,9 +474,7 @@ class LogDirectory:
         )
 
     def _recover_all(self, now_ms: int) -> None:
-        """Open all logs; one that cannot be opened stays in `unreadable_logs`, and the others
-        serve.
-        """
+        """Open all logs; unopenable ones go to `unreadable_logs`, the others serve."""
         for partition in list(self._unopened):
             with suppress(UnreadableLog):
                 log = self.log(partition, now_ms=now_ms)

@@ -102,7 +102,7 @@ class LogManager:
         return self._home[partition]
 
     def candidates(self, partition: TopicPartition) -> list[LogDirectory]:
-        """Return all directories with this partition; usually one, otherwise the first serves.
+        """Return all directories with this partition, usually one; the first serves.
 
         There are several if a topic was re-created on another disk while the disk with the old one
         was offline. Kafka refuses to start then and leaves it to the operator.
@@ -198,7 +198,7 @@ class LogManager:
         self.moves.tick(now_ms)
 
     def close(self, *, broker_epoch: int = -1) -> None:
-        """Shut down cleanly, after all jobs have ended; a directory that fails now goes offline."""
+        """Shut down cleanly, after all jobs; a directory that fails goes offline."""
         self.moves.stop()
         for directory in self.serving():
             _guarded_quietly(directory, partial(directory.close, broker_epoch=broker_epoch))
@@ -396,6 +396,6 @@ def _visit_directory(directory: LogDirectory, action: Callable[[], None]) -> Non
 
 
 def _guarded_quietly(directory: LogDirectory, action: Callable[[], None]) -> None:
-    """Run background work; a disk failure takes the directory offline and is not raised."""
+    """Run background work; a disk failure only takes the directory offline."""
     with suppress(StorageError):
         _guarded(directory, action)

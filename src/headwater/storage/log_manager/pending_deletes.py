@@ -21,7 +21,7 @@ _TREES_REMOVED_AT_ONCE = 200
 
 
 class PendingDeletes:
-    """Paths queued per delay, so that the earliest is always at the front of its queue."""
+    """Paths queued per delay, so that the earliest is first in its queue."""
 
     def __init__(self) -> None:
         self._queues: dict[int, deque[tuple[int, PurePath]]] = {}

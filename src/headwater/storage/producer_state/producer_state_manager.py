@@ -1,4 +1,4 @@
-"""ProducerStateManager: epoch, last batches and open transaction of each producer in a partition.
+"""ProducerStateManager: epoch, last batches and transaction per producer.
 
 Pure: no I/O. The log calls `find_duplicate` and `check` before it writes a batch and `record` after
 it; the same `record` runs when the state is rebuilt from the log.
@@ -54,7 +54,7 @@ class BatchEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerEntry:
-    """State of one producer in a snapshot file and in DescribeProducers: its last batch only.
+    """State of a producer in snapshots and DescribeProducers: last batch only.
 
     `last_offset` is -1 if only markers are known, `transaction_first_offset` if no transaction is
     open. `last_offset_delta` is the last offset minus the first one of the batch. Kafka:
@@ -73,7 +73,7 @@ class ProducerEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedTransaction:
-    """Transaction ended by a marker; `last_offset` is the marker's. Kafka: CompletedTxn."""
+    """Transaction ended by a marker at `last_offset` (Kafka: CompletedTxn)."""
 
     producer_id: int
     first_offset: int
@@ -113,7 +113,7 @@ class ProducerStateManager:
         return len(self._producers)
 
     def find_duplicate(self, header: BatchHeader) -> BatchEntry | None:
-        """Return the batch that a client's batch duplicates: same epoch and sequences (IDP-2).
+        """Return the batch with the same epoch and sequences, if any (IDP-2).
 
         Call this before `check`, which would reject a duplicate as out of sequence.
         """
@@ -131,7 +131,7 @@ class ProducerStateManager:
         return None
 
     def may_have_expired(self, header: BatchHeader) -> bool:
-        """Return whether a batch may have been written before the remembered ones of its producer.
+        """Return whether a batch may be older than its producer's remembered ones.
 
         Fewer than usual are remembered after a restart: a snapshot has only the last one.
         """
@@ -145,7 +145,7 @@ class ProducerStateManager:
         return producer_id in self._producers
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Return whether the producer has already written in its current transaction (TX-13)."""
+        """Whether the producer has written in its current transaction (TX-13)."""
         producer = self._producers.get(producer_id)
         return (
             producer is not None
@@ -252,7 +252,7 @@ class ProducerStateManager:
         )
 
     def last_stable_offset_when(self, completed: CompletedTransaction) -> int:
-        """Return the last stable offset for the transaction index entry of an aborted transaction.
+        """Return the last stable offset for an aborted transaction's index entry.
 
         It considers only open transactions, as if all markers were replicated, and must be called
         before anything else is recorded.
@@ -288,7 +288,7 @@ class ProducerStateManager:
             del unreplicated[: bisect_left(unreplicated, high_watermark, key=_marker_offset)]
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Remove producers idle for `expiration_ms` and without a transaction; return how many.
+        """Remove producers idle for `expiration_ms` without a transaction; count them.
 
         As in Kafka, the timestamps in the batches count, not their arrival: a producer that writes
         old records expires at the next check.

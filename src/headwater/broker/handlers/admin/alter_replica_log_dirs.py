@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: move partitions to other log directories of this broker (KIP-113).
+"""AlterReplicaLogDirs: move partitions to other log directories (KIP-113).
 
 The response says that a move has started; DescribeLogDirs shows its progress.
 

@@ -60,7 +60,7 @@ def error_response(request: CreateTopicsRequest, error: ApiError) -> CreateTopic
 
 
 def _unauthorized(broker: Broker, request: CreateTopicsRequest, call: Call) -> list[str]:
-    """Return names that the client may not create; duplicates are rejected for that instead."""
+    """Return names that the client may not create; duplicates are rejected as such."""
     if broker.is_allowed(call, Operation.CREATE, CLUSTER):
         return []
     times = Counter(each.name for each in request.topics)

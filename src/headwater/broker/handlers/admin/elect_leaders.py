@@ -35,7 +35,7 @@ def handle(broker: Broker, request: ElectLeadersRequest, call: Call) -> ElectLea
 
 
 def error_response(request: ElectLeadersRequest, error: ApiError) -> ElectLeadersResponse:
-    """Return the error for every partition too, since version 0 has no top-level error."""
+    """Return the error for every partition too: version 0 has no top-level error."""
     return ElectLeadersResponse(
         error_code=error.code,
         replica_election_results=tuple(

@@ -1,4 +1,4 @@
-"""A Fetch that may wait for data (DelayedFetch), shared by consumers and followers.
+"""A Fetch that may wait for data (DelayedFetch), of a consumer or a follower.
 
 While it waits it is a `TimerTask` and is notified of appends to its partitions.
 
@@ -62,9 +62,7 @@ class DelayedFetch(ABC):
     # Notifications while it waits.
 
     def more_to_read(self, size_bytes: int) -> None:
-        """Read again after the current callbacks of the loop, since more records may follow at
-        once.
-        """
+        """Read again after the loop's current callbacks, since more records may follow."""
         self._missing_bytes -= size_bytes
         if (self._missing_bytes <= 0 or not size_bytes) and not self._is_due:
             self._is_due = True

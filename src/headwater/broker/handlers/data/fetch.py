@@ -88,7 +88,7 @@ def error_response(request: FetchRequest, error: ApiError) -> FetchResponse:
 
 
 def _preference(broker: Broker, rack: str) -> Callable[[Partition, int], NodeId | None] | None:
-    """Return the selector of a closer replica for a consumer with a rack (FT-10), if any."""
+    """Return the selector of a closer replica for a consumer with a rack (FT-10)."""
     settings = broker.settings
     if not rack or settings.replica_selector_class != RACK_AWARE_SELECTOR:
         return None
@@ -169,7 +169,10 @@ class _Fetch(DelayedFetch):
             is_done = yield from self._read_in_steps()
 
     def _read_in_steps(self) -> Generator[None, None, bool]:
-        """Return whether it answered or waits; False if data arrived in a partition read before."""
+        """Read; return False if data arrived in a partition that was read before.
+
+        True means that the request is answered or waits.
+        """
         broker, wanted = self._broker, self._context.partitions
         response = self._response([])
         size_bytes, is_final = 0, False

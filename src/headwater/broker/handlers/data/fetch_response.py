@@ -1,4 +1,4 @@
-"""Build Fetch responses: cached ranges are sent from the file, others are read first.
+"""Build Fetch responses from file ranges; first read what is not cached.
 
 The response is sent when the last range has been read. The response of a fetch of many partitions
 is built in steps, between which other connections are served (`request_service`).

@@ -113,7 +113,7 @@ def _look_up(
 
 
 def _end_for(request: ListOffsetsRequest, log: UnifiedLog) -> int:
-    """Return the offset up to which the client may read (LO-1); replicas read everything."""
+    """Return the end offset that the client may read (LO-1); replicas read everything."""
     if request.replica_id >= 0:
         return log.end_offset
     if request.isolation_level == _READ_COMMITTED:
@@ -124,7 +124,7 @@ def _end_for(request: ListOffsetsRequest, log: UnifiedLog) -> int:
 def _is_high_watermark_behind(
     hosted: Partition, request: ListOffsetsRequest, partition: ListOffsetsPartition
 ) -> bool:
-    """Whether a new leader's high watermark may still be behind, so that offsets could go back."""
+    """Whether a new leader's high watermark may be behind, so offsets could go back."""
     return (
         request.replica_id < 0
         and hosted.is_new_leader

@@ -100,7 +100,10 @@ def error_response(request: MetadataRequest, error: ApiError) -> MetadataRespons
 def _without_duplicates(
     topics: tuple[MetadataRequestTopic, ...],
 ) -> tuple[MetadataRequestTopic, ...]:
-    """Drop duplicates. If there are topic ids, topics by name are ignored, as in Kafka 4.1."""
+    """Drop duplicates.
+
+    If there are topic ids, topics by name are ignored, as in Kafka 4.1.
+    """
     by_id = {each.topic_id: each for each in topics if each.topic_id != NO_TOPIC_ID}
     by_name = {each.name: each for each in topics}
     return tuple(by_id.values()) or tuple(by_name.values())
@@ -204,7 +207,7 @@ def _with_operations(
     request: MetadataRequest,
     call: Call,
 ) -> tuple[MetadataResponseTopic, ...]:
-    """Set the authorized operations of each topic, if requested and if the client may see it."""
+    """Set each topic's authorized operations, if requested and visible to the client."""
     if not request.include_topic_authorized_operations:
         return tuple(topics)
     return tuple(

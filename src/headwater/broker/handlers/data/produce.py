@@ -81,7 +81,7 @@ _NONE_HERE: Final[Mapping[int, Partition]] = {}
 
 
 def handle_at_once(broker: Broker, requester: Requester, produce: SingleProduce) -> bytes | None:
-    """Serve the common request on a fast path: one valid batch for one partition led here.
+    """Serve the common request fast: one valid batch for one partition led here.
 
     None leaves the request to `handle`, with nothing done: `handle` detects every error again and
     reports it.
@@ -302,7 +302,7 @@ def _put_in_turn(
     place: Place,
     batch: TransactionalBatch | None = None,
 ) -> None:
-    """Append a batch once a thread has validated it and all earlier batches are appended."""
+    """Append a batch once it is validated and all earlier batches are appended."""
 
     def append(ready: Ready) -> None:
         now_ms = broker.clock.now_ms()
@@ -328,7 +328,7 @@ def _append_ready(
     *,
     may_defer: bool = False,
 ) -> PartitionProduceResponse:
-    """Append a batch that has waited; its partition or leadership may be gone meanwhile."""
+    """Append a batch that has waited, if its partition is still there and led here."""
     log, error = hosted.log, hosted.leadership_error()
     if log is None:
         return answers.error_result(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

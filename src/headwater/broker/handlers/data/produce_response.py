@@ -195,7 +195,7 @@ class PendingProduceResponse:
         self._replaced[id(answer)] = replace(answer, error_code=code)
 
     def finish(self) -> ProduceResponse | None:
-        """All partitions have been processed: return the response, or None if it comes later."""
+        """Return the response after the last partition, or None if it comes later."""
         if self._missing:
             self._is_late = True
             return None

@@ -43,8 +43,9 @@ class TransactionalBatch:
     guard: VerificationGuard | None
 
     def check(self, hosted: Partition, log: UnifiedLog) -> None:
-        """Check the verification right before the append; a duplicate passes and is answered as
-        one.
+        """Check the verification right before the append.
+
+        A duplicate passes and is answered as one.
         """
         header = self.header
         if log.producers.find_duplicate(header) is None:
@@ -67,7 +68,7 @@ Fail = Callable[[ErrorCode], None]
 
 @dataclass(slots=True)
 class _UnverifiedBatch:
-    """A waiting batch (`headwater.broker.coordinators.pending_verifications.UnverifiedBatch`)."""
+    """A batch that waits for verification (`pending_verifications.UnverifiedBatch`)."""
 
     header: BatchHeader
     verification_request: VerificationRequest

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: state, members and assignments of consumer groups (KIP-848)."""
+"""ConsumerGroupDescribe: state, members and assignments of groups (KIP-848)."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: the only request of consumer group members (KIP-848, NG-1)."""
+"""ConsumerGroupHeartbeat: the only request of group members (KIP-848, NG-1)."""
 
 from headwater.broker.handlers.groups.group_requests import (
     handle_member_request,

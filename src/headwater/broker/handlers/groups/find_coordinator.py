@@ -136,7 +136,10 @@ def _warn(broker: Broker, topic: str, reason: str) -> None:
 
 
 def _message(code: ErrorCode, call: Call) -> str:
-    """Return a message even without an error, in versions with a single key, as Kafka 4.1 does."""
+    """Return a message for versions with a single key, even without an error.
+
+    Kafka 4.1 does so too.
+    """
     return code.name if call.version < _MANY_SINCE else ""
 
 

@@ -66,7 +66,10 @@ def topic_error(broker: Broker, call: Call, topic: str) -> ErrorCode | None:
 def response_callback(
     call: Call, error_result: Callable[[ErrorCode], Message]
 ) -> Callable[[Outcome], None]:
-    """Return a callback that answers with a response, or with `error_result` for an error code."""
+    """Return a callback that answers with a response, or one for an error code.
+
+    `error_result` builds the response for an error code.
+    """
 
     def answer(outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
@@ -97,7 +100,7 @@ class EachGroup(Generic[T]):
 def handle_each_group(
     broker: Broker, call: Call, group_ids: Sequence[str], each: EachGroup[T]
 ) -> Message | None:
-    """Send a request to every group's shard. An error of one group does not affect the others."""
+    """Send a request to every group's shard; each group succeeds or fails by itself."""
     if not group_ids:
         return each.respond(())
     gathering = GatheredResponses[T](

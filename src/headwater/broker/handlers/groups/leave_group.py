@@ -1,4 +1,4 @@
-"""LeaveGroup: remove members of a classic group, by themselves or by an admin client."""
+"""LeaveGroup: remove members of a classic group, also for an admin client."""
 
 from headwater.broker.handlers.groups.group_requests import handle_member_request
 from headwater.broker.node.broker import Broker

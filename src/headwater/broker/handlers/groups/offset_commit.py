@@ -44,7 +44,7 @@ def handle(broker: Broker, request: OffsetCommitRequest, call: Call) -> OffsetCo
 
 
 class _Commit:
-    """Check every topic of a request, then pass the accepted ones to the group's shard."""
+    """Check every topic of a request; pass the accepted ones to the group's shard."""
 
     def __init__(self, broker: Broker, request: OffsetCommitRequest, call: Call) -> None:
         self._broker = broker

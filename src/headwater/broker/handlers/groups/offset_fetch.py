@@ -125,7 +125,7 @@ def _error_result(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFe
 def _visible(
     broker: Broker, call: Call, topics: Sequence[OffsetFetchResponseTopics]
 ) -> tuple[OffsetFetchResponseTopics, ...]:
-    """Drop topics that the client may not describe, or that have no id if ids are used."""
+    """Drop topics that the client may not describe, or without an id if ids are used."""
     seen = (
         each for each in topics if broker.is_allowed_for_topic(call, Operation.DESCRIBE, each.name)
     )

@@ -1,4 +1,4 @@
-"""SaslAuthenticate on a connection that is not authenticating (see `sasl_handshake`)."""
+"""SaslAuthenticate on a connection that does not authenticate (`sasl_handshake`)."""
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call

@@ -83,7 +83,7 @@ def handle(
 def error_response(
     request: AddPartitionsToTxnRequest, error: ApiError
 ) -> AddPartitionsToTxnResponse:
-    """Return an error for each partition, for clients, and at the top level, for leaders."""
+    """Return an error per partition, for clients, and at the top level, for leaders."""
     return AddPartitionsToTxnResponse(
         error_code=error.code,
         results_by_transaction=tuple(
@@ -117,7 +117,7 @@ def _ask(
 def _transaction_error(
     broker: Broker, transaction: AddPartitionsToTxnTransaction, call: Call
 ) -> AddPartitionsToTxnResult | None:
-    """Return the errors of a transaction that cannot be passed to the coordinator, if any."""
+    """Return the errors of a transaction that the coordinator cannot get, if any."""
     is_from_client = call.version < _FROM_LEADERS_SINCE
     if is_from_client and not is_authorized_for_transaction(
         broker, call, transaction.transactional_id

@@ -25,7 +25,7 @@ def handle_transaction_request(
     transactional_id: str,
     error_response: Callable[[ErrorCode], Message],
 ) -> Message | None:
-    """Pass a request to the coordinator, if the client has Write on the transactional id (AC-4)."""
+    """Pass a request to the coordinator if the client has Write on the id (AC-4)."""
     if not is_authorized_for_transaction(broker, call, transactional_id):
         call.record_error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         return error_response(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)

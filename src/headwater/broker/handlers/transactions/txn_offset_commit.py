@@ -86,7 +86,7 @@ def _commit(
     call: Call,
     respond: Callable[[Outcome], None],
 ) -> None:
-    """Pass the offsets to the shard once its partition is verified to be in the transaction."""
+    """Pass the offsets to the shard once its partition is verified."""
 
     def ask(ticket: VerificationGuard | None) -> None:
         shard.handle_request(
@@ -119,7 +119,7 @@ def _commit(
 
 @dataclass(frozen=True, slots=True)
 class _UnverifiedCommit:
-    """A waiting commit (`headwater.broker.coordinators.pending_verifications.UnverifiedBatch`)."""
+    """A commit that waits for verification (`pending_verifications.UnverifiedBatch`)."""
 
     verification_request: VerificationRequest
     commit: Callable[[VerificationGuard | None], None]

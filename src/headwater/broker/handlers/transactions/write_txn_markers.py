@@ -67,7 +67,7 @@ class _Writing:
 
 
 def _marker(marker: WritableTxnMarker) -> Marker:
-    """Convert a marker. Tools do not send a transaction version and count as old clients."""
+    """Convert a marker. Tools send no transaction version and count as old clients."""
     return Marker(
         producer=TransactionalProducer(ProducerId(marker.producer_id), marker.producer_epoch),
         coordinator_epoch=marker.coordinator_epoch,

@@ -177,7 +177,7 @@ class FetchCollector:
     def _deserialize(
         self, made: list[ConsumerRecord], records: list[ConsumerRecord]
     ) -> tuple[int, SerializationFailed] | None:
-        """Append deserialized records; stop at the first failure and return its index and error."""
+        """Append deserialized records; return index and error of the first failure."""
         key_of, value_of = self._key_of, self._value_of
         for index, record in enumerate(made):
             topic, partition, offset, timestamp, kind, key, value, headers, epoch = record

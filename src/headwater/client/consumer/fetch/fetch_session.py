@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227): send a broker only the partitions that changed.
+"""Incremental fetch sessions (KIP-227): send a broker only changed partitions.
 
 One session per node.
 

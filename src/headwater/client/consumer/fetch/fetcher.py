@@ -51,7 +51,7 @@ class _Requested(NamedTuple):
 
 
 class Fetcher:
-    """Runs on the loop's thread. `arrived` is called when there is data for the application."""
+    """Fetches on the loop's thread; calls `arrived` when there is data."""
 
     def __init__(
         self,

@@ -1,4 +1,6 @@
-"""A member of a classic group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup. Pure state machine.
+"""A member of a classic group, as a pure state machine.
+
+It sends JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
     OUT -- Join --> JOINED -- leader: assign --> SYNCING -- Sync --> IN -- Heartbeat ...
 
@@ -159,7 +161,7 @@ class ClassicMember:
         self._queue.done()
 
     def assign(self, partition_counts: Mapping[str, int], racks: Racks | None = None) -> None:
-        """Compute the assignment, with counts of the existing topics in `topics_to_assign`."""
+        """Compute the assignment from the partition counts of `topics_to_assign`."""
         assert self._leader is not None
         self._assignments = self._leader.assign(partition_counts, racks)
         self._stage = Stage.SYNCING
@@ -203,7 +205,7 @@ class ClassicMember:
         return min(leaves_at_ms, self._beat_ms) if self._stage is Stage.IN else leaves_at_ms
 
     def leave(self) -> CoordinatorRequest | None:
-        """The LeaveGroup request. None for a static member, which may return within its session."""
+        """The LeaveGroup request; None for a static member, which may return."""
         is_known = bool(self._member_id) and self._settings.group_instance_id is None
         member_id, self._member_id = self._member_id, ""
         self._generation_id = _NO_GENERATION

@@ -1,4 +1,6 @@
-"""A member of a consumer group (KIP-848): ConsumerGroupHeartbeat only. Pure state machine.
+"""A member of a consumer group (KIP-848), as a pure state machine.
+
+It only sends ConsumerGroupHeartbeat.
 
 The broker sends the target assignment in a heartbeat response. The member lets the application
 revoke what it loses and add what it gains, and reports the owned partitions in the next heartbeat,

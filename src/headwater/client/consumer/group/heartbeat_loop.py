@@ -27,7 +27,7 @@ _ROLE = "group"
 
 
 class HeartbeatLoop:
-    """Runs on the loop's thread. `changed` is called when the member may have an event."""
+    """Sends heartbeats on the loop's thread; calls `changed` after possible events."""
 
     def __init__(
         self,

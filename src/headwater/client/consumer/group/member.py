@@ -19,8 +19,6 @@ from headwater.protocol.older_versions import Message
 
 
 class AssignmentChange(Enum):
-    """The kind of an assignment change."""
-
     ASSIGNED = "assigned"
     REVOKED = "revoked"
     """To be revoked; their offsets can still be committed."""
@@ -38,7 +36,10 @@ class Rebalance:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorRequest:
-    """A request to the coordinator and its response type. Default: `request.timeout.ms`."""
+    """A request to the coordinator, with its response type and timeout.
+
+    The default timeout is `request.timeout.ms`.
+    """
 
     request: Message
     response: type[Message]
@@ -55,8 +56,6 @@ class Identity(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSettings:
-    """Settings of a member."""
-
     group_id: str
     group_instance_id: str | None = None
     rack_id: str | None = None
@@ -67,8 +66,6 @@ class MemberSettings:
 
 
 class GroupMemberProtocol(Protocol):
-    """The interface of a group member."""
-
     @property
     def rebalance(self) -> Rebalance | None:
         """The next assignment change for the application."""
@@ -125,7 +122,7 @@ class RebalanceQueue:
         return self._waiting[0] if self._waiting else None
 
     def put(self, change: AssignmentChange, partitions: Iterable[TopicPartition]) -> None:
-        """Queue a change. An empty assignment is reported, an empty revocation not, as in Kafka."""
+        """Queue a change; report empty assignments but not empty revocations, as Kafka."""
         concerned = tuple(sorted(partitions))
         if concerned or change is AssignmentChange.ASSIGNED:
             self._waiting.append(Rebalance(change, concerned))

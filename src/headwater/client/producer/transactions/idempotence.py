@@ -1,4 +1,4 @@
-"""Producer id and epoch of an idempotent producer, and recovery from sequence gaps.
+"""Producer id and epoch of an idempotent producer; recovery from sequence gaps.
 
 Without a transactional id the producer requests an id once and bumps its epoch itself (KIP-360).
 `TransactionManager` uses the coordinator instead.

@@ -133,7 +133,7 @@ class TransactionManager(Idempotence):
     # Calls of the application.
 
     async def init(self, deadline_ms: int) -> None:
-        """Initialize the transactional id: fence earlier producers and end their transaction."""
+        """Initialize the transactional id: fence earlier producers, end their transaction."""
         if self.state.phase is not TransactionPhase.UNINITIALIZED:
             raise IllegalState("transactions are already initialized")
         response = await self._call_coordinator(

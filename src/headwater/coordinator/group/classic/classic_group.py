@@ -201,7 +201,7 @@ class ClassicGroup:
         is_transactional: bool,
         version: int,  # noqa: ARG002 - only the consumer protocol needs it
     ) -> ErrorCode | None:
-        """A commit without a generation comes from no member and needs an empty group (GR-11)."""
+        """Check a commit; without a generation it needs an empty group (GR-11)."""
         core = self._rebalance
         if core.state is ClassicGroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE

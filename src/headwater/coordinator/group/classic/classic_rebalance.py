@@ -62,7 +62,7 @@ class ClassicLimits:
 
 @dataclass(slots=True, kw_only=True)
 class InitialRebalanceDelay:
-    """The first rebalance of an empty group, which waits in steps for more members (GR-5)."""
+    """The first rebalance of an empty group, which waits for members (GR-5)."""
 
     delay_ms: int
     remaining_ms: int
@@ -122,7 +122,7 @@ class ClassicRebalance:
         return effects + self._wait_for_joins(now_ms, self.members.rebalance_timeout_ms)
 
     def complete_join_if_due(self, now_ms: int) -> list[Effect]:
-        """Complete the join phase if all have joined; a first rebalance always waits (GR-5)."""
+        """Complete the join phase if all have joined; the first one waits (GR-5)."""
         if (
             self.state is not ClassicGroupState.PREPARING_REBALANCE
             or self.initial_delay is not None
@@ -149,7 +149,7 @@ class ClassicRebalance:
         return [*effects, Append((self.record({}),))]
 
     def complete_sync(self, assignments: Mapping[str, bytes], now_ms: int) -> list[Effect]:
-        """Append the leader's assignments, then answer the waiting SyncGroup requests (GR-10).
+        """Append the leader's assignments, then answer SyncGroup requests (GR-10).
 
         The group becomes stable when the record is replayed. If it cannot be appended, the sync
         timer, which keeps running, starts another rebalance.

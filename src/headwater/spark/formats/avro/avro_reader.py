@@ -35,14 +35,14 @@ WriterOf = Callable[[int], Schema | None]
 
 @dataclass(frozen=True, slots=True)
 class ReadColumn:
-    """Values, null where there was none to be read, and the reasons by the numbers of rows."""
+    """Values, null where unreadable, and the reasons by row number."""
 
     values: AnyArray
     unreadable: dict[int, str]
 
 
 class AvroReader:
-    """Reads columns as the reader's schema has them. It keeps what it knows of writers' schemas."""
+    """Reads columns with the reader's schema; caches writers' schemas."""
 
     def __init__(self, reader: Schema, writer_of: WriterOf) -> None:
         self.kind = column_type(reader)
@@ -88,7 +88,7 @@ class AvroReader:
 
 
 def _by_schema(values: AnyArray, unreadable: dict[int, str]) -> list[tuple[int, Longs]]:
-    """The rows of each schema. Rows without one, and without being null, are unreadable."""
+    """Group rows by schema; rows without one are unreadable unless null."""
     _, offsets, raw = values.buffers()
     bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
     start = bounds[:-1].astype(np.int64)

@@ -49,7 +49,7 @@ _MICROS_PER_MILLI: Final = 1000
 
 
 def avro_writer(schema: Schema, kind: Any, schema_id: int) -> Pieces:
-    """What makes values, with the id of their schema before them, of a column of a type.
+    """Return an encoder of a column: values with their schema id in front.
 
     A null makes no value: the record is a tombstone. `UnsupportedSchema` if they do not fit each
     other.
@@ -69,7 +69,7 @@ def avro_writer(schema: Schema, kind: Any, schema_id: int) -> Pieces:
 
 
 def pieces_of(schema: Schema, kind: Any, what: str) -> Pieces:
-    """How a column of a type becomes a part of a schema. `what` is its place, for messages."""
+    """How a column of a type becomes part of a schema; `what` is for messages."""
     if isinstance(schema, Union):
         return _union(schema, kind, what)
     write = _branch(schema, kind, what)
@@ -92,7 +92,7 @@ def pieces_of(schema: Schema, kind: Any, what: str) -> Pieces:
 
 
 def _branch(schema: Schema, kind: Any, what: str) -> Pieces | None:
-    """None if the type cannot be written as the schema says; deeper down that is an error."""
+    """None if the schema cannot hold the type; an error if nested deeper."""
     match schema:
         case Plain():
             return _plain(schema, kind, what)
@@ -293,7 +293,7 @@ def _of_default(field: Field, what: str) -> bytes:
 
 
 def _union(schema: Union, kind: Any, what: str) -> Pieces:
-    """The branch is the first that the type can be written as; members of a struct choose one."""
+    """Take the first branch that can hold the type; structs choose one by member."""
     is_nullable, members = nullable(schema)
     null_number = schema.branches.index(NULL) if is_nullable else None
     if kind == pa.null():
@@ -378,7 +378,7 @@ def _are_members(kind: Any, count: int) -> bool:
 
 
 def _has_room(schema: Plain | Fixed, kind: Any) -> bool:
-    """Whether all digits of a decimal are digits of another one, before the point and behind it."""
+    """Whether a decimal's digits fit another one, before and after the point."""
     whole = kind.precision - kind.scale
     return bool(kind.scale <= schema.scale and whole <= schema.precision - schema.scale)
 

@@ -1,4 +1,4 @@
-"""All records of a batch, walked at the same time: an array of positions instead of a loop.
+"""Walk all records of a batch at once: an array of positions, no loop.
 
     data     | 0 0 0 0 1  6 t e a  2 | 0 0 0 0 1  8 m a t e  4 | ...
     at                    ^                       ^
@@ -26,7 +26,7 @@ _VARINT_BITS: Final = 64
 
 
 class Batch:
-    """The bytes of records of one schema, and which of them are not what the schema says."""
+    """The bytes of records of one schema, and which of them are malformed."""
 
     def __init__(self, values: AnyArray) -> None:
         """`values` is of type binary and has no nulls."""
@@ -86,7 +86,7 @@ class Walk:
         self.at = to
 
     def long(self) -> Longs:
-        """A whole number, of one to ten bytes with seven bits each, and its sign in the last."""
+        """Decode a whole number: one to ten bytes of seven bits, zigzag."""
         data = self.batch.data
         byte = data[self.at]
         found = (byte & 0x7F).astype(np.uint64)
@@ -165,7 +165,7 @@ def numbers(values: npt.NDArray[Any], kind: pa.DataType) -> AnyArray:
 
 
 def scatter(count: int, parts: list[tuple[Longs, AnyArray]], kind: pa.DataType) -> AnyArray:
-    """Parts put together: each says which rows it has the values of. Other rows are null."""
+    """Combine parts, each with the values of some rows; other rows are null."""
     parts = [(rows, values) for rows, values in parts if len(rows)]
     if not parts:
         empty: Any = pa.nulls

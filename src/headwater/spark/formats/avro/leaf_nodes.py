@@ -193,7 +193,7 @@ class UuidNode:
 
 
 class EnumerationNode:
-    """The number of a word. `words` are the column's, for each number; None has no word there."""
+    """An enum's number, read as the column's symbol; None if it has no such symbol."""
 
     kind: pa.DataType = pa.string()
 
@@ -223,7 +223,7 @@ class EnumerationNode:
 
 
 class DecimalNode:
-    """A number of many digits: the whole number without its point, its highest byte first."""
+    """A decimal: its unscaled value as big-endian bytes."""
 
     def __init__(self, kind: pa.Decimal128Type, size_bytes: int | None) -> None:
         """Of a fixed size, or of any."""

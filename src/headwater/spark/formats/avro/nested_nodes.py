@@ -25,7 +25,7 @@ _EMPTY_ITEMS_MAX: Final = 100_000
 
 
 class DefaultNode:
-    """A field that the writer did not know: the same value in each record, in no bytes."""
+    """A field that the writer did not have: the default value, without bytes."""
 
     def __init__(self, kind: pa.DataType, value: Any) -> None:
         self.kind = kind
@@ -138,7 +138,7 @@ class MapNode:
 
 
 class UnionNode:
-    """The number of a branch, and what it says. All branches are read as the same type."""
+    """The number of a branch and its value; all branches are read as one type."""
 
     def __init__(self, kind: pa.DataType, branches: Sequence[Node]) -> None:
         self.kind = kind
@@ -174,7 +174,7 @@ class UnionNode:
 
 
 class MemberNode:
-    """A branch of a union that is read as a struct: its value is in one of the columns."""
+    """A branch of a union read as a struct, with its value in one of the columns."""
 
     def __init__(self, kind: pa.StructType, place: int, node: Node) -> None:
         self.kind: pa.DataType = kind
@@ -230,7 +230,7 @@ def _items(walk: Walk, item: Node) -> tuple[Longs, AnyArray]:
 
 
 def _block(walk: Walk) -> Longs:
-    """How many items the next block has. A negative count has the size of the block behind it."""
+    """The item count of the next block; after a negative one follows its size."""
     count = walk.long()
     sized = np.flatnonzero(count < 0)
     if len(sized):

@@ -54,7 +54,7 @@ class RetryingRegistry:
         self._registry.close()
 
     def by_id(self, schema_id: int) -> Schema | None:
-        """None if there is none. `UnsupportedSchema` if it is one that Spark has no types for."""
+        """The schema, or None. Raises `UnsupportedSchema` if Spark has no type for it."""
         if schema_id <= 0:
             return None
         try:
@@ -143,5 +143,5 @@ _readers: Final = ClientCache(RegistryReader)
 
 
 def cached_avro_reader(access: RegistryAccess, schema: str) -> AvroReader:
-    """The reader of this process for a reader's schema, which has all that it refers to."""
+    """This process's reader for a reader's schema, which includes its references."""
     return _readers.get({**access.settings, URL: access.url, _SCHEMA: schema})

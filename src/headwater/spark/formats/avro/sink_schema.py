@@ -31,8 +31,9 @@ def targets_of(
     topic: str | None,
     reach: "Callable[[RegistryAccess], RetryingRegistry]" = RetryingRegistry,
 ) -> dict[str, AvroTarget]:
-    """For each column with Avro. `UnsupportedSchema`, `InvalidOption` or the registry's own
-    refusal.
+    """Return the target schema of each Avro column.
+
+    Raises `UnsupportedSchema`, `InvalidOption` or the registry's error.
     """
     found = {}
     for part, options in avro.items():

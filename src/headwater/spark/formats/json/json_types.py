@@ -1,4 +1,4 @@
-"""Map the types of Spark that JSON can hold to the Arrow types that Spark exchanges.
+"""Map Spark's types that JSON can hold to Arrow types.
 
 Note: Spark compares the types of Arrow batches including the names in them; the items of a list
 must be named `element`.
@@ -52,7 +52,7 @@ def json_type(kind: "DataType", what: str) -> pa.DataType:
 
 
 def check_nullable(kind: "DataType", what: str) -> None:
-    """`WrongColumns` where a schema to read with says that something is there in every record."""
+    """Raise `WrongColumns` if a reader's schema has a column that is not nullable."""
     from pyspark.sql import types
 
     if isinstance(kind, types.StructType):
