@@ -52,7 +52,7 @@ def why_no_file_system(location: str, brings_jars: bool) -> str | None:
     )
 
 
-def why_unreachable(location: str, master: str | None) -> str | None:
+def unreachable_reason(location: str, master: str | None) -> str | None:
     """The reason in one line if executors of `master` cannot reach a location.
 
     A path without a scheme is one of the driver's machine. A folder that is mounted at the same

@@ -23,10 +23,10 @@ from headwater.pipelines.spec.spark_formats import (
 _PYTHON_SOURCES: Final = "pyspark_"
 _OURS: Final = "pyspark_headwater"
 
-Complaint = tuple[Place, str]
+Problem = tuple[Place, str]
 
 
-def of_source(source: SourceSpec, spec: PipelineSpec) -> Iterator[Complaint]:
+def of_source(source: SourceSpec, spec: PipelineSpec) -> Iterator[Problem]:
     match source.format.lower():
         case "delta":
             yield from table_check.of_delta(source, spec)
@@ -39,7 +39,7 @@ def of_source(source: SourceSpec, spec: PipelineSpec) -> Iterator[Complaint]:
     yield from _of_format(source, spec, "static" if source.is_static else "stream")
 
 
-def of_sink(sink: SinkSpec, spec: PipelineSpec) -> Iterator[Complaint]:
+def of_sink(sink: SinkSpec, spec: PipelineSpec) -> Iterator[Problem]:
     yield from _of_format(sink, spec, "sink")
     match sink.format.lower():
         case "delta":
@@ -52,7 +52,7 @@ def of_sink(sink: SinkSpec, spec: PipelineSpec) -> Iterator[Complaint]:
             yield from _of_files(sink, spec)
 
 
-def _of_files(sink: SinkSpec, spec: PipelineSpec) -> Iterator[Complaint]:
+def _of_files(sink: SinkSpec, spec: PipelineSpec) -> Iterator[Problem]:
     table = sink.table
     is_files = sink.format.lower() in FILE_FORMATS
     if is_files and sink.mode is not Mode.APPEND:
@@ -96,7 +96,7 @@ def _at(end: SourceSpec | SinkSpec, option: str | None) -> Place:
     return end.place if option is None else (*end.place, option)
 
 
-def _of_format(end: SourceSpec | SinkSpec, spec: PipelineSpec, use: str) -> Iterator[Complaint]:
+def _of_format(end: SourceSpec | SinkSpec, spec: PipelineSpec, use: str) -> Iterator[Problem]:
     reason = why_unknown(end.format, _conf(spec), installed_formats())
     if reason is not None:
         yield (*end.place, "format"), f"{end.name}: {reason}"

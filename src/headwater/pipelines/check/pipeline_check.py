@@ -29,7 +29,7 @@ from headwater.pipelines.spec.pipeline_spec import (
     StepSpec,
 )
 from headwater.spark.exceptions import InvalidOption
-from headwater.spark.locations import why_no_file_system, why_unreachable
+from headwater.spark.locations import unreachable_reason, why_no_file_system
 from headwater.spark.sink.sink_options import SinkOptions, read_sink_options
 from headwater.spark.source.source_options import SourceOptions, read_source_options
 from headwater.spark.spark_session import CONNECT, check_master
@@ -37,7 +37,7 @@ from headwater.spark.spark_session import CONNECT, check_master
 _TIMES: Final = ("timestamp", "timestamp_ntz")
 _QUERIES: Final = ("select", "with", "from", "values", "table", "(")
 
-Complaint = tuple[Place, str]
+Problem = tuple[Place, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ def check_pipeline(
 ) -> list[PipelineProblem]:
     """Everything that is wrong, in the order of the file."""
     found = [
-        *step_graph.complaints(spec),
+        *step_graph.graph_problems(spec),
         *_of_sources(spec, connectors, registries),
         *_of_steps(spec),
         *_of_sinks(spec, connectors, registries),
@@ -91,7 +91,7 @@ def check_pipeline(
 
 def _of_sources(
     spec: PipelineSpec, connectors: Connectors, registries: Registries | None
-) -> Iterator[Complaint]:
+) -> Iterator[Problem]:
     for source in spec.sources:
         known = source
         if source.connector is not None:
@@ -130,7 +130,7 @@ def _place_of(place: Place, options: Mapping[str, str], text: str) -> Place:
 
 def _of_connector(
     what: SourceSpec | SinkSpec, connectors: Connectors, *, is_source: bool
-) -> Iterator[Complaint]:
+) -> Iterator[Problem]:
     assert what.connector is not None
     names = connectors.source_names() if is_source else connectors.sink_names()
     if what.connector not in names:
@@ -142,7 +142,7 @@ def _of_connector(
         yield _place_of(what.place, what.options, text), f"{what.connector}: {text}"
 
 
-def _of_watermark(source: SourceSpec) -> Iterator[Complaint]:
+def _of_watermark(source: SourceSpec) -> Iterator[Problem]:
     assert source.watermark is not None
     column = source.watermark.column
     place = (*source.place, "watermark", column)
@@ -167,7 +167,7 @@ def _of_watermark(source: SourceSpec) -> Iterator[Complaint]:
         yield place, f"a watermark needs a timestamp, and {column} is of type {kind}"
 
 
-def _of_steps(spec: PipelineSpec) -> Iterator[Complaint]:
+def _of_steps(spec: PipelineSpec) -> Iterator[Problem]:
     for step in spec.steps:
         if step.sql is not None and not step.sql.lstrip().lower().startswith(_QUERIES):
             yield (*step.place, "sql"), f"the step {step.name} must be a query: select ..."
@@ -177,7 +177,7 @@ def _of_steps(spec: PipelineSpec) -> Iterator[Complaint]:
             yield from _of_lookup(step, step.lookup, spec)
 
 
-def _of_lookup(step: StepSpec, lookup: LookupSpec, spec: PipelineSpec) -> Iterator[Complaint]:
+def _of_lookup(step: StepSpec, lookup: LookupSpec, spec: PipelineSpec) -> Iterator[Problem]:
     place = (*step.place, "lookup")
     table = next((each for each in spec.sources if each.name == lookup.table), None)
     if table is None or not table.is_table:
@@ -192,7 +192,7 @@ def _of_lookup(step: StepSpec, lookup: LookupSpec, spec: PipelineSpec) -> Iterat
         yield (*place, "on"), f"a lookup is by the whole key of {lookup.table}, which is {known}"
 
 
-def _of_function(step: StepSpec, python: PythonStep) -> Iterator[Complaint]:
+def _of_function(step: StepSpec, python: PythonStep) -> Iterator[Problem]:
     place = (*step.place, "python")
     assert python.file is not None
     try:
@@ -220,7 +220,7 @@ def _of_function(step: StepSpec, python: PythonStep) -> Iterator[Complaint]:
 
 def _of_sinks(
     spec: PipelineSpec, connectors: Connectors, registries: Registries | None
-) -> Iterator[Complaint]:
+) -> Iterator[Problem]:
     for sink in spec.sinks:
         if sink.connector is not None:
             yield from _of_connector(sink, connectors, is_source=False)
@@ -232,7 +232,7 @@ def _of_sinks(
         yield ("on_error", "dead_letter"), "dead letters need to know the brokers: set bootstrap"
 
 
-def _of_master(spec: PipelineSpec) -> Iterator[Complaint]:
+def _of_master(spec: PipelineSpec) -> Iterator[Problem]:
     if spec.master is not None:
         try:
             check_master(spec.master)
@@ -243,10 +243,10 @@ def _of_master(spec: PipelineSpec) -> Iterator[Complaint]:
             yield ("session", "master"), text
 
 
-def _of_locations(spec: PipelineSpec) -> Iterator[Complaint]:
+def _of_locations(spec: PipelineSpec) -> Iterator[Problem]:
     """Folders that executors elsewhere cannot reach, and schemes without a file system."""
     for place, whose, location in _locations(spec):
-        if reason := why_unreachable(location, spec.master):
+        if reason := unreachable_reason(location, spec.master):
             yield place, f"{whose}: {reason}"
         if reason := why_no_file_system(location, format_check.brings_jars(spec)):
             yield place, f"{whose}: {reason}"
@@ -263,7 +263,7 @@ def _locations(spec: PipelineSpec) -> Iterator[tuple[Place, str, str]]:
 
 def _of_topic_sink(
     sink: SinkSpec, spec: PipelineSpec, registries: Registries | None
-) -> Iterator[Complaint]:
+) -> Iterator[Problem]:
     try:
         read = sink_options(sink, spec)
     except InvalidOption as error:
@@ -317,7 +317,7 @@ def _line_with(file: Path, text: str, first: int) -> int:
     return first
 
 
-def _of_topics(spec: PipelineSpec, topics: Topics) -> Iterator[Complaint]:
+def _of_topics(spec: PipelineSpec, topics: Topics) -> Iterator[Problem]:
     asked: dict[str, set[str] | str] = {}
     for place, client, names in _named_topics(spec):
         servers = client["bootstrap.servers"]

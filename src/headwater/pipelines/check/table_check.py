@@ -7,10 +7,10 @@ from headwater.pipelines.spec.document import Place
 from headwater.pipelines.spec.pipeline_spec import Mode, PipelineSpec, SinkSpec, SourceSpec
 from headwater.pipelines.tables.delta_setup import why_no_delta
 
-Complaint = tuple[Place, str]
+Problem = tuple[Place, str]
 
 
-def of_delta(end: SourceSpec | SinkSpec, spec: PipelineSpec) -> Iterator[Complaint]:
+def of_delta(end: SourceSpec | SinkSpec, spec: PipelineSpec) -> Iterator[Problem]:
     if reason := why_no_delta():
         yield (*end.place, "format"), f"{end.name}: {reason}"
     if ("path" in end.options) is (end.table.name is not None):
@@ -29,7 +29,7 @@ def _has_hive(spec: PipelineSpec) -> bool:
     return spec.conf.get("spark.sql.catalogImplementation") == "hive"
 
 
-def of_delta_sink(sink: SinkSpec) -> Iterator[Complaint]:
+def of_delta_sink(sink: SinkSpec) -> Iterator[Problem]:
     for each in sink.table.partition_by:
         if each.transform != "identity":
             reason = f"delta is partitioned by columns only, not by {each.transform}(...)"
@@ -37,7 +37,7 @@ def of_delta_sink(sink: SinkSpec) -> Iterator[Complaint]:
     yield from _of_mode(sink, can_complete=True)
 
 
-def of_iceberg(end: SourceSpec | SinkSpec) -> Iterator[Complaint]:
+def of_iceberg(end: SourceSpec | SinkSpec) -> Iterator[Problem]:
     if importlib.util.find_spec("pyiceberg") is None:
         reason = "iceberg needs PyIceberg: pip install 'headwater[iceberg]'"
         yield (*end.place, "format"), f"{end.name}: {reason}"
@@ -49,11 +49,11 @@ def of_iceberg(end: SourceSpec | SinkSpec) -> Iterator[Complaint]:
         yield end.place, f"{end.name}: iceberg needs a catalog: its properties, or its name"
 
 
-def of_iceberg_sink(sink: SinkSpec) -> Iterator[Complaint]:
+def of_iceberg_sink(sink: SinkSpec) -> Iterator[Problem]:
     yield from _of_mode(sink, can_complete=False)
 
 
-def _of_mode(sink: SinkSpec, *, can_complete: bool) -> Iterator[Complaint]:
+def _of_mode(sink: SinkSpec, *, can_complete: bool) -> Iterator[Problem]:
     place = (*sink.place, "mode")
     has_merge = sink.table.merge is not None
     if sink.mode is Mode.UPDATE and not has_merge:

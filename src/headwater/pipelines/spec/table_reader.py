@@ -44,7 +44,7 @@ def _partitions(section: Section) -> tuple[PartitionField, ...]:
     for text in section.texts("partition_by"):
         matched = _PARTITION.fullmatch(text.strip())
         if matched is None:
-            section.refuse(
+            section.add_problem(
                 f"{text!r} is no partition: write a column, day(column) or bucket(16, column)",
                 "partition_by",
             )
@@ -69,6 +69,6 @@ def _merge(section: Section) -> MergeSpec | None:
         except_column_list=inner.texts("except_column_list"),
     )
     if not found.keys:
-        inner.refuse("merge needs keys: the columns that identify a row")
-    inner.refuse_unknown()
+        inner.add_problem("merge needs keys: the columns that identify a row")
+    inner.report_unknown()
     return found
