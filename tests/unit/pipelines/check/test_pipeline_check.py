@@ -301,7 +301,7 @@ sinks:
         (
             "    lookup:",
             "    sql: select 1\n    lookup:",
-            12,
+            11,
             "needs one of sql, python and lookup",
         ),
     ],
