@@ -43,6 +43,7 @@ def test_a_pipeline_keeps_files_and_checkpoint_in_s3(
         access_key="test",
         secret_key="test",
         region="us-east-1",
+        allow_bucket_creation=True,
     )
     files.create_dir("lake")
     make(spark_broker, "to-s3")
