@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ROWS = int(os.environ.get("HEADWATER_LAKE_ROWS", "1000000"))
 KEYS = ROWS // 10
 BATCHES = 16
-KILLS = 5
+KILLS = int(os.environ.get("HEADWATER_LAKE_KILLS", "5"))
 PATIENCE_S = 900.0
 
 pytestmark = pytest.mark.timeout(3600)
