@@ -233,6 +233,33 @@ def stop(
 
 
 @app.command()
+def compact(
+    file: File,
+    sink: Annotated[
+        str | None,
+        typer.Option("--sink", help="The sink to compact; default: all that are tables."),
+    ] = None,
+    master: Master = None,
+    as_json: AsJson = False,
+) -> None:
+    """Replace small files of Delta and Iceberg tables by large ones, while the pipeline runs."""
+    with exit_on_error(), _telling_problems(as_json=as_json):
+        from headwater.pipelines.run.pipeline_run import session_conf
+        from headwater.pipelines.tables.compaction import compact_tables, tables_of
+
+        spec = _checked(file, None, None, master, offline=True)
+        tables = tables_of(spec, sink)
+        for done in compact_tables(tables, spec.master, session_conf(spec)):
+            row = {
+                "sink": done.sink,
+                "files_before": done.files_before,
+                "files_after": done.files_after,
+            }
+            line = f"{done.sink}: {done.files_before} files became {done.files_after}"
+            typer.echo(json.dumps(row) if as_json else line)
+
+
+@app.command()
 def prepare(
     again: Annotated[bool, typer.Option("--again", help="Rebuild an existing archive.")] = False,
     as_json: AsJson = False,

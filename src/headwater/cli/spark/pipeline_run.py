@@ -115,12 +115,12 @@ def _run_session(
     spec: "PipelineSpec", reporter: "Reporter", signals: "StopSignals", log_file: Path
 ) -> "list[SinkQueryState]":
     from headwater.connect.pipeline_connectors import InstalledConnectors
-    from headwater.pipelines.run.pipeline_run import supervisor_of
+    from headwater.pipelines.run.pipeline_run import session_conf, supervisor_of
     from headwater.pipelines.run.spark_errors import SparkFailed, in_one_line
     from headwater.spark import session
     from headwater.spark.java_process import LOG_LEVEL
 
-    conf = {LOG_LEVEL: "WARN", **spec.conf}
+    conf = {LOG_LEVEL: "WARN", **session_conf(spec)}
     with waiting(f"Starting Spark on {spec.master or 'this machine'}"), in_one_line():
         spark = session(spec.master, conf, app_name=f"headwater-{spec.name}", log_file=log_file)
     try:

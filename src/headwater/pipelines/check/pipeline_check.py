@@ -20,6 +20,7 @@ from headwater.pipelines.run.avro_options import sink_avro
 from headwater.pipelines.spec.document import Document, PipelineProblem, Place
 from headwater.pipelines.spec.pipeline_spec import (
     HEADWATER,
+    LookupSpec,
     Mode,
     PipelineSpec,
     PythonStep,
@@ -28,7 +29,7 @@ from headwater.pipelines.spec.pipeline_spec import (
     StepSpec,
 )
 from headwater.spark.exceptions import InvalidOption
-from headwater.spark.locations import unreachable_reason
+from headwater.spark.locations import unreachable_reason, why_no_file_system
 from headwater.spark.sink.sink_options import SinkOptions, read_sink_options
 from headwater.spark.source.source_options import SourceOptions, read_source_options
 from headwater.spark.spark_session import CONNECT, check_master
@@ -172,6 +173,23 @@ def _of_steps(spec: PipelineSpec) -> Iterator[Problem]:
             yield (*step.place, "sql"), f"the step {step.name} must be a query: select ..."
         if step.python is not None and step.python.file is not None:
             yield from _of_function(step, step.python)
+        if step.lookup is not None:
+            yield from _of_lookup(step, step.lookup, spec)
+
+
+def _of_lookup(step: StepSpec, lookup: LookupSpec, spec: PipelineSpec) -> Iterator[Problem]:
+    place = (*step.place, "lookup")
+    table = next((each for each in spec.sources if each.name == lookup.table), None)
+    if table is None or not table.is_table:
+        yield (*place, "table"), f"{lookup.table} must be a source with table: true"
+        return
+    if table.key is None or table.value is None:
+        yield (*place, "table"), f"{lookup.table} must decode its key and its value"
+        return
+    names = [each.name for each in table.key.fields]
+    if names and sorted(names) != sorted(lookup.on.values()):
+        known = ", ".join(names)
+        yield (*place, "on"), f"a lookup is by the whole key of {lookup.table}, which is {known}"
 
 
 def _of_function(step: StepSpec, python: PythonStep) -> Iterator[Problem]:
@@ -226,14 +244,21 @@ def _of_master(spec: PipelineSpec) -> Iterator[Problem]:
 
 
 def _of_locations(spec: PipelineSpec) -> Iterator[Problem]:
-    """Folders of this machine that executors elsewhere cannot reach."""
-    if reason := unreachable_reason(spec.checkpoint, spec.master):
-        yield ("checkpoint",), f"checkpoint: {reason}"
+    """Folders that executors elsewhere cannot reach, and schemes without a file system."""
+    for place, whose, location in _locations(spec):
+        if reason := unreachable_reason(location, spec.master):
+            yield place, f"{whose}: {reason}"
+        if reason := why_no_file_system(location, format_check.brings_jars(spec)):
+            yield place, f"{whose}: {reason}"
+
+
+def _locations(spec: PipelineSpec) -> Iterator[tuple[Place, str, str]]:
+    yield ("checkpoint",), "checkpoint", spec.checkpoint
     ends: tuple[SourceSpec | SinkSpec, ...] = (*spec.sources, *spec.sinks)
     for each in ends:
         path = None if each.connector is not None or each.is_topic else each.options.get("path")
-        if path is not None and (reason := unreachable_reason(path, spec.master)):
-            yield (*each.place, "path"), f"{each.name}: {reason}"
+        if path is not None:
+            yield (*each.place, "path"), each.name, path
 
 
 def _of_topic_sink(

@@ -42,7 +42,7 @@ def graph_problems(spec: PipelineSpec) -> Iterator[Problem]:
     for step in spec.steps:
         for name in step.inputs:
             if name.lower() not in names:
-                place = (*step.place, "sql" if step.sql is not None else "inputs")
+                place = (*step.place, _word(step))
                 yield place, f"the step {step.name} reads {name}, {_unknown(name, names)}"
     for sink in spec.sinks:
         if sink.source and sink.source.lower() not in names:
@@ -52,6 +52,12 @@ def graph_problems(spec: PipelineSpec) -> Iterator[Problem]:
                 f"the sink {sink.name} writes {sink.source}, {_unknown(sink.source, names)}",
             )
     yield from _circles(spec)
+
+
+def _word(step: StepSpec) -> str:
+    if step.lookup is not None:
+        return "lookup"
+    return "sql" if step.sql is not None else "inputs"
 
 
 def _unknown(name: str, names: Iterable[str]) -> str:

@@ -22,6 +22,8 @@ from headwater.pipelines.run.spark_errors import spark_errors
 from headwater.pipelines.run.supervisor import OnChange, Start, Supervisor
 from headwater.pipelines.spec.document import InvalidPipeline
 from headwater.pipelines.spec.pipeline_spec import NewTopicSpec, PipelineSpec, SinkSpec, Trigger
+from headwater.pipelines.spec.spark_formats import DELTA
+from headwater.pipelines.tables.delta_setup import delta_conf
 from headwater.schemas.errors import UnsupportedSchema
 from headwater.spark.exceptions import InvalidOption, UnsafeReplay, WrongColumns
 from headwater.spark.graceful_stop import STOP_TIMEOUT_MS, Query
@@ -67,6 +69,13 @@ def supervisor_of(
         on_change=on_change,
         stop_timeout_ms=stop_timeout_ms,
     )
+
+
+def session_conf(spec: PipelineSpec) -> dict[str, str]:
+    """The settings of Spark that a pipeline needs: its own, and those of its table formats."""
+    formats = {each.format.lower() for each in spec.sources}
+    formats |= {each.format.lower() for each in spec.sinks}
+    return delta_conf(spec.conf) if DELTA in formats else dict(spec.conf)
 
 
 def exit_code(states: list[SinkQueryState]) -> int:

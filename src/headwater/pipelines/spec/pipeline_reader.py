@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from headwater.pipelines.spec.document import Document, PipelineProblem
 from headwater.pipelines.spec.pipeline_spec import (
+    LookupSpec,
     PipelineSpec,
     PythonStep,
     Restarts,
@@ -164,9 +165,12 @@ def _judge_table_name(section: Section, name: str) -> None:
 
 def _step(section: Section, name: str, folder: Path) -> StepSpec:
     sql, python = section.text("sql"), _python(section, folder)
-    if (sql is None) == (python is None):
-        section.add_problem(f"the step {name} needs either sql or python")
+    lookup = _lookup(section)
+    if [sql, python, lookup].count(None) != 2:
+        section.add_problem(f"the step {name} needs one of sql, python and lookup")
     inputs = section.texts("inputs")
+    if lookup is not None:
+        inputs = (lookup.stream, lookup.table)
     if sql is not None and not inputs:
         inputs = tuple(tables_in(sql))
     if python is not None and not inputs:
@@ -179,8 +183,25 @@ def _step(section: Section, name: str, folder: Path) -> StepSpec:
         inputs=inputs,
         sql=sql,
         python=python,
+        lookup=lookup,
         watermark=watermark,
     )
+
+
+def _lookup(section: Section) -> LookupSpec | None:
+    inner = section.inner("lookup")
+    if inner is None:
+        return None
+    found = LookupSpec(
+        stream=inner.text("stream", is_needed=True) or "",
+        table=inner.text("table", is_needed=True) or "",
+        on=inner.mapping("on"),
+        is_inner=inner.choice("how", {"left": False, "inner": True}, False),
+    )
+    if not found.on:
+        inner.add_problem("lookup needs on: {column of the stream: column of the table's key}")
+    inner.report_unknown()
+    return found
 
 
 def _python(section: Section, folder: Path) -> PythonStep | None:

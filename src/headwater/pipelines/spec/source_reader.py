@@ -16,9 +16,11 @@ from headwater.pipelines.spec.pipeline_spec import (
     Coding,
     Decoding,
     SourceSpec,
+    TableSpec,
     Watermark,
 )
 from headwater.pipelines.spec.section import Section
+from headwater.pipelines.spec.table_reader import read_source_table
 from headwater.spark.locations import resolved
 from headwater.spark.settings_files import beside
 
@@ -33,11 +35,14 @@ def read_source(section: Section, name: str, folder: Path) -> SourceSpec:
     chosen = HEADWATER if connector is not None else section.text("format") or HEADWATER
     is_topic = connector is None and chosen == HEADWATER
     key, value, registry = _decodings(section, folder, is_topic=is_topic)
-    is_table = connector is None and section.flag("table")
-    if is_table and not is_topic:
+    is_format = connector is None and not is_topic
+    is_table = is_topic and section.flag("table")
+    if is_format and section.raw("table") is True:
         section.add_problem("only a topic can be read as a table of its latest values", "table")
+    table = read_source_table(section) if is_format else TableSpec()
+    is_static = is_format and section.flag("static")
     watermark = read_watermark(section)
-    if is_table and watermark is not None:
+    if (is_table or is_static) and watermark is not None:
         section.add_problem("a table has no watermark: it is what it is now", "watermark")
     schema = None if connector is not None else _schema(section, is_topic=is_topic)
     options = section.rest()
@@ -57,6 +62,8 @@ def read_source(section: Section, name: str, folder: Path) -> SourceSpec:
         registry=registry,
         watermark=watermark,
         is_table=is_table,
+        is_static=is_static,
+        table=table,
     )
 
 

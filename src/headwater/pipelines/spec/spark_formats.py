@@ -1,4 +1,4 @@
-"""The formats that come with Spark, and the options that each of them reads.
+"""The formats of sources and sinks, and the options that each of them reads.
 
 Spark ignores an option that it does not know, so a misspelt one is noticed when the data is wrong.
 A pipeline refuses it with its line. Formats of other packages (`spark.jars.packages`) may have any
@@ -124,6 +124,24 @@ FORMATS: Final[Mapping[str, SparkFormat]] = {
     "console": SparkFormat(sink=_names("numRows truncate")),
     "memory": SparkFormat(sink=frozenset()),
     "noop": SparkFormat(sink=frozenset()),
+    DELTA: SparkFormat(
+        stream=_names(
+            "path maxFilesPerTrigger maxBytesPerTrigger ignoreDeletes ignoreChanges "
+            "skipChangeCommits startingVersion startingTimestamp readChangeFeed readChangeData "
+            "excludeRegex failOnDataLoss withEventTimeOrder schemaTrackingLocation "
+            "allowSourceColumnDrop allowSourceColumnRename allowSourceColumnTypeChange"
+        ),
+        static=_names(
+            "path versionAsOf timestampAsOf readChangeFeed startingVersion endingVersion "
+            "startingTimestamp endingTimestamp"
+        ),
+        sink=_names("path compression maxRecordsPerFile userMetadata optimizeWrite"),
+    ),
+    ICEBERG: SparkFormat(
+        stream=_names("streaming-skip-overwrite-snapshots streaming-skip-delete-snapshots"),
+        static=_names("snapshot-id"),
+        sink=frozenset(),
+    ),
     # Every other option is a property of the database's driver.
     JDBC: SparkFormat(static=_names("url dbtable query"), prefixes=("",)),
 }
@@ -158,13 +176,13 @@ def unknown_format_reason(
         return None
     if name.lower() in _ELSEWHERE:
         return f"the format {name} is not installed: {_ELSEWHERE[name.lower()]}"
-    near = difflib.get_close_matches(name.lower(), [*known, DELTA, ICEBERG], 1)
+    near = difflib.get_close_matches(name.lower(), list(known), 1)
     hint = f"did you mean {known.get(near[0], near[0])}?" if near else f"there are {_told(known)}"
     return f"the format {name} is not installed; {hint}"
 
 
 def _told(known: Mapping[str, str]) -> str:
-    return ", ".join(sorted([*known.values(), DELTA, ICEBERG], key=str.lower))
+    return ", ".join(sorted(known.values(), key=str.lower))
 
 
 def option_problems(
@@ -179,13 +197,13 @@ def option_problems(
         return []
     known: frozenset[str] | None = getattr(chosen, use)
     if known is None:
-        return [("format", why_useless(name, chosen, use))]
-    return judge_options(
+        return [("format", _why_useless(name, chosen, use))]
+    return _judge_options(
         name, options, known, prefixes=chosen.prefixes, required=chosen.required.get(use, ())
     )
 
 
-def judge_options(
+def _judge_options(
     whose: str,
     options: Mapping[str, str],
     known: frozenset[str],
@@ -216,7 +234,7 @@ def format_named(name: str) -> SparkFormat | None:
     return None
 
 
-def why_useless(name: str, chosen: SparkFormat, use: str) -> str:
+def _why_useless(name: str, chosen: SparkFormat, use: str) -> str:
     if use == "sink":
         return f"{name} cannot be written to by a stream"
     if use == "static":

@@ -104,3 +104,68 @@ def test_jars_of_the_machine_may_bring_any_format(tmp_path: Path) -> None:
         "spark.jars.packages": "org.example:format:1"
     }
     assert jars_of_this_machine({"SPARK_HOME": str(tmp_path)}) == {}
+
+
+ICEBERG = ("format: iceberg", "table: sales.orders", "catalog: {type: sql, uri: 'sqlite:///c.db'}")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        (_sink("format: parquet", "path: out", "partition_by: [day, country]"), None, None),
+        (_sink("format: parquet", "path: out", "files: 2"), None, None),
+        (_sink("format: parquet", "path: out", "files: 0"), 10, "files must be at least 1"),
+        (_sink("format: csv", "path: out", "partition_by: day(at)"), 10, "by columns only"),
+        (_sink("format: csv", "path: out", "partition_by: 'a b'"), 10, "'a b' is no partition"),
+        (_sink("format: console", "partition_by: a"), 9, "console has no partition_by: that is"),
+        (_sink("format: parquet", "path: out", "merge: {keys: id}"), 10, "parquet has no merge"),
+        (_sink("format: parquet", "table: t"), 9, "Spark would forget the table t at its end"),
+        (_sink("format: parquet", "table: t", "path: out"), 7, "parquet needs path, or table"),
+        (_sink(*ICEBERG), None, None),
+        (_sink(*ICEBERG, "partition_by: [day(at), 'bucket(16, id)', name]"), None, None),
+        (_sink(*ICEBERG, "path: out"), 11, "iceberg has no option path"),
+        (_sink(*ICEBERG, "mode: complete"), 11, "mode complete does not fit here: use append"),
+        (_sink(*ICEBERG, "mode: update"), 11, "updates replace rows by keys: set merge"),
+        (_sink(*ICEBERG, "mode: update", "merge: {keys: [id]}"), None, None),
+        (_sink(*ICEBERG, "merge: {key: [id]}"), 11, "merge needs keys"),
+        (_sink("format: iceberg", "table: a.b"), 7, "iceberg needs a catalog"),
+        (_sink("format: iceberg", "catalog: lake"), 7, "iceberg needs table: NAMESPACE.TABLE"),
+        (_source(*ICEBERG, "static: true"), None, None),
+        (
+            _source(*ICEBERG, "streaming-skip-delete-snapshot: true"),
+            9,
+            "did you mean streaming-skip",
+        ),
+        (_source("format: jdbc", "url: jdbc:x"), 6, "jdbc is no stream: set static: true"),
+        (_source("format: jdbc", "url: jdbc:x", "dbtable: t", "static: true"), None, None),
+        (_source("format: rate", "static: true"), 6, "rate is a stream only: leave out static"),
+        (_source("format: json", "path: x", "table: t"), 8, "json has no tables: set path"),
+        (_source("format: json", "path: x", "table: true"), 8, "only a topic can be read as a"),
+    ],
+)
+def test_tables_and_files_are_judged_with_their_lines(
+    tmp_path: Path, text: str, line: int | None, reason: str | None
+) -> None:
+    found = problems_of(written(tmp_path, text))
+    if reason is None or line is None:
+        assert found == []
+    else:
+        assert any(at == line and reason in told for at, told in found), found
+
+
+def test_delta_is_refused_on_a_spark_that_it_does_not_run_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda _: "4.3.0")
+    file = written(tmp_path, _sink("format: delta", "path: out"))
+    assert problems_of(file) == [
+        (
+            8,
+            "orders-to-out: delta needs PySpark 4.2, and 4.3.0 is installed: "
+            "pip install 'pyspark==4.2.*'",
+        )
+    ]
+    monkeypatch.setattr("importlib.metadata.version", lambda _: "4.2.1")
+    assert problems_of(file) == []
+    twice = written(tmp_path, _sink("format: delta", "path: out", "mode: update"))
+    assert problems_of(twice) == [(10, "orders-to-out: updates replace rows by keys: set merge")]
