@@ -47,6 +47,8 @@ class Reader:
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "HEADWATER_BOOTSTRAP": replaced.get(LISTEN, LISTEN),
+            # Tests of other checkouts may run the same page at the same time.
+            "HEADWATER_PIPELINES": str(folder / "pipelines"),
             "COLUMNS": "200",
         }
 

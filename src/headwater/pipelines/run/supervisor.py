@@ -34,6 +34,7 @@ class Supervisor:
         steady_ms: Callable[[], int],
         tell: Tell,
         stop_patience_ms: int,
+        ended: Callable[[Query], None] = lambda _: None,
     ) -> None:
         """`refusals` are what starting a query may raise; what is `hopeless` is not tried again."""
         self._starts = dict(starts)
@@ -42,6 +43,7 @@ class Supervisor:
         self._hopeless = hopeless
         self._steady_ms = steady_ms
         self._tell = tell
+        self._ended = ended
         self._stop_patience_ms = stop_patience_ms
         self._lives = {name: SinkQueryState(name=name) for name in starts}
         self._queries: dict[str, Query] = {}
@@ -99,6 +101,8 @@ class Supervisor:
             life = life.progressed(read_progress(told))
         if not is_active:
             error = query.exception()
+            if error is None:
+                self._ended(query)
             life = (
                 life.ended(was_stopped=False)
                 if error is None
