@@ -44,7 +44,7 @@ def test_bytes_dead_letters_and_group_offsets_of_a_pipeline(
     file = tmp_path / "measured.yaml"
     file.write_text(PIPELINE, encoding="utf-8")
     spec = spec_of(spark_broker, file, tmp_path / "ck")
-    spec = replace(spec, restarts=replace(spec.restarts, most=0))
+    spec = replace(spec, restarts=replace(spec.restarts, max_count=0))
     progress = RunProgress(spec, parse_address("127.0.0.1:0", name="METRICS"))
     for _ in range(TRIES):
         supervisor = supervisor_of(
@@ -52,7 +52,7 @@ def test_bytes_dead_letters_and_group_offsets_of_a_pipeline(
             spark,
             connectors=InstalledConnectors(),
             steady_ms=lambda: time.monotonic_ns() // 1_000_000,
-            tell=progress.tell,
+            on_change=progress.tell,
             listeners=progress.listeners,
             ended=progress.catch_up,
             is_measured=True,

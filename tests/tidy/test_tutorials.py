@@ -47,8 +47,7 @@ class Reader:
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "HEADWATER_BOOTSTRAP": replaced.get(LISTEN, LISTEN),
-            # Tests of other checkouts may run the same page at the same time.
-            "HEADWATER_PIPELINES": str(folder / "pipelines"),
+            "XDG_STATE_HOME": str(folder / "state"),
             "COLUMNS": "200",
         }
 

@@ -34,7 +34,7 @@ from headwater.cli.terminal import (
     CommandConfig,
     admin_of,
     client_settings,
-    failing_clearly,
+    exit_on_error,
     show,
     waiting,
 )
@@ -103,7 +103,7 @@ def run(
     if from_ is None and (to is not None or output is not None):
         raise typer.BadParameter("--to and --output need --from")
     bounds = None if from_ is None else bounds_of(from_, to, now_ms=now_ms())
-    with failing_clearly(), telling_problems(as_json=as_json):
+    with exit_on_error(), telling_problems(as_json=as_json):
         # Imported here because the packages may not be installed.
         from headwater.cli.spark.pipeline_run import run_pipeline
         from headwater.network.endpoint import parse_address
@@ -135,7 +135,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Validate a pipeline without starting Spark."""
-    with failing_clearly(), telling_problems(as_json=as_json):
+    with exit_on_error(), telling_problems(as_json=as_json):
         checked_pipeline(file, bootstrap, command_config, master, offline=offline)
     if not as_json:
         typer.echo("no problems found")
@@ -152,7 +152,7 @@ def list_(
     from headwater.pipelines.run.run_files import reports
 
     columns = ["pipeline", "state", "pid", "sinks", "lag", "file"]
-    with failing_clearly():
+    with exit_on_error():
         if bootstrap is None:
             rows = [_row(each) for each in reports(runs_folder(runs))]
         else:
@@ -194,7 +194,7 @@ def status(
     """Show the progress of each sink of a pipeline."""
     from headwater.pipelines.run.run_files import report
 
-    with failing_clearly():
+    with exit_on_error():
         if bootstrap is None:
             found = report(runs_folder(runs), name)
         else:
@@ -230,7 +230,7 @@ def stop(
     from headwater.pipelines.run.run_files import is_running, report
 
     folder = runs_folder(runs)
-    with failing_clearly():
+    with exit_on_error():
         if bootstrap is not None:
             _stop_published(bootstrap, command_config, name, timeout)
         else:
@@ -267,7 +267,7 @@ def prepare(
         make_archive,
     )
 
-    with failing_clearly():
+    with exit_on_error():
         java = find_java(os.environ)
         mark = fingerprint(java, jars_folder(os.environ))
         path = None if again else find_archive(archive_folder(os.environ), mark)
@@ -301,7 +301,7 @@ def package(
     """
     from headwater.spark.packed_environment import pack_environment
 
-    with failing_clearly(), waiting("Packing the installed packages"):
+    with exit_on_error(), waiting("Packing the installed packages"):
         output.parent.mkdir(parents=True, exist_ok=True)
         packages = pack_environment(output, with_ or [])
     size_bytes = output.stat().st_size
@@ -336,7 +336,7 @@ def _stop_published(bootstrap: str, command_config: Path | None, name: str, time
     if not run.is_alive(now_ms()):
         raise _refused(f"pipeline {name} is not running")
     with RunTopic(_client(bootstrap, command_config)) as topic:
-        topic.ask_to_stop(run, now_ms())
+        topic.request_stop(run, now_ms())
 
         def has_ended() -> bool:
             latest = topic.refresh().runs.get(name)

@@ -99,6 +99,10 @@ def checked_pipeline(
             registries=None if offline else ReachedRegistries(),
             settings=command_config,
             master=master,
+            # Standard output may be JSON.
+            warn=lambda each: typer.echo(
+                f"{each.file}:{each.line}: warning: {each.text}", err=True
+            ),
         )
 
 

@@ -20,7 +20,7 @@ from headwater.cli.spark.pipeline_options import (
     telling_problems,
     unchecked_pipeline,
 )
-from headwater.cli.terminal import AsJson, CommandConfig, failing_clearly, show
+from headwater.cli.terminal import AsJson, CommandConfig, exit_on_error, show
 from headwater.client import Admin, TopicPartition
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def reset(
     )  # fmt: skip
     rule.check()
     rule.target_time_ms(now_ms())
-    with failing_clearly(), telling_problems(as_json=as_json):
+    with exit_on_error(), telling_problems(as_json=as_json):
         from headwater.pipelines.checkpoint.checkpoint_storage import opened_storage
         from headwater.pipelines.run.run_files import AlreadyRunning, RunFile
 

@@ -79,7 +79,7 @@ def run_pipeline(
             lag_monitor=lag_monitor,
             progress=progress,
         )
-        reporter.tell_state("starting")
+        reporter.report_state("starting")
         with (
             _naming_the_log(file.spark_log),
             progress.serving(lag_monitor, steady_ms=_CLOCK.steady_ms) as url,
@@ -88,7 +88,7 @@ def run_pipeline(
                 typer.echo(f"headwater: metrics are at {url}", err=True)
             lives = aside(lambda: _run(spec, reporter, progress, signals, file.spark_log))
         code = exit_code(lives)
-        reporter.tell_state("failed" if code else _how_it_ended(lives))
+        reporter.report_state("failed" if code else _how_it_ended(lives))
     for each in lives:
         if each.error is not None:
             typer.echo(f"headwater: {each.name}: {each.error}", err=True)
@@ -116,7 +116,7 @@ def _publisher(spec: "PipelineSpec") -> "RunPublisher":
     return RunPublisher(
         shared_settings(options.client),
         # The way that `headwater pipeline stop` takes on this machine.
-        ask_to_stop=lambda: os.kill(os.getpid(), signal.SIGTERM),
+        request_stop=lambda: os.kill(os.getpid(), signal.SIGTERM),
         steady_ms=_CLOCK.steady_ms,
     )
 
@@ -129,6 +129,36 @@ def _run(
     log_file: Path,
 ) -> "list[SinkQueryState]":
     """Return the final states of the sinks; none if stopped before they started."""
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    with _traces_in(log_file):
+        return _run_session(spec, reporter, progress, signals, log_file)
+
+
+@contextmanager
+def _traces_in(log_file: Path) -> Iterator[None]:
+    """Write the traces of failed queries into Spark's log; the terminal gets one line each."""
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    handler = logging.FileHandler(log_file, encoding="utf-8", delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logger = logging.getLogger("headwater.pipelines.run.supervisor")
+    logger.addHandler(handler)
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)
+        handler.close()
+
+
+def _run_session(
+    spec: "PipelineSpec",
+    reporter: "Reporter",
+    progress: "RunProgress",
+    signals: "StopSignals",
+    log_file: Path,
+) -> "list[SinkQueryState]":
     from headwater.connect.pipeline_connectors import InstalledConnectors
     from headwater.pipelines.checkpoint.checkpoint_storage import local_folder, session_storage
     from headwater.pipelines.run.pipeline_run import supervisor_of
@@ -136,14 +166,13 @@ def _run(
     from headwater.spark import session
     from headwater.spark.java_process import LOG_LEVEL
 
-    logging.getLogger("py4j").setLevel(logging.ERROR)
     conf = {LOG_LEVEL: "WARN", **spec.conf}
     with waiting(f"Starting Spark on {spec.master or 'this machine'}"), in_one_line():
         spark = session(spec.master, conf, app_name=f"headwater-{spec.name}", log_file=log_file)
     try:
         if spark.sparkContext.uiWebUrl:
             typer.echo(f"headwater: Spark's UI is at {spark.sparkContext.uiWebUrl}", err=True)
-        if signals.is_asked:
+        if signals.is_stop_requested:
             return []
         with in_one_line():
             if local_folder(spec.checkpoint) is None:
@@ -154,16 +183,16 @@ def _run(
                     spark,
                     connectors=InstalledConnectors(),
                     steady_ms=_CLOCK.steady_ms,
-                    tell=reporter.tell,
+                    on_change=reporter.report,
                     listeners=progress.listeners,
                     ended=progress.catch_up,
                     is_measured=progress.is_served,
                 )
-            signals.pass_to(supervisor.ask_to_stop)
+            signals.pass_to(supervisor.request_stop)
             with reporter:
                 return supervisor.run()
     except SparkFailed:
-        reporter.tell_state("failed")
+        reporter.report_state("failed")
         raise
     finally:
         with waiting("Stopping Spark"):
@@ -233,7 +262,7 @@ class Reporter:
             self._live.__exit__(None, None, None)
             self._live = None
 
-    def tell(self, lives: "list[SinkQueryState]") -> None:
+    def report(self, lives: "list[SinkQueryState]") -> None:
         if self._progress is not None:
             self._progress.tell(lives)
         lags: Mapping[str, Lag] = {}
@@ -247,13 +276,13 @@ class Reporter:
         if changed or _CLOCK.steady_ms() >= self._next_ms:
             self._next_ms = _CLOCK.steady_ms() + _TELL_EVERY_MS
             try:
-                self.tell_state("running")
+                self.report_state("running")
                 self._print()
             except OSError:
                 # A full disk or a closed standard output must not stop the pipeline.
                 _log.warning("Cannot report progress: pipeline=%s", self._spec.name, exc_info=True)
 
-    def tell_state(self, state: str) -> None:
+    def report_state(self, state: str) -> None:
         from headwater.pipelines.run.run_files import RunReport
 
         report = RunReport(
@@ -266,8 +295,8 @@ class Reporter:
             sinks=[dict(each) for each in self._rows],
         )
         if self._publisher is not None:
-            self._publisher.tell(report)
-        self._file.tell(report)
+            self._publisher.publish(report)
+        self._file.write(report)
 
     def _print(self) -> None:
         if self._live is not None:

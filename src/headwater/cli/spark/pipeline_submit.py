@@ -27,7 +27,7 @@ from headwater.cli.spark.pipeline_options import (
     runs_folder,
     telling_problems,
 )
-from headwater.cli.terminal import AsJson, CommandConfig, failing_clearly, waiting
+from headwater.cli.terminal import AsJson, CommandConfig, exit_on_error, waiting
 
 if TYPE_CHECKING:
     from headwater.pipelines.spec.pipeline_spec import PipelineSpec
@@ -62,7 +62,7 @@ def submit(
 
     YARN and Kubernetes do. Standalone masters do not; the driver then runs on this machine.
     """
-    with failing_clearly(), telling_problems(as_json=as_json):
+    with exit_on_error(), telling_problems(as_json=as_json):
         spec = checked_pipeline(file, bootstrap, command_config, master, offline=False)
         refuse_unpublished(spec)
         folder = runs_folder(runs)
@@ -98,7 +98,7 @@ def cluster_command(spec: "PipelineSpec") -> list[str]:
     from headwater.cli.spark import submitted_driver
     from headwater.spark.class_archive import jars_folder
     from headwater.spark.exceptions import InvalidOption
-    from headwater.spark.locations import why_unreachable
+    from headwater.spark.locations import unreachable_reason
 
     assert spec.master is not None, "a cluster"
     if spec.master.startswith(_KUBERNETES):
@@ -108,7 +108,7 @@ def cluster_command(spec: "PipelineSpec") -> list[str]:
         ):
             if name not in spec.conf:
                 raise InvalidOption(f"{spec.master} needs {name} in session.conf: {what}")
-    if reason := why_unreachable(spec.checkpoint, spec.master):
+    if reason := unreachable_reason(spec.checkpoint, spec.master):
         raise InvalidOption(f"checkpoint: {reason}")
     files = [spec.file, *([] if spec.settings is None else [spec.settings])]
     files += sorted({each.python.file for each in spec.steps if each.python and each.python.file})

@@ -10,7 +10,7 @@ from headwater.cli.spark.pipeline_options import (
     telling_problems,
     unchecked_pipeline,
 )
-from headwater.cli.terminal import AsJson, CommandConfig, failing_clearly
+from headwater.cli.terminal import AsJson, CommandConfig, exit_on_error
 
 
 def upgrade(
@@ -23,7 +23,7 @@ def upgrade(
 
     Exits with 1 if a change needs a new checkpoint; `headwater pipeline run` would refuse it.
     """
-    with failing_clearly(), telling_problems(as_json=as_json):
+    with exit_on_error(), telling_problems(as_json=as_json):
         from headwater.pipelines.checkpoint.checkpoint_storage import opened_storage
         from headwater.pipelines.checkpoint.file_changes import Effect, file_changes
         from headwater.pipelines.spec.load_document import load_document

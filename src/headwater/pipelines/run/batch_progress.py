@@ -35,24 +35,24 @@ class BatchProgress:
     observed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
-def read_progress(told: Mapping[str, Any]) -> BatchProgress:
+def read_progress(progress: Mapping[str, Any]) -> BatchProgress:
     """From the JSON of a query's progress."""
-    states = told.get("stateOperators") or []
+    states = progress.get("stateOperators") or []
     return BatchProgress(
-        batch_id=int(told.get("batchId", -1)),
-        rows=int(told.get("numInputRows") or 0),
-        rows_per_second=_finite(told.get("processedRowsPerSecond")),
-        batch_ms=int((told.get("durationMs") or {}).get("triggerExecution", 0)),
-        lag=_lag(told.get("sources") or []),
+        batch_id=int(progress.get("batchId", -1)),
+        rows=int(progress.get("numInputRows") or 0),
+        rows_per_second=_finite(progress.get("processedRowsPerSecond")),
+        batch_ms=int((progress.get("durationMs") or {}).get("triggerExecution", 0)),
+        lag=_lag(progress.get("sources") or []),
         dropped_rows=sum(int(each.get("numRowsDroppedByWatermark") or 0) for each in states),
-        watermark=(told.get("eventTime") or {}).get("watermark"),
-        phases_ms={name: int(value) for name, value in (told.get("durationMs") or {}).items()},
+        watermark=(progress.get("eventTime") or {}).get("watermark"),
+        phases_ms={name: int(value) for name, value in (progress.get("durationMs") or {}).items()},
         state_rows=sum(int(each.get("numRowsTotal") or 0) for each in states),
         state_bytes=sum(int(each.get("memoryUsedBytes") or 0) for each in states),
-        ends=_ends(told.get("sources") or []),
+        ends=_ends(progress.get("sources") or []),
         observed={
             name: {column: int(value or 0) for column, value in _columns(row).items()}
-            for name, row in (told.get("observedMetrics") or {}).items()
+            for name, row in (progress.get("observedMetrics") or {}).items()
         },
     )
 

@@ -25,7 +25,7 @@ from headwater.common.ids import TopicPartition
 from headwater.pipelines.check.pipeline_check import source_options
 from headwater.pipelines.spec.pipeline_spec import PipelineSpec, SinkSpec, SourceSpec, Trigger
 from headwater.spark.exceptions import InvalidOption
-from headwater.spark.locations import below, resolved, why_unreachable
+from headwater.spark.locations import below, resolved, unreachable_reason
 from headwater.spark.source.offset_reader import OffsetReader
 from headwater.spark.source.source_options import OffsetsAt, SourceOptions
 from headwater.spark.source.topic_offsets import EARLIEST, Offsets, Position, to_document
@@ -155,7 +155,7 @@ def _bounded_sink(sink: SinkSpec, spec: PipelineSpec, output: str | None) -> Sin
                 "of this run with --output"
             )
         options["path"] = below(resolved(output, Path.cwd()), sink.name)
-        if reason := why_unreachable(options["path"], spec.master):
+        if reason := unreachable_reason(options["path"], spec.master):
             raise InvalidOption(f"--output: {reason}")
     return replace(sink, options=options, trigger=Trigger())
 

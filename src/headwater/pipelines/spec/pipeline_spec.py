@@ -170,7 +170,7 @@ class Restarts:
     """What happens to a sink that failed."""
 
     # Without a batch in between.
-    most: int = 5
+    max_count: int = 5
     backoff_ms: int = 10_000
 
 

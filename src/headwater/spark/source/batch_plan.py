@@ -135,10 +135,12 @@ def batch_plan(
         if end[each] < begin:
             losses.append(f"{each} ended at {begin} and now ends at {end[each]}")
         ranges.append(OffsetRange(each, begin, end[each]))
-    return Plan(tuple(dealt(ranges, min_partitions, max_records_per_partition)), tuple(losses))
+    return Plan(
+        tuple(split_ranges(ranges, min_partitions, max_records_per_partition)), tuple(losses)
+    )
 
 
-def dealt(
+def split_ranges(
     ranges: Sequence[OffsetRange],
     min_partitions: int | None = None,
     max_records_per_partition: int | None = None,

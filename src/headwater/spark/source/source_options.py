@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from headwater.client.client_settings_filter import consumer_part
+from headwater.client.client_settings_filter import consumer_settings
 from headwater.common.ids import TopicPartition
 from headwater.spark.exceptions import InvalidOption
 from headwater.spark.formats.avro.avro_options import SOURCE_NAMES as AVRO
@@ -142,7 +142,7 @@ def read_source_options(given: Mapping[str, str], *, is_streaming: bool) -> Sour
     else:
         _refuse_batch_places(starting, ending)
     read = SourceOptions(
-        client=options.client(_NOT_TO_BE_SET, consumer_part(options.shared)),
+        client=options.client(_NOT_TO_BE_SET, consumer_settings(options.shared)),
         subscription=_subscription(options),
         starting=starting,
         ending=ending,

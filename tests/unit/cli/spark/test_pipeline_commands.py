@@ -129,9 +129,9 @@ def rows(*words: str) -> list[dict[str, object]]:
 
 def test_runs_are_listed_and_a_killed_one_is_reported_as_died(tmp_path: Path) -> None:
     with RunFile(tmp_path, "lost") as file:
-        file.tell(told("lost", 1, "running"))
+        file.write(told("lost", 1, "running"))
     with RunFile(tmp_path, "orders") as file:
-        file.tell(told("orders", 42, "running"))
+        file.write(told("orders", 42, "running"))
         found = rows("list", "--runs", str(tmp_path))
         assert [(each["pipeline"], each["state"], each["pid"]) for each in found] == [
             ("lost", "died", None),
@@ -155,14 +155,14 @@ def test_the_status_of_several_sinks_fits_80_columns(tmp_path: Path) -> None:
     }
     words = ["pipeline", "status", "orders", "--runs", str(tmp_path)]
     with RunFile(tmp_path, "orders") as file:
-        file.tell(replace(told("orders", 42, "running"), sinks=[sink, sink]))
+        file.write(replace(told("orders", 42, "running"), sinks=[sink, sink]))
         lines = CliRunner().invoke(app, words).stdout.splitlines()
         assert lines[0] == "orders: running"
         assert lines[2].split() == [
             "orders-by-minute", "restarting", "1234", "123456", "12346", "1234567", "12345", "12",
         ]  # fmt: skip
         assert max(map(len, lines)) <= 80
-        file.tell(replace(told("orders", 42, "failed"), sinks=[{**sink, "error": "no such file"}]))
+        file.write(replace(told("orders", 42, "failed"), sinks=[{**sink, "error": "no such file"}]))
         assert "no such file" in CliRunner().invoke(app, words).stdout
 
 
@@ -183,7 +183,7 @@ def test_status_alerts_by_its_exit_code(
     words = ["pipeline", "status", "orders", "--runs", str(tmp_path), *limits]
     with RunFile(tmp_path, "orders") as file:
         report_ = told("orders", 42, "running")
-        file.tell(replace(report_, sinks=[{**report_.sinks[0], **change}]))
+        file.write(replace(report_, sinks=[{**report_.sinks[0], **change}]))
         result = CliRunner().invoke(app, words)
         assert (result.exit_code, result.stderr) == (code, text)
     # It has died since: there is no report of that.
@@ -195,7 +195,7 @@ def test_status_alerts_by_its_exit_code(
 
 def test_a_pipeline_that_is_not_running_cannot_be_stopped(tmp_path: Path) -> None:
     with RunFile(tmp_path, "orders") as file:
-        file.tell(told("orders", os.getpid(), "finished"))
+        file.write(told("orders", os.getpid(), "finished"))
     result = CliRunner().invoke(app, ["pipeline", "stop", "orders", "--runs", str(tmp_path)])
     assert (result.exit_code, result.stderr) == (
         1,
@@ -212,7 +212,7 @@ from headwater.pipelines.run.run_files import RunFile, RunReport
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 with RunFile(Path(sys.argv[1]), "orders") as file:
     told = {"name": "orders", "file": "", "pid": os.getpid(), "state": "running"}
-    file.tell(RunReport(**told, started_ms=0, told_ms=0))
+    file.write(RunReport(**told, started_ms=0, told_ms=0))
     print("there", flush=True)
     signal.pause()
 """
@@ -259,7 +259,7 @@ def test_published_runs_are_listed_and_stopped_from_any_machine(broker: Embedded
             1,
             "headwater: elsewhere still runs after 0 s\n",
         )
-        assert topic.refresh().is_stop_asked("elsewhere", 1)
+        assert topic.refresh().is_stop_requested("elsewhere", 1)
         topic._send(run_record(replace(run, state="stopped")))
         stopped = CliRunner().invoke(app, words)
         assert stopped.stderr == "headwater: pipeline elsewhere is not running\n"

@@ -110,7 +110,7 @@ def test_a_pipeline_says_what_is_read_made_and_written(tmp_path: Path) -> None:
             trigger=Trigger(every_ms=1_000),
         ),
     )
-    assert spec.restarts == Restarts(most=3, backoff_ms=2_000)
+    assert spec.restarts == Restarts(max_count=3, backoff_ms=2_000)
 
 
 def test_the_words_beside_a_connector_are_its_own(tmp_path: Path) -> None:
