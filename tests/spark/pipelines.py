@@ -107,6 +107,10 @@ def await_records(broker: EmbeddedBroker, topic: str, count: int) -> list[Consum
         assert time.monotonic() < until_s, found
 
 
+def spec_of(broker: EmbeddedBroker, file: Path, checkpoint: Path) -> PipelineSpec:
+    return _spec(broker, file, checkpoint, Restarts())
+
+
 def _spec(broker: EmbeddedBroker, file: Path, checkpoint: Path, restarts: Restarts) -> PipelineSpec:
     spec = checked(
         file,

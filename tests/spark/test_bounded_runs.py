@@ -21,7 +21,7 @@ version: 1
 name: live
 mode: batch
 sources:
-  rows: {subscribe: backfilled, startingOffsets: earliest, maxOffsetsPerTrigger: 3}
+  rows: {subscribe: backfilled, startingOffsets: earliest, maxOffsetsPerTrigger: 15}
 sinks:
   - {name: copy, from: rows, topic: backfilled-copy, value: "cast(value as string)",
      delivery: exactly-once}

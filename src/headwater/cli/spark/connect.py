@@ -106,6 +106,7 @@ def import_(
     access = _registry(format_, registry, command_config)
     avro = _avro(access, subject, avro_schema, topic, is_import=True)
     running_every = _every(every)
+    _expect_shared(checkpoint, master)
     _expect_legal(topic)
     check_broker(bootstrap, command_config)
     with exit_on_error():
@@ -162,6 +163,7 @@ def export(
         # Deletes and upserts use the same key.
         options.setdefault("key", key)
     running_every = _every(every)
+    _expect_shared(checkpoint, master)
     if (schema is None) is (format_ is ValueKind.JSON):
         problem = "is for JSON; Avro uses the registry's" if schema else "is required for JSON"
         raise typer.BadParameter(problem, param_hint="--schema")
@@ -249,6 +251,15 @@ def _every(text: str | None) -> str:
             f"{text!r} is not an interval such as '10 seconds'", param_hint="--every"
         )
     return f"{every_ms} milliseconds"
+
+
+def _expect_shared(checkpoint: str, master: str | None) -> None:
+    """Refuse a checkpoint on this machine if executors run on others."""
+    from headwater.spark.locations import unreachable_reason
+
+    reason = unreachable_reason(checkpoint, master)
+    if reason is not None:
+        raise typer.BadParameter(reason, param_hint="--checkpoint")
 
 
 def _expect_legal(topic: str) -> None:

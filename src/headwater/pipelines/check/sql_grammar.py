@@ -59,7 +59,7 @@ class SparkGrammar:
 
     def _parse(self, sql: str, rule: Callable[[Any], object]) -> SqlError | None:
         if self._gateway is None:
-            self._gateway, self._process = _start_jvm()
+            self._gateway, self._process = start_jvm()
         antlr = self._gateway.jvm.org.antlr.v4.runtime
         sparks = self._gateway.jvm.org.apache.spark.sql.catalyst.parser
         # Keywords are in capitals in the grammar; Spark's own parser capitalises them just so.
@@ -99,7 +99,8 @@ def _told(sql: str, raised: Any) -> SqlError:
     return SqlError(line=min(line, len(lines)), text=f"syntax error {where}")
 
 
-def _start_jvm() -> "tuple[Any, subprocess.Popen[bytes]]":
+def start_jvm() -> "tuple[Any, subprocess.Popen[bytes]]":
+    """A JVM with the classes of Spark, and a gateway to it."""
     try:
         import pyspark
 

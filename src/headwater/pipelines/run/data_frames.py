@@ -11,11 +11,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import cloudpickle
+from pyspark.sql import functions as f
 
 from headwater.pipelines.check.connector_port import Connectors
 from headwater.pipelines.check.pipeline_check import source_options
 from headwater.pipelines.check.step_graph import in_order
 from headwater.pipelines.check.topic_options import topic_options
+from headwater.pipelines.metrics.progress_totals import BYTES, COUNT, DEAD_LETTERS, INPUT
 from headwater.pipelines.run.avro_options import source_registry, with_columns
 from headwater.pipelines.run.dead_letters import dead_letters
 from headwater.pipelines.run.lookup_join import lookup_join
@@ -41,7 +43,16 @@ _ENDINGS: Final = ("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp
 class Frames:
     """The frames of a pipeline, by the names of its sources and steps."""
 
-    def __init__(self, spark: "SparkSession", spec: PipelineSpec, connectors: Connectors) -> None:
+    def __init__(
+        self,
+        spark: "SparkSession",
+        spec: PipelineSpec,
+        connectors: Connectors,
+        *,
+        is_measured: bool = False,
+    ) -> None:
+        """If it is measured, Spark's progress has the bytes of topics and counts dead letters."""
+        self._is_measured = is_measured
         self._spark = spark
         self._spec = spec
         self._connectors = connectors
@@ -65,6 +76,8 @@ class Frames:
                     records, self._known(source), self._spec.name, self._registry(source)
                 )
                 if letters is not None:
+                    if self._is_measured:
+                        letters = letters.observe(DEAD_LETTERS, f.count("*").alias(COUNT))
                     found[source.name] = letters
         return found
 
@@ -82,6 +95,11 @@ class Frames:
         records = self._records(source, is_streaming=not source.is_table)
         if source.is_table:
             records = latest_per_key(records)
+        elif self._is_measured:
+            size = f.coalesce(f.octet_length("key"), f.lit(0))
+            size += f.coalesce(f.octet_length("value"), f.lit(0))
+            total = f.sum(size.cast("bigint")).alias(BYTES)
+            records = records.observe(INPUT + source.name, total)
         keeps_broken = self._spec.dead_letter is not None
         known, registry = self._known(source), self._registry(source)
         return decode(records, known, registry, keeps_broken=keeps_broken)

@@ -5,7 +5,7 @@ step and the options of a table again, and failures of planning are retried like
 time.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -33,10 +33,11 @@ from headwater.spark.spark_session import register
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryListener
 
 _HOPELESS: Final = (InvalidPipeline, InvalidOption, UnsupportedSchema, WrongColumns, UnsafeReplay)
 
-_DEAD_LETTERS: Final = "dead-letters-of-"
+DEAD_LETTERS: Final = "dead-letters-of-"
 
 
 def supervisor_of(
@@ -47,8 +48,15 @@ def supervisor_of(
     steady_ms: Callable[[], int],
     on_change: OnChange,
     stop_timeout_ms: int = STOP_TIMEOUT_MS,
+    listeners: Sequence["StreamingQueryListener"] = (),
+    ended: Callable[[Query], None] = lambda _: None,
+    is_measured: bool = False,
 ) -> Supervisor:
-    """Ready to run. Makes the topics that may be made."""
+    """Ready to run. Makes the topics that may be made.
+
+    `listeners` are told of every batch, some time after it; `ended` is called with each query that
+    has ended.
+    """
     from pyspark.errors import AnalysisException, ParseException
 
     create_topics(spec)
@@ -59,8 +67,10 @@ def supervisor_of(
     # Whether a format is known already is looked up in the session of the thread.
     _make_active(own)
     register(own)
+    for each in listeners:
+        own.streams.addListener(each)
     return Supervisor(
-        _starts(own, spec, connectors),
+        _starts(own, spec, connectors, is_measured=is_measured),
         spec.restarts,
         config_errors=spark_errors(),
         # A column that is not there will not be there in ten seconds either.
@@ -68,6 +78,7 @@ def supervisor_of(
         steady_ms=steady_ms,
         on_change=on_change,
         stop_timeout_ms=stop_timeout_ms,
+        ended=ended,
     )
 
 
@@ -90,21 +101,24 @@ def _make_active(spark: "SparkSession") -> None:
     spark.createDataFrame([], "nothing int")
 
 
-def _starts(spark: "SparkSession", spec: PipelineSpec, connectors: Connectors) -> dict[str, Start]:
+def _starts(
+    spark: "SparkSession", spec: PipelineSpec, connectors: Connectors, *, is_measured: bool
+) -> dict[str, Start]:
     def start(sink: SinkSpec) -> Query:
         _make_active(spark)
-        frames = Frames(spark, spec, connectors)
+        frames = Frames(spark, spec, connectors, is_measured=is_measured)
         return start_sink(frames[sink.source], sink, spec, connectors)
 
     def start_letters(source: str, name: str) -> Query:
         _make_active(spark)
-        letters = Frames(spark, spec, connectors).dead_letters()[source]
+        frames = Frames(spark, spec, connectors, is_measured=is_measured)
+        letters = frames.dead_letters()[source]
         return start_dead_letters(letters, name, _slowest(spec), spec)
 
     starts: dict[str, Start] = {sink.name: partial(start, sink) for sink in spec.sinks}
     if spec.dead_letter is not None:
         for source in Frames(spark, spec, connectors).dead_letters():
-            name = _DEAD_LETTERS + source
+            name = DEAD_LETTERS + source
             starts[name] = partial(start_letters, source, name)
     return starts
 

@@ -48,6 +48,10 @@ class SinkQueryState:
     def is_due(self) -> bool:
         return self.state in (SinkState.STARTING, SinkState.WAITING)
 
+    @property
+    def is_over(self) -> bool:
+        return self.state in ENDED
+
     def started(self) -> "SinkQueryState":
         again = self.state is SinkState.WAITING
         return replace(self, state=SinkState.RUNNING, restarts=self.restarts + again)

@@ -37,6 +37,7 @@ class Supervisor:
         steady_ms: Callable[[], int],
         on_change: OnChange,
         stop_timeout_ms: int,
+        ended: Callable[[Query], None] = lambda _: None,
     ) -> None:
         """`refusals` are exceptions of a start; `hopeless` ones are not retried."""
         self._starts = dict(starts)
@@ -45,6 +46,7 @@ class Supervisor:
         self._fatal_errors = fatal_errors
         self._steady_ms = steady_ms
         self._on_change = on_change
+        self._ended = ended
         self._stop_timeout_ms = stop_timeout_ms
         self._states = {name: SinkQueryState(name=name) for name in starts}
         self._queries: dict[str, Query] = {}
@@ -105,7 +107,9 @@ class Supervisor:
             life = life.progressed(read_progress(told))
         if not is_active:
             error = query.exception()
-            if error is not None:
+            if error is None:
+                self._ended(query)
+            else:
                 _log.info("Query failed: sink=%s\n%s", name, whole_trace(error))
             life = (
                 life.ended(was_stopped=False)

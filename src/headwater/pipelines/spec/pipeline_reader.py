@@ -57,6 +57,7 @@ def read_pipeline(document: Document) -> tuple[PipelineSpec, list[PipelineProble
         steps=_steps(top, folder),
         sinks=_sinks(top, folder, is_batch=is_batch),
         is_batch=is_batch,
+        commits_offsets=top.flag("commit_offsets", default=True),
         functions={} if document.module is None else vars(document.module),
         **_session(top, folder),
         **_on_error(top),

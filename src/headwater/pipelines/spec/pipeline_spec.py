@@ -245,6 +245,8 @@ class PipelineSpec:
     conf: Mapping[str, str] = field(default_factory=dict)
     restarts: Restarts = field(default_factory=Restarts)
     dead_letter: str | None = None
+    # Whether what sinks have read is committed to consumer groups, for tools that show lag.
+    commits_offsets: bool = True
     # Whether a run ends when all that is there is written.
     is_batch: bool = False
     # Whether a run reads from given offsets to given offsets, under its own name.

@@ -3,6 +3,7 @@
 Note: the attempt number is not part of the identity. All attempts of a task must have the same one.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -12,6 +13,8 @@ from headwater.common.ids import TopicPartition
 from headwater.spark.exceptions import InvalidOption
 from headwater.spark.sink.sink_options import ASK_SPARK, SinkOptions
 from headwater.spark.sink.task_writer import Rows, TaskProducer, write_at_least_once
+
+_log = logging.getLogger(__name__)
 
 # Under these names Spark tells a task what it is part of; its own `foreach` relies on them.
 _BATCH_ID: Final = "streaming.sql.batchId"
@@ -73,6 +76,12 @@ def write_exactly_once(
     producer.init_transactions()
     next_batch = committed_batch(group_id, marker)
     if next_batch is not None and next_batch > identity.batch_id:
+        # Rare, and what an operator looks for after a failure.
+        _log.warning(
+            "Skipped a part of a batch that is written already: batch=%d transactional_id=%s",
+            identity.batch_id,
+            group_id,
+        )
         _drain(rows)
         return 0
     producer.begin_transaction()

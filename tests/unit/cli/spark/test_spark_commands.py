@@ -276,3 +276,18 @@ def test_a_pipeline_without_spark_installed_fails_with_one_line(word: str, tmp_p
 def test_a_missing_module_without_an_extra_is_raised() -> None:
     with pytest.raises(ModuleNotFoundError), exit_on_error():
         importlib.import_module("headwater.nosuch")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["import", "jdbc", "t", "--checkpoint", "/ck"],
+        ["export", "t", "jdbc", "--checkpoint", "/ck", "--schema", "id int"],
+    ],
+)
+def test_connect_refuses_a_local_checkpoint_with_a_remote_master(words: list[str]) -> None:
+    """Before a broker is asked: there is none."""
+    code, output = run("connect", *words, "--master", "spark://m:7077", "-b", "127.0.0.1:1")
+    assert code == 2
+    text = " ".join(output.replace("│", " ").split())
+    assert "/ck is a folder of this machine, which the executors of spark://m:7077" in text

@@ -122,9 +122,12 @@ def test_an_attempt_that_dies_at_any_step_leaves_all_rows_once_after_the_next(st
     assert topic.rows == [b"0-a", b"0-b", b"1-a", b"1-b", b"2-a", b"2-b"]
 
 
-def test_a_repeated_batch_is_read_to_its_end_and_not_written() -> None:
+def test_a_repeated_batch_is_read_to_its_end_and_not_written(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     topic = FakeTopic()
     assert attempt(topic, 5) == 2
+    assert caplog.messages == []
     left = iter(rows("x"))
     identity = BatchIdentity(query_id=QUERY, batch_id=5, partition=3)
     assert (
@@ -135,6 +138,8 @@ def test_a_repeated_batch_is_read_to_its_end_and_not_written() -> None:
     )
     assert list(left) == []
     assert topic.rows == [b"5-a", b"5-b"]
+    (line,) = caplog.messages
+    assert line.startswith("Skipped a part of a batch that is written already: batch=5 ")
 
 
 def test_a_zombie_cannot_commit_once_another_attempt_has_begun() -> None:
