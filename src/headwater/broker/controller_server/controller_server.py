@@ -141,6 +141,7 @@ class ControllerServer:
             ),
             listener=self,
             failed=self._disk_failed,
+            broken=self._replica_broken,
         )
         service.apis = ControllerApis(
             self.raft.client,
@@ -225,6 +226,10 @@ class ControllerServer:
 
     def _disk_failed(self, error: StorageError) -> None:
         self._broken(f"the metadata log cannot be written: {error}")
+
+    def _replica_broken(self, error: Exception) -> None:
+        _log.critical("The replica of the metadata log has stopped", exc_info=error)
+        self._broken(f"the replica of the metadata log has stopped: {error!r}")
 
     # `RaftListener`
 

@@ -83,6 +83,7 @@ class RaftManager:
         tools: RaftManagerTools,
         listener: RaftListener,
         failed: Callable[[StorageError], None],
+        broken: Callable[[Exception], None],
     ) -> None:
         """Open the log; recovery may take a while."""
         self._tools = tools
@@ -101,7 +102,9 @@ class RaftManager:
         )
         self._store = FileQuorumStateStore(tools.disk, directory)
         self.client = KafkaRaftClient(identity, config=config, log=self.log, random=tools.random)
-        self.driver = RaftDriver(self.client, io=self, listener=listener, failed=failed)
+        self.driver = RaftDriver(
+            self.client, io=self, listener=listener, failed=failed, broken=broken
+        )
         self._channels: dict[Node, InterBrokerChannel] = {}
         self._client_id = f"raft-client-{identity.key.id}"
         self._timer: asyncio.TimerHandle | None = None
