@@ -1,8 +1,9 @@
 """Composition root of a node with `process.roles=controller` (Kafka: ControllerServer).
 
 The directory is locked before anything in it is read, and the port is bound before the replica
-starts, since its endpoint is part of its identity. The metadata in the log is not used yet: the
-node is a voter or an observer of the quorum and serves no brokers.
+starts, since its endpoint is part of its identity. The node builds the image of the metadata log,
+and the leader writes the bootstrap records. No request changes metadata yet, and no broker is
+served.
 """
 
 from __future__ import annotations
@@ -30,7 +31,11 @@ from headwater.common.ids import TopicId
 from headwater.common.settings.broker_settings import BrokerSettings
 from headwater.common.settings.quorum_settings import QuorumSettings
 from headwater.metadata.effective_configs import StaticConfig
+from headwater.metadata.metadata_records import MetadataRecord
 from headwater.metadata_store.raft.kafka_raft_log import DIRECTORY_NAME, MetadataLogConfig
+from headwater.metadata_store.raft.metadata_loader import MetadataLoader, records_in
+from headwater.metadata_store.raft.quorum_change_writer import QuorumChangeWriter
+from headwater.metadata_store.raft.storage_formatter import BOOTSTRAP_FILE_NAME
 from headwater.network import endpoint as listener_endpoint
 from headwater.network.event_loop import posting_to
 from headwater.network.host_name import own_host_name
@@ -43,6 +48,7 @@ from headwater.raft.quorum_config import QuorumConfig
 from headwater.raft.raft_core import RaftIdentity
 from headwater.raft.replicated_log import OffsetAndEpoch
 from headwater.raft.voter_set import Endpoint, Node, ReplicaKey, VoterNode, VoterSet
+from headwater.storage.io.disk import read_whole
 from headwater.storage.io.os_disk import OsDisk
 from headwater.storage.io.thread_executor import ThreadExecutor
 from headwater.storage.log_manager import meta_properties
@@ -143,6 +149,14 @@ class ControllerServer:
             failed=self._disk_failed,
             broken=self._replica_broken,
         )
+        self.loader = MetadataLoader(self.cluster_id, self.raft.client, self.raft.log)
+        self.writer = QuorumChangeWriter(
+            self._config.static.node_id,
+            self.raft.driver,
+            self.loader,
+            bootstrap=self._bootstrap_records(),
+            now_ms=self._clock.now_ms,
+        )
         service.apis = ControllerApis(
             self.raft.client,
             self.raft.receive,
@@ -217,6 +231,25 @@ class ControllerServer:
             ),
         )
 
+    def _bootstrap_records(self) -> list[MetadataRecord]:
+        content = read_whole(self._disk, self._directory / BOOTSTRAP_FILE_NAME)
+        return [] if content is None else records_in(content)
+
+    def _maybe_snapshot(self) -> None:
+        """Take a snapshot after many bytes of records; then delete what it covers if it is much."""
+        quorum = self._config.quorum
+        has_much = (
+            self.loader.bytes_since_snapshot
+            >= quorum.metadata_log_max_record_bytes_between_snapshots
+        )
+        if not has_much or not self.loader.can_snapshot:
+            return
+        snapshot_id = self.loader.snapshot()
+        _log.info("Wrote snapshot: id=%s", snapshot_id)
+        limit_bytes = quorum.metadata_max_retention_bytes
+        if 0 <= limit_bytes < self.raft.log.size_bytes:
+            self.raft.client.clean_log()
+
     def _tick(self) -> None:
         self._ticks += 1
         self.raft.sweep()
@@ -234,13 +267,17 @@ class ControllerServer:
     # `RaftListener`
 
     def handle_commit(self, start_offset: int, end_offset: int) -> None:
-        _log.debug("Committed: start_offset=%d end_offset=%d", start_offset, end_offset)
+        self.loader.commit(start_offset, end_offset)
+        self.writer.committed(end_offset)
+        self._maybe_snapshot()
 
     def handle_load_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        self.loader.load_snapshot(snapshot_id)
         _log.info("Loaded snapshot: offset=%d epoch=%d", snapshot_id.offset, snapshot_id.epoch)
 
     def handle_leader_change(self, leader: LeaderAndEpoch) -> None:
         self.leader = leader
+        self.writer.leader_changed(leader)
         self._leader_changed.set()
         name = "none" if leader.leader_id is None else leader.leader_id
         _log.info("Leader of the metadata quorum: leader=%s epoch=%d", name, leader.epoch)

@@ -14,10 +14,16 @@ from headwater.broker.controller_server.controller_server import (
     ControllerConfig,
     ControllerServer,
 )
-from headwater.common.error_codes import ErrorCode
-from headwater.common.exceptions import InvalidSetting, StorageError, WrongLogDirectory
+from headwater.common.exceptions import (
+    ControllerFenced,
+    InvalidSetting,
+    StorageError,
+    WrongLogDirectory,
+)
 from headwater.common.settings.quorum_settings import parse_quorum_settings
 from headwater.common.settings.server_properties import controller_properties
+from headwater.metadata.changes import FeatureFinalized, MetadataChange
+from headwater.metadata.cluster_image import Version
 from headwater.metadata.effective_configs import StaticConfig
 from headwater.metadata_store.raft.metadata_version import feature_levels
 from headwater.metadata_store.raft.storage_formatter import (
@@ -37,8 +43,7 @@ from headwater.protocol.messages.describe_quorum import (
     TopicData,
 )
 from headwater.protocol.older_versions import Message
-from headwater.records.batch_building import build_batch
-from headwater.records.record import Record
+from headwater.raft.election_state import LeaderAndEpoch
 from headwater.storage.io.os_disk import OsDisk
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -126,17 +131,18 @@ def leader_of(servers: list[ControllerServer]) -> ControllerServer | None:
     return max(leaders, key=lambda each: each.leader.epoch, default=None)
 
 
-async def append(leader: ControllerServer, text: bytes) -> int:
-    """Append a record and wait until it is committed."""
-    batch = bytearray(build_batch([Record(value=text, timestamp=0)]))
-    appended: list[tuple[ErrorCode, int]] = []
-    epoch = leader.raft.client.leader_and_epoch.epoch
-    leader.raft.driver.append(epoch, batch, 1, lambda *outcome: appended.append(outcome))
-    await until(lambda: bool(appended))
-    error, offset = appended[0]
-    assert error is ErrorCode.NONE
-    await until(lambda: leader.raft.client.high_watermark > offset)
-    return offset
+async def write(leader: ControllerServer, *changes: MetadataChange) -> None:
+    """Write changes and wait until they are committed."""
+    outcomes: list[object] = []
+    fence = leader.writer.version
+    assert fence is not None
+    leader.writer.write(changes, fence=fence, then=outcomes.append, otherwise=outcomes.append)
+    await until(lambda: bool(outcomes))
+    assert outcomes == [fence._replace(sequence=fence.sequence + 1)]
+
+
+def has_feature(server: ControllerServer, name: str) -> bool:
+    return name in server.loader.image.features
 
 
 def test_three_controllers_elect_a_leader_replicate_and_fail_over(tmp_path: Path) -> None:
@@ -150,8 +156,8 @@ def test_three_controllers_elect_a_leader_replicate_and_fail_over(tmp_path: Path
         await until(lambda: (leader := leader_of(servers)) is not None and _is_announced(leader))
         leader = leader_of(servers)
         assert leader is not None
-        offset = await append(leader, b"first")
-        await until(lambda: all(each.raft.client.high_watermark > offset for each in servers))
+        await write(leader, FeatureFinalized("first", 1))
+        await until(lambda: all(has_feature(each, "first") for each in servers))
         described = await describe(leader)
         assert described.leader_id == leader.raft.client.leader_and_epoch.leader_id
         assert [each.replica_id for each in described.current_voters] == [0, 1, 2]
@@ -164,10 +170,10 @@ def test_three_controllers_elect_a_leader_replicate_and_fail_over(tmp_path: Path
         successor = leader_of(others)
         assert successor is not None
         assert successor.leader.epoch > described.leader_epoch
-        offset = await append(successor, b"second")
+        await write(successor, FeatureFinalized("second", 1))
         again = quorum.server(number)
         await again.start()
-        await until(lambda: again.raft.client.high_watermark > offset)
+        await until(lambda: has_feature(again, "second") and has_feature(again, "first"))
         ends = {each.raft.log.end_offset for each in (*others, again)}
         assert len(ends) == 1
         for each in (*others, again):
@@ -200,17 +206,89 @@ def test_a_lone_controller_finds_its_records_again(tmp_path: Path) -> None:
 
     async def story() -> None:
         epoch = 0
+        expected = dict(feature_levels(None, {}))
         for life in range(3):
             server = quorum.server(0)
             await server.start()
             await until(partial(_is_leader, server))
+            await until(partial(has_feature, server, "metadata.version"))
             assert server.leader.epoch > epoch
             epoch = server.leader.epoch
-            offset = await append(server, b"record of life %d" % life)
+            assert dict(server.loader.image.features) == expected
+            await write(server, FeatureFinalized(f"life {life}", 1))
+            expected[f"life {life}"] = 1
             await server.stop()
-            content = (tmp_path / "0/__cluster_metadata-0/00000000000000000000.log").read_bytes()
-            assert b"record of life %d" % life in content
-            assert offset >= 2 * life
+        content = (tmp_path / "0/__cluster_metadata-0/00000000000000000000.log").read_bytes()
+        assert content.count(b"metadata.version") == 1
+        assert b"Bootstrap records" in content
+
+    run(story)
+
+
+def test_snapshots_replace_the_log_and_a_start_loads_them(tmp_path: Path) -> None:
+    quorum = quorum_of(tmp_path, 1)
+    quorum.format()
+    often = {
+        "metadata_log_max_record_bytes_between_snapshots": "1",
+        "metadata_max_retention_bytes": "0",
+        "metadata_log_segment_bytes": "300",
+    }
+    directory = tmp_path / "0/__cluster_metadata-0"
+
+    async def story() -> None:
+        server = quorum.server(0, **often)
+        await server.start()
+        await until(partial(_is_leader, server))
+        for number in range(5):
+            await write(server, FeatureFinalized(f"feature {number}", 1))
+        before = dict(server.loader.image.features)
+        await server.stop()
+        (checkpoint,) = directory.glob("*.checkpoint")
+        assert checkpoint.name > "00000000000000000005"
+        assert b"feature 0" not in b"".join(each.read_bytes() for each in directory.glob("*.log"))
+        again = quorum.server(0)
+        await again.start()
+        await until(partial(_is_leader, again))
+        assert dict(again.loader.image.features) == before
+        await again.stop()
+
+    run(story)
+
+
+def test_writes_are_fenced_by_version_and_fail_with_the_leadership(tmp_path: Path) -> None:
+    quorum = quorum_of(tmp_path, 1)
+    quorum.format()
+
+    async def story() -> None:
+        server = quorum.server(0)
+        await server.start()
+        await until(partial(_is_leader, server))
+        fence = server.writer.version
+        assert fence is not None
+        outcomes: list[object] = []
+
+        def submit(version: Version) -> None:
+            server.writer.write(
+                [FeatureFinalized("a", 1)],
+                fence=version,
+                then=outcomes.append,
+                otherwise=lambda error: outcomes.append(type(error)),
+            )
+
+        # The second is decided on the first, which is not committed yet.
+        submit(fence)
+        submit(fence._replace(sequence=1))
+        submit(fence)
+        assert outcomes == [ControllerFenced]
+        await until(lambda: len(outcomes) == 3)
+        assert outcomes[1:] == [fence._replace(sequence=1), fence._replace(sequence=2)]
+        submit(fence._replace(sequence=2))
+        server.writer.leader_changed(LeaderAndEpoch(None, fence.controller_epoch))
+        assert outcomes[3:] == [ControllerFenced]
+        submit(fence._replace(sequence=3))
+        assert outcomes[4:] == [ControllerFenced]
+        assert server.writer.version is None
+        await server.stop()
 
     run(story)
 
