@@ -5,10 +5,11 @@ import random
 import re
 import sys
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import Popen
+from subprocess import STDOUT, Popen
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -16,17 +17,25 @@ from typer.testing import CliRunner
 
 from headwater.cli.main import app
 from headwater.common.ids import TopicId
+from headwater.metadata.changes import apply
+from headwater.metadata.cluster_image import FIRST_VERSION, ClusterImage
+from headwater.metadata.config_entities import user_resource
 from headwater.metadata.metadata_record_serde import (
     ApiMessageAndVersion,
     decode_record,
     encode_record,
 )
 from headwater.metadata.metadata_records import OLDEST_AND_NEWEST
+from headwater.metadata.record_translation import AclIds, RecordReplay
 from headwater.network.free_ports import free_ports
 from headwater.records.batch_building import build_batch
+from headwater.records.batch_header import read_header
 from headwater.records.record import Record
-from tests.peers.apache_kafka import run_class
+from headwater.records.record_reader import read_records
+from tests.peers.apache_kafka import CLUSTER_ID as KAFKA_CLUSTER_ID
+from tests.peers.apache_kafka import ApacheKafka, java, run_class
 from tests.peers.jars import KAFKA_4_1
+from tests.peers.lab import Lab
 from tests.peers.processes import ask_to_end, end, start_until
 from tests.unit.metadata.test_metadata_record_serde import random_record
 
@@ -165,22 +174,13 @@ def _lowered(value: object) -> object:
 
 
 def test_we_read_the_records_that_kafka_writes(tmp_path: Path) -> None:
-    from headwater.records.batch_header import read_header
-    from headwater.records.record_reader import read_records
-
     config = settings_of(tmp_path, 0, free_ports("127.0.0.1", 1))
     options = ("format", "-c", str(config), "-t", CLUSTER_ID, "-s", "-S", SCRAM)
     run_class(KAFKA_4_1, "kafka.tools.StorageTool", *options)
     content = (tmp_path / "0/bootstrap.checkpoint").read_bytes()
-    position, values = 0, []
-    while position < len(content):
-        header = read_header(content, position)
-        if not header.is_control:
-            values += [each.value for each in read_records(content, header, position)]
-        position += header.size_bytes
+    (values,) = data_batches(content)
     assert len(values) == 5
     for value in values:
-        assert value is not None
         assert encode_record(decode_record(value)) == value
 
 
@@ -249,6 +249,116 @@ def test_kafka_describes_our_quorum(controllers: Controllers) -> None:
     assert {row[3] for row in replicas} == {"0"}
 
 
+def test_an_apache_controller_becomes_an_observer_and_a_voter_of_our_quorum(
+    controllers: Controllers, tmp_path: Path
+) -> None:
+    (port,) = free_ports("127.0.0.1", 1)
+    ports = [*controllers.ports, port]
+    config = settings_of(tmp_path, 3, ports)
+    options = ("format", "-c", str(config), "-t", CLUSTER_ID, "--no-initial-controllers")
+    run_class(KAFKA_4_1, "kafka.tools.StorageTool", *options)
+    command = [*java(KAFKA_4_1), "kafka.Kafka", str(config)]
+    with (tmp_path / "kafka.log").open("w") as output:
+        # It is never ready: no active controller answers its registration.
+        kafka = Popen(command, stdout=output, stderr=STDOUT, text=True)
+    try:
+        until(lambda: roles(controllers).get("3") == "Observer")
+        tool = "org.apache.kafka.tools.MetadataQuorumCommand"
+        servers = ("--bootstrap-controller", controllers.bootstrap)
+        add = ("--command-config", str(config), "add-controller")
+        assert "Added controller 3" in run_class(KAFKA_4_1, tool, *servers, *add)
+        until(lambda: roles(controllers).get("3") == "Follower")
+        log = tmp_path / "3/__cluster_metadata-0/00000000000000000000.log"
+        ours = controllers.folder / "0/__cluster_metadata-0/00000000000000000000.log"
+        until(lambda: log.read_bytes() == ours.read_bytes())
+        directory = re.search(r"directory.id=(\S+)", (tmp_path / "3/meta.properties").read_text())
+        assert directory is not None
+        remove = ("--controller-id", "3", "--controller-directory-id", directory[1])
+        quorum(controllers, "remove-controller", *remove)
+    finally:
+        end(kafka)
+
+
+def roles(controllers: Controllers) -> dict[str, str]:
+    rows = quorum(controllers, "describe", "--replication").splitlines()[1:]
+    return {row.split()[0]: row.split()[-1] for row in rows if row.strip()}
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that another process does; each try takes a while by itself."""
+    deadline = monotonic() + 60
+    while not condition():
+        assert monotonic() < deadline, "it did not happen within a minute"
+
+
+def test_we_replicate_and_replay_the_metadata_log_of_apache_kafka(tmp_path: Path) -> None:
+    """A Headwater node observes an Apache quorum and has its log, byte by byte."""
+    folder = tmp_path / "kafka"
+    folder.mkdir()
+    with ApacheKafka(folder) as kafka:
+        voters = kafka._seat.voters
+        (port,) = free_ports("127.0.0.1", 1)
+        config = tmp_path / "server.properties"
+        config.write_text(
+            f"process.roles=controller\nnode.id=77\nlisteners=CONTROLLER://127.0.0.1:{port}\n"
+            f"controller.listener.names=CONTROLLER\ncontroller.quorum.voters={voters}\n"
+            f"log.dirs={tmp_path / 'ours'}\n"
+        )
+        arguments = ["storage", "format", "-c", str(config), "-t", KAFKA_CLUSTER_ID]
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+        command = [sys.executable, "-m", "headwater", "start", "--config", str(config)]
+        node = start_until(command, lambda line: "headwater ready" in line, tmp_path / "ours.log")
+        try:
+            lab = Lab("orders", kafka.bootstrap_servers)
+            lab.topic()
+            lab.client.close()
+            entity = ("--entity-type", "users", "--entity-name", "alice")
+            servers = ("--bootstrap-server", kafka.bootstrap_servers)
+            scram = "SCRAM-SHA-256=[iterations=8192,password=secret]"
+            for added in (scram, "producer_byte_rate=1024"):
+                change = ("--alter", *entity, "--add-config", added)
+                run_class(KAFKA_4_1, "kafka.admin.ConfigCommand", *servers, *change)
+            name = "__cluster_metadata-0/00000000000000000000.log"
+            theirs, ours = kafka.data / name, tmp_path / "ours" / name
+            until(lambda: ours.exists() and b"producer_byte_rate" in ours.read_bytes())
+        finally:
+            ask_to_end(node, 60)
+    content = ours.read_bytes()
+    assert len(content) > 1_000
+    assert theirs.read_bytes().startswith(content)
+    image = image_of(content)
+    assert [each for each in image.topics if each.startswith("orders")]
+    assert image.features["metadata.version"] == 27
+    assert len(image.brokers) == 1
+    values = image.configs[user_resource("alice")]
+    assert values["producer_byte_rate"] == "1024"
+    assert "iterations=8192" in values["SCRAM-SHA-256"]
+
+
+def image_of(content: bytes) -> ClusterImage:
+    """Replay a metadata log; each record is also written as Kafka wrote it."""
+    image = ClusterImage(cluster_id="kafka")
+    replay = RecordReplay(AclIds())
+    for batch in data_batches(content):
+        records = [decode_record(value) for value in batch]
+        assert [encode_record(each) for each in records] == batch
+        changes = replay.replay([each.message for each in records], image)
+        image = apply(image, changes, FIRST_VERSION)
+    return image
+
+
+def data_batches(content: bytes) -> Iterator[list[bytes]]:
+    """The values of the records of each batch that is not a control batch."""
+    position = 0
+    while position < len(content):
+        header = read_header(content, position)
+        if not header.is_control:
+            records = read_records(content, header, position)
+            yield [each.value for each in records if each.value is not None]
+        position += header.size_bytes
+
+
 def test_kafka_removes_one_of_our_voters(controllers: Controllers) -> None:
     quorum(
         controllers,
@@ -258,10 +368,9 @@ def test_kafka_removes_one_of_our_voters(controllers: Controllers) -> None:
         "--controller-directory-id",
         DIRECTORY_IDS[2],
     )
-    text = quorum(controllers, "describe", "--replication")
-    roles = {row.split()[0]: row.split()[-1] for row in text.splitlines()[1:] if row.strip()}
-    assert roles["2"] == "Observer"
-    assert sorted(roles.values()) == ["Follower", "Leader", "Observer"]
+    found = roles(controllers)
+    assert found["2"] == "Observer"
+    assert sorted(found[each] for each in ("0", "1")) == ["Follower", "Leader"]
 
 
 def test_kafka_reads_the_log_of_a_stopped_controller(controllers: Controllers) -> None:

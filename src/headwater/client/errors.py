@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from headwater.client.error_messages import meaning
 from headwater.common.error_codes import ErrorCode
-from headwater.common.exceptions import HeadwaterError, RequestTimedOut, TlsRefused
+from headwater.common.exceptions import HeadwaterError, RequestTimedOut, TlsHandshakeFailed
 from headwater.common.exceptions import InvalidSetting as InvalidSetting
 from headwater.common.exceptions import UnknownSetting as UnknownSetting
 
@@ -392,9 +392,9 @@ def error_for(code: ErrorCode, message: str | None = None) -> KafkaError:
 _LOGIN: Final = (ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.UNSUPPORTED_SASL_MECHANISM)
 
 
-def is_about_login(error: HeadwaterError) -> bool:
+def is_authentication_error(error: HeadwaterError) -> bool:
     """Whether the error is about authentication, so that retries are pointless."""
-    return error.code in _LOGIN or isinstance(error, TlsRefused | SslAuthenticationFailed)
+    return error.code in _LOGIN or isinstance(error, TlsHandshakeFailed | SslAuthenticationFailed)
 
 
 def from_failure(failure: HeadwaterError) -> KafkaError:
@@ -403,6 +403,6 @@ def from_failure(failure: HeadwaterError) -> KafkaError:
         return failure
     if isinstance(failure, RequestTimedOut):
         return NetworkException(f"no response before the timeout: {failure}")
-    if isinstance(failure, TlsRefused):
+    if isinstance(failure, TlsHandshakeFailed):
         return SslAuthenticationFailed(str(failure))
     return error_for(failure.code, str(failure))

@@ -25,7 +25,7 @@ from headwater.client.serialization.schema_registry_settings import (
 from headwater.common.exceptions import InvalidSetting
 from headwater.network.http_client import HttpConnection, HttpLocation
 from headwater.network.tls.ssl_context import client_context
-from headwater.network.tls.tls_channel import why_no_tls
+from headwater.network.tls.tls_channel import tls_error_reason
 
 _V1: Final = "application/vnd.schemaregistry.v1+json"
 _ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -43,7 +43,7 @@ class RegistryTimeout(RegistryUnreachable, KafkaTimeout):
     """The registry did not answer before the timeout."""
 
 
-class RegistryRefused(RegistryError):
+class RegistryResponseError(RegistryError):
     """The registry rejected the request; `error_code` is Confluent's."""
 
     def __init__(self, message: str, *, status: int, error_code: int) -> None:
@@ -52,15 +52,15 @@ class RegistryRefused(RegistryError):
         self.error_code = error_code
 
 
-class SchemaNotFound(RegistryRefused):
+class SchemaNotFound(RegistryResponseError):
     """The subject, version or schema does not exist."""
 
 
-class SchemaIncompatible(RegistryRefused):
+class SchemaIncompatible(RegistryResponseError):
     """The schema is incompatible with earlier versions of the subject."""
 
 
-class SchemaInvalid(RegistryRefused):
+class SchemaInvalid(RegistryResponseError):
     """The schema is invalid, or the registry does not support its type."""
 
 
@@ -171,7 +171,7 @@ class SchemaRegistry:
             self._call("POST", ["subjects", subject], {"normalize": normalize}, body)
         )
 
-    def complaints(
+    def incompatibilities(
         self,
         subject: str,
         schema: str,
@@ -321,7 +321,7 @@ class _Server:
         message = str(details.get("message") or f"{self._name} answers with HTTP {status}")
         code = details.get("error_code")
         kind = {404: SchemaNotFound, 409: SchemaIncompatible, 422: SchemaInvalid}.get(
-            status, RegistryRefused
+            status, RegistryResponseError
         )
         raise kind(message, status=status, error_code=code if isinstance(code, int) else status)
 
@@ -330,7 +330,7 @@ class _Server:
         return f"the schema registry at {self.connection.address}"
 
     def _unreachable(self, error: OSError) -> RegistryUnreachable:
-        reason = why_no_tls(error) or error.strerror or str(error)
+        reason = tls_error_reason(error) or error.strerror or str(error)
         return RegistryUnreachable(f"{self._name} does not answer: {reason}")
 
 

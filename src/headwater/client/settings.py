@@ -188,7 +188,7 @@ def mapping(given: object) -> Mapping[str, object]:
     )
 
 
-def useful_settings(cls: type[S], given: Mapping[str, object]) -> dict[str, object]:
+def supported_settings(cls: type[S], given: Mapping[str, object]) -> dict[str, object]:
     """Drop settings without effect for this client, from a file that several clients share."""
     known = {kafka_name(each.name) for each in fields(cls)}
     return {

@@ -103,7 +103,7 @@ def _is_eligible(
     if node_id == leader_id:
         # A leader in controlled shutdown stays if no other replica can lead.
         return True
-    if eligibility(image, node_id, name) is not ReplicaEligibility.SOUND:
+    if eligibility(image, node_id, name) is not ReplicaEligibility.ELIGIBLE:
         return False
     return member.broker_epoch in (NO_EPOCH, image.brokers[node_id].epoch)
 

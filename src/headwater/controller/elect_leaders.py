@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from headwater.common.api_error import NO_ERROR, ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId, TopicPartition
 from headwater.metadata.changes import MetadataChange, PartitionChanged
 from headwater.metadata.cluster_image import NO_LEADER, ClusterImage, PartitionRegistration
-from headwater.metadata.controller_result import DONE, ApiError, ControllerResult
+from headwater.metadata.controller_result import ControllerResult
 from headwater.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     PartitionResult,
@@ -33,7 +34,7 @@ def elect_leaders(image: ClusterImage, request: ElectLeadersRequest) -> Controll
         responses = []
         for number in numbers:
             outcome = _elected(image, topic, number, request.election_type)
-            error = outcome if isinstance(outcome, ApiError) else DONE
+            error = outcome if isinstance(outcome, ApiError) else NO_ERROR
             if isinstance(outcome, PartitionRegistration):
                 changes[TopicPartition(topic, number)] = PartitionChanged(topic, number, outcome)
             if request.topic_partitions is None and error.code is ErrorCode.ELECTION_NOT_NEEDED:
@@ -47,7 +48,7 @@ def elect_leaders(image: ClusterImage, request: ElectLeadersRequest) -> Controll
     return ControllerResult(list(changes.values()), tuple(results))
 
 
-def renew_leaderships(image: ClusterImage, node_id: NodeId) -> ControllerResult[None]:
+def bump_leader_epochs(image: ClusterImage, node_id: NodeId) -> ControllerResult[None]:
     """Raise the leader epochs of a standalone broker after an unclean shutdown.
 
     A power cut may have removed the end of its logs. Readers that were ahead notice the new epoch,

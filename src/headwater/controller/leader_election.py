@@ -29,7 +29,7 @@ class ReplicaEligibility(IntEnum):
     DEAD = 0
     RETURNED = 1
     STOPPING = 2
-    SOUND = 3
+    ELIGIBLE = 3
 
 
 def elect_and_shrink(
@@ -101,7 +101,7 @@ def eligibility(image: ClusterImage, node_id: NodeId, name: TopicPartition) -> R
         return ReplicaEligibility.DEAD
     if image.admitted_epochs.get(node_id) != broker.epoch:
         return ReplicaEligibility.RETURNED
-    return ReplicaEligibility.STOPPING if broker.is_stopping else ReplicaEligibility.SOUND
+    return ReplicaEligibility.STOPPING if broker.is_stopping else ReplicaEligibility.ELIGIBLE
 
 
 def _in_sync(

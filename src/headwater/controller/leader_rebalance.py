@@ -41,5 +41,5 @@ def _may_lead(
 ) -> bool:
     """Not during a reassignment, when the first replica is not final, as in Kafka 3.9."""
     is_moving = bool(partition.adding or partition.removing)
-    is_sound = eligibility(image, node_id, name) is ReplicaEligibility.SOUND
+    is_sound = eligibility(image, node_id, name) is ReplicaEligibility.ELIGIBLE
     return node_id in partition.isr and is_sound and not is_moving

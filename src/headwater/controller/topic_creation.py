@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from headwater.common.api_error import ApiError
 from headwater.common.config_types import ResourceType
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import InvalidSetting
 from headwater.common.ids import NodeId
 from headwater.common.ports import Random
 from headwater.common.settings.topic_settings import TopicSettings
-from headwater.common.topic_names import why_invalid
-from headwater.controller.replica_placer import place, why_bad_assignment
+from headwater.common.topic_names import topic_name_error
+from headwater.controller.replica_placer import assignment_error, place
 from headwater.metadata.changes import ConfigsReplaced, MetadataChange, TopicCreated
 from headwater.metadata.cluster_image import (
     ClusterImage,
@@ -24,16 +25,10 @@ from headwater.metadata.cluster_image import (
     TopicImage,
 )
 from headwater.metadata.config_description import topic_entries
-from headwater.metadata.controller_result import (
-    OVER_QUOTA,
-    ApiError,
-    ControllerResult,
-    Spend,
-    unlimited,
-)
+from headwater.metadata.controller_result import OVER_QUOTA, ControllerResult, Spend, unlimited
 from headwater.metadata.effective_configs import StaticConfig, topic_defaults_for
 from headwater.metadata.internal_topics import CLUSTER_METADATA, colliding_key
-from headwater.metadata.topic_ids import fresh_topic_id
+from headwater.metadata.topic_ids import new_topic_id
 from headwater.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -115,7 +110,7 @@ class _TopicMaker:
             return OVER_QUOTA
         topic = TopicImage(
             name=requested.name,
-            topic_id=fresh_topic_id(self.image.names_by_id, self.rng),
+            topic_id=new_topic_id(self.image.names_by_id, self.rng),
             partitions=tuple(map(new_partition, replicas)),
         )
         self.changes.append(TopicCreated(topic))
@@ -147,7 +142,7 @@ class _TopicMaker:
             return ApiError(
                 ErrorCode.INVALID_REQUEST, f"topic {name} is reserved for KRaft controllers"
             )
-        illegal = why_invalid(name)
+        illegal = topic_name_error(name)
         if illegal:
             return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
         if name in self.image.topics:
@@ -237,7 +232,7 @@ def _by_hand(requested: CreatableTopic, image: ClusterImage) -> list[tuple[int, 
         return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
     replicas = [chosen[number] for number in range(len(chosen))]
     for each in replicas:
-        bad = why_bad_assignment(each, image.brokers, len(replicas[0]))
+        bad = assignment_error(each, image.brokers, len(replicas[0]))
         if bad:
             return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, bad)
     return replicas

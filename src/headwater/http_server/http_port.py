@@ -27,10 +27,10 @@ _GRACE_S: Final = 5
 class HttpPort:
     """A context manager that closes the port. Raises `CannotListen`."""
 
-    def __init__(self, address: HttpAddress, *, refusal: bytes, kind: str) -> None:
-        """`refusal` is the body of 401 responses and `kind` its media type."""
+    def __init__(self, address: HttpAddress, *, unauthorized_response: bytes, kind: str) -> None:
+        """`unauthorized_response` is the body of 401 responses and `kind` its media type."""
         self._address = address
-        self._refusal = refusal
+        self._unauthorized_response = unauthorized_response
         self._kind = kind
         endpoint = parse_address(address.listen, name="HTTP")
         self._listener = listening_socket(endpoint, NetworkSettings(), both_families=True)
@@ -56,7 +56,7 @@ class HttpPort:
                 application,
                 address.users,
                 realm=address.realm,
-                refusal=self._refusal,
+                unauthorized_response=self._unauthorized_response,
                 kind=self._kind,
             )
         config = uvicorn.Config(

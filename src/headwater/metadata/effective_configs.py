@@ -15,13 +15,13 @@ from headwater.common.settings.broker_properties import (
     known_setting,
     parse_broker_settings,
     topic_defaults,
-    why_unknown,
+    unknown_setting_error,
 )
 from headwater.common.settings.broker_settings import BrokerSettings
 from headwater.common.settings.topic_settings import (
     KINDS,
     TopicSettings,
-    why_unknown_for_topics,
+    unknown_topic_setting_error,
 )
 from headwater.metadata.cluster_image import ALL_BROKERS, ClusterImage, ConfigResource
 
@@ -63,9 +63,9 @@ def unknown_configs(resource: ConfigResource, values: Mapping[str, str]) -> dict
     ZooKeeper that Kafka has used they stay where they are.
     """
     if resource.resource_type is ResourceType.TOPIC:
-        return {name: why_unknown_for_topics(name) for name in values if name not in KINDS}
+        return {name: unknown_topic_setting_error(name) for name in values if name not in KINDS}
     if resource.resource_type is ResourceType.BROKER:
-        return {name: why_unknown(name) for name in values if known_setting(name) is None}
+        return {name: unknown_setting_error(name) for name in values if known_setting(name) is None}
     return {}
 
 

@@ -21,7 +21,7 @@ class BackgroundCalls(Protocol):
         job: Callable[[], T],
         *,
         then: Callable[[T], None],
-        otherwise: Callable[[BaseException], None],
+        on_error: Callable[[BaseException], None],
     ) -> None: ...
 
 
@@ -29,7 +29,7 @@ def run_in_thread(
     job: Callable[[], T],
     *,
     then: Callable[[T], None],
-    otherwise: Callable[[BaseException], None],
+    on_error: Callable[[BaseException], None],
 ) -> None:
     """`BackgroundCalls` for the running loop. Results that arrive after its end are dropped."""
     from concurrent.futures import ThreadPoolExecutor
@@ -45,6 +45,6 @@ def run_in_thread(
         if error is None:
             then(done.result())
         else:
-            otherwise(error)
+            on_error(error)
 
     future.add_done_callback(complete)

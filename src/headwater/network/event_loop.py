@@ -119,7 +119,7 @@ class VisitableLoop(CountingLoop):
         return self._turns.visit(work)
 
 
-def crowd_on(loop: Loop) -> Callable[[], bool]:
+def crowded_check(loop: Loop) -> Callable[[], bool]:
     """Return a function that tells whether many descriptors are ready in this iteration."""
     return loop.is_crowded if isinstance(loop, CountingLoop) else _never
 
@@ -137,7 +137,7 @@ def new_loop(*, is_visited: bool = False) -> asyncio.AbstractEventLoop:
     return loop
 
 
-def posting_to(loop: asyncio.AbstractEventLoop) -> Callable[[Callback], object]:
+def call_soon_from_threads(loop: asyncio.AbstractEventLoop) -> Callable[[Callback], object]:
     """Return a function that schedules callbacks from other threads.
 
     Raises `RuntimeError` once the loop is closed: end the threads first.

@@ -154,7 +154,7 @@ def not_in_mode(subject: str | None, is_what: str) -> RestError:
     return not_permitted(f"Subject {named} in context {_CONTEXT} {is_what}")
 
 
-def id_taken(schema_id: int) -> RestError:
+def id_in_use(schema_id: int) -> RestError:
     return not_permitted(
         f"Overwrite new schema with id {schema_id} in context {_CONTEXT} is not permitted."
     )

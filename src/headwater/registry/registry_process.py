@@ -40,7 +40,7 @@ async def serve(
     Raises `CannotListen`, or a `KafkaError` if no broker answers. `client_settings` apply to all
     clients, for example for authentication.
     """
-    with HttpPort(address, refusal=_UNAUTHORIZED, kind=V1) as port:
+    with HttpPort(address, unauthorized_response=_UNAUTHORIZED, kind=V1) as port:
         store = SchemaStore(bootstrap_servers, timeout_s=timeout_s, client_settings=client_settings)
         waiting = asyncio.create_task(ended.wait())
         try:

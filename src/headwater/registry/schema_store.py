@@ -110,7 +110,7 @@ class SchemaStore:
             raise RestError(STORE_FAILED, "The topic _schemas is being read; try again soon")
         return self._state
 
-    async def ask(self, query: Callable[[State], T]) -> T:
+    async def query(self, query: Callable[[State], T]) -> T:
         """Run a query that may be slow on another thread, with a snapshot of the state.
 
         Raises what the query raises. The event loop keeps answering other requests.
@@ -176,7 +176,7 @@ class SchemaStore:
         try:
             producer = await self._own_producer()
             await self._catch_up()
-            decision = await self.ask(decide)
+            decision = await self.query(decide)
             if decision.entries:
                 await self._until(await self._write(producer, decision) + 1)
             is_producer_usable = True

@@ -60,7 +60,7 @@ class FollowerReplica:
             return self._broker_epoch
         return max(self._broker_epoch, self.session.broker_epoch)
 
-    def fetched(
+    def update_fetch_state(
         self,
         *,
         offset: int,

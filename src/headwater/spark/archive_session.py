@@ -21,7 +21,7 @@ from headwater.spark.spark_session import COLLECTOR, session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PATIENCE_S: Final = 300
+_TIMEOUT_S: Final = 300
 _ROWS: Final = 100
 
 
@@ -66,7 +66,7 @@ def main(arguments: list[str]) -> None:
     gateway.shutdown()
     assert java.stdin is not None
     java.stdin.close()
-    java.wait(_PATIENCE_S)
+    java.wait(_TIMEOUT_S)
 
 
 def _work(spark: "SparkSession", folder: Path) -> None:

@@ -23,7 +23,7 @@ from headwater.common.exceptions import HeadwaterError
 from headwater.process.java import Java
 
 _SESSION: Final = "headwater.spark.archive_session"
-_PATIENCE_S: Final = 900
+_TIMEOUT_S: Final = 900
 
 _NAME: Final = re.compile(r"spark-[0-9a-f]{16}-(\d+)\.jsa")
 # Otherwise Java prints a warning that the archive is not used.
@@ -105,11 +105,11 @@ def make_archive(java: Java, environment: Mapping[str, str]) -> Path:
                 env={**environment, "JAVA_HOME": str(java.home)},
                 capture_output=True,
                 text=True,
-                timeout=_PATIENCE_S,
+                timeout=_TIMEOUT_S,
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise NotPrepared(f"Spark has not ended within {_PATIENCE_S} s") from error
+            raise NotPrepared(f"Spark has not ended within {_TIMEOUT_S} s") from error
         if ended.returncode or not written.exists():
             lines = ended.stderr.strip().splitlines() or ["Java has written nothing"]
             raise NotPrepared(f"Spark's classes could not be written down: {lines[-1]}")

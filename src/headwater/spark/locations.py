@@ -28,7 +28,7 @@ def below(location: str, *names: str) -> str:
     return "/".join([location.rstrip("/"), *names])
 
 
-def why_unreachable(location: str, master: str | None) -> str | None:
+def unreachable_reason(location: str, master: str | None) -> str | None:
     """The reason in one line if executors of `master` cannot reach a location.
 
     A path without a scheme is one of the driver's machine. A folder that is mounted at the same

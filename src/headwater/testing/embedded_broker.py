@@ -29,17 +29,17 @@ class EmbeddedBroker(EmbeddedProcess):
         settings: Mapping[str, Value] | None = None,
         *,
         data_directory: Path | str | None = None,
-        patience_s: float = 30,
+        timeout_s: float = 30,
     ) -> None:
         """Settings have Kafka's names. A given data directory is kept, the default one is removed.
 
-        `patience_s` is the timeout of a start and of a clean stop.
+        `timeout_s` is the timeout of a start and of a clean stop.
         """
         super().__init__(
             name="the broker",
             folder_prefix="headwater-",
             log_name="broker.log",
-            patience_s=patience_s,
+            timeout_s=timeout_s,
         )
         self._settings = {**_FOR_TESTS, **(settings or {})}
         self._given_directory = None if data_directory is None else Path(data_directory)

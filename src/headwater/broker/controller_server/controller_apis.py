@@ -9,7 +9,7 @@ from headwater.broker.requests.call import Call
 from headwater.broker.requests.request_counters import RequestCounters
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import ProtocolError
-from headwater.network.request_service import ReplySlot, ServedConnection
+from headwater.network.request_service import ResponseSlot, ServedConnection
 from headwater.protocol.api_key import ApiKey
 from headwater.protocol.api_table import APIS
 from headwater.protocol.api_versions_response import (
@@ -68,7 +68,7 @@ class ControllerApis:
         self._listener_name = listener_name
         self.counters = {key: RequestCounters(APIS[key].newest) for key in CONTROLLER_LISTENER_APIS}
 
-    def serve(self, slot: ReplySlot, frame: memoryview) -> None:
+    def serve(self, slot: ResponseSlot, frame: memoryview) -> None:
         started_ns = perf_counter_ns()
         header = read_request_header(frame)
         key = header.api.key
@@ -91,7 +91,7 @@ class ControllerApis:
             return
 
         def answer(response: Message) -> None:
-            if not call.is_gone:
+            if not call.is_disconnected:
                 call.answer(response)
 
         self._receive(request, answer)

@@ -37,10 +37,10 @@ from headwater.metadata_store.raft.metadata_loader import MetadataLoader, record
 from headwater.metadata_store.raft.quorum_change_writer import QuorumChangeWriter
 from headwater.metadata_store.raft.storage_formatter import BOOTSTRAP_FILE_NAME
 from headwater.network import endpoint as listener_endpoint
-from headwater.network.event_loop import posting_to
+from headwater.network.event_loop import call_soon_from_threads
 from headwater.network.host_name import own_host_name
 from headwater.network.peer import PeerSettings
-from headwater.network.request_service import ReplySlot, ServedConnection
+from headwater.network.request_service import ResponseSlot, ServedConnection
 from headwater.network.socket_server import SocketServer
 from headwater.network.system_clock import SystemClock, SystemRandom
 from headwater.raft.election_state import LeaderAndEpoch
@@ -111,7 +111,7 @@ class ControllerServer:
         meta = self._checked_meta_properties()
         assert meta.cluster_id is not None
         self.cluster_id = meta.cluster_id
-        executor = ThreadExecutor(1, posting_to(self._loop), name="headwater-raft")
+        executor = ThreadExecutor(1, call_soon_from_threads(self._loop), name="headwater-raft")
         self._executor = executor
         self._resources.callback(executor.close)
         # The service needs the replica, and the replica needs the bound port.
@@ -176,7 +176,7 @@ class ControllerServer:
         if self._timer is not None:
             self._timer.cancel()
         self.raft.close()
-        self._executor.take_no_more()
+        self._executor.shutdown()
         await asyncio.to_thread(self._executor.close)
         await asyncio.sleep(0)
         self.raft.close_log()
@@ -288,7 +288,7 @@ class _LateService:
 
     apis: ControllerApis
 
-    def serve(self, slot: ReplySlot, frame: memoryview) -> None:
+    def serve(self, slot: ResponseSlot, frame: memoryview) -> None:
         self.apis.serve(slot, frame)
 
     def failed(self, connection: ServedConnection, error: Exception) -> None:

@@ -159,7 +159,7 @@ class RaftManager:
             )
 
         try:
-            self._tools.executor.submit(job, then=lambda _: then(None), otherwise=then)
+            self._tools.executor.submit(job, then=lambda _: then(None), on_error=then)
         except HeadwaterError as error:
             then(StorageError(f"quorum-state was not written: {error}"))
 
@@ -169,11 +169,11 @@ class RaftManager:
             message,
             deadline_ms,
             then=lambda response: then(_owned(response)),
-            otherwise=partial(self._failed, node, then),
+            on_error=partial(self._failed, node, then),
         )
         if self._is_closed:
             return
-        self._channel(node).ask(asked)
+        self._channel(node).send_request(asked)
 
     def poll_at(self, due_ms: int) -> None:
         if self._timer is not None:
@@ -195,7 +195,7 @@ class RaftManager:
                 where=lambda: endpoint,
                 dial=self._tools.dial,
                 clock=self._tools.clock,
-                soon=self._tools.loop.call_soon,
+                call_soon=self._tools.loop.call_soon,
                 client_id=self._client_id,
             )
             self._channels[node] = channel

@@ -22,7 +22,7 @@ def request_of(batches: FirstBatches) -> AddPartitionsToTxnRequest:
         transactional_id=batches.transactional_id,
         producer_id=batches.producer.producer_id,
         producer_epoch=batches.producer.epoch,
-        verify_only=batches.question.is_verify_only,
+        verify_only=batches.verification_request.is_verify_only,
         topics=tuple(
             AddPartitionsToTxnTopic(name=topic, partitions=tuple(numbers))
             for topic, numbers in by_topic.items()

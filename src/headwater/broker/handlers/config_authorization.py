@@ -4,9 +4,9 @@ from typing import Final
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.config_types import ResourceType
 from headwater.common.error_codes import ErrorCode
-from headwater.metadata.controller_result import ApiError
 from headwater.security.authorization.authorizer import CLUSTER, Operation, Resource, ResourceKind
 
 _KINDS: Final = {

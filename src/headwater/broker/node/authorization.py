@@ -44,4 +44,4 @@ def apply_acl_changes(authorizer: Authorizer, changes: Iterable[MetadataChange])
 def log_omitted_denials(authorizer: Authorizer) -> None:
     """Log how many denials were omitted from the log; called about once a second."""
     if isinstance(authorizer, AclAuthorizer):
-        authorizer.tell_denials()
+        authorizer.log_omitted_denials()

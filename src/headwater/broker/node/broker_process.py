@@ -103,13 +103,13 @@ async def run_until_signal(new_node: NewNode, ready: Callable[[Serving], None]) 
         raise StorageError(reason)
 
 
-def _new_node(static: StaticConfig, broken: Callable[[str], None]) -> Node:
+def _new_node(static: StaticConfig, on_failure: Callable[[str], None]) -> Node:
     if static.settings.zookeeper_connect is None:
-        return StandaloneNode(static, broken=broken)
+        return StandaloneNode(static, on_failure=on_failure)
     # Imported only here: a standalone broker needs none of the cluster's modules.
     from headwater.broker.node.cluster_node import ClusterNode
 
-    return ClusterNode(static, broken=broken)
+    return ClusterNode(static, on_failure=on_failure)
 
 
 def _exit_at_once(number: int, _: object) -> None:

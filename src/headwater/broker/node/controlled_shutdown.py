@@ -21,8 +21,8 @@ _log = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.2
 
-Answered = Callable[[Message | HeadwaterError], None]
-Ask = Callable[[int, Answered], None]
+OnResponse = Callable[[Message | HeadwaterError], None]
+Ask = Callable[[int, OnResponse], None]
 """Sends one ControlledShutdown request with a timeout in ms and reports its outcome."""
 
 

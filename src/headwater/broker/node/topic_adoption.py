@@ -26,7 +26,7 @@ from headwater.metadata.cluster_image import (
     TopicImage,
 )
 from headwater.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from headwater.metadata.topic_ids import fresh_topic_id
+from headwater.metadata.topic_ids import new_topic_id
 from headwater.storage.log_manager.log_directory_scan import FoundPartition
 
 _KEEP_EVERYTHING: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
@@ -49,7 +49,7 @@ def adopt(
         topic_id = next((each.topic_id for each in partitions.values() if each.topic_id), None)
         topic = TopicImage(
             name=name,
-            topic_id=topic_id or fresh_topic_id(image.names_by_id, rng),
+            topic_id=topic_id or new_topic_id(image.names_by_id, rng),
             partitions=tuple(
                 _led(NodeId(settings.node_id), partitions.get(number))
                 for number in range(max(partitions) + 1)

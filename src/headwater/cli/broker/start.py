@@ -21,9 +21,9 @@ from headwater.broker.metrics.process_metrics import process_age_s
 from headwater.broker.node.broker_process import Serving
 from headwater.cli.broker.log_format import FORMATS, LEVELS, log_to_standard_error
 from headwater.common.exceptions import (
-    BrokerIdTaken,
     CannotListen,
     DirectoryInUse,
+    DuplicateBrokerRegistration,
     HeadwaterError,
     InvalidSetting,
     StorageError,
@@ -67,7 +67,7 @@ _HINTS: dict[type[HeadwaterError], str] = {
     DirectoryInUse: "; stop that broker, or choose another directory with --data",
     WrongLogDirectory: "; choose another directory with --data, or its node id with --node-id",
     StoreUnreachable: "; start ZooKeeper, or choose another one with --zookeeper",
-    BrokerIdTaken: "; stop that broker, or choose another id with --node-id",
+    DuplicateBrokerRegistration: "; stop that broker, or choose another id with --node-id",
     StorageError: "; choose another directory with --data, or repair this one",
 }
 

@@ -35,8 +35,8 @@ def console_settings(
     given: Mapping[str, object],
 ) -> dict[str, object]:
     """Settings for a client of this class; the values in `given` win."""
-    from headwater.client.settings import useful_settings
+    from headwater.client.settings import supported_settings
 
-    found = useful_settings(cls, client_settings(bootstrap, command_config))
+    found = supported_settings(cls, client_settings(bootstrap, command_config))
     shared = {name: value for name, value in found.items() if name not in _APPLICATION_SETTINGS}
-    return {**shared, **useful_settings(cls, given)}
+    return {**shared, **supported_settings(cls, given)}

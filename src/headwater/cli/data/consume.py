@@ -25,8 +25,8 @@ from headwater.cli.terminal import (
     CommandConfig,
     admin_of,
     binary_output,
-    expect_partitions,
-    failing_clearly,
+    check_partitions,
+    exit_on_error,
     is_terminal,
     pairs,
 )
@@ -129,7 +129,7 @@ def consume(
     write = _as_json if as_json else _formatted(fmt, null_marker.encode())
     output = binary_output()
     _expect_topic(bootstrap, command_config, topic, partition or [])
-    with failing_clearly(), Consumer(settings) as consumer:
+    with exit_on_error(), Consumer(settings) as consumer:
         if group is not None:
             consumer.subscribe([topic])
             ends = None
@@ -173,7 +173,7 @@ def _expect_topic(
     from headwater.client import TopicPartition
 
     with admin_of(bootstrap, command_config) as admin:
-        expect_partitions(admin, [TopicPartition(topic, each) for each in numbers or [0]])
+        check_partitions(admin, [TopicPartition(topic, each) for each in numbers or [0]])
 
 
 def _assign(

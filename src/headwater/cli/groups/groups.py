@@ -243,7 +243,7 @@ def reset_offsets(
     from headwater.cli.groups.offset_resets import (
         ResetRule,
         as_csv,
-        chosen_places,
+        chosen_partitions,
         new_offsets,
         read_csv,
     )
@@ -263,7 +263,7 @@ def reset_offsets(
     with admin_of(bootstrap, command_config) as admin:
         _expect_no_members(admin, group)
         before = {place: found.offset for place, found in admin.list_group_offsets(group).items()}
-        places = chosen_places(
+        places = chosen_partitions(
             admin, _named(given) or topic or [], every=before if all_topics else ()
         )
         wanted = new_offsets(admin, rule, given, places, before, now_ms=now_ms)
@@ -327,12 +327,12 @@ def delete_offsets(
     as_json: AsJson = False,
 ) -> None:
     """Delete committed offsets of topics that the group is not subscribed to."""
-    from headwater.cli.groups.offset_resets import chosen_places
+    from headwater.cli.groups.offset_resets import chosen_partitions
 
     if not topic:
         raise typer.BadParameter("give --topic")
     with admin_of(bootstrap, command_config) as admin:
-        places = chosen_places(admin, topic, every=())
+        places = chosen_partitions(admin, topic, every=())
         errors = errors_of(lambda: admin.delete_group_offsets(group, places))
     rows = [
         {"topic": place.topic, "partition": place.partition}

@@ -17,7 +17,12 @@ from headwater.client.admin.descriptions import (
     GroupListing,
     MemberDescription,
 )
-from headwater.client.argument_checks import place, places, several, whole_number
+from headwater.client.argument_checks import (
+    several,
+    topic_partition,
+    topic_partitions,
+    whole_number,
+)
 from headwater.client.consumer.offset_requests import OffsetAndTimestamp, OffsetRequests
 from headwater.client.errors import (
     GroupIdNotFound,
@@ -184,7 +189,7 @@ class GroupCalls(Calls):
         """Committed offsets of a group; partitions without one are left out."""
         return await self._offsets.committed(
             group_id,
-            None if partitions is None else places(partitions),
+            None if partitions is None else topic_partitions(partitions),
             deadline_ms=self._deadline_ms(timeout),
             require_stable=require_stable,
         )
@@ -208,7 +213,7 @@ class GroupCalls(Calls):
         timeout: float | None = None,
     ) -> None:
         """Delete committed offsets of topics that the group is not subscribed to."""
-        wanted = places(partitions)
+        wanted = topic_partitions(partitions)
         request = OffsetDeleteRequest(
             group_id=group_id,
             topics=tuple(
@@ -245,7 +250,7 @@ class GroupCalls(Calls):
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Offsets by timestamp; -1 latest, -2 earliest, -3 the record with the max timestamp."""
         targets = {
-            place(each): whole_number(when, f"the timestamp of {each} (-1 for the end)")
+            topic_partition(each): whole_number(when, f"the timestamp of {each} (-1 for the end)")
             for each, when in timestamps.items()
         }
         return await self._offsets.listed(targets, deadline_ms=self._deadline_ms(timeout))

@@ -250,7 +250,7 @@ class OffsetRangeReader:
                 arrived.set_exception(error)
 
         wait_ms = self._settings.fetch_max_wait_ms + _SLACK_MS
-        self._cluster.connection(view.leader_id).ask(
+        self._cluster.connection(view.leader_id).send_request(
             request,
             on_response,
             on_failure,
@@ -261,14 +261,14 @@ class OffsetRangeReader:
             return await arrived
         except KafkaError as error:
             if error.is_retriable:
-                self._cluster.want_refresh()
+                self._cluster.request_metadata_update()
             raise
 
     async def _leader(self, partition: TopicPartition, deadline_ms: int) -> PartitionView:
         await self._cluster.topic(partition.topic, deadline_ms=deadline_ms)
         view = self._cluster.metadata.partition(*partition)
         if view is None or view.leader_id == NO_NODE:
-            self._cluster.want_refresh()
+            self._cluster.request_metadata_update()
             raise LeaderNotAvailable(f"{partition} has no leader or does not exist")
         return view
 

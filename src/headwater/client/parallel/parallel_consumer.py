@@ -200,7 +200,7 @@ class ParallelConsumer:
             with self._changed:
                 self._progress.committed(offsets)
 
-    def give_up(self, partitions: list[TopicPartition], *, may_commit: bool) -> None:
+    def revoke(self, partitions: list[TopicPartition], *, may_commit: bool) -> None:
         """Revoke partitions: wait for started records, drop queued ones."""
         with self._changed:
             # Queued records are not started any more; the next owner consumes them again.
@@ -216,7 +216,7 @@ class ParallelConsumer:
         finally:
             with self._changed:
                 for each in partitions:
-                    self._progress.forget(each)
+                    self._progress.remove(each)
                 self._leaving.difference_update(partitions)
 
     def _is_idle(self) -> bool:
@@ -294,10 +294,10 @@ class _Draining(RebalanceListener):
         self._owner = owner
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        self._owner.give_up(partitions, may_commit=True)
+        self._owner.revoke(partitions, may_commit=True)
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
-        self._owner.give_up(partitions, may_commit=False)
+        self._owner.revoke(partitions, may_commit=False)
 
 
 # Records with one identity may have different keys, or none, and so different workers.

@@ -1,7 +1,7 @@
 """Queues of batches, one per partition, and the state of their topics.
 
-Note: `way_in` and `partition_count` are read without the lock, so they are replaced in one step,
-after everything that they refer to.
+Note: `open_append` and `partition_count` are read without the lock, so they are replaced in one
+step, after everything that they refer to.
 """
 
 from collections import deque
@@ -28,7 +28,7 @@ class PartitionQueue:
     batches: deque[ProducerBatch] = field(default_factory=deque)
     open: ProducerBatch | None = None
     # The open batch and its append function, read in one step without the lock.
-    way_in: tuple[ProducerBatch, Append] | None = None
+    open_append: tuple[ProducerBatch, Append] | None = None
     sequences: PartitionSequences = field(default_factory=PartitionSequences)
     in_flight_count: int = 0
     not_before_ms: int = 0

@@ -84,12 +84,12 @@ OWN_NAMES: Final = (
 """Settings that are always for a registry."""
 
 
-def is_registrys(name: str) -> bool:
+def is_registry_setting(name: str) -> bool:
     """Whether a setting is only for registry clients."""
     return name.startswith((PREFIX, _LOGIN))
 
 
-def registry_part(shared: Mapping[str, str]) -> dict[str, str]:
+def registry_settings(shared: Mapping[str, str]) -> dict[str, str]:
     """Select the registry's settings from settings that are shared with broker clients."""
     own = {
         name.removeprefix(PREFIX): value

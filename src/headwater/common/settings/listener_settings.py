@@ -83,8 +83,8 @@ def scoped_setting(name: str) -> BrokerSetting | None:
     if scoped is None:
         return None
     known = scoped_settings()[scoped.setting]
-    reach = UpdateMode.PER_BROKER if scoped.setting in _CHANGEABLE else known.reach
-    return replace(known, name=name, reach=reach)
+    reach = UpdateMode.PER_BROKER if scoped.setting in _CHANGEABLE else known.update_mode
+    return replace(known, name=name, update_mode=reach)
 
 
 @dataclass(frozen=True, slots=True)

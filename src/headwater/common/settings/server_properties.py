@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.common.exceptions import InvalidSetting
-from headwater.common.settings.broker_properties import known_setting, why_unknown
+from headwater.common.settings.broker_properties import known_setting, unknown_setting_error
 from headwater.common.settings.broker_settings import BrokerSettings
 from headwater.common.settings.quorum_settings import is_quorum_setting
 from headwater.common.settings.setting_types import split_list
 from headwater.common.settings.topic_synonyms import TOPIC_SETTINGS
-from headwater.common.settings.unsupported_settings import why_refused, why_unsupported
+from headwater.common.settings.unsupported_settings import rejection_reason, unsupported_reason
 
 # Synonyms: the first one that is set counts, wherever it is set.
 _ALIASES = (
@@ -90,7 +90,7 @@ def _classified(texts: Mapping[str, str]) -> ServerProperties:
     unknown: dict[str, str] = {}
     for name, text in texts.items():
         known = known_setting(name)
-        refused = why_refused(name, text)
+        refused = rejection_reason(name, text)
         if refused is not None:
             raise InvalidSetting(refused)
         if known is not None:
@@ -98,10 +98,10 @@ def _classified(texts: Mapping[str, str]) -> ServerProperties:
             served[name] = text
             if not known.has_effect:
                 without_effect[name] = known.doc
-        elif (reason := why_unsupported(name)) is not None:
+        elif (reason := unsupported_reason(name)) is not None:
             without_effect[name] = reason
         else:
-            unknown[name] = why_unknown(name)
+            unknown[name] = unknown_setting_error(name)
     return ServerProperties(served, without_effect, unknown)
 
 

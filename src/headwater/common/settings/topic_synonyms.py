@@ -177,7 +177,7 @@ def _inherited(topic_name: str, synonym: str, setting: TopicSetting) -> BrokerSe
         name=synonym,
         kind=kind,
         default=default,
-        reach=UpdateMode.READ_ONLY if is_in_unit else UpdateMode.CLUSTER_WIDE,
+        update_mode=UpdateMode.READ_ONLY if is_in_unit else UpdateMode.CLUSTER_WIDE,
         doc=f"Default {topic_name} of topics. {setting.doc}",
     )
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from headwater.common.exceptions import HeadwaterError
 from headwater.connect.postgresql_cdc.pgoutput import Lsn, format_lsn, parse_lsn
 from headwater.connect.postgresql_cdc.row_changes import TableKeys
-from headwater.connect.postgresql_client import DatabaseAway, PostgresqlConnection
+from headwater.connect.postgresql_client import DatabaseUnavailable, PostgresqlConnection
 from headwater.spark.exceptions import InvalidOption
 
 _NO_REPLICA_IDENTITY: Final = "n"
@@ -270,7 +270,7 @@ def _refusal(slot: str, sqlstate: str | None, message: str) -> HeadwaterError:
         case "55000" if "replication slot" in message:
             return SlotLost(f"{message}: drop slot {slot}, create it and take a new snapshot")
         case None:
-            return DatabaseAway(message)
+            return DatabaseUnavailable(message)
         case _:
             return CaptureRefused(f"PostgreSQL refused: {message} (SQLSTATE {sqlstate})")
 

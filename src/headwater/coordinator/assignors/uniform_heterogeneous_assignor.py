@@ -58,7 +58,7 @@ class _Table:
     def keep_previous(self) -> None:
         for member_id in self._loads:
             wanted = dict.fromkeys(self._members[member_id].topics)
-            for topic_id, partition in sorted(self._members[member_id].had):
+            for topic_id, partition in sorted(self._members[member_id].owned):
                 if topic_id in wanted and partition in self._unowned[topic_id]:
                     del self._unowned[topic_id][partition]
                     self._give(member_id, topic_id, partition)

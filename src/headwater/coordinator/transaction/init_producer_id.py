@@ -38,7 +38,7 @@ class InitProducerIdRequestState(NamedTuple):
     epoch: int
 
 
-def refuse_request(
+def validate_request(
     request: InitProducerIdRequest, settings: TransactionSettings
 ) -> ErrorCode | None:
     """Check a request without its transactional id's state."""
@@ -55,7 +55,7 @@ def refuse_request(
     return None
 
 
-def refusal(version: int, code: ErrorCode) -> InitProducerIdResponse:
+def error_response(version: int, code: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(
         error_code=known_to_client(code, version, fenced_since=FENCED_SINCE_VERSION),
         producer_id=NO_PRODUCER,

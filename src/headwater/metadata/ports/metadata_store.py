@@ -68,7 +68,7 @@ class ChangeWriter(Protocol):
         *,
         fence: Version,
         then: Callable[[Version], None],
-        otherwise: Failed,
+        on_error: Failed,
     ) -> None:
         """Write changes durably, all or none. `fence` is the version they were decided on.
 
@@ -83,19 +83,19 @@ class MetadataStore(ChangeWriter, Protocol):
         """Set the listener; once, before anything else."""
 
     def register(
-        self, registration: Registration, *, then: Callable[[int], None], otherwise: Failed
+        self, registration: Registration, *, then: Callable[[int], None], on_error: Failed
     ) -> None:
         """Register until the session ends. Returns the broker epoch, larger than all before."""
 
     def become_controller(
-        self, node_id: NodeId, *, then: Callable[[Version], None], otherwise: Failed
+        self, node_id: NodeId, *, then: Callable[[Version], None], on_error: Failed
     ) -> None:
         """Take over and fence former controllers; `ControllerFenced` if there is another one."""
 
     def resign(self) -> None:
         """Give up controllership, so that an election can follow."""
 
-    def read(self, *, then: Callable[[ClusterImage], None], otherwise: Failed) -> None:
+    def read(self, *, then: Callable[[ClusterImage], None], on_error: Failed) -> None:
         """Read the committed image, without writes in flight.
 
         In a cluster only the controller may call this.

@@ -31,7 +31,7 @@ from headwater.storage.io.executor import Executor
 from headwater.storage.io.open_files import OpenFiles
 from headwater.storage.log import partition_metadata_file
 from headwater.storage.log.flush import Waiter
-from headwater.storage.log.log_loader import CheckpointedState, LoadReport, LogPlace, load_log
+from headwater.storage.log.log_loader import CheckpointedState, LoadReport, LogLocation, load_log
 from headwater.storage.log.unified_log import LogEvents, ReadBound, UnifiedLog
 from headwater.storage.log_manager.pending_deletes import PendingDeletes
 from headwater.storage.producer_state.producer_state_manager import AppendOrigin
@@ -88,7 +88,7 @@ class KafkaRaftLog:
         if tools.disk.status(identity) is None:
             content = partition_metadata_file.encode(METADATA_TOPIC_ID)
             write_atomically(tools.disk, identity, content)
-        place = LogPlace(
+        place = LogLocation(
             disk=tools.disk,
             files=tools.files,
             removals=self._removals,

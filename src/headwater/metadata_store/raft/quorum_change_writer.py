@@ -46,7 +46,7 @@ BOOTSTRAP_TRANSACTION = "Bootstrap records"
 class _Write:
     version: Version
     then: Callable[[Version], None]
-    otherwise: Failed
+    on_error: Failed
     # Known once the driver has appended it.
     last_offset: int | None = None
 
@@ -95,19 +95,19 @@ class QuorumChangeWriter:
         *,
         fence: Version,
         then: Callable[[Version], None],
-        otherwise: Failed,
+        on_error: Failed,
     ) -> None:
         proposed = self._proposed
         if proposed is None or fence != proposed.version:
             newest_version = None if proposed is None else proposed.version
-            otherwise(
+            on_error(
                 ControllerFenced(f"decided on version {fence}, but the newest is {newest_version}")
             )
             return
         version = fence._replace(sequence=fence.sequence + 1)
         records = self._loader.writer.records_of(changes, proposed)
         self._proposed = apply(proposed, changes, version)
-        write = _Write(version=version, then=then, otherwise=otherwise)
+        write = _Write(version=version, then=then, on_error=on_error)
         self._writes.append(write)
         if records:
             self._append(records, write)
@@ -154,4 +154,4 @@ class QuorumChangeWriter:
         self._proposed = None
         writes, self._writes = self._writes, deque()
         for write in writes:
-            write.otherwise(error)
+            write.on_error(error)

@@ -1,7 +1,7 @@
 """Connection limits in total, per listener, IP and second (ConnectionQuotas).
 
 Note: `max.connection.creation.rate` rejects nothing. As in Kafka, connections above it wait in the
-backlog, so `may_accept` is checked before accepting, and `admit` afterwards, when the address is
+backlog, so `may_accept` is checked before accepting, and `inc` afterwards, when the address is
 known. Limits of all listeners together do not apply to a separate inter-broker listener.
 """
 
@@ -50,7 +50,7 @@ class ConnectionQuotas:
             self._left_to_accept = min(rate, self._left_to_accept + gained)
         self._refilled_ms = now_ms
 
-    def admit(self, listener: str, host: str) -> str | None:
+    def inc(self, listener: str, host: str) -> str | None:
         """Count a connection, or return the setting that rejects it. `host` is a plain address."""
         settings = self._settings
         if settings.max_connection_creation_rate != UNLIMITED:
@@ -67,7 +67,7 @@ class ConnectionQuotas:
         self._of_address[host] += 1
         return None
 
-    def depart(self, listener: str, host: str) -> None:
+    def dec(self, listener: str, host: str) -> None:
         """Remove an admitted connection from the counts."""
         self.count -= 1
         self._of_listener[listener] -= 1

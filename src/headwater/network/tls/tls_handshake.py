@@ -94,7 +94,7 @@ class Handshake:
         if self._is_over:
             return
         try:
-            is_done = self.channel.shake()
+            is_done = self.channel.handshake()
         except ConnectionLost as lost:
             self.cancel()
             self._failed(lost)

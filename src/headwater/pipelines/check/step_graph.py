@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from headwater.pipelines.spec.document import Place
 from headwater.pipelines.spec.pipeline_spec import PipelineSpec, StepSpec
 
-Complaint = tuple[Place, str]
+Problem = tuple[Place, str]
 
 
 def in_order(spec: PipelineSpec) -> list[StepSpec]:
@@ -30,7 +30,7 @@ def in_order(spec: PipelineSpec) -> list[StepSpec]:
     return list(done.values())
 
 
-def complaints(spec: PipelineSpec) -> Iterator[Complaint]:
+def graph_problems(spec: PipelineSpec) -> Iterator[Problem]:
     """Names that are there twice or not at all, and circles."""
     names: dict[str, Place] = {}
     places = [(each.name, each.place) for each in spec.sources]
@@ -60,7 +60,7 @@ def _unknown(name: str, names: Iterable[str]) -> str:
     return f"which is neither a source nor a step{hint}"
 
 
-def _circles(spec: PipelineSpec) -> Iterator[Complaint]:
+def _circles(spec: PipelineSpec) -> Iterator[Problem]:
     steps = {each.name.lower(): each for each in spec.steps}
     finished: set[str] = set()
     for start in steps:

@@ -19,7 +19,7 @@ from headwater.pipelines.check.topic_options import topic_options
 from headwater.pipelines.run.avro_options import source_registry, with_columns
 from headwater.pipelines.run.dead_letters import dead_letters
 from headwater.pipelines.run.source_decoder import decode, latest_per_key
-from headwater.pipelines.spec.document import refuse
+from headwater.pipelines.spec.document import fail_parsing
 from headwater.pipelines.spec.pipeline_spec import (
     PipelineSpec,
     PythonStep,
@@ -125,7 +125,7 @@ class Frames:
             module = load_module(python.file)
             found = getattr(module, python.function, None)
         if not callable(found):
-            raise refuse(python.file or self._spec.file, 1, f"there is no {python.function}")
+            raise fail_parsing(python.file or self._spec.file, 1, f"there is no {python.function}")
         if module is not None:
             # Workers do not have the file, so its functions and classes travel as they are.
             by_value: Callable[[ModuleType], None] = cloudpickle.register_pickle_by_value

@@ -73,7 +73,7 @@ class PublishedRuns:
         else:
             self.runs[name] = _run(name, content)
 
-    def is_stop_asked(self, name: str, started_ms: int) -> bool:
+    def is_stop_requested(self, name: str, started_ms: int) -> bool:
         return self.stops.get(name) == started_ms
 
 

@@ -79,7 +79,7 @@ class RunTopic:
         sinks = tuple(told.pop("sinks"))
         self._send(run_record(PublishedRun(host=os.uname().nodename, sinks=sinks, **told)))
 
-    def ask_to_stop(self, run: PublishedRun, now_ms: int) -> None:
+    def request_stop(self, run: PublishedRun, now_ms: int) -> None:
         self._send(stop_record(run, now_ms))
 
     def _send(self, record: tuple[bytes, bytes]) -> None:

@@ -58,6 +58,6 @@ class Document:
         return PipelineProblem(file=self.file, line=self.line_of(place), text=text)
 
 
-def refuse(file: Path, line: int, text: str) -> InvalidPipeline:
+def fail_parsing(file: Path, line: int, text: str) -> InvalidPipeline:
     """A file that cannot be read at all."""
     return InvalidPipeline([PipelineProblem(file=file, line=line, text=text)])

@@ -170,7 +170,7 @@ class Restarts:
     """What happens to a sink that failed."""
 
     # Without a batch in between.
-    most: int = 5
+    max_count: int = 5
     backoff_ms: int = 10_000
 
 
@@ -193,5 +193,9 @@ class PipelineSpec:
     conf: Mapping[str, str] = field(default_factory=dict)
     restarts: Restarts = field(default_factory=Restarts)
     dead_letter: str | None = None
+    # Whether a run ends when all that is there is written.
+    is_batch: bool = False
+    # Whether a run reads from given offsets to given offsets, under its own name.
+    is_bounded: bool = False
     # Functions of the pipeline's own file, if that is Python.
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict, compare=False)

@@ -79,7 +79,7 @@ def _trigger(section: Section) -> Trigger:
                 return Trigger()
             case [("every", str(text))] if (every_ms := duration_ms(text)) is not None:
                 return Trigger(every_ms=every_ms)
-    section.refuse(
+    section.add_problem(
         f"trigger must be {{every: 10s}} or {{available_now: true}}, not {value!r}", "trigger"
     )
     return _USUAL
@@ -104,5 +104,5 @@ def _create(section: Section) -> NewTopicSpec | None:
         replication_factor=inner.number("replication_factor", usual.replication_factor, 1),
         configs=inner.mapping("configs"),
     )
-    inner.refuse_unknown()
+    inner.report_unknown()
     return found

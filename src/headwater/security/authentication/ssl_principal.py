@@ -7,7 +7,7 @@ certificate is `User:ANONYMOUS`, as in Kafka.
 from collections.abc import Callable
 from functools import partial
 
-from headwater.common.exceptions import ProtocolError, TlsRefused
+from headwater.common.exceptions import ProtocolError, TlsHandshakeFailed
 from headwater.common.principal import ANONYMOUS, Principal
 from headwater.security.authentication.distinguished_name import subject_of
 from headwater.security.authentication.ssl_principal_mapper import Rule, mapped, parse_rules
@@ -32,5 +32,7 @@ def _principal_of(rules: tuple[Rule, ...], certificate: bytes | None) -> Princip
     try:
         name = subject_of(certificate)
     except ProtocolError as error:
-        raise TlsRefused(f"cannot read the subject of the client certificate: {error}") from error
+        raise TlsHandshakeFailed(
+            f"cannot read the subject of the client certificate: {error}"
+        ) from error
     return Principal(_KIND, mapped(rules, name))

@@ -14,12 +14,12 @@ from headwater.security.quotas.sampled_rates import SampledRate, SampleWindow
 class ConnectionRateQuota:
     """Connection creation quotas by address, and the observed rates."""
 
-    def __init__(self, window: SampleWindow, *, most: int) -> None:
-        """`most` limits the number of tracked addresses."""
+    def __init__(self, window: SampleWindow, *, limit: int) -> None:
+        """`limit` limits the number of tracked addresses."""
         self._bounds: dict[str, float] = {}
         self._longest_ms = window.sample_ms
         self._rates: RecentClients[str, SampledRate] = RecentClients(
-            lambda: SampledRate(window), most=most
+            lambda: SampledRate(window), limit=limit
         )
 
     def __bool__(self) -> bool:

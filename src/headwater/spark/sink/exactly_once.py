@@ -51,7 +51,7 @@ def identity_of(
     return BatchIdentity(query_id=query_id, batch_id=batch_id, partition=partition)
 
 
-Noted = Callable[[str, TopicPartition], int | None]
+CommittedBatch = Callable[[str, TopicPartition], int | None]
 
 
 def write_exactly_once(
@@ -60,17 +60,18 @@ def write_exactly_once(
     identity: BatchIdentity,
     *,
     producer: TaskProducer,
-    noted: Noted,
+    committed_batch: CommittedBatch,
 ) -> int:
     """Send all rows, unless that was done before; the answer is how many were sent now.
 
-    `noted` tells what a group has committed for a partition: the first batch that is not written.
+    `committed_batch` tells what a group has committed for a partition: the first batch that is not
+    written.
     """
     assert options.marker_topic is not None, "refused when the options were read"
     marker = TopicPartition(options.marker_topic, 0)
     group_id = identity.group_id(options.transactional_id_prefix)
     producer.init_transactions()
-    next_batch = noted(group_id, marker)
+    next_batch = committed_batch(group_id, marker)
     if next_batch is not None and next_batch > identity.batch_id:
         _drain(rows)
         return 0

@@ -45,7 +45,7 @@ class _Node:
     text: str
 
 
-def refuse_unstable(plan: str) -> None:
+def check_replay_safe(plan: str) -> None:
     """`UnsafeReplay`, with the reason in one line, where a repetition may deal rows differently."""
     reason = unstable(plan)
     if reason is not None:

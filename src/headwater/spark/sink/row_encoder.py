@@ -25,7 +25,7 @@ _KINDS: Final = {
 _SENT: Final = ("key", "value", "headers", "partition")
 
 
-def refuse_columns(
+def check_columns(
     columns: Mapping[str, str], topic: str | None, typed: Collection[str] = ()
 ) -> None:
     """Raise `WrongColumns` if rows with columns of these types cannot be written.

@@ -18,7 +18,7 @@ from headwater.spark.sink.sink_options import SinkOptions
 _CREATES: Final = "auto.create.topics.enable"
 
 
-def refuse_missing_topics(options: SinkOptions) -> None:
+def check_topics_exist(options: SinkOptions) -> None:
     """`InvalidOption` where the options name a topic that there is not, and will not be."""
     brokers = shared_settings(options.client)
     for topic in dict.fromkeys((options.topic, options.marker_topic)):

@@ -37,6 +37,21 @@ class Plan:
     losses: tuple[str, ...]
 
 
+def bounded(latest: Offsets, start: Offsets, until: Offsets) -> dict[TopicPartition, int]:
+    """The ends of partitions for a stream that ends at `until`.
+
+    A partition that `until` does not name is not read any further. An end is never before the
+    start: timestamps, from which both may come, do not grow with offsets.
+    """
+    ends = {}
+    for each, end in latest.items():
+        if each in until:
+            ends[each] = max(min(end, until[each]), start.get(each, 0))
+        elif each in start:
+            ends[each] = start[each]
+    return ends
+
+
 def limited(limit: int, start: Offsets, latest: Offsets) -> dict[TopicPartition, int]:
     """An end for each partition, so that all together read at most about `limit` offsets.
 
@@ -120,10 +135,12 @@ def batch_plan(
         if end[each] < begin:
             losses.append(f"{each} ended at {begin} and now ends at {end[each]}")
         ranges.append(OffsetRange(each, begin, end[each]))
-    return Plan(tuple(dealt(ranges, min_partitions, max_records_per_partition)), tuple(losses))
+    return Plan(
+        tuple(split_ranges(ranges, min_partitions, max_records_per_partition)), tuple(losses)
+    )
 
 
-def dealt(
+def split_ranges(
     ranges: Sequence[OffsetRange],
     min_partitions: int | None = None,
     max_records_per_partition: int | None = None,

@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
 from headwater.client.consumer.offset_range_reader import OffsetRangeReader
 from headwater.common.ids import TopicPartition
 from headwater.spark.formats.typed_values import TypedColumn
-from headwater.spark.source.batch_plan import OffsetRange, dealt
+from headwater.spark.source.batch_plan import OffsetRange, split_ranges
 from headwater.spark.source.offset_reader import OffsetReader
 from headwater.spark.source.range_task import RangeTask, rows_of
 from headwater.spark.source.source_options import SourceOptions
@@ -76,7 +76,7 @@ class TopicReader(DataSourceReader):
         parts = (
             ranges
             if options.at_present
-            else dealt(ranges, options.min_partitions, options.max_records_per_partition)
+            else split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
         )
         return [TaskPartition(_task(options, self._shape, each)) for each in parts]
 

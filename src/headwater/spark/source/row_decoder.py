@@ -53,7 +53,7 @@ Rows = pa.RecordBatch
 ToRows = Callable[[pa.RecordBatch], Rows]
 
 
-def refuse_columns(columns: Mapping[str, str]) -> None:
+def check_columns(columns: Mapping[str, str]) -> None:
     """A user's schema chooses among the columns of a record; it cannot invent others."""
     for name, kind in columns.items():
         kinds = _KINDS.get(name)

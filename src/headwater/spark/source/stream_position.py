@@ -13,6 +13,7 @@ from headwater.spark.exceptions import DataLost
 from headwater.spark.source.batch_plan import (
     OffsetRange,
     batch_plan,
+    bounded,
     is_enough,
     limited,
     limited_bytes,
@@ -70,6 +71,8 @@ class StreamPosition:
         """Where the batch that begins at a position ends; at the same position if there is none."""
         start = at.offsets
         latest = self._stops_at or self._lookup.latest(self._lookup.partitions())
+        if self._options.until is not None:
+            latest = bounded(latest, start, self._options.until)
         self._latest = latest
         known = self._known_starts(start, latest)
         if not self._is_due(known, latest):

@@ -120,7 +120,7 @@ class CleaningResult:
 class FailureKind(StrEnum):
     """Why a cleaning ended without a result. The log is unchanged in every case."""
 
-    DAMAGED = "damaged"
+    CORRUPT = "damaged"
     NO_SPACE = "no-space"
     STORAGE = "storage"
     CRASHED = "crashed"

@@ -47,7 +47,7 @@ def entries_of(index: Readable, entry: struct.Struct) -> Iterator[tuple[int, int
             yield start + slot * entry.size, first, second
 
 
-def misshapen(index: Readable, entry: struct.Struct, name: str) -> Iterator[Finding]:
+def file_problems(index: Readable, entry: struct.Struct, name: str) -> Iterator[Finding]:
     """Yield problems of an index file as a whole: its size, or bytes after the zero tail."""
     window = ReadWindow(index)
     if window.size % entry.size:

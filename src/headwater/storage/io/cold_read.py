@@ -51,7 +51,7 @@ class ColdRead(Protocol):
     def __call__(self, file: File, length: int, position: int) -> Buffer: ...
 
 
-def read_plainly(file: File, length: int, position: int) -> Buffer:
+def read_buffered(file: File, length: int, position: int) -> Buffer:
     """Read a range of a disk without a page cache, such as one in memory."""
     return file.read(length, position)
 
@@ -77,7 +77,7 @@ class OsColdRead:
                     raise _failure(file, error) from error
             else:
                 return content if read == length else content[:read]
-        return read_plainly(file, length, position)
+        return read_buffered(file, length, position)
 
 
 def read_uncached(descriptor: int, position: int, buffer: memoryview) -> int:

@@ -29,7 +29,7 @@ _Range = ctypes.c_uint64 * 2  # offset, length
 _Counts = ctypes.c_uint64 * 5  # cached, dirty, in writeback, evicted, recently evicted
 
 
-class Glance(Protocol):
+class PageCacheRead(Protocol):
     """Reads from the page cache and never waits for a disk."""
 
     def __call__(self, file: File, length: int, position: int) -> bytearray | None:
@@ -131,7 +131,7 @@ def can_read_nowait(descriptor: int) -> bool:
 
 
 def read_nowait(file: File, length: int, position: int) -> bytearray | None:
-    """`Glance` for systems where `can_read_nowait` holds."""
+    """`PageCacheRead` for systems where `can_read_nowait` holds."""
     content = bytearray(length)
     try:
         read = os.preadv(file.fileno(), (content,), position, os.RWF_NOWAIT)
@@ -140,6 +140,6 @@ def read_nowait(file: File, length: int, position: int) -> bytearray | None:
     return content if read == length else None
 
 
-def probe_glance(file: File) -> Glance | None:
+def probe_page_cache_read(file: File) -> PageCacheRead | None:
     """Return a function that reads small resident ranges, or None if unsupported."""
     return read_nowait if can_read_nowait(file.fileno()) else None

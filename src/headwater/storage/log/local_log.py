@@ -146,7 +146,7 @@ class LocalLog:
         segments = self.segments
         for index in range(segments.index_of(offset), len(segments)):
             segment = segments[index]
-            placed = segment.place(offset)
+            placed = segment.position_range(offset)
             if placed is None:
                 continue
             position, batch_end = placed
@@ -159,7 +159,7 @@ class LocalLog:
             return FileRange(segment.log, position, length)
         return None
 
-    def note_read(self, found: FileRange, content: Buffer, *, truncations: int) -> None:
+    def remember_read(self, found: FileRange, content: Buffer, *, truncations: int) -> None:
         """Remember where a cold range ends, because its reader will come back for more.
 
         If the last batch of the range was incomplete, it is the next one to be fetched.
@@ -205,7 +205,7 @@ class LocalLog:
     def bytes_since(self, offset: int) -> int:
         """Return the bytes from the batch that holds or follows an offset to the log end."""
         first, *later = self.segments.since(offset)
-        placed = first.place(offset)
+        placed = first.position_range(offset)
         here = 0 if placed is None else first.size - placed[0]
         return here + sum(segment.size for segment in later)
 
@@ -318,7 +318,7 @@ class LocalLog:
             return segment.size
         if self._bound and self._bound[0] == bound_offset and self._bound[1] is segment:
             return self._bound[2]
-        placed = segment.place(bound_offset)
+        placed = segment.position_range(bound_offset)
         position = placed[0] if placed else segment.size
         self._bound = (bound_offset, segment, position)
         return position

@@ -165,7 +165,7 @@ class LogSegment:
             position += batch[0]
         self.size = position
 
-    def place(self, offset: int) -> tuple[int, int] | None:
+    def position_range(self, offset: int) -> tuple[int, int] | None:
         """Return start and end position of the first batch that ends at or after the offset.
 
         Cheap at the end of an active log and for a batch passed to `expect`.

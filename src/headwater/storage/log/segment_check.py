@@ -20,7 +20,7 @@ from headwater.storage.index.index_check import (
     IndexCheck,
     OffsetIndexCheck,
     TimeIndexCheck,
-    misshapen,
+    file_problems,
 )
 from headwater.storage.log.log_check import CheckedBatch, Finding, Item, Readable, check_log
 
@@ -43,7 +43,7 @@ def check_segment(files: SegmentFiles) -> Iterator[Item]:
         (".timeindex", files.time_index, TIME_ENTRY),
     ):
         if index is not None:
-            yield from misshapen(index, entry, files.name + suffix)
+            yield from file_problems(index, entry, files.name + suffix)
     checks = _index_checks(files)
     for item in check_log(files.log, f"{files.name}.log", files.base_offset):
         yield item

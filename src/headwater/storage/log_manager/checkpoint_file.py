@@ -13,7 +13,7 @@ not a danger: code that lowers an offset waits until the directory is synced too
 from collections.abc import Callable
 from pathlib import PurePath
 
-from headwater.common.exceptions import StorageError, TooMuchWork
+from headwater.common.exceptions import QueueFull, StorageError
 from headwater.common.ids import TopicPartition
 from headwater.storage.io.disk import Disk, write_aside
 from headwater.storage.io.executor import Executor
@@ -83,9 +83,9 @@ class CheckpointFile:
         self._is_saving = True
         try:
             self._executor.submit(
-                lambda: write_aside(self._disk, beside, content), then=written, otherwise=failed
+                lambda: write_aside(self._disk, beside, content), then=written, on_error=failed
             )
-        except TooMuchWork:
+        except QueueFull:
             self._is_saving = False
             return False
         return True

@@ -106,7 +106,7 @@ class FutureLogs:
         folder = self._folders.pop(partition)
         log = self._logs.pop(partition, None)
         if log is not None:
-            log.abandon()
+            log.discard()
         # On disk first: the next log of this name must not inherit its offsets.
         self._forget(partition)
         self._rename_deleted(partition, folder, now_ms)

@@ -26,7 +26,7 @@ class MoveSizes:
     # up.
     unflushed_bytes: int = 16 << 20
     # Copied and flushed at once during the swap, while requests wait.
-    last_lap_bytes: int = 1 << 18
+    final_copy_bytes: int = 1 << 18
 
 
 class MoveStep(Enum):
@@ -49,9 +49,9 @@ def next_step(
     """Return the next step. A move finishes on the event loop only when little is left."""
     if copy_end < original_start:
         return MoveStep.START_OVER
-    if left_bytes > sizes.last_lap_bytes:
+    if left_bytes > sizes.final_copy_bytes:
         return MoveStep.FLUSH if unflushed_bytes >= sizes.unflushed_bytes else MoveStep.COPY
-    return MoveStep.FLUSH if unflushed_bytes > sizes.last_lap_bytes else MoveStep.FINISH
+    return MoveStep.FLUSH if unflushed_bytes > sizes.final_copy_bytes else MoveStep.FINISH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

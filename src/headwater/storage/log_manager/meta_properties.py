@@ -79,7 +79,7 @@ def save(disk: Disk, directory: PurePath, meta: MetaProperties) -> None:
     write_atomically(disk, directory / FILE_NAME, encode(meta))
 
 
-def claim(
+def load_or_create(
     disk: Disk,
     directory: PurePath,
     *,

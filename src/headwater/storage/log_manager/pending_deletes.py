@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import PurePath
 
 from headwater.common.elapsed import has_passed
-from headwater.common.exceptions import StorageError, TooMuchWork
+from headwater.common.exceptions import QueueFull, StorageError
 from headwater.storage.io.disk import Disk
 from headwater.storage.io.executor import Executor
 
@@ -74,7 +74,7 @@ class PendingDirectoryDeletes:
                 self._disk.remove_tree(tree)
 
         try:
-            executor.submit(job, then=lambda _: None, otherwise=failed)
-        except TooMuchWork:
+            executor.submit(job, then=lambda _: None, on_error=failed)
+        except QueueFull:
             self.files.add(files, now_ms=now_ms, delay_ms=0)
             self.trees.add(trees, now_ms=now_ms, delay_ms=0)

@@ -159,7 +159,9 @@ def load_newest(
     return newest
 
 
-def remove_strays(disk: Disk, folder: PurePath, segment_base_offsets: Collection[int]) -> None:
+def remove_stray_snapshots(
+    disk: Disk, folder: PurePath, segment_base_offsets: Collection[int]
+) -> None:
     """Delete snapshots that belong to no segment, except the newest if it is after all of them.
 
     That one may be at the log end, where a clean shutdown wrote it and no segment starts.

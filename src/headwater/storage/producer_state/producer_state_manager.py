@@ -20,11 +20,11 @@ from enum import Enum
 from typing import NamedTuple
 
 from headwater.common.exceptions import (
-    CoordinatorFenced,
+    InvalidProducerEpoch,
     InvalidRecord,
-    ProducerEpochRefused,
-    SequenceRefused,
-    TransactionStateRefused,
+    InvalidTxnState,
+    OutOfOrderSequenceNumber,
+    TransactionCoordinatorFenced,
 )
 from headwater.common.ids import NO_SEQUENCE, NO_TIMESTAMP
 from headwater.records.batch_header import MAX_SEQUENCE, TRANSACTIONAL_FLAG, BatchHeader
@@ -130,7 +130,7 @@ class ProducerStateManager:
                 return batch
         return None
 
-    def may_have_forgotten(self, header: BatchHeader) -> bool:
+    def may_have_expired(self, header: BatchHeader) -> bool:
         """Return whether a batch may have been written before the remembered ones of its producer.
 
         Fewer than usual are remembered after a restart: a snapshot has only the last one.
@@ -141,7 +141,7 @@ class ProducerStateManager:
         behind = (producer.batches[0].first_sequence - header.last_sequence) & MAX_SEQUENCE
         return len(producer.batches) < BATCHES_REMEMBERED and 0 < behind <= MAX_SEQUENCE // 2
 
-    def knows(self, producer_id: int) -> bool:
+    def has_producer(self, producer_id: int) -> bool:
         return producer_id in self._producers
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
@@ -173,7 +173,7 @@ class ProducerStateManager:
         if origin is AppendOrigin.CLIENT:
             _check_sequence(producer, header)
         if producer.transaction_first_offset >= 0 and not header.attributes & TRANSACTIONAL_FLAG:
-            raise TransactionStateRefused(
+            raise InvalidTxnState(
                 f"producer {header.producer_id} sent a non-transactional batch during the "
                 f"transaction that it opened at offset {producer.transaction_first_offset}"
             )
@@ -188,7 +188,7 @@ class ProducerStateManager:
             return
         _check_epoch(producer, producer_id, epoch)
         if coordinator_epoch < producer.coordinator_epoch:
-            raise CoordinatorFenced(
+            raise TransactionCoordinatorFenced(
                 f"a marker for producer {producer_id} has coordinator epoch {coordinator_epoch}, "
                 f"but epoch {producer.coordinator_epoch} has already written one"
             )
@@ -353,7 +353,7 @@ def _marker_offset(ended: tuple[int, int]) -> int:
 
 def _check_epoch(producer: _Producer, producer_id: int, epoch: int) -> None:
     if epoch < producer.epoch:
-        raise ProducerEpochRefused(
+        raise InvalidProducerEpoch(
             f"producer {producer_id} has epoch {epoch}, fenced by epoch {producer.epoch}"
         )
 
@@ -364,7 +364,7 @@ def _check_sequence(producer: _Producer, header: BatchHeader) -> None:
         # Coordinators write without a sequence (-1), so that 0 comes next after them too.
         expected = (producer.batches[-1].last_sequence + 1) & MAX_SEQUENCE
     if header.base_sequence != expected:
-        raise SequenceRefused(
+        raise OutOfOrderSequenceNumber(
             f"producer {header.producer_id} in epoch {header.producer_epoch} sent sequence "
             f"{header.base_sequence}, expected {expected}"
         )

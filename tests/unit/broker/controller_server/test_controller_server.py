@@ -136,7 +136,7 @@ async def write(leader: ControllerServer, *changes: MetadataChange) -> None:
     outcomes: list[object] = []
     fence = leader.writer.version
     assert fence is not None
-    leader.writer.write(changes, fence=fence, then=outcomes.append, otherwise=outcomes.append)
+    leader.writer.write(changes, fence=fence, then=outcomes.append, on_error=outcomes.append)
     await until(lambda: bool(outcomes))
     assert outcomes == [fence._replace(sequence=fence.sequence + 1)]
 
@@ -272,7 +272,7 @@ def test_writes_are_fenced_by_version_and_fail_with_the_leadership(tmp_path: Pat
                 [FeatureFinalized("a", 1)],
                 fence=version,
                 then=outcomes.append,
-                otherwise=lambda error: outcomes.append(type(error)),
+                on_error=lambda error: outcomes.append(type(error)),
             )
 
         # The second is decided on the first, which is not committed yet.

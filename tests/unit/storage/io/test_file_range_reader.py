@@ -5,9 +5,9 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from headwater.common.exceptions import HeadwaterError, StorageError, TooMuchWork
+from headwater.common.exceptions import HeadwaterError, QueueFull, StorageError
 from headwater.records.batch_header import Buffer
-from headwater.storage.io.cold_read import OsColdRead, read_plainly
+from headwater.storage.io.cold_read import OsColdRead, read_buffered
 from headwater.storage.io.disk import File
 from headwater.storage.io.executor import InlineExecutor
 from headwater.storage.io.file_range import FileRange
@@ -16,7 +16,7 @@ from headwater.storage.io.open_files import CachedFile, OpenFiles
 from headwater.storage.io.os_disk import OsDisk
 from headwater.storage.io.page_cache_residency import (
     AssumedResidency,
-    Glance,
+    PageCacheRead,
     pages_in,
     probe_residency,
 )
@@ -56,7 +56,7 @@ def glance(file: File, length: int, position: int) -> bytearray | None:
 class Scene:
     """One file of three pages on a fake disk, and a reader whose jobs run on demand."""
 
-    def __init__(self, cold_limit_bytes: int = 10_000, glance: Glance | None = None) -> None:
+    def __init__(self, cold_limit_bytes: int = 10_000, glance: PageCacheRead | None = None) -> None:
         self.disk = LossyDisk(random.Random(1))
         self.cache = OpenFiles(self.disk, 2)
         self.file = self.cache.open(PurePath("/log"), create=True)
@@ -66,10 +66,10 @@ class Scene:
         self.reader = FileRangeReader(
             PartlyResident(),
             self.executor,
-            read_plainly,
+            read_buffered,
             cold_limit_bytes=cold_limit_bytes,
             cold_limit_reads=4,
-            glance=glance,
+            page_cache_read=glance,
         )
         self.seen = Deliveries()
 
@@ -186,13 +186,13 @@ def test_a_refusing_executor_fails_the_read() -> None:
         """An executor with no room."""
 
         def submit(self, *_: object, **__: object) -> None:
-            raise TooMuchWork("full")
+            raise QueueFull("full")
 
     scene = Scene()
-    reader = FileRangeReader(PartlyResident(), Full(), read_plainly, cold_limit_bytes=1)
+    reader = FileRangeReader(PartlyResident(), Full(), read_buffered, cold_limit_bytes=1)
     wanted = FileRange(file=scene.file, position=0, length=1)
     reader.read(wanted, scene.seen.deliver, scene.seen.fail)
-    assert isinstance(scene.seen.all[0], TooMuchWork)
+    assert isinstance(scene.seen.all[0], QueueFull)
     assert not scene.file.is_held
     assert reader.cold_bytes_under_way == 0
 
@@ -221,7 +221,7 @@ def test_a_truncated_file_delivers_what_is_left() -> None:
 
 def test_everything_is_hot_without_residency_information() -> None:
     scene = Scene()
-    reader = FileRangeReader(AssumedResidency(), scene.executor, read_plainly, cold_limit_bytes=1)
+    reader = FileRangeReader(AssumedResidency(), scene.executor, read_buffered, cold_limit_bytes=1)
     wanted = FileRange(file=scene.file, position=0, length=10)
     reader.read(wanted, scene.seen.deliver, scene.seen.fail)
     assert scene.seen.all == [wanted]

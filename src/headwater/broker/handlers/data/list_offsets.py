@@ -7,9 +7,9 @@ from typing import Final
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -97,7 +97,7 @@ def _look_up(
     if isinstance(hosted, ErrorCode):
         return _error_result(number, hosted)
     try:
-        log = hosted.opened()
+        log = hosted.open_log()
         end_offset = _end_for(request, log)
         found = _found(hosted, log, partition, end_offset)
     except HeadwaterError as error:

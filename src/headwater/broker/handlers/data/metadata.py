@@ -16,13 +16,13 @@ from headwater.broker.handlers.data.metadata_response import (
 )
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
 from headwater.common.ids import NO_TOPIC_ID, TopicId
-from headwater.common.topic_names import why_invalid
+from headwater.common.topic_names import topic_name_error
 from headwater.controller.topic_creation import Results
 from headwater.metadata.cluster_image import ClusterImage
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.codec import Encoded
 from headwater.protocol.messages.metadata import (
     MetadataRequest,
@@ -62,7 +62,7 @@ def handle(
         for name in missing
         if not may_create_all and not broker.is_authorized_for_topic(call, Operation.CREATE, name)
     }
-    creatable = [name for name in missing if name not in errors and not why_invalid(name)]
+    creatable = [name for name in missing if name not in errors and not topic_name_error(name)]
     if not creatable:
         return _about(broker, requested, request, call, errors)
 
@@ -78,10 +78,10 @@ def handle(
         # Before they are created, which may happen synchronously.
         answer = _about(broker, requested, request, call, errors)
         broker.controller_access.create_topics(
-            creatable, then=lambda _: None, otherwise=lambda _: None
+            creatable, then=lambda _: None, on_error=lambda _: None
         )
         return answer
-    broker.controller_access.create_topics(creatable, then=created, otherwise=failed)
+    broker.controller_access.create_topics(creatable, then=created, on_error=failed)
     return None
 
 
@@ -159,7 +159,7 @@ def _about_one(
         return describe_topic(image, topic, call.listener, call.version)
     unknown = (
         ErrorCode.INVALID_TOPIC_EXCEPTION
-        if why_invalid(name)
+        if topic_name_error(name)
         else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
     return MetadataResponseTopic(error_code=errors.get(name, unknown), name=name)

@@ -78,21 +78,21 @@ class PendingProduceResponse:
         self._is_late = False
         self._unflushed: list[tuple[PartitionProduceResponse, PartitionProduceResponse]] = []
 
-    def begin(self, topic: TopicProduceData) -> None:
+    def begin_topic(self, topic: TopicProduceData) -> None:
         """Start the results of a topic."""
         self._answers = []
         self._topics.append((topic, self._answers))
 
-    def put(self, answer: PartitionProduceResponse) -> None:
+    def add_result(self, answer: PartitionProduceResponse) -> None:
         self._answers.append(answer)
 
-    def place(self) -> Place:
+    def reserve_result(self) -> Place:
         """Reserve a result that is filled later."""
         self._missing += 1
         self._answers.append(_PENDING)
         return self._answers, len(self._answers) - 1
 
-    def fill(self, place: Place, answer: PartitionProduceResponse) -> None:
+    def set_result(self, place: Place, answer: PartitionProduceResponse) -> None:
         answers, index = place
         answers[index] = answer
         self._complete_one()
@@ -145,12 +145,12 @@ class PendingProduceResponse:
 
     # Waiting for the other replicas (MIN-2 to MIN-5).
 
-    def await_commit(
+    def await_replication(
         self, hosted: Partition, answer: PartitionProduceResponse, offset: int
     ) -> None:
         """Wait until all in-sync replicas have the batch."""
         wait = _CommitWait(self, hosted, answer)
-        if not hosted.await_commit(wait, offset):
+        if not hosted.add_delayed_produce(wait, offset):
             return
         self._missing += 1
         self._waits[wait] = None
@@ -168,21 +168,21 @@ class PendingProduceResponse:
         self._complete_one()
 
     @property
-    def is_gone(self) -> bool:
-        return self._call.is_gone
+    def is_disconnected(self) -> bool:
+        return self._call.is_disconnected
 
     def expire(self) -> None:
         """Time out: waiting partitions get an error, the others keep their result."""
         self._end_wait()
         waits, self._waits = self._waits, {}
         for wait in waits:
-            wait.hosted.leave_commit(wait)
+            wait.hosted.remove_delayed_produce(wait)
             self._set_error(wait.answer, ErrorCode.REQUEST_TIMED_OUT)
             self._complete_one()
 
     def _end_wait(self) -> None:
         self.is_done = True
-        self._broker.timer.ended()
+        self._broker.timer.completed()
 
     def _set_error(self, answer: PartitionProduceResponse, code: ErrorCode) -> None:
         """Set an error but keep the offset, since the records stay in the log."""
@@ -211,7 +211,7 @@ class PendingProduceResponse:
     def _conclude(self) -> ProduceResponse | None:
         if self.acks == 0:
             if self._has_error:
-                self._call.cut()
+                self._call.close_connection()
             self._call.finish()
             return None
         response = ProduceResponse(

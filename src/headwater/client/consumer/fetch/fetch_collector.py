@@ -128,7 +128,7 @@ class FetchCollector:
         waiting.extend(passed)
         return taken
 
-    def give_back(self, unread: list[CompletedFetch]) -> None:
+    def restore(self, unread: list[CompletedFetch]) -> None:
         """Return data that could not be decoded, and move the position back before it."""
         for data in reversed(unread):
             state = self._state.state_for(data.partition, data.token)

@@ -16,7 +16,7 @@ from headwater.client.assignors import Assignor, RebalanceProtocol
 from headwater.client.assignors.racks import Racks
 from headwater.client.consumer.group.classic_leader import ClassicLeader
 from headwater.client.consumer.group.member import (
-    COORDINATOR_GONE,
+    COORDINATOR_LOST,
     AssignmentChange,
     CoordinatorRequest,
     Identity,
@@ -290,7 +290,7 @@ class ClassicMember:
 
     # Responses.
 
-    def answered(self, response: Message, now_ms: int) -> None:
+    def handle_response(self, response: Message, now_ms: int) -> None:
         self._is_requesting = False
         match response:
             case JoinGroupResponse():
@@ -304,7 +304,7 @@ class ClassicMember:
                 # The result of LeaveGroup does not matter.
                 pass
 
-    def failed(self, error: KafkaError, now_ms: int) -> None:
+    def handle_error(self, error: KafkaError, now_ms: int) -> None:
         """No response arrived. Repeat the request, perhaps to another coordinator."""
         self._is_requesting = False
         if not error.is_retriable:
@@ -378,7 +378,7 @@ class ClassicMember:
                 self._lose_membership(forgets_member=True)
             case ErrorCode.ILLEGAL_GENERATION:
                 self._lose_membership(forgets_member=False)
-            case _ if code in COORDINATOR_GONE:
+            case _ if code in COORDINATOR_LOST:
                 self.has_lost_coordinator = True
                 self._retry_at_ms = now_ms + self._settings.retry_backoff_ms
             case _ if code.is_retriable:
@@ -394,4 +394,4 @@ class ClassicMember:
         self._is_prepared = False
         self._leader = None
         self._must_join = True
-        self._queue.lose_all()
+        self._queue.mark_all_lost()

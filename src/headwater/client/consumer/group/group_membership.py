@@ -111,7 +111,7 @@ class GroupMembership:
         if session is None or not self.subscription.uses_group:
             return None
         session.member.polled(self._clock.steady_ms())
-        session.kick()
+        session.wake_up()
         if session.member.failure is not None:
             failure = session.member.failure
             session.member.clear_failure(self._clock.steady_ms())
@@ -142,7 +142,7 @@ class GroupMembership:
             removed = set(rebalance.partitions)
             self._state.assign([each for each in self._state.partitions if each not in removed])
         session.member.rebalance_done()
-        session.kick()
+        session.wake_up()
         return True
 
     async def leave(self, *, deadline_ms: int) -> None:

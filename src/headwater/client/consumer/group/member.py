@@ -100,9 +100,9 @@ class GroupMemberProtocol(Protocol):
 
     def wake_at_ms(self, now_ms: int) -> int: ...
 
-    def answered(self, response: Message, now_ms: int) -> None: ...
+    def handle_response(self, response: Message, now_ms: int) -> None: ...
 
-    def failed(self, error: KafkaError, now_ms: int) -> None: ...
+    def handle_error(self, error: KafkaError, now_ms: int) -> None: ...
 
     def rebalance_done(self) -> None: ...
 
@@ -110,7 +110,7 @@ class GroupMemberProtocol(Protocol):
 
 
 # The coordinator has moved or does not exist yet.
-COORDINATOR_GONE = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+COORDINATOR_LOST = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 
 
 class RebalanceQueue:
@@ -139,7 +139,7 @@ class RebalanceQueue:
         else:
             self.owned = tuple(each for each in self.owned if each not in concerned)
 
-    def lose_all(self) -> None:
+    def mark_all_lost(self) -> None:
         """Report all partitions as lost; pending changes are obsolete."""
         self._waiting.clear()
         self.put(AssignmentChange.LOST, self.owned)

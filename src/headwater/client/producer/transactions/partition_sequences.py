@@ -103,7 +103,7 @@ class PartitionSequences:
             self.last_acked = last
         self._resolve()
 
-    def given_up(self, batch: ProducerBatch) -> None:
+    def failed(self, batch: ProducerBatch) -> None:
         """The batch failed for good, but the broker may have it: a response may be lost.
 
         Batches sent after it keep their sequences and are retried first. The broker accepts or

@@ -14,7 +14,7 @@ from headwater.client.serialization.schema_registry_settings import (
     NAMES,
     OWN_NAMES,
     URL,
-    registry_part,
+    registry_settings,
 )
 from headwater.spark.exceptions import InvalidOption
 from headwater.spark.options import SparkOptions
@@ -120,7 +120,7 @@ def read_avro(
 
 def registry_access(shared: Mapping[str, str], url: str | None = None) -> RegistryAccess | None:
     """The registry that settings speak of, or that at an address; None if there is none."""
-    settings = registry_part(shared)
+    settings = registry_settings(shared)
     there = settings.pop(URL, None)
     chosen = url or there
     return None if not chosen else RegistryAccess(chosen, settings)

@@ -33,7 +33,7 @@ from headwater.schemas.avro.resolved_schema import (
 from headwater.schemas.errors import UnsupportedSchema
 from headwater.spark.exceptions import UnwritableRow
 from headwater.spark.formats.avro import avro_encoding
-from headwater.spark.formats.avro.batch_walk import AnyArray, numbers, scattered
+from headwater.spark.formats.avro.batch_walk import AnyArray, numbers, scatter
 from headwater.spark.formats.avro.column_types import column_type, ddl
 from headwater.spark.formats.avro.field_defaults import default_value
 
@@ -63,7 +63,7 @@ def avro_writer(schema: Schema, kind: Any, schema_id: int) -> Pieces:
         if not values.null_count:
             return found
         rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
-        return scattered(len(values), [(rows, found)], pa.binary())
+        return scatter(len(values), [(rows, found)], pa.binary())
 
     return write_all
 
@@ -342,7 +342,7 @@ def _one_branch(number: int, write: Pieces, null_number: int | None, what: str) 
             return found
         rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
         null = avro_encoding.varints(np.full(1, null_number, np.int64))[0]
-        return compute.fill_null(scattered(len(values), [(rows, found)], pa.binary()), null)
+        return compute.fill_null(scatter(len(values), [(rows, found)], pa.binary()), null)
 
     return write_union
 
@@ -363,7 +363,7 @@ def _members(branches: list[tuple[int, Pieces]], null_number: int | None, what: 
             said = avro_encoding.varints(np.full(1, number, np.int64))[0]
             chosen = column.take(numbers(rows, pa.int64()))
             parts.append((rows, avro_encoding.joined(said, write(chosen))))
-        whole = scattered(len(values), parts, pa.binary())
+        whole = scatter(len(values), parts, pa.binary())
         if null_number is None:
             return whole
         return compute.fill_null(whole, avro_encoding.varints(np.full(1, null_number, np.int64))[0])

@@ -71,7 +71,7 @@ class Walk:
         self.at = self.at.copy()
         self.at[chosen] = part.at
 
-    def condemn(self, is_bad: Bools) -> None:
+    def mark_bad(self, is_bad: Bools) -> None:
         if is_bad.any():
             self.batch.is_bad[self.rows[is_bad]] = True
 
@@ -121,7 +121,7 @@ class Walk:
         length = self.long()
         is_bad = (length < 0) | (length > self.ends - self.at)
         if is_bad.any():
-            self.condemn(is_bad)
+            self.mark_bad(is_bad)
             length = np.where(is_bad, 0, length)
         start = self.at
         self.at = start + length
@@ -164,7 +164,7 @@ def numbers(values: npt.NDArray[Any], kind: pa.DataType) -> AnyArray:
     return pa.Array.from_buffers(kind, len(values), [None, buffer(values)])
 
 
-def scattered(count: int, parts: list[tuple[Longs, AnyArray]], kind: pa.DataType) -> AnyArray:
+def scatter(count: int, parts: list[tuple[Longs, AnyArray]], kind: pa.DataType) -> AnyArray:
     """Parts put together: each says which rows it has the values of. Other rows are null."""
     parts = [(rows, values) for rows, values in parts if len(rows)]
     if not parts:

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from headwater.client.schema_registry import (
     RegisteredSchema,
-    RegistryRefused,
+    RegistryResponseError,
     RegistryUnreachable,
     SchemaNotFound,
     SchemaReference,
@@ -81,10 +81,10 @@ class RetryingRegistry:
         except SchemaNotFound:
             return None
 
-    def complaints(self, subject: str, text: str) -> list[str]:
+    def incompatibilities(self, subject: str, text: str) -> list[str]:
         """What speaks against a schema as the next version of a subject."""
         try:
-            return self._ask(lambda: self._registry.complaints(subject, text))
+            return self._ask(lambda: self._registry.incompatibilities(subject, text))
         except SchemaNotFound:
             return []
 
@@ -120,7 +120,7 @@ class RetryingRegistry:
                 return question()
             except RegistryUnreachable:
                 self._pause(pause_s)
-            except RegistryRefused as error:
+            except RegistryResponseError as error:
                 if error.status < _SERVER_FAULT:
                     raise
                 self._pause(pause_s)

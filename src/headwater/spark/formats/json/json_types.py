@@ -51,7 +51,7 @@ def json_type(kind: "DataType", what: str) -> pa.DataType:
     return found
 
 
-def refuse_not_null(kind: "DataType", what: str) -> None:
+def check_nullable(kind: "DataType", what: str) -> None:
     """`WrongColumns` where a schema to read with says that something is there in every record."""
     from pyspark.sql import types
 
@@ -59,8 +59,8 @@ def refuse_not_null(kind: "DataType", what: str) -> None:
         for field in kind.fields:
             if not field.nullable:
                 raise WrongColumns(f"{what}.{field.name} cannot be NOT NULL: a record may lack it")
-            refuse_not_null(field.dataType, f"{what}.{field.name}")
+            check_nullable(field.dataType, f"{what}.{field.name}")
     elif isinstance(kind, types.ArrayType):
         if not kind.containsNull:
             raise WrongColumns(f"{what}[] cannot be NOT NULL: a record may have null there")
-        refuse_not_null(kind.elementType, f"{what}[]")
+        check_nullable(kind.elementType, f"{what}[]")
