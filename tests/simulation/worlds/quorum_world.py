@@ -182,6 +182,7 @@ class QuorumNode:
 
     def receive(self, message: Message, answer: Answer) -> None:
         if isinstance(message, ApiVersionsRequest):
+            assert message.client_software_name, "Kafka refuses a client without a name"
             feature = SupportedFeatureKey(name="kraft.version", min_version=0, max_version=1)
             answer(ApiVersionsResponse(supported_features=(feature,)))
             return

@@ -302,6 +302,24 @@ def test_a_follower_syncs_before_its_next_fetch() -> None:
     assert following.message.topics[0].partitions[0].fetch_offset == 1
 
 
+def test_a_follower_appends_nothing_of_a_damaged_response() -> None:
+    lab = RaftLab()
+    lab.request(begin_epoch(1, 1))
+    (fetch,) = lab.sent(FetchRequest)
+    plain = FetchedPartition()
+    data = FetchedPartition(
+        high_watermark=1,
+        current_leader=type(plain.current_leader)(leader_id=1, leader_epoch=1),
+        records=b"no batch",
+    )
+    lab.respond(fetch, fetch_response(data))
+    assert lab.effects == []
+    assert lab.log.end_offset == 0
+    # It asks again after its backoff.
+    lab.wait(20)
+    assert len(lab.sent(FetchRequest)) == 1
+
+
 def test_an_unattached_replica_follows_a_leader_once_it_knows_its_endpoints() -> None:
     lab = RaftLab(stored=ElectionState(epoch=3, leader_id=7))
     assert lab.client.state_name == "unattached"

@@ -31,8 +31,14 @@ from headwater.common.exceptions import (
     WrongLogDirectory,
 )
 from headwater.common.settings.java_properties import parse_properties
+from headwater.common.settings.quorum_settings import (
+    CONTROLLER,
+    parse_quorum_settings,
+    roles_of,
+)
 from headwater.common.settings.server_properties import (
     ServerProperties,
+    controller_properties,
     layered,
     supported_properties,
 )
@@ -77,7 +83,11 @@ def start(arguments: Sequence[str], run_broker: RunBroker) -> int:
     options = parser().parse_args(arguments)
     log_to_standard_error(log_format=options.log_format, level=options.log_level)
     try:
-        properties = supported_properties(texts_of(options))
+        texts = texts_of(options)
+        if roles_of(texts) == (CONTROLLER,):
+            _start_controller(texts, is_strict=options.strict)
+            return 0
+        properties = supported_properties(texts)
         static = StaticConfig.parse(properties.texts)
         _report(properties, is_strict=options.strict)
         run_broker(static, lambda serving: _announce(serving, static))
@@ -87,6 +97,20 @@ def start(arguments: Sequence[str], run_broker: RunBroker) -> int:
         # The broker has not installed its signal handlers yet.
         return INTERRUPTED
     return 0
+
+
+def _start_controller(texts: Mapping[str, str], *, is_strict: bool) -> None:
+    """Run a node with process.roles=controller."""
+    # Imported only here: a broker needs none of the quorum's modules.
+    from headwater.broker.controller_server.controller_process import run_controller
+    from headwater.broker.controller_server.controller_server import ControllerConfig
+
+    quorum = parse_quorum_settings(texts)
+    properties = controller_properties(texts)
+    static = StaticConfig.parse(properties.texts)
+    config = ControllerConfig(static, quorum)
+    _report(properties, is_strict=is_strict)
+    run_controller(config, ready=lambda serving: _announce(serving, static))
 
 
 def _report(properties: ServerProperties, *, is_strict: bool) -> None:

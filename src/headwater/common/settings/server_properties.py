@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 from headwater.common.exceptions import InvalidSetting
 from headwater.common.settings.broker_properties import known_setting, unknown_setting_error
+from headwater.common.settings.broker_settings import BrokerSettings
+from headwater.common.settings.quorum_settings import is_quorum_setting
 from headwater.common.settings.setting_types import split_list
 from headwater.common.settings.topic_synonyms import TOPIC_SETTINGS
 from headwater.common.settings.unsupported_settings import rejection_reason, unsupported_reason
@@ -29,6 +31,7 @@ _ALIASES = (
         if len(setting.synonyms) > 1 and name != "flush.ms"
     ),
 )
+_PROTOCOL_MAP = "listener.security.protocol.map"
 _MEMBERS = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
 
 
@@ -64,6 +67,24 @@ def layered(*layers: Mapping[str, str]) -> dict[str, str]:
 def supported_properties(texts: Mapping[str, str]) -> ServerProperties:
     """Classify settings; raise `InvalidSetting` for one that prevents the start."""
     _refuse_clusters(texts)
+    found = _classified(texts)
+    served = dict(found.texts)
+    _leave_controllers_out(served, split_list(texts.get("controller.listener.names", "")))
+    return ServerProperties(served, found.without_effect, found.unknown)
+
+
+def controller_properties(texts: Mapping[str, str]) -> ServerProperties:
+    """Classify the settings of a node that is only a controller, without the quorum's own."""
+    others = {name: text for name, text in texts.items() if not is_quorum_setting(name)}
+    if _PROTOCOL_MAP not in others:
+        # As in Kafka, controller listeners are PLAINTEXT unless a map says otherwise.
+        names = split_list(texts.get("controller.listener.names", ""))
+        known = BrokerSettings().listener_security_protocol_map
+        others[_PROTOCOL_MAP] = ",".join([*known, *(f"{name}:PLAINTEXT" for name in names)])
+    return _classified(others)
+
+
+def _classified(texts: Mapping[str, str]) -> ServerProperties:
     served: dict[str, str] = {}
     without_effect: dict[str, str] = {}
     unknown: dict[str, str] = {}
@@ -81,7 +102,6 @@ def supported_properties(texts: Mapping[str, str]) -> ServerProperties:
             without_effect[name] = reason
         else:
             unknown[name] = unknown_setting_error(name)
-    _leave_controllers_out(served, split_list(texts.get("controller.listener.names", "")))
     return ServerProperties(served, without_effect, unknown)
 
 

@@ -150,6 +150,11 @@ class KafkaRaftLog:
         """Flush and close the files. No flush may be running."""
         self._log.close()
 
+    @property
+    def size_bytes(self) -> int:
+        """Size of all segments."""
+        return self._log.size_bytes
+
     # The port
 
     @property

@@ -96,12 +96,19 @@ class RaftDriver:
         io: RaftIo,
         listener: RaftListener,
         failed: Callable[[StorageError], None],
+        broken: Callable[[Exception], None] | None = None,
     ) -> None:
+        """`failed` is called once if the disk fails, `broken` if an invariant does not hold.
+
+        Without `broken` such an exception reaches the caller. In both cases the replica has
+        stopped: it may have forgotten what it promised, or promise what it does not have.
+        """
         self.client = client
         self.failure: StorageError | None = None
         self._io = io
         self._listener = listener
         self._failed = failed
+        self._broken = broken
         self._events: deque[Event] = deque()
         self._effects: deque[Effect] = deque()
         self._appends: deque[_PendingAppend] = deque()
@@ -191,18 +198,28 @@ class RaftDriver:
             return
         self._is_working = True
         try:
-            while not self._is_syncing and not self._is_closed:
-                if self._effects:
-                    self._carry_out(self._effects.popleft())
-                elif self._events:
-                    self._decide(self._events.popleft())
-                elif self._appends:
-                    self._append_all()
-                else:
-                    self._io.poll_at(self.client.next_poll_ms(self._io.now_ms()))
-                    return
+            self._work_until_idle()
+        except StorageError as error:
+            self._fail(error)
+        except Exception as error:
+            if self._broken is None:
+                raise
+            self.close()
+            self._broken(error)
         finally:
             self._is_working = False
+
+    def _work_until_idle(self) -> None:
+        while not self._is_syncing and not self._is_closed:
+            if self._effects:
+                self._carry_out(self._effects.popleft())
+            elif self._events:
+                self._decide(self._events.popleft())
+            elif self._appends:
+                self._append_all()
+            else:
+                self._io.poll_at(self.client.next_poll_ms(self._io.now_ms()))
+                return
 
     def _initialize(self, stored: ElectionState | None) -> None:
         self._effects.extend(self.client.initialize(stored, self._io.now_ms()))

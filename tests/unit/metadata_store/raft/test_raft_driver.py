@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +17,7 @@ from headwater.raft.kafka_raft_client import KafkaRaftClient
 from headwater.raft.quorum_config import QuorumConfig
 from headwater.raft.raft_core import RaftIdentity
 from headwater.raft.raft_messages import vote_request
-from headwater.raft.replicated_log import OffsetAndEpoch
+from headwater.raft.replicated_log import LogAppendInfo, OffsetAndEpoch
 from headwater.raft.voter_set import Endpoint, Node, ReplicaKey, VoterNode, VoterSet
 from headwater.records.batch_building import build_batch
 from headwater.records.record import Record
@@ -74,7 +75,9 @@ class HeldIo:
         self.story.append(leader)
 
 
-def a_driver(voter_count: int) -> tuple[RaftDriver, HeldIo, list[StorageError]]:
+def a_driver(
+    voter_count: int, broken: Callable[[Exception], None] | None = None
+) -> tuple[RaftDriver, HeldIo, list[StorageError]]:
     log = LossyRaftLog()
     voters = VoterSet.of(
         VoterNode(key=ReplicaKey(each), endpoints=(Endpoint("CONTROLLER", f"node-{each}", 9093),))
@@ -92,11 +95,14 @@ def a_driver(voter_count: int) -> tuple[RaftDriver, HeldIo, list[StorageError]]:
     )
     io = HeldIo(log)
     failures: list[StorageError] = []
-    return RaftDriver(client, io=io, listener=io, failed=failures.append), io, failures
+    driver = RaftDriver(client, io=io, listener=io, failed=failures.append, broken=broken)
+    return driver, io, failures
 
 
-def a_leader() -> tuple[RaftDriver, HeldIo, list[StorageError]]:
-    driver, io, failures = a_driver(1)
+def a_leader(
+    broken: Callable[[Exception], None] | None = None,
+) -> tuple[RaftDriver, HeldIo, list[StorageError]]:
+    driver, io, failures = a_driver(1, broken)
     driver.start(None)
     while io.syncs:
         io.sync()
@@ -182,5 +188,39 @@ def test_a_replica_stops_for_good_when_a_sync_fails() -> None:
     assert failures == [error]
     assert driver.failure is error
     assert results == [ErrorCode.NOT_CONTROLLER]
+    driver.poll()
+    assert io.story == ["flush"]
+
+
+def test_a_replica_stops_when_an_append_fails() -> None:
+    driver, io, failures = a_leader()
+    error = StorageError("no space left")
+
+    def full(batches: bytearray, epoch: int) -> LogAppendInfo:  # noqa: ARG001
+        raise error
+
+    driver.client._core.log = _Failing(full)  # type: ignore[assignment]
+    driver.append(driver.client.leader_and_epoch.epoch, batch("a"), 1, lambda *_: None)
+    assert failures == [error]
+    assert io.story == []
+
+
+@dataclass
+class _Failing:
+    append_as_leader: Callable[[bytearray, int], LogAppendInfo]
+
+
+def test_a_replica_stops_when_an_invariant_does_not_hold() -> None:
+    found: list[Exception] = []
+    driver, io, failures = a_leader(found.append)
+
+    def wrong(start_offset: int, end_offset: int) -> None:  # noqa: ARG001
+        raise AssertionError("not the next offset")
+
+    io.handle_commit = wrong  # type: ignore[method-assign]
+    driver.append(driver.client.leader_and_epoch.epoch, batch("a"), 1, lambda *_: None)
+    io.sync()
+    assert [str(each) for each in found] == ["not the next offset"]
+    assert failures == []
     driver.poll()
     assert io.story == ["flush"]
