@@ -20,6 +20,10 @@ class ProtocolError(HeadwaterError):
     """The peer sent malformed bytes; its connection is closed."""
 
 
+class TooManyElements(ProtocolError):
+    """The arrays of a message have more elements than its reader was allowed to read."""
+
+
 class UnsupportedInVersion(HeadwaterError):
     """A message has a value that the requested version has no field for."""
 

@@ -2,7 +2,7 @@
 
 Every event takes the same path: it is applied to the image, a decision follows, the store writes
 the changes, and the brokers are updated. The decisions are in other modules (`leader_election`,
-`alter_partition`, `topic_deletion`, `leader_rebalance`, and client requests); this class calls
+`alter_partition`, `topic_deletion`, `elect_leaders`, and client requests); this class calls
 them.
 
 Note: a broker gets no requests before it has been admitted. Otherwise a broker that restarted
@@ -30,8 +30,8 @@ from headwater.controller.controller_channel_manager import (
     ControlRequest,
 )
 from headwater.controller.deferred_event_queue import DeferredEventQueue
+from headwater.controller.elect_leaders import balance_leaders
 from headwater.controller.leader_election import elect_and_shrink
-from headwater.controller.leader_rebalance import balance_leaders
 from headwater.controller.partition_state_machine import invalid_transitions
 from headwater.controller.replicas_by_broker import ReplicasByBroker
 from headwater.controller.topic_deletion import TopicDeletions, finish_deletion

@@ -87,6 +87,7 @@ class Connection:
         "_is_scheduled",
         "_is_serving",
         "_is_writing",
+        "_keeps_frame",
         "_loop",
         "_on_closed",
         "_queue",
@@ -145,6 +146,8 @@ class Connection:
         self._slots: deque[ResponseSlot] = deque()
         self._held_by: ResponseSlot | None = None
         self._steps: Iterator[None] | None = None
+        # Whether the steps of the held request may still read its frame.
+        self._keeps_frame = False
         # Size of the request that is answered in steps: still to be reserved, and reserved.
         self._awaited_stepwise_bytes = 0
         self._stepwise_bytes = 0
@@ -259,6 +262,7 @@ class Connection:
             return
         if slot is self._held_by:
             self._held_by = None
+            self._keeps_frame = False
         slots = self._slots
         if slot is slots[0]:
             self._queue.put(parts)
@@ -279,6 +283,7 @@ class Connection:
         assert self._steps is None or slot is self._held_by, "one request at a time has steps"
         if not self.is_closed:
             self.on_hold(slot)
+            self._keeps_frame = slot.parts is None
             self._steps = steps
             if size_bytes > STEPWISE_SMALL_BYTES:
                 self._awaited_stepwise_bytes = size_bytes
@@ -580,7 +585,7 @@ class Connection:
 
     def _trim(self) -> None:
         """Release the memory of large frames, unless one is arriving."""
-        if self._is_serving or self._buffer.awaited_bytes > BUSY_BYTES:
+        if self._is_serving or self._keeps_frame or self._buffer.awaited_bytes > BUSY_BYTES:
             return
         self._buffer.trim()
         if self._reserved_bytes and self._buffer.capacity_bytes <= SMALL_BYTES:

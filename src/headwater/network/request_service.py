@@ -6,6 +6,8 @@ Each whole frame is passed to `Service.serve` with the slot for its response.
   returns, when it is released. An append within `serve` needs no copy; code that keeps bytes
   longer, including a response that contains them, must copy them. Note: a slice of the frame is not
   released with it, and would silently turn into another request.
+- If `serve` starts steps (`ReplySlot.work`), nothing is received until the request is answered, so
+  slices of the frame stay valid until then.
 - Responses may come at once or later and in any order; they are sent in the order of requests.
 - A slot outlives the frame, and may outlive its connection. A response that comes too late is
   dropped, and the file ranges in it are released.

@@ -23,7 +23,7 @@ from struct import Struct, calcsize, unpack_from
 from typing import Final, TypeVar, cast
 
 from headwater.common.error_codes import ErrorCode
-from headwater.common.exceptions import ProtocolError
+from headwater.common.exceptions import ProtocolError, TooManyElements
 from headwater.common.ids import TopicId
 from headwater.protocol import primitives
 from headwater.protocol.schema import Kind, ProtocolField
@@ -48,6 +48,7 @@ STEP_ELEMENTS: Final = 64
 _ERRORS: Final = {int(code): code for code in ErrorCode}
 _NAMES: Final = {
     "ProtocolError": ProtocolError,
+    "TooManyElements": TooManyElements,
     "TopicId": TopicId,
     "error_of": _ERRORS.get,
     "UNKNOWN": ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -189,7 +190,7 @@ class _ReaderSource:
             "        raise ProtocolError('the array has more elements than the message has bytes')",
             "    left[0] -= length",
             "    if left[0] < 0:",
-            "        raise ProtocolError('the request has too many elements')",
+            "        raise TooManyElements('the request has too many elements')",
             *indented(self._elements(kind, target, least)),
             "else:",
             f"    {_null(target, nullable)}",

@@ -124,6 +124,9 @@ class Peer:
         self.takes_steps = True
         self.steps_taken = 0
         self.steps: Iterator[None] = iter(())
+        # Frames that steps may still read, until the request is answered.
+        self.kept_frames: dict[ResponseSlot, bytearray] = {}
+        self._stepwise: set[ResponseSlot] = set()
 
     def mute(self, until_ms: int) -> None:
         self.muted_until_ms = max(until_ms, self.muted_until_ms or until_ms)
@@ -138,12 +141,23 @@ class Peer:
     def on_response(self, slot: ResponseSlot) -> None:
         if slot in self.holds:
             self.holds.remove(slot)
+        self._stepwise.discard(slot)
+        if slot in self.kept_frames:
+            _overwrite(self.kept_frames.pop(slot))
+
+    def release_frame(self, slot: ResponseSlot, frame: bytearray) -> None:
+        """Overwrite a request's bytes as soon as they are invalid, so that late readers fail."""
+        if slot in self._stepwise:
+            self.kept_frames[slot] = frame
+        else:
+            _overwrite(frame)
 
     def on_hold(self, slot: ResponseSlot) -> None:
         self.holds.append(slot)
 
     def on_steps(self, slot: ResponseSlot, steps: Iterator[None], size_bytes: int) -> None:  # noqa: ARG002
         """Executed at once and counted, unless the test executes them itself."""
+        self._stepwise.add(slot)
         if self.takes_steps:
             self.steps_taken += sum(1 for _ in steps)
         else:
@@ -227,8 +241,7 @@ class BrokerLab:
         parts = request_frame(api, version, 1, client_id, write(request, version))
         frame = bytearray(b"".join(_content(part) for part in parts))[_SIZE_BYTES:]
         self.dispatch.serve(slot, memoryview(frame))
-        # Overwrite the request's bytes, so that late readers are noticed.
-        frame[:] = bytes(len(frame))
+        peer.release_frame(slot, frame)
         return Sent(request, version, slot, peer)
 
     def ask(
@@ -404,6 +417,10 @@ def _read(store: StandaloneStore) -> ClusterImage:
 
 def _ignore(_: object) -> None:
     """The store always agrees here."""
+
+
+def _overwrite(frame: bytearray) -> None:
+    frame[:] = bytes(len(frame))
 
 
 def _raise(error: HeadwaterError) -> None:

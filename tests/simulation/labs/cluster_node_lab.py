@@ -243,7 +243,7 @@ class MemberNode:
         parts = request_frame(api, version, 1, "lab", write(request, version))
         frame = bytearray(b"".join(_content(part) for part in parts))[_SIZE_BYTES:]
         self.dispatch.serve(slot, memoryview(frame))
-        frame[:] = bytes(len(frame))
+        peer.release_frame(slot, frame)
         return Sent(request, version, slot, peer)
 
     def ask(self, request: Message, shape: type[R], within_ms: int = 2_000) -> R:

@@ -20,10 +20,9 @@ from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import ConnectionLost, ControllerFenced, HeadwaterError
 from headwater.common.ports import Clock, Random
-from headwater.controller.auto_topic_creation import creatable, create_on_first_use
 from headwater.controller.controller_channel_manager import CallLater
 from headwater.controller.deferred_event_queue import DeferredEventQueue
-from headwater.controller.topic_creation import Results
+from headwater.controller.topic_creation import Results, creatable, create_on_first_use
 from headwater.metadata.cluster_image import NO_CONTROLLER, ClusterImage
 from headwater.metadata.effective_configs import StaticConfig
 from headwater.metadata.ports.inter_broker_client import InterBrokerClient, Purpose

@@ -294,7 +294,7 @@ class Node(ABC):
             image=lambda: controller_access.image,
             inter_broker_client=self._inter_broker_client_or_none(),
         )
-        residency, glance = _page_cache(self._disk, self._paths[0])
+        residency, page_cache_read = _page_cache(self._disk, self._paths[0])
         self.broker = Broker(
             static=self._static,
             clock=self._clock,
@@ -309,7 +309,7 @@ class Node(ABC):
                 self._executor,
                 OsColdRead(),
                 cold_limit_bytes=settings.headwater_cold_read_bytes_max,
-                page_cache_read=glance,
+                page_cache_read=page_cache_read,
             ),
             sessions=FetchSessionCache(
                 settings.max_incremental_fetch_session_cache_slots, self._rng

@@ -11,11 +11,10 @@ from headwater.broker.node.topic_adoption import adopt
 from headwater.broker.requests.call import Call
 from headwater.common.exceptions import HeadwaterError
 from headwater.common.ports import Random
-from headwater.controller.auto_topic_creation import create_on_first_use
 from headwater.controller.deferred_event_queue import DeferredEventQueue
 from headwater.controller.elect_leaders import bump_leader_epochs
 from headwater.controller.producer_id_control import allocate_producer_ids
-from headwater.controller.topic_creation import Results
+from headwater.controller.topic_creation import Results, create_on_first_use
 from headwater.metadata.changes import MetadataChange
 from headwater.metadata.cluster_image import ClusterImage, Version
 from headwater.metadata.effective_configs import StaticConfig

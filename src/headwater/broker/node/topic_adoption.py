@@ -12,7 +12,7 @@ from headwater.common.config_types import ResourceType
 from headwater.common.ids import NodeId
 from headwater.common.ports import Random
 from headwater.common.settings.broker_settings import BrokerSettings
-from headwater.controller.auto_topic_creation import creatable
+from headwater.controller.topic_creation import creatable
 from headwater.metadata.changes import (
     ConfigsReplaced,
     MetadataChange,

@@ -2,8 +2,8 @@
 
 A handler returns the response, or None if it comes later: then `answer` is called once it is known.
 
-Note: the request's bytes are only valid until the handler returns (see `request_service`), so later
-code must not read them.
+Note: the request's bytes are only valid until the handler returns, or until the response if it has
+started steps (see `request_service`); later code must not read them.
 """
 
 from collections.abc import Iterator, Sequence

@@ -5,7 +5,8 @@ handler answers one after the other; their responses are joined into one. Decodi
 encoding the response are done in steps as well (see `headwater.protocol.stepwise_codec`).
 
 Only requests whose elements are independent of each other can be split. Others are only decoded in
-steps; `request_limits` allows them fewer elements. Fetch and OffsetCommit have their own steps.
+steps; `request_limits` allows them fewer elements. Fetch, Produce and OffsetCommit have their own
+steps.
 
 Note: duplicate elements are dropped before the request is split. Kafka answers a group, topic or
 config resource as often as a request repeats it, so that a few bytes each make a response of any

@@ -6,7 +6,7 @@ that have no effect are reported too, each with its reason.
 
 Note: two kinds of settings still prevent the start. One names several KRaft nodes: a node meant for
 a cluster and started alone would accept records that its cluster never sees. The other would leave
-the broker less protected than configured (`why_refused`).
+the broker less protected than configured (`rejection_reason`).
 """
 
 from collections.abc import Mapping

@@ -1,10 +1,10 @@
 """Broker settings of Kafka that Headwater does not support.
 
-`why_unsupported` covers settings that have no effect here: a broker starts with them and logs one
-warning each, so that a `server.properties` written for Kafka can be used as it is.
+`unsupported_reason` covers settings that have no effect here: a broker starts with them and logs
+one warning each, so that a `server.properties` written for Kafka can be used as it is.
 
-`why_refused` covers the few that prevent the start, because a broker without them would be less
-protected than configured: policies written as Java classes, and protection of ZooKeeper. Their
+`rejection_reason` covers the few that prevent the start, because a broker without them would be
+less protected than configured: policies written as Java classes, and protection of ZooKeeper. Their
 harmless values (Kafka's defaults, or empty) have no effect, like the others.
 
 Note: a family is listed by its prefix only if Headwater has no setting with that prefix. Other

@@ -48,7 +48,7 @@ from headwater.coordinator.runtime.coordinator_state import (
     CoordinatorState,
 )
 from headwater.coordinator.runtime.coordinator_timer import CoordinatorTimer
-from headwater.coordinator.runtime.event_turns import EventQueue
+from headwater.coordinator.runtime.event_queue import EventQueue
 from headwater.coordinator.runtime.pending_responses import Answer, PendingResponses
 from headwater.coordinator.runtime.record_batches import batch_of, marker_of
 from headwater.protocol.api_key import ApiKey
@@ -107,13 +107,13 @@ class CoordinatorContext(Generic[ExternalEvent]):
             services.timer,
             services.clock,
             services.write_timeout_ms,
-            lambda: self._turns.run(self._expire_appends),
+            lambda: self._events.run(self._expire_appends),
         )
         self._holds_slot = False
         self._pending = PendingResponses()
         # Actions that wait for an offset to be committed, in offset order.
         self._deferred: deque[tuple[int, Callable[[], None]]] = deque()
-        self._turns = EventQueue(
+        self._events = EventQueue(
             step_failed=self._step_failed, deferred_failed=self._delivery_failed
         )
         # Events that arrived while no shard was loaded.
@@ -140,7 +140,7 @@ class CoordinatorContext(Generic[ExternalEvent]):
     def load(self) -> None:
         """Create a shard and replay the log into it."""
         self._holds_slot = True
-        self._turns.run(self._begin_load)
+        self._events.run(self._begin_load)
 
     def handle_request(
         self,
@@ -175,7 +175,7 @@ class CoordinatorContext(Generic[ExternalEvent]):
             )
             self._current_caller = self._guard = None
 
-        self._turns.run(partial(self._if_active, caller, step))
+        self._events.run(partial(self._if_active, caller, step))
 
     def handle_event(self, event: ExternalEvent) -> None:
         """Pass an event to the shard, or keep it until the shard is loaded.
@@ -189,7 +189,7 @@ class CoordinatorContext(Generic[ExternalEvent]):
             elif self.state is not CoordinatorState.CLOSED:
                 self._pending_events.append(event)
 
-        self._turns.run(step)
+        self._events.run(step)
 
     def event_handler(self) -> Callable[[ExternalEvent], None]:
         """Like `handle_event`, but only for the current shard: for answers to its own effects."""
@@ -224,11 +224,11 @@ class CoordinatorContext(Generic[ExternalEvent]):
             self._loaded_shard.end_transaction(producer.producer_id, is_commit=is_commit)
             self._defer(partial(self._pending.complete, caller, ErrorCode.NONE))
 
-        self._turns.run(partial(self._if_active, caller, step))
+        self._events.run(partial(self._if_active, caller, step))
 
     def close(self) -> None:
         """This broker does not coordinate the partition any more (GR-17)."""
-        self._turns.run(partial(self._unload, CoordinatorState.CLOSED))
+        self._events.run(partial(self._unload, CoordinatorState.CLOSED))
 
     # Load and unload.
 
@@ -245,7 +245,7 @@ class CoordinatorContext(Generic[ExternalEvent]):
         shard = self._services.make(self.number, log.leader_epoch)
         self._log, self._shard = log, shard
         self._loading = CoordinatorLoader(
-            self.name, log, shard, lambda error: self._turns.run(partial(self._finish_load, error))
+            self.name, log, shard, lambda error: self._events.run(partial(self._finish_load, error))
         )
         self._loading.advance()
 
@@ -289,7 +289,7 @@ class CoordinatorContext(Generic[ExternalEvent]):
         self._deferred.clear()
         self._append_timeouts.clear()
         for caller in self._pending:
-            self._turns.defer(partial(self._pending.complete, caller, ErrorCode.NOT_COORDINATOR))
+            self._events.defer(partial(self._pending.complete, caller, ErrorCode.NOT_COORDINATOR))
         self._free_slot()
 
     def _free_slot(self) -> None:
@@ -324,7 +324,7 @@ class CoordinatorContext(Generic[ExternalEvent]):
     def _step_failed(self) -> None:
         _log.exception("Coordinator shard failed and will be reloaded: shard=%s", self.name)
         if self._current_caller is not None:
-            self._turns.defer(
+            self._events.defer(
                 partial(
                     self._pending.complete, self._current_caller, ErrorCode.UNKNOWN_SERVER_ERROR
                 )
@@ -349,12 +349,12 @@ class CoordinatorContext(Generic[ExternalEvent]):
             elif self.state is CoordinatorState.FAILED and key == _RELOAD:
                 self._begin_load()
 
-        self._turns.run(step)
+        self._events.run(step)
 
     def _moved(self) -> None:
         """The committed offset advanced."""
         if self._deferred:
-            self._turns.run(self._run_committed)
+            self._events.run(self._run_committed)
 
     # Effects.
 
@@ -420,14 +420,14 @@ class CoordinatorContext(Generic[ExternalEvent]):
             assert log is not None
             self._deferred.append((log.end_offset, action))
             return True
-        self._turns.defer(action)
+        self._events.defer(action)
         return False
 
     def _run_committed(self) -> None:
         if self._log is not None:
             committed = self._log.committed_offset
             while self._deferred and self._deferred[0][0] <= committed:
-                self._turns.defer(self._deferred.popleft()[1])
+                self._events.defer(self._deferred.popleft()[1])
         if not self._deferred:
             self._append_timeouts.clear()
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from headwater.metadata_store.zookeeper.kazoo_client import Post, new_client
-from headwater.metadata_store.zookeeper.multi_read import NO_NODE, MultiRead
+from headwater.metadata_store.zookeeper.kazoo_client import NO_NODE, MultiRead, Post, new_client
 from headwater.metadata_store.zookeeper.zookeeper_client import (
     Check,
     Create,

@@ -17,7 +17,7 @@ from headwater.pipelines.spec.spark_formats import (
     FILE_FORMATS,
     JAR_SETTINGS,
     option_problems,
-    why_unknown,
+    unknown_format_reason,
 )
 
 _PYTHON_SOURCES: Final = "pyspark_"
@@ -97,7 +97,7 @@ def _at(end: SourceSpec | SinkSpec, option: str | None) -> Place:
 
 
 def _of_format(end: SourceSpec | SinkSpec, spec: PipelineSpec, use: str) -> Iterator[Problem]:
-    reason = why_unknown(end.format, _conf(spec), installed_formats())
+    reason = unknown_format_reason(end.format, _conf(spec), installed_formats())
     if reason is not None:
         yield (*end.place, "format"), f"{end.name}: {reason}"
         return

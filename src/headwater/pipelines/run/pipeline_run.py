@@ -110,7 +110,7 @@ def _starts(spark: "SparkSession", spec: PipelineSpec, connectors: Connectors) -
 
 
 def _slowest(spec: PipelineSpec) -> Trigger:
-    """Dead letters are in no hurry; they end when all sinks end."""
+    """Dead letters have a long trigger interval; they end when all sinks end."""
     every = [each.trigger.every_ms for each in spec.sinks]
     known = [each for each in every if each is not None]
     return Trigger(every_ms=max(known)) if known else Trigger()

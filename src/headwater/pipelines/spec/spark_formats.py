@@ -163,7 +163,9 @@ JAR_SETTINGS: Final = (
 )
 
 
-def why_unknown(name: str, conf: Mapping[str, str], others: Iterable[str] = ()) -> str | None:
+def unknown_format_reason(
+    name: str, conf: Mapping[str, str], others: Iterable[str] = ()
+) -> str | None:
     """The reason in one line if no installed package has the format `name`.
 
     `others` are formats of installed Python data sources. A class name and a pipeline that brings

@@ -67,11 +67,13 @@ class UnifiedLog:
         self.is_discarded = False
         self._dirty_since_ms: int | None = None
 
-    def _use_local_log(self, body: LocalLog, *, recovery_point: int, events: LogEvents) -> None:
-        self.local_log = body
+    def _use_local_log(
+        self, local_log: LocalLog, *, recovery_point: int, events: LogEvents
+    ) -> None:
+        self.local_log = local_log
         self._events = events
         self._flushing = LogFlusher(
-            body,
+            local_log,
             self.epochs,
             executor=self._executor,
             recovery_point=recovery_point,
@@ -79,7 +81,7 @@ class UnifiedLog:
             failed=self._flush_failed,
         )
         self._appending = LogAppender(
-            body, self.producers, self.epochs, settings=self.settings, roll=self._roll_at
+            local_log, self.producers, self.epochs, settings=self.settings, roll=self._roll_at
         )
         self.configure(self.settings)
 

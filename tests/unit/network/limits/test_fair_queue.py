@@ -239,6 +239,54 @@ def test_closed_connection_releases_its_large_request() -> None:
     assert lab.inflight_bytes.stepwise_bytes.waiting_count == 0
 
 
+def test_frame_stays_valid_until_a_request_in_steps_is_answered() -> None:
+    """Whatever arrives meanwhile, and even if the steps pause for a while."""
+    lab = ConnectionLab()
+    large = b"large" + Random(1).randbytes(200_000)
+    seen: list[bytes] = []
+
+    def steps(slot: ResponseSlot, content: memoryview, count: int) -> Iterator[None]:
+        for _ in range(3):
+            lab.now_ns += MS
+            seen.append(bytes(content))
+            yield
+        if not count:
+            slot.respond([framed(b"done")])
+
+    def behave(slot: ResponseSlot, frame: memoryview) -> None:
+        if bytes(frame[:5]) == b"large":
+            # A slice, since the frame itself is released.
+            kept.append(frame[:])
+            slot.run_steps(steps(slot, kept[0], 1))
+        else:
+            echo(slot, frame)
+
+    kept: list[memoryview] = []
+    lab.behave = behave
+    _, channel = lab.connect()
+    channel.feed(framed(large))
+    now_ms = 0
+    while len(seen) < 3:
+        lab.loop.turn()
+    capacity_bytes = lab.inflight_bytes.buffer_bytes.used
+    assert capacity_bytes > len(large)
+    channel.feed(framed(b"next") * 100)
+    for _ in range(10):
+        lab.loop.turn()
+        now_ms += 1_000
+        lab.sweep(now_ms)
+    assert lab.inflight_bytes.buffer_bytes.used == capacity_bytes
+    lab.slots[0].run_steps(steps(lab.slots[0], kept[0], 0))
+    for _ in range(50):
+        lab.loop.turn()
+    assert seen == [large] * 6
+    assert bytes(channel.sent) == framed(b"done") + framed(b"next") * 100
+    for _ in range(3):
+        now_ms += 1_000
+        lab.sweep(now_ms)
+    assert lab.inflight_bytes.buffer_bytes.used == 0
+
+
 def test_no_step_runs_for_a_closed_connection() -> None:
     lab = ConnectionLab()
     taken: list[int] = []

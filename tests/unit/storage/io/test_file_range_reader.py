@@ -45,7 +45,7 @@ class Deliveries:
         self.all.append(error)
 
 
-def glance(file: File, length: int, position: int) -> bytearray | None:
+def page_cache_read(file: File, length: int, position: int) -> bytearray | None:
     """Read if `PartlyResident` reports the whole range as resident."""
     is_resident = PartlyResident().resident_pages(file, position, length) == pages_in(
         position, length
@@ -56,7 +56,9 @@ def glance(file: File, length: int, position: int) -> bytearray | None:
 class Scene:
     """One file of three pages on a fake disk, and a reader whose jobs run on demand."""
 
-    def __init__(self, cold_limit_bytes: int = 10_000, glance: PageCacheRead | None = None) -> None:
+    def __init__(
+        self, cold_limit_bytes: int = 10_000, page_cache_read: PageCacheRead | None = None
+    ) -> None:
         self.disk = LossyDisk(random.Random(1))
         self.cache = OpenFiles(self.disk, 2)
         self.file = self.cache.open(PurePath("/log"), create=True)
@@ -69,7 +71,7 @@ class Scene:
             read_buffered,
             cold_limit_bytes=cold_limit_bytes,
             cold_limit_reads=4,
-            page_cache_read=glance,
+            page_cache_read=page_cache_read,
         )
         self.seen = Deliveries()
 
@@ -90,7 +92,7 @@ def test_resident_range_is_delivered_as_file_range_and_held() -> None:
 
 
 def test_small_resident_range_is_delivered_as_bytes_and_not_held() -> None:
-    scene = Scene(glance=glance)
+    scene = Scene(page_cache_read=page_cache_read)
     scene.read(5_000, 3_000)
     assert scene.seen.all == [scene.content[5_000:8_000]]
     assert not scene.file.is_held
@@ -98,7 +100,7 @@ def test_small_resident_range_is_delivered_as_bytes_and_not_held() -> None:
 
 
 def test_small_range_that_is_not_resident_is_read_in_the_executor() -> None:
-    scene = Scene(glance=glance)
+    scene = Scene(page_cache_read=page_cache_read)
     scene.read(10, 100)
     assert scene.seen.all == []
     scene.executor.finish()
@@ -107,7 +109,7 @@ def test_small_range_that_is_not_resident_is_read_in_the_executor() -> None:
 
 
 def test_a_large_resident_range_is_not_copied() -> None:
-    scene = Scene(glance=glance)
+    scene = Scene(page_cache_read=page_cache_read)
     big = scene.cache.open(PurePath("/big"), create=True)
     big.file().write([bytes(8 * SMALL_BYTES)], 0)
     wanted = scene.read(4_096, SMALL_BYTES + 1, big)

@@ -1,7 +1,8 @@
 """Produce: append batches to partitions (MIN-1 to MIN-5, PV-1 to PV-9).
 
 Each partition succeeds or fails on its own. Batches are appended at once where possible, while the
-request is still in the connection's receive buffer.
+request is still in the connection's receive buffer. A request of many partitions, or of many bytes,
+is appended in steps (`large_produce`).
 
 Note: with acks=0 there is no response for an error, so the connection is closed instead, as in
 Kafka; the client then refreshes its metadata.
@@ -134,15 +135,13 @@ def handle(broker: Broker, request: ProduceRequest, call: Call) -> ProduceRespon
         )
     for topic in request.topic_data:
         answers.begin_topic(topic)
-        partitions, error = _partitions_of(broker, topic, call)
+        partitions, error = partitions_of(broker, topic, call)
         for data in topic.partition_data:
             hosted = partitions.get(data.index)
             if hosted is None:
-                name = topic.topic_id if call.version >= _IDS_SINCE else topic.name
-                code = error or broker.partitions.missing_partition_error(name, data.index)
-                answers.add_result(answers.error_result(data.index, code))
+                put_missing(broker, topic, data.index, error, answers, call)
             else:
-                _put(broker, hosted, data, answers, now_ms)
+                put_batch(broker, hosted, data, answers, now_ms)
     if answers.transaction is not None:
         answers.transaction.verify()
     return answers.finish()
@@ -174,23 +173,23 @@ def error_response(request: ProduceRequest, error: ApiError) -> ProduceResponse:
 def _check_producers(request: ProduceRequest, transaction: TransactionalProduce) -> None:
     for topic in request.topic_data:
         for data in topic.partition_data:
-            if data.records is not None and _is_transactional(data.records):
+            if data.records is not None and is_transactional(data.records):
                 transaction.check_producer(data.records)
 
 
 def _has_transactional(request: ProduceRequest) -> bool:
     return any(
-        data.records is not None and _is_transactional(data.records)
+        data.records is not None and is_transactional(data.records)
         for topic in request.topic_data
         for data in topic.partition_data
     )
 
 
-def _is_transactional(records: memoryview) -> bool:
+def is_transactional(records: memoryview) -> bool:
     return len(records) > FLAGS_POSITION and bool(records[FLAGS_POSITION] & TRANSACTIONAL_FLAG)
 
 
-def _partitions_of(
+def partitions_of(
     broker: Broker, topic: TopicProduceData, call: Call
 ) -> tuple[Mapping[int, Partition], ErrorCode | None]:
     """Return a topic's local partitions, and an error of the topic as a whole."""
@@ -210,7 +209,21 @@ def _partitions_of(
     return found or _NONE_HERE, None
 
 
-def _put(
+def put_missing(
+    broker: Broker,
+    topic: TopicProduceData,
+    index: int,
+    error: ErrorCode | None,
+    answers: PendingProduceResponse,
+    call: Call,
+) -> None:
+    """Fail a partition that is not on this broker, or whose topic has an error."""
+    name = topic.topic_id if call.version >= _IDS_SINCE else topic.name
+    code = error or broker.partitions.missing_partition_error(name, index)
+    answers.add_result(answers.error_result(index, code))
+
+
+def put_batch(
     broker: Broker,
     hosted: Partition,
     data: PartitionProduceData,
@@ -231,7 +244,7 @@ def _put(
         return
     if answers.acks == _ALL and hosted.is_under_min_isr(log.settings.min_insync_replicas):
         answers.add_result(answers.error_result(data.index, ErrorCode.NOT_ENOUGH_REPLICAS))
-    elif _is_transactional(records):
+    elif is_transactional(records):
         _put_transactional(broker, hosted, log, data.index, records, answers)
     elif hosted.pending_appends or log.needs_preparation(records):
         _put_in_turn(broker, hosted, log, data.index, records, answers, answers.reserve_result())

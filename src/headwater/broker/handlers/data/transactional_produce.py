@@ -74,6 +74,7 @@ class _UnverifiedBatch:
     records: Records
     append: Append
     fail: Fail
+    done: Callable[[], None]
     is_done: bool = False
 
     @property
@@ -83,10 +84,12 @@ class _UnverifiedBatch:
     def verified(self, guard: VerificationGuard) -> None:
         self.is_done = True
         self.append(TransactionalBatch(self.header, guard), self.records)
+        self.done()
 
     def failed(self, code: ErrorCode) -> None:
         self.is_done = True
         self.fail(produce_code(code, self.verification_request))
+        self.done()
 
 
 class TransactionalProduce:
@@ -94,7 +97,9 @@ class TransactionalProduce:
 
     __slots__ = (
         "_broker",
+        "_pending_count",
         "_producer",
+        "_then",
         "_transactional_id",
         "_unverified",
         "_verification_request",
@@ -106,6 +111,9 @@ class TransactionalProduce:
         self._verification_request = verification_request(version)
         self._producer: TransactionalProducer | None = None
         self._unverified: list[tuple[Partition, _UnverifiedBatch]] = []
+        # Batches whose verification is pending, and what to do after the last one.
+        self._pending_count = 0
+        self._then: Callable[[], None] | None = None
 
     def check_producer(self, records: memoryview) -> None:
         """Check that all batches have one producer id and epoch, as Kafka 4.1 does."""
@@ -144,19 +152,43 @@ class TransactionalProduce:
             if not manager.needs_coordinator(self._verification_request):
                 append(TransactionalBatch(header, UNGUARDED), records)
                 return
-        batch = _UnverifiedBatch(header, self._verification_request, records, append, fail)
+        batch = _UnverifiedBatch(
+            header, self._verification_request, records, append, fail, self._batch_done
+        )
         self._unverified.append((hosted, batch))
 
     def verify(self) -> None:
-        """Verify the collected batches, once all batches of the request were taken."""
-        if not self._unverified:
+        """Verify the batches that were taken since the last call."""
+        unverified, self._unverified = self._unverified, []
+        if not unverified:
             return
-        self._broker.add_partitions_to_txn_manager.pending.verify(
-            self._transaction, self._unverified
-        )
-        for _, batch in self._unverified:
+        self._pending_count += len(unverified)
+        self._broker.add_partitions_to_txn_manager.pending.verify(self._transaction, unverified)
+        for _, batch in unverified:
             if not batch.is_done:
                 batch.records = bytearray(batch.records)
+
+    @property
+    def unverified_count(self) -> int:
+        """Batches that were taken since the last `verify`."""
+        return len(self._unverified)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether `verify` was called and some batches are not verified yet."""
+        return self._pending_count > 0
+
+    def when_verified(self, then: Callable[[], None]) -> None:
+        """Call `then` once no verification is pending. Only while one is."""
+        assert self._pending_count
+        self._then = then
+
+    def _batch_done(self) -> None:
+        self._pending_count -= 1
+        then = self._then
+        if then is not None and not self._pending_count:
+            self._then = None
+            then()
 
     @property
     def _transaction(self) -> VerifiedTransaction:
