@@ -49,16 +49,8 @@ def supervisor_of(
     """Ready to run. Makes the topics that may be made."""
     from pyspark.errors import AnalysisException, ParseException
 
-    create_topics(spec)
-    # It has its own views and settings, and shares the executors.
-    own = spark.newSession()
-    for name, value in FIXED_ROUTES.items():
-        own.conf.set(name, value)
-    # Whether a format is known already is looked up in the session of the thread.
-    _make_active(own)
-    register(own)
     return Supervisor(
-        _starts(own, spec, connectors),
+        query_starts(spec, spark, connectors),
         spec.restarts,
         refusals=spark_errors(),
         # A column that is not there will not be there in ten seconds either.
@@ -67,6 +59,21 @@ def supervisor_of(
         tell=tell,
         stop_patience_ms=stop_patience_ms,
     )
+
+
+def query_starts(
+    spec: PipelineSpec, spark: "SparkSession", connectors: Connectors
+) -> dict[str, Start]:
+    """By the name of each query, what starts it. Makes the topics that may be made."""
+    create_topics(spec)
+    # It has its own views and settings, and shares the executors.
+    own = spark.newSession()
+    for name, value in FIXED_ROUTES.items():
+        own.conf.set(name, value)
+    # Whether a format is known already is looked up in the session of the thread.
+    _make_active(own)
+    register(own)
+    return _starts(own, spec, connectors)
 
 
 def exit_code(lives: list[SinkQueryState]) -> int:
