@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from headwater.cli.spark.pipeline_export import export
+from headwater.cli.spark.pipeline_new import new
 from headwater.cli.terminal import (
     AsJson,
     CommandConfig,
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from headwater.pipelines.spec.pipeline_spec import PipelineSpec
 
 app = typer.Typer(no_args_is_help=True, help="Run and check pipelines on Spark.")
+app.command()(new)
+app.command()(export)
 
 _LOOK_EVERY_S: Final = 0.1
 
