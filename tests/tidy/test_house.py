@@ -52,7 +52,7 @@ def test_a_module_says_what_it_is_for(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
 
 
-def test_nobody_imports_a_star() -> None:
+def test_no_module_imports_a_star() -> None:
     stars = [
         named(path)
         for path in SOURCES + TESTS + BENCHES

@@ -9,7 +9,7 @@ because a call would cost more than the work itself.
 from struct import Struct
 from typing import Final
 
-from headwater.common.exceptions import ProtocolError
+from headwater.common.exceptions import ProtocolError, TooManyElements
 from headwater.protocol.send_parts import Output, Part, part_bytes
 
 _INT16: Final = Struct(">h")
@@ -58,7 +58,7 @@ def skip_tagged_fields(buffer: memoryview, position: int, left: list[int] | None
     if left is not None:
         left[0] -= count
         if left[0] < 0:
-            raise ProtocolError("the request has too many elements")
+            raise TooManyElements("the request has too many elements")
     for _ in range(count):
         _, position, end = read_tag(buffer, position)
         position = end

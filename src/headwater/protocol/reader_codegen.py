@@ -23,7 +23,7 @@ from struct import Struct, calcsize, unpack_from
 from typing import Final, TypeVar, cast
 
 from headwater.common.error_codes import ErrorCode
-from headwater.common.exceptions import ProtocolError
+from headwater.common.exceptions import ProtocolError, TooManyElements
 from headwater.common.ids import TopicId
 from headwater.protocol import primitives
 from headwater.protocol.schema import Kind, ProtocolField
@@ -48,6 +48,7 @@ STEP_ELEMENTS: Final = 64
 _ERRORS: Final = {int(code): code for code in ErrorCode}
 _NAMES: Final = {
     "ProtocolError": ProtocolError,
+    "TooManyElements": TooManyElements,
     "TopicId": TopicId,
     "error_of": _ERRORS.get,
     "UNKNOWN": ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -101,7 +102,7 @@ def _compiled(cls: type, source: "_ReaderSource") -> object:
 
 
 class _ReaderSource:
-    """Generated functions, one per struct, inner ones first, and the names that they use."""
+    """Generated functions, one per struct, inner ones first, and their names."""
 
     def __init__(self, version: int, flexible: bool, *, in_steps: bool = False) -> None:
         self._in_steps = in_steps
@@ -189,7 +190,7 @@ class _ReaderSource:
             "        raise ProtocolError('the array has more elements than the message has bytes')",
             "    left[0] -= length",
             "    if left[0] < 0:",
-            "        raise ProtocolError('the request has too many elements')",
+            "        raise TooManyElements('the request has too many elements')",
             *indented(self._elements(kind, target, least)),
             "else:",
             f"    {_null(target, nullable)}",

@@ -1,4 +1,4 @@
-"""AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter: one change of the voter set at a time.
+"""AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter: one change at a time.
 
 Two sets that differ by one voter share a voter in every majority. That holds only from one set to
 the next, so a change is refused while an earlier VotersRecord is uncommitted, and until the leader

@@ -254,7 +254,7 @@ def test_an_observer_does_not_count() -> None:
     assert lab.client.high_watermark == 0
 
 
-def test_a_waiting_fetch_gets_records_before_the_leader_has_synced_them() -> None:
+def test_a_delayed_fetch_gets_records_before_the_leader_has_synced_them() -> None:
     lab = RaftLab()
     lab.become_leader()
     assert lab.request(a_fetch(1, 1, (1, 1))) is None

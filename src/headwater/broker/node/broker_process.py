@@ -86,17 +86,17 @@ async def _run(static: StaticConfig, ready: Callable[[Serving], None]) -> None:
         raise StorageError(reason)
 
 
-def _new_node(static: StaticConfig, broken: Callable[[str], None]) -> Node:
+def _new_node(static: StaticConfig, on_failure: Callable[[str], None]) -> Node:
     if static.settings.zookeeper_connect is None:
-        return StandaloneNode(static, broken=broken)
+        return StandaloneNode(static, on_failure=on_failure)
     # Imported only here: a standalone broker needs none of the cluster's modules.
     from headwater.broker.node.cluster_node import ClusterNode
 
-    return ClusterNode(static, broken=broken)
+    return ClusterNode(static, on_failure=on_failure)
 
 
 def _exit_at_once(number: int, _: object) -> None:
-    """Exit at once. All acknowledged records are in the page cache and survive the process."""
+    """Exit at once. Acknowledged records are in the page cache and survive."""
     _log.warning("Unclean shutdown after a second signal; the next start recovers the logs")
     # Threads may be in the middle of a flush, and an exception would wait for them.
     os._exit(_ENDED_BY_SIGNAL + number)

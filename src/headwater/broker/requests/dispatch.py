@@ -10,6 +10,13 @@ from collections.abc import Iterator
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final, cast
 
+from headwater.broker.handlers.data.large_produce import (
+    WHOLE_BYTES,
+    WHOLE_ELEMENTS,
+    has_one_partition,
+    produce_in_steps,
+    read_and_produce,
+)
 from headwater.broker.handlers.data.produce import handle_at_once
 from headwater.broker.node.broker import Broker
 from headwater.broker.node.log_levels import is_log_level_request
@@ -31,17 +38,18 @@ from headwater.broker.requests.request_handler import answer
 from headwater.broker.requests.request_limits import UNTRUSTED_ELEMENTS_MAX, elements_max
 from headwater.broker.requests.request_slices import answer_in_steps, whole_bytes
 from headwater.broker.requests.throttled_call import ThrottledCall
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
-from headwater.common.exceptions import ConnectionLost, ProtocolError
-from headwater.common.principal import OURSELVES
+from headwater.common.exceptions import ConnectionLost, ProtocolError, TooManyElements
+from headwater.common.principal import BROKER_PRINCIPAL
 from headwater.metadata.cluster_image import ClusterImage
-from headwater.metadata.controller_result import ApiError
-from headwater.network.request_service import ReplySlot, ServedConnection
+from headwater.network.request_service import ResponseSlot, ServedConnection
 from headwater.protocol.api_key import ApiKey
 from headwater.protocol.api_table import APIS
 from headwater.protocol.codec import read, read_request, request_class
 from headwater.protocol.headers import read_request_header
 from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.protocol.messages.produce import ProduceRequest
 from headwater.protocol.older_versions import Message
 from headwater.protocol.stepwise_codec import read_in_steps
 from headwater.protocol.versioned_codec import UNLIMITED
@@ -67,6 +75,7 @@ _LOGIN: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 # QU-6. The Fetch handler distinguishes followers from consumers.
 _BY_BROKERS: Final = frozenset({*INTER_BROKER_APIS, ApiKey.WRITE_TXN_MARKERS})
 
+_ELEMENT_BYTES: Final = 8
 _SOFTWARE_SINCE: Final = 3
 _SOFTWARE_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 
@@ -84,6 +93,7 @@ class Dispatch:
         self._counters = {key: RequestCounters(APIS[key].newest) for key in served}
         self._produced = self._counters[_PRODUCE]
         self._elements_max = elements_max(broker.settings, served)
+        self._whole_produce_elements = min(WHOLE_ELEMENTS, self._elements_max[_PRODUCE])
         self._newest = {key: APIS[key].newest_served(unstable=unstable) for key in served}
 
     def announce(self, image: ClusterImage) -> None:
@@ -95,7 +105,7 @@ class Dispatch:
     def counters(self) -> dict[ApiKey, RequestCounters]:
         return self._counters
 
-    def serve(self, slot: ReplySlot, frame: memoryview) -> None:
+    def serve(self, slot: ResponseSlot, frame: memoryview) -> None:
         started_ns = perf_counter_ns()
         quotas = self._broker.quotas
         throttled = (
@@ -134,13 +144,18 @@ class Dispatch:
         if key in METADATA_APIS and not self._broker.controller_access.has_metadata:
             # librdkafka takes UNKNOWN_TOPIC_OR_PARTITION as final and drops its queued messages.
             raise ConnectionLost(f"{api.name} before this broker has received metadata")
+        if key is _PRODUCE:
+            self._serve_produce(call, frame)
+            if throttled is not None:
+                throttled.waits()
+            return
         limit = self._elements_max[key]
         if key in _BY_BROKERS or len(frame) > limit:
             limit = self._limit_of(key, call)
-        if key is not _PRODUCE and len(frame) > whole_bytes(key):
+        if len(frame) > whole_bytes(key):
             # Inter-broker requests must not queue behind large requests of clients.
             size_bytes = 0 if limit == UNLIMITED else len(frame)
-            call.work(self._answer_in_steps(call, bytes(frame), limit), size_bytes)
+            call.run_steps(self._answer_in_steps(call, bytes(frame), limit), size_bytes)
             return
         request = read_request(key, header.version, frame[header.body_position :], limit)
         if self._brokers_listener is not None and _is_for_controller(key, request):
@@ -158,11 +173,30 @@ class Dispatch:
         if throttled is not None:
             throttled.waits()
 
-    def _answer_in_steps(self, call: Call, frame: bytes, limit: int) -> Iterator[None]:
-        """Decode and serve a large request in steps, from a copy of its frame.
+    def _serve_produce(self, call: Call, frame: memoryview) -> None:
+        """Serve a Produce, in steps if it has many partitions or bytes.
 
-        Not for Produce: its size says nothing about its number of elements.
+        Its size says nothing about its number of elements, so decoding it tells.
         """
+        header = call.header
+        body = frame[header.body_position :]
+        try:
+            request = read(ProduceRequest, header.version, body, self._whole_produce_elements)
+        except TooManyElements:
+            limit = self._limit_of(_PRODUCE, call)
+            # The batches stay in the receive buffer; the other bytes of an element are about these.
+            size_bytes = 0 if limit == UNLIMITED else min(len(frame), limit * _ELEMENT_BYTES)
+            call.run_steps(read_and_produce(self._broker, call, body, limit), size_bytes)
+            return
+        if len(frame) > WHOLE_BYTES and not has_one_partition(request):
+            call.run_steps(produce_in_steps(self._broker, call, request))
+            return
+        response = answer(self._broker, call, request)
+        if response is not None:
+            call.answer(response)
+
+    def _answer_in_steps(self, call: Call, frame: bytes, limit: int) -> Iterator[None]:
+        """Decode and serve a large request in steps, from a copy of its frame."""
         header = call.header
         body = memoryview(frame)[header.body_position :]
         shape = request_class(header.api.key)
@@ -172,7 +206,7 @@ class Dispatch:
         else:
             yield from answer_in_steps(self._broker, call, request)
 
-    def greet(self, slot: ReplySlot, frame: memoryview) -> None:
+    def handle_api_versions(self, slot: ResponseSlot, frame: memoryview) -> None:
         """Answer ApiVersions on a connection that is not authenticated yet.
 
         No quota applies: all unauthenticated clients would share one, and any of them could exhaust
@@ -207,7 +241,7 @@ class Dispatch:
         return min(limit, UNTRUSTED_ELEMENTS_MAX) if for_brokers else limit
 
     def _throttled_call(
-        self, quotas: QuotaManagers, slot: ReplySlot, frame: memoryview, started_ns: int
+        self, quotas: QuotaManagers, slot: ResponseSlot, frame: memoryview, started_ns: int
     ) -> ThrottledCall | None:
         """Return a throttled call if the client has a quota.
 
@@ -216,7 +250,7 @@ class Dispatch:
         header = read_request_header(frame)
         key, requester = header.api.key, slot.connection.requester
         counters = self._counters.get(key)
-        if counters is None or key in _LOGIN or requester.principal == OURSELVES:
+        if counters is None or key in _LOGIN or requester.principal == BROKER_PRINCIPAL:
             return None
         who = QuotaClient.of(requester.principal, header.client_id)
         if not quotas.is_limited(who):
@@ -231,14 +265,14 @@ class Dispatch:
             counters,
             started_ns,
             throttling=quotas,
-            who=who,
+            quota_client=who,
             size_bytes=len(frame),
         )
 
     def _answer_at_once(
-        self, slot: ReplySlot, frame: memoryview, produce: SingleProduce, started_ns: int
+        self, slot: ResponseSlot, frame: memoryview, produce: SingleProduce, started_ns: int
     ) -> bool:
-        """Serve a Produce of one partition on the fast path; return False if it does not apply."""
+        """Serve a Produce of one partition on the fast path; False if it does not apply."""
         try:
             written = handle_at_once(self._broker, slot.connection.requester, produce)
         except Exception:  # noqa: BLE001, as in `answer`
@@ -253,7 +287,7 @@ class Dispatch:
             return True
         if written is None:
             return False
-        slot.reply((written,))
+        slot.respond((written,))
         self._produced.answered(produce.version, started_ns)
         return True
 
@@ -269,7 +303,7 @@ class Dispatch:
 
 
 def _is_for_controller(key: ApiKey, request: Message) -> bool:
-    """Whether the controller serves this request: all metadata changes except log levels."""
+    """Whether the controller serves this request: metadata changes except log levels."""
     if key is ApiKey.INCREMENTAL_ALTER_CONFIGS:
         return not is_log_level_request(cast("IncrementalAlterConfigsRequest", request))
     return key in CONTROLLER_APIS

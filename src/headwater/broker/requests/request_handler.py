@@ -10,9 +10,9 @@ from typing import Final
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.api_routes import route_of
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError, ProtocolError
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.api_key import ApiKey
 from headwater.protocol.codec import Encoded
 from headwater.protocol.older_versions import Message
@@ -41,10 +41,16 @@ def answer(broker: Broker, call: Call, request: Message) -> Message | Encoded | 
         return route.handle(broker, request, call)
     except ProtocolError:
         raise
-    except HeadwaterError as error:
+    except Exception as error:  # noqa: BLE001, the only place
+        return error_response_of(call, request, error)
+
+
+def error_response_of(call: Call, request: Message, error: Exception) -> Message:
+    """Return the response to a request that failed with an exception."""
+    if isinstance(error, HeadwaterError):
         api_error = ApiError(error.code, str(error))
-    except Exception:  # noqa: BLE001, the only place
-        _log.exception("Request failed: %s request=%s", call, redacted(request))
+    else:
+        _log.error("Request failed: %s request=%s", call, redacted(request), exc_info=error)
         api_error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
     call.record_error(api_error.code)
-    return route.error_response(request, api_error)
+    return route_of(call.header.api.key).error_response(request, api_error)

@@ -6,10 +6,9 @@ fields included, and the decoder rejects a request at the length field that exce
 
 APIs that are answered in slices (see `request_slices`) get the full limit,
 `headwater.request.elements.max`. APIs that are answered in one piece, at about 5 us per element,
-and APIs about groups, resources or users get a fifth of it. Produce, which is also decoded in one
-piece, gets a tenth: by default as many partitions as Kafka recommends for a whole broker. None of
-this applies to authorized brokers on the inter-broker listener: a follower may fetch any number of
-partitions.
+and APIs about groups, resources or users get a fifth. Produce, whose elements cost most, gets a
+tenth: by default as many partitions as Kafka recommends for a whole broker. None of this applies to
+authorized brokers on the inter-broker listener: a follower may fetch any number of partitions.
 """
 
 from collections.abc import Iterable

@@ -21,9 +21,9 @@ from headwater.broker.metrics.process_metrics import process_age_s
 from headwater.broker.node.broker_process import Serving
 from headwater.cli.broker.log_format import FORMATS, LEVELS, log_to_standard_error
 from headwater.common.exceptions import (
-    BrokerIdTaken,
     CannotListen,
     DirectoryInUse,
+    DuplicateBrokerRegistration,
     HeadwaterError,
     InvalidSetting,
     StorageError,
@@ -61,7 +61,7 @@ _HINTS: dict[type[HeadwaterError], str] = {
     DirectoryInUse: "; stop that broker, or choose another directory with --data",
     WrongLogDirectory: "; choose another directory with --data, or its node id with --node-id",
     StoreUnreachable: "; start ZooKeeper, or choose another one with --zookeeper",
-    BrokerIdTaken: "; stop that broker, or choose another id with --node-id",
+    DuplicateBrokerRegistration: "; stop that broker, or choose another id with --node-id",
     StorageError: "; choose another directory with --data, or repair this one",
 }
 
@@ -90,7 +90,7 @@ def start(arguments: Sequence[str], run_broker: RunBroker) -> int:
 
 
 def _report(properties: ServerProperties, *, is_strict: bool) -> None:
-    """Warn about settings without effect; raise `InvalidSetting` for unknown ones if strict."""
+    """Warn about settings without effect; raise for unknown settings if strict."""
     if is_strict and properties.unknown:
         raise InvalidSetting(f"{'; '.join(properties.unknown.values())} (--strict)")
     for name, reason in properties.unknown.items():

@@ -1,4 +1,4 @@
-"""`headwater pipeline`: run and check pipelines on Spark, and manage the running ones."""
+"""`headwater pipeline`: check and run pipelines on Spark; manage running ones."""
 
 import json
 import os
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from headwater.cli.spark.pipeline_bounds import bounded_pipeline, bounds_of
 from headwater.cli.spark.pipeline_export import export
 from headwater.cli.spark.pipeline_new import new
 from headwater.cli.terminal import (
@@ -19,7 +20,7 @@ from headwater.cli.terminal import (
     CommandConfig,
     admin_of,
     client_settings,
-    failing_clearly,
+    exit_on_error,
     show,
     waiting,
 )
@@ -90,6 +91,27 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="Process the records that exist now, then exit.")
     ] = False,
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="Read from here in a run of its own, beside the live one: a time "
+            "(2026-01-31T12:00, or milliseconds), earliest, or offsets "
+            '({"orders": {"0": 25, "1": -2}}).',
+            show_default=False,
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="Where such a run ends, exclusive: a time or offsets; default: now.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(help="Folder for the files that such a run writes.", show_default=False),
+    ] = None,
     master: Master = None,
     bootstrap: Brokers = None,
     command_config: CommandConfig = None,
@@ -97,14 +119,23 @@ def run(
     publish: Publish = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a pipeline until it ends, or until Ctrl-C, SIGTERM or `headwater pipeline stop`."""
-    with failing_clearly(), _telling_problems(as_json=as_json):
+    """Run a pipeline until it ends or is stopped (Ctrl-C, `headwater pipeline stop`).
+
+    With --from it processes a range of offsets once, with its own name and checkpoint. The same
+    command resumes it.
+    """
+    if from_ is None and (to is not None or output is not None):
+        raise typer.BadParameter("--to and --output need --from")
+    bounds = None if from_ is None else bounds_of(from_, to, now_ms=_now_ms())
+    with exit_on_error(), _telling_problems(as_json=as_json):
         # Imported here because the packages may not be installed.
         from headwater.cli.spark.pipeline_run import run_pipeline
         from headwater.pipelines.check.checked_pipeline import only_once
 
         spec = _checked(file, bootstrap, command_config, master, offline=False)
         chosen = only_once(spec) if once else spec
+        if bounds is not None:
+            chosen = bounded_pipeline(chosen, bounds, output, as_json=as_json)
         code = run_pipeline(chosen, _folder(runs), as_json=as_json, is_published=publish)
     raise typer.Exit(code)
 
@@ -119,7 +150,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Validate a pipeline without starting Spark."""
-    with failing_clearly(), _telling_problems(as_json=as_json):
+    with exit_on_error(), _telling_problems(as_json=as_json):
         _checked(file, bootstrap, command_config, master, offline=offline)
     if not as_json:
         typer.echo("no problems found")
@@ -136,7 +167,7 @@ def list_(
     from headwater.pipelines.run.run_files import reports
 
     columns = ["pipeline", "state", "pid", "sinks", "lag", "file"]
-    with failing_clearly():
+    with exit_on_error():
         if bootstrap is None:
             rows = [_row(each) for each in reports(_folder(runs))]
         else:
@@ -160,7 +191,7 @@ def status(
     """Show the progress of each sink of a pipeline."""
     from headwater.pipelines.run.run_files import report
 
-    with failing_clearly():
+    with exit_on_error():
         if bootstrap is None:
             found = report(_folder(runs), name)
         else:
@@ -192,7 +223,7 @@ def stop(
     from headwater.pipelines.run.run_files import is_running, report
 
     folder = _folder(runs)
-    with failing_clearly():
+    with exit_on_error():
         if bootstrap is not None:
             _stop_published(bootstrap, command_config, name, timeout)
         else:
@@ -203,6 +234,33 @@ def stop(
             _await_end(name, lambda: not is_running(folder, name), timeout)
     if as_json:
         typer.echo(json.dumps({"pipeline": name, "state": "stopped"}))
+
+
+@app.command()
+def compact(
+    file: File,
+    sink: Annotated[
+        str | None,
+        typer.Option("--sink", help="The sink to compact; default: all that are tables."),
+    ] = None,
+    master: Master = None,
+    as_json: AsJson = False,
+) -> None:
+    """Replace small files of Delta and Iceberg tables by large ones, while the pipeline runs."""
+    with exit_on_error(), _telling_problems(as_json=as_json):
+        from headwater.pipelines.run.pipeline_run import session_conf
+        from headwater.pipelines.tables.compaction import compact_tables, tables_of
+
+        spec = _checked(file, None, None, master, offline=True)
+        tables = tables_of(spec, sink)
+        for done in compact_tables(tables, spec.master, session_conf(spec)):
+            row = {
+                "sink": done.sink,
+                "files_before": done.files_before,
+                "files_after": done.files_after,
+            }
+            line = f"{done.sink}: {done.files_before} files became {done.files_after}"
+            typer.echo(json.dumps(row) if as_json else line)
 
 
 @app.command()
@@ -224,7 +282,7 @@ def prepare(
         make_archive,
     )
 
-    with failing_clearly():
+    with exit_on_error():
         java = find_java(os.environ)
         mark = fingerprint(java, jars_folder(os.environ))
         path = None if again else find_archive(archive_folder(os.environ), mark)
@@ -258,7 +316,7 @@ def package(
     """
     from headwater.spark.packed_environment import pack_environment
 
-    with failing_clearly(), waiting("Packing the installed packages"):
+    with exit_on_error(), waiting("Packing the installed packages"):
         output.parent.mkdir(parents=True, exist_ok=True)
         packages = pack_environment(output, with_ or [])
     size_bytes = output.stat().st_size
@@ -307,6 +365,10 @@ def _checked(
             registries=None if offline else ReachedRegistries(),
             settings=command_config,
             master=master,
+            # Standard output may be JSON.
+            warn=lambda each: typer.echo(
+                f"{each.file}:{each.line}: warning: {each.text}", err=True
+            ),
         )
 
 
@@ -334,7 +396,7 @@ def _stop_published(bootstrap: str, command_config: Path | None, name: str, time
     if not run.is_alive(_now_ms()):
         raise _refused(f"pipeline {name} is not running")
     with RunTopic(_client(bootstrap, command_config)) as topic:
-        topic.ask_to_stop(run, _now_ms())
+        topic.request_stop(run, _now_ms())
 
         def has_ended() -> bool:
             latest = topic.refresh().runs.get(name)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.terminal import AsJson, failing_clearly
+from headwater.cli.terminal import AsJson, exit_on_error
 
 
 def export(
@@ -29,7 +29,7 @@ def export(
     from headwater.pipelines.check.checked_pipeline import checked
     from headwater.pipelines.export.declarative_pipeline import NotExportable, write_project
 
-    with failing_clearly():
+    with exit_on_error():
         if not sdp:
             raise NotExportable("say what to export to: --sdp")
         connectors = InstalledConnectors()

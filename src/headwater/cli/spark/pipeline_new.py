@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.terminal import AsJson, failing_clearly, show
+from headwater.cli.terminal import AsJson, exit_on_error, show
 
 
 def new(
@@ -30,7 +30,7 @@ def new(
         rows = [{"template": each, "use": use} for each, use in TEMPLATES.items()]
         show(rows, as_json=as_json, columns=["template", "use"])
         return
-    with failing_clearly():
+    with exit_on_error():
         if name is None:
             raise NotWritten("give the new pipeline a name, or --list for the templates")
         written = new_pipeline(name, template, directory)

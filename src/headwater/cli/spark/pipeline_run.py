@@ -1,4 +1,4 @@
-"""Run a pipeline at a terminal: start Spark, handle signals, show and store the progress.
+"""Run a pipeline at a terminal: start Spark, handle signals, show progress.
 
 Note: a signal that arrives while Spark starts is kept, and the run stops gracefully as soon as its
 queries exist.
@@ -55,11 +55,11 @@ def run_pipeline(
         _publisher(spec) if is_published else nullcontext() as publisher,
     ):
         reporter = Reporter(spec, file, as_json=as_json, publisher=publisher)
-        reporter.tell_state("starting")
+        reporter.report_state("starting")
         with _naming_the_log(file.spark_log):
             lives = aside(lambda: _run(spec, reporter, signals, file.spark_log))
         code = exit_code(lives)
-        reporter.tell_state("failed" if code else _how_it_ended(lives))
+        reporter.report_state("failed" if code else _how_it_ended(lives))
     for each in lives:
         if each.error is not None:
             typer.echo(f"headwater: {each.name}: {each.error}", err=True)
@@ -79,7 +79,7 @@ def _publisher(spec: "PipelineSpec") -> "RunPublisher":
     return RunPublisher(
         shared_settings(options.client),
         # The way that `headwater pipeline stop` takes on this machine.
-        ask_to_stop=lambda: os.kill(os.getpid(), signal.SIGTERM),
+        request_stop=lambda: os.kill(os.getpid(), signal.SIGTERM),
         steady_ms=_CLOCK.steady_ms,
     )
 
@@ -88,18 +88,43 @@ def _run(
     spec: "PipelineSpec", reporter: "Reporter", signals: "StopSignals", log_file: Path
 ) -> "list[SinkQueryState]":
     """Return the final states of the sinks; none if stopped before they started."""
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    with _traces_in(log_file):
+        return _run_session(spec, reporter, signals, log_file)
+
+
+@contextmanager
+def _traces_in(log_file: Path) -> Iterator[None]:
+    """Write traces of failed queries to Spark's log; the terminal gets one line each."""
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    handler = logging.FileHandler(log_file, encoding="utf-8", delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logger = logging.getLogger("headwater.pipelines.run.supervisor")
+    logger.addHandler(handler)
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)
+        handler.close()
+
+
+def _run_session(
+    spec: "PipelineSpec", reporter: "Reporter", signals: "StopSignals", log_file: Path
+) -> "list[SinkQueryState]":
     from headwater.connect.pipeline_connectors import InstalledConnectors
-    from headwater.pipelines.run.pipeline_run import supervisor_of
+    from headwater.pipelines.run.pipeline_run import session_conf, supervisor_of
     from headwater.pipelines.run.spark_errors import SparkFailed, in_one_line
     from headwater.spark import session
     from headwater.spark.java_process import LOG_LEVEL
 
-    logging.getLogger("py4j").setLevel(logging.ERROR)
-    conf = {LOG_LEVEL: "WARN", **spec.conf}
+    conf = {LOG_LEVEL: "WARN", **session_conf(spec)}
     with waiting(f"Starting Spark on {spec.master or 'this machine'}"), in_one_line():
         spark = session(spec.master, conf, app_name=f"headwater-{spec.name}", log_file=log_file)
     try:
-        if signals.is_asked:
+        if signals.is_stop_requested:
             return []
         with in_one_line():
             with waiting("Planning the queries of the sinks"):
@@ -108,13 +133,13 @@ def _run(
                     spark,
                     connectors=InstalledConnectors(),
                     steady_ms=_CLOCK.steady_ms,
-                    tell=reporter.tell,
+                    on_change=reporter.report,
                 )
-            signals.pass_to(supervisor.ask_to_stop)
+            signals.pass_to(supervisor.request_stop)
             with reporter:
                 return supervisor.run()
     except SparkFailed:
-        reporter.tell_state("failed")
+        reporter.report_state("failed")
         raise
     finally:
         with waiting("Stopping Spark"):
@@ -180,20 +205,20 @@ class Reporter:
             self._live.__exit__(None, None, None)
             self._live = None
 
-    def tell(self, lives: "list[SinkQueryState]") -> None:
+    def report(self, lives: "list[SinkQueryState]") -> None:
         rows = [_row(each) for each in lives]
         changed = [each["state"] for each in rows] != [each["state"] for each in self._rows]
         self._rows = rows
         if changed or _CLOCK.steady_ms() >= self._next_ms:
             self._next_ms = _CLOCK.steady_ms() + _TELL_EVERY_MS
             try:
-                self.tell_state("running")
+                self.report_state("running")
                 self._print()
             except OSError:
                 # A full disk or a closed standard output must not stop the pipeline.
                 _log.warning("Cannot report progress: pipeline=%s", self._spec.name, exc_info=True)
 
-    def tell_state(self, state: str) -> None:
+    def report_state(self, state: str) -> None:
         from headwater.pipelines.run.run_files import RunReport
 
         report = RunReport(
@@ -206,8 +231,8 @@ class Reporter:
             sinks=[dict(each) for each in self._rows],
         )
         if self._publisher is not None:
-            self._publisher.tell(report)
-        self._file.tell(report)
+            self._publisher.publish(report)
+        self._file.write(report)
 
     def _print(self) -> None:
         if self._live is not None:

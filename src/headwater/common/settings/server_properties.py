@@ -6,17 +6,17 @@ that have no effect are reported too, each with its reason.
 
 Note: two kinds of settings still prevent the start. One names several KRaft nodes: a node meant for
 a cluster and started alone would accept records that its cluster never sees. The other would leave
-the broker less protected than configured (`why_refused`).
+the broker less protected than configured (`rejection_reason`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.common.exceptions import InvalidSetting
-from headwater.common.settings.broker_properties import known_setting, why_unknown
+from headwater.common.settings.broker_properties import known_setting, unknown_setting_error
 from headwater.common.settings.setting_types import split_list
 from headwater.common.settings.topic_synonyms import TOPIC_SETTINGS
-from headwater.common.settings.unsupported_settings import why_refused, why_unsupported
+from headwater.common.settings.unsupported_settings import rejection_reason, unsupported_reason
 
 # Synonyms: the first one that is set counts, wherever it is set.
 _ALIASES = (
@@ -69,7 +69,7 @@ def supported_properties(texts: Mapping[str, str]) -> ServerProperties:
     unknown: dict[str, str] = {}
     for name, text in texts.items():
         known = known_setting(name)
-        refused = why_refused(name, text)
+        refused = rejection_reason(name, text)
         if refused is not None:
             raise InvalidSetting(refused)
         if known is not None:
@@ -77,10 +77,10 @@ def supported_properties(texts: Mapping[str, str]) -> ServerProperties:
             served[name] = text
             if not known.has_effect:
                 without_effect[name] = known.doc
-        elif (reason := why_unsupported(name)) is not None:
+        elif (reason := unsupported_reason(name)) is not None:
             without_effect[name] = reason
         else:
-            unknown[name] = why_unknown(name)
+            unknown[name] = unknown_setting_error(name)
     _leave_controllers_out(served, split_list(texts.get("controller.listener.names", "")))
     return ServerProperties(served, without_effect, unknown)
 

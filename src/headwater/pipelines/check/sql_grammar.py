@@ -21,7 +21,10 @@ _JVM_OPTIONS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:a
 
 
 class SparkGrammar:
-    """Asks the parser; the JVM is started with the first question, and gone after `close`."""
+    """Parses SQL with Spark's parser, in a JVM that `close` ends.
+
+    The JVM is started with the first question.
+    """
 
     def __init__(self) -> None:
         self._gateway: Any = None
@@ -79,7 +82,7 @@ def _java_error() -> type[Exception]:
 
 
 def _capitalised(sql: str) -> str:
-    """Letter by letter, because a few letters have capitals of two, and places must stay."""
+    """Capitalize letter by letter, so that positions in the text stay the same."""
     return "".join(each.upper() if len(each.upper()) == 1 else each for each in sql)
 
 

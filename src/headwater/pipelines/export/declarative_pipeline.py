@@ -82,7 +82,11 @@ def _problems(spec: PipelineSpec) -> Iterator[str]:
         for decoding in (source.key, source.value):
             if decoding is not None and decoding.coding is Coding.AVRO:
                 yield f"the source {source.name} is Avro"
+        if source.is_static or source.table.name is not None:
+            yield f"the source {source.name} is static or a table"
     for step in spec.steps:
+        if step.sql is None and step.python is None:
+            yield f"the step {step.name} is a lookup"
         if step.python is not None and step.python.file is None:
             yield f"the step {step.name} is a function of the pipeline's own file"
     for sink in spec.sinks:

@@ -26,17 +26,17 @@ class BatchProgress:
     watermark: str | None
 
 
-def read_progress(told: Mapping[str, Any]) -> BatchProgress:
+def read_progress(progress: Mapping[str, Any]) -> BatchProgress:
     """From the JSON of a query's progress."""
-    states = told.get("stateOperators") or []
+    states = progress.get("stateOperators") or []
     return BatchProgress(
-        batch_id=int(told.get("batchId", -1)),
-        rows=int(told.get("numInputRows") or 0),
-        rows_per_second=_finite(told.get("processedRowsPerSecond")),
-        batch_ms=int((told.get("durationMs") or {}).get("triggerExecution", 0)),
-        lag=_lag(told.get("sources") or []),
+        batch_id=int(progress.get("batchId", -1)),
+        rows=int(progress.get("numInputRows") or 0),
+        rows_per_second=_finite(progress.get("processedRowsPerSecond")),
+        batch_ms=int((progress.get("durationMs") or {}).get("triggerExecution", 0)),
+        lag=_lag(progress.get("sources") or []),
         dropped_rows=sum(int(each.get("numRowsDroppedByWatermark") or 0) for each in states),
-        watermark=(told.get("eventTime") or {}).get("watermark"),
+        watermark=(progress.get("eventTime") or {}).get("watermark"),
     )
 
 

@@ -18,8 +18,9 @@ from headwater.pipelines.check.step_graph import in_order
 from headwater.pipelines.check.topic_options import topic_options
 from headwater.pipelines.run.avro_options import source_registry, with_columns
 from headwater.pipelines.run.dead_letters import dead_letters
+from headwater.pipelines.run.lookup_join import lookup_join
 from headwater.pipelines.run.source_decoder import decode, latest_per_key
-from headwater.pipelines.spec.document import refuse
+from headwater.pipelines.spec.document import fail_parsing
 from headwater.pipelines.spec.pipeline_spec import (
     PipelineSpec,
     PythonStep,
@@ -28,6 +29,7 @@ from headwater.pipelines.spec.pipeline_spec import (
     Watermark,
 )
 from headwater.pipelines.spec.python_document import load_module
+from headwater.pipelines.spec.spark_formats import ICEBERG
 from headwater.spark.formats.avro.avro_options import RegistryAccess
 
 if TYPE_CHECKING:
@@ -84,6 +86,14 @@ class Frames:
         known, registry = self._known(source), self._registry(source)
         return decode(records, known, registry, keeps_broken=keeps_broken)
 
+    def _changelog(self, name: str) -> "DataFrame":
+        """The records of a table as a stream, with tombstones."""
+        source = next(each for each in self._spec.sources if each.name == name)
+        records = self._records(source, is_streaming=True)
+        keeps_broken = self._spec.dead_letter is not None
+        known, registry = self._known(source), self._registry(source)
+        return decode(records, known, registry, keeps_broken=keeps_broken)
+
     def _known(self, source: SourceSpec) -> SourceSpec:
         """With the columns of its Avro."""
         topic = source_options(source, self._spec).subscription.only_topic
@@ -93,10 +103,17 @@ class Frames:
         return source_registry(source, self._spec)
 
     def _files(self, source: SourceSpec) -> "DataFrame":
-        reader = self._spark.readStream.format(source.format)
+        if source.format.lower() == ICEBERG:
+            from headwater.pipelines.tables.iceberg_source import iceberg_frame
+
+            return iceberg_frame(self._spark, source)
+        reader = self._spark.read if source.is_static else self._spark.readStream
+        reader = reader.format(source.format).options(**source.options)
         if source.schema is not None:
             reader = reader.schema(source.schema)
-        return reader.options(**source.options).load()
+        if source.table.name is not None:
+            return reader.table(source.table.name)
+        return reader.load()
 
     def _records(self, source: SourceSpec, *, is_streaming: bool) -> "DataFrame":
         options = topic_options(self._spec, source.options)
@@ -112,6 +129,10 @@ class Frames:
     def _step(self, step: StepSpec) -> "DataFrame":
         if step.sql is not None:
             return self._spark.sql(step.sql)
+        if step.lookup is not None:
+            return lookup_join(
+                self[step.lookup.stream], self._changelog(step.lookup.table), step.lookup
+            )
         assert step.python is not None, "refused when the file was read"
         function = self._function(step.python)
         frame: DataFrame = function(*(self[name] for name in step.inputs))
@@ -125,7 +146,7 @@ class Frames:
             module = load_module(python.file)
             found = getattr(module, python.function, None)
         if not callable(found):
-            raise refuse(python.file or self._spec.file, 1, f"there is no {python.function}")
+            raise fail_parsing(python.file or self._spec.file, 1, f"there is no {python.function}")
         if module is not None:
             # Workers do not have the file, so its functions and classes travel as they are.
             by_value: Callable[[ModuleType], None] = cloudpickle.register_pickle_by_value

@@ -19,12 +19,14 @@ from headwater.pipelines.run.dead_letters import start_dead_letters
 from headwater.pipelines.run.query_state import SinkQueryState, SinkState
 from headwater.pipelines.run.sink_queries import start_sink
 from headwater.pipelines.run.spark_errors import spark_errors
-from headwater.pipelines.run.supervisor import Start, Supervisor, Tell
+from headwater.pipelines.run.supervisor import OnChange, Start, Supervisor
 from headwater.pipelines.spec.document import InvalidPipeline
 from headwater.pipelines.spec.pipeline_spec import NewTopicSpec, PipelineSpec, SinkSpec, Trigger
+from headwater.pipelines.spec.spark_formats import DELTA
+from headwater.pipelines.tables.delta_setup import delta_conf
 from headwater.schemas.errors import UnsupportedSchema
 from headwater.spark.exceptions import InvalidOption, UnsafeReplay, WrongColumns
-from headwater.spark.graceful_stop import STOP_PATIENCE_MS, Query
+from headwater.spark.graceful_stop import STOP_TIMEOUT_MS, Query
 from headwater.spark.sink.sink_options import read_sink_options
 from headwater.spark.sink.write_stream import FIXED_ROUTES
 from headwater.spark.spark_session import register
@@ -43,8 +45,8 @@ def supervisor_of(
     *,
     connectors: Connectors,
     steady_ms: Callable[[], int],
-    tell: Tell,
-    stop_patience_ms: int = STOP_PATIENCE_MS,
+    on_change: OnChange,
+    stop_timeout_ms: int = STOP_TIMEOUT_MS,
 ) -> Supervisor:
     """Ready to run. Makes the topics that may be made."""
     from pyspark.errors import AnalysisException, ParseException
@@ -52,12 +54,12 @@ def supervisor_of(
     return Supervisor(
         query_starts(spec, spark, connectors),
         spec.restarts,
-        refusals=spark_errors(),
+        config_errors=spark_errors(),
         # A column that is not there will not be there in ten seconds either.
-        hopeless=(AnalysisException, ParseException, *_HOPELESS),
+        fatal_errors=(AnalysisException, ParseException, *_HOPELESS),
         steady_ms=steady_ms,
-        tell=tell,
-        stop_patience_ms=stop_patience_ms,
+        on_change=on_change,
+        stop_timeout_ms=stop_timeout_ms,
     )
 
 
@@ -76,8 +78,15 @@ def query_starts(
     return _starts(own, spec, connectors)
 
 
-def exit_code(lives: list[SinkQueryState]) -> int:
-    return 1 if any(each.state is SinkState.FAILED for each in lives) else 0
+def session_conf(spec: PipelineSpec) -> dict[str, str]:
+    """The settings of Spark that a pipeline needs: its own, and those of its table formats."""
+    formats = {each.format.lower() for each in spec.sources}
+    formats |= {each.format.lower() for each in spec.sinks}
+    return delta_conf(spec.conf) if DELTA in formats else dict(spec.conf)
+
+
+def exit_code(states: list[SinkQueryState]) -> int:
+    return 1 if any(each.state is SinkState.FAILED for each in states) else 0
 
 
 def _make_active(spark: "SparkSession") -> None:
@@ -108,7 +117,7 @@ def _starts(spark: "SparkSession", spec: PipelineSpec, connectors: Connectors) -
 
 
 def _slowest(spec: PipelineSpec) -> Trigger:
-    """Dead letters are in no hurry; they end when all sinks end."""
+    """Dead letters have a long trigger interval; they end when all sinks end."""
     every = [each.trigger.every_ms for each in spec.sinks]
     known = [each for each in every if each is not None]
     return Trigger(every_ms=max(known)) if known else Trigger()

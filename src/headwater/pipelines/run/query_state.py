@@ -59,7 +59,7 @@ class SinkQueryState:
 
     def failed(self, error: str, restarts: Restarts, now_ms: int) -> "SinkQueryState":
         failures = self.failures + 1
-        if failures > restarts.most:
+        if failures > restarts.max_count:
             return replace(self, state=SinkState.FAILED, failures=failures, error=error)
         times = min(2 ** (failures - 1), _LONGEST_BACKOFF)
         return replace(

@@ -82,7 +82,7 @@ class IndexFile:
         return self.entry(count - 1) if count else None
 
     def slot_before(self, is_beyond: Callable[[Entry], bool]) -> int:
-        """Return the last slot whose entry is not beyond, or -1. `is_beyond` must be monotonic."""
+        """Return the last slot whose entry is not beyond, or -1 (monotonic `is_beyond`)."""
         written = self._written_count()
         if self._tail and not is_beyond(self._tail[0]):
             return written + _count_until(self._tail.__getitem__, len(self._tail), is_beyond) - 1

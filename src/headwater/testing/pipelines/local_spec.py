@@ -49,7 +49,7 @@ def local_spec(
         registry=registry,
         master=None,
         checkpoint=str(folder / "checkpoint"),
-        restarts=Restarts(most=0),
+        restarts=Restarts(max_count=0),
         sources=tuple(_source(each, folder, changes, fed, written) for each in spec.sources),
         sinks=tuple(_sink(each, folder, changes) for each in spec.sinks),
     )

@@ -360,7 +360,7 @@ class PipelineTest:
 
     def _move_ends(self) -> None:
         spec = self.spec
-        streams = [each for each in spec.sources if not each.is_table]
+        streams = [each for each in spec.sources if not (each.is_table or each.is_static)]
         self._topics.move_end(
             sorted({name for each in streams if each.is_topic for name in _topics(each, spec)})
         )

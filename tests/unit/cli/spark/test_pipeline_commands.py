@@ -77,6 +77,23 @@ def test_check_offline_needs_no_broker(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, "no problems found\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--to", "2026-01-01"], "--to and --output need --from"),
+        (["--from", "soon"], "'soon' is not a time such as 2026-01-31T12:00"),
+        (["--from", "2026-01-02", "--to", "2026-01-01"], "--from must be before --to"),
+        (["--from", '{"a": 1}'], "--from must look like"),
+        (["--from", "{}"], "--from names no partition"),
+        (["--from", "earliest", "--to", "earliest"], "leaves nothing to read"),
+    ],
+)
+def test_wrong_bounds_are_refused_before_the_file_is_read(words: list[str], reason: str) -> None:
+    result = CliRunner().invoke(app, ["pipeline", "run", "nothing.yaml", *words])
+    assert result.exit_code == 2
+    assert reason in " ".join(result.stderr.replace("│", " ").split())
+
+
 def told(name: str, pid: int, state: str) -> RunReport:
     sink = {
         "sink": "s",
@@ -102,9 +119,9 @@ def rows(*words: str) -> list[dict[str, object]]:
 
 def test_runs_are_listed_and_a_killed_one_is_reported_as_died(tmp_path: Path) -> None:
     with RunFile(tmp_path, "lost") as file:
-        file.tell(told("lost", 1, "running"))
+        file.write(told("lost", 1, "running"))
     with RunFile(tmp_path, "orders") as file:
-        file.tell(told("orders", 42, "running"))
+        file.write(told("orders", 42, "running"))
         found = rows("list", "--runs", str(tmp_path))
         assert [(each["pipeline"], each["state"], each["pid"]) for each in found] == [
             ("lost", "died", None),
@@ -128,20 +145,20 @@ def test_the_status_of_several_sinks_fits_80_columns(tmp_path: Path) -> None:
     }
     words = ["pipeline", "status", "orders", "--runs", str(tmp_path)]
     with RunFile(tmp_path, "orders") as file:
-        file.tell(replace(told("orders", 42, "running"), sinks=[sink, sink]))
+        file.write(replace(told("orders", 42, "running"), sinks=[sink, sink]))
         lines = CliRunner().invoke(app, words).stdout.splitlines()
         assert lines[0] == "orders: running"
         assert lines[2].split() == [
             "orders-by-minute", "restarting", "1234", "123456", "12346", "1234567", "12345", "12",
         ]  # fmt: skip
         assert max(map(len, lines)) <= 80
-        file.tell(replace(told("orders", 42, "failed"), sinks=[{**sink, "error": "no such file"}]))
+        file.write(replace(told("orders", 42, "failed"), sinks=[{**sink, "error": "no such file"}]))
         assert "no such file" in CliRunner().invoke(app, words).stdout
 
 
 def test_a_pipeline_that_is_not_running_cannot_be_stopped(tmp_path: Path) -> None:
     with RunFile(tmp_path, "orders") as file:
-        file.tell(told("orders", os.getpid(), "finished"))
+        file.write(told("orders", os.getpid(), "finished"))
     result = CliRunner().invoke(app, ["pipeline", "stop", "orders", "--runs", str(tmp_path)])
     assert (result.exit_code, result.stderr) == (
         1,
@@ -205,7 +222,7 @@ def test_published_runs_are_listed_and_stopped_from_any_machine(broker: Embedded
             1,
             "headwater: elsewhere still runs after 0 s\n",
         )
-        assert topic.refresh().is_stop_asked("elsewhere", 1)
+        assert topic.refresh().is_stop_requested("elsewhere", 1)
         topic._send(run_record(replace(run, state="stopped")))
         stopped = CliRunner().invoke(app, words)
         assert stopped.stderr == "headwater: pipeline elsewhere is not running\n"

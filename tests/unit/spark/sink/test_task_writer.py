@@ -101,7 +101,7 @@ def attempt(topic: FakeTopic, batch: int, dies_at: str | None = None) -> int:
         options(),
         identity,
         producer=FakeProducer(topic, dies_at),
-        noted=topic.noted,
+        committed_batch=topic.noted,
     )
 
 
@@ -129,7 +129,7 @@ def test_a_repeated_batch_is_read_to_its_end_and_not_written() -> None:
     identity = BatchIdentity(query_id=QUERY, batch_id=5, partition=3)
     assert (
         write_exactly_once(
-            left, options(), identity, producer=FakeProducer(topic), noted=topic.noted
+            left, options(), identity, producer=FakeProducer(topic), committed_batch=topic.noted
         )
         == 0
     )
@@ -151,7 +151,7 @@ def test_a_zombie_cannot_commit_once_another_attempt_has_begun() -> None:
             options(),
             identity,
             producer=FakeProducer(topic),
-            noted=topic.noted,
+            committed_batch=topic.noted,
         )
     assert topic.rows == [b"0-a", b"0-b"]
 
@@ -164,7 +164,7 @@ def test_attempts_of_one_part_share_an_id_and_parts_do_not() -> None:
     assert other.transactional_id("p") != one.transactional_id("p")
 
 
-def test_a_task_hears_from_spark_which_batch_it_is_part_of() -> None:
+def test_a_task_reads_its_query_and_batch_from_sparks_local_properties() -> None:
     told: dict[str, str] = {"streaming.sql.batchId": "7", "sql.streaming.queryId": QUERY}
     assert identity_of(options(), 2, told.get) == BatchIdentity(
         query_id=QUERY, batch_id=7, partition=2

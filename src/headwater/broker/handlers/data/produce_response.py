@@ -52,9 +52,9 @@ class PendingProduceResponse:
         "_has_error",
         "_is_late",
         "_missing",
+        "_replaced",
         "_timeout_ms",
         "_topics",
-        "_unflushed",
         "_waits",
         "acks",
         "is_done",
@@ -76,23 +76,24 @@ class PendingProduceResponse:
         self._missing = 0
         self._has_error = False
         self._is_late = False
-        self._unflushed: list[tuple[PartitionProduceResponse, PartitionProduceResponse]] = []
+        # Results that changed after they were given, by the `id` of what was given.
+        self._replaced: dict[int, PartitionProduceResponse] = {}
 
-    def begin(self, topic: TopicProduceData) -> None:
+    def begin_topic(self, topic: TopicProduceData) -> None:
         """Start the results of a topic."""
         self._answers = []
         self._topics.append((topic, self._answers))
 
-    def put(self, answer: PartitionProduceResponse) -> None:
+    def add_result(self, answer: PartitionProduceResponse) -> None:
         self._answers.append(answer)
 
-    def place(self) -> Place:
+    def reserve_result(self) -> Place:
         """Reserve a result that is filled later."""
         self._missing += 1
         self._answers.append(_PENDING)
         return self._answers, len(self._answers) - 1
 
-    def fill(self, place: Place, answer: PartitionProduceResponse) -> None:
+    def set_result(self, place: Place, answer: PartitionProduceResponse) -> None:
         answers, index = place
         answers[index] = answer
         self._complete_one()
@@ -138,26 +139,29 @@ class PendingProduceResponse:
         def flushed(failure: StorageError | None) -> None:
             if failure is not None:
                 error_result = self.error_result(answer.index, failure.code, str(failure))
-                self._unflushed.append((answer, error_result))
+                self._replaced.setdefault(id(answer), error_result)
             self._complete_one()
 
         log.flush(flushed)
 
     # Waiting for the other replicas (MIN-2 to MIN-5).
 
-    def await_commit(
+    def await_replication(
         self, hosted: Partition, answer: PartitionProduceResponse, offset: int
     ) -> None:
         """Wait until all in-sync replicas have the batch."""
         wait = _CommitWait(self, hosted, answer)
-        if not hosted.await_commit(wait, offset):
+        if not hosted.add_delayed_produce(wait, offset):
             return
         self._missing += 1
         self._waits[wait] = None
         if self.is_done:
-            self.is_done = False
-            broker = self._broker
-            broker.timer.add(broker.clock.steady_ms() + self._timeout_ms, self)
+            self._start_timer()
+
+    def _start_timer(self) -> None:
+        self.is_done = False
+        broker = self._broker
+        broker.timer.add(broker.clock.steady_ms() + self._timeout_ms, self)
 
     def committed(self, wait: "_CommitWait", code: ErrorCode) -> None:
         del self._waits[wait]
@@ -168,34 +172,30 @@ class PendingProduceResponse:
         self._complete_one()
 
     @property
-    def is_gone(self) -> bool:
-        return self._call.is_gone
+    def is_disconnected(self) -> bool:
+        return self._call.is_disconnected
 
     def expire(self) -> None:
         """Time out: waiting partitions get an error, the others keep their result."""
         self._end_wait()
         waits, self._waits = self._waits, {}
         for wait in waits:
-            wait.hosted.leave_commit(wait)
+            wait.hosted.remove_delayed_produce(wait)
             self._set_error(wait.answer, ErrorCode.REQUEST_TIMED_OUT)
             self._complete_one()
 
     def _end_wait(self) -> None:
         self.is_done = True
-        self._broker.timer.ended()
+        self._broker.timer.completed()
 
     def _set_error(self, answer: PartitionProduceResponse, code: ErrorCode) -> None:
         """Set an error but keep the offset, since the records stay in the log."""
         self._has_error = True
         self._call.record_error(code)
-        for _, answers in self._topics:
-            for index, each in enumerate(answers):
-                if each is answer:
-                    answers[index] = replace(answer, error_code=code)
-                    return
+        self._replaced[id(answer)] = replace(answer, error_code=code)
 
     def finish(self) -> ProduceResponse | None:
-        """All partitions have been processed: return the response, or None if it comes later."""
+        """Return the response after the last partition, or None if it comes later."""
         if self._missing:
             self._is_late = True
             return None
@@ -204,22 +204,23 @@ class PendingProduceResponse:
     def _complete_one(self) -> None:
         self._missing -= 1
         if self._is_late and not self._missing:
-            response = self._conclude()
-            if response is not None:
-                self._call.answer(response)
+            self._answer_late()
+
+    def _answer_late(self) -> None:
+        response = self._conclude()
+        if response is not None:
+            self._call.answer(response)
 
     def _conclude(self) -> ProduceResponse | None:
         if self.acks == 0:
-            if self._has_error:
-                self._call.cut()
-            self._call.finish()
+            self._finish_silently()
             return None
         response = ProduceResponse(
             responses=tuple(
                 TopicProduceResponse(
                     name=topic.name,
                     topic_id=topic.topic_id,
-                    partition_responses=tuple(map(self._final, answers)),
+                    partition_responses=self._final(answers),
                 )
                 for topic, answers in self._topics
             )
@@ -228,12 +229,19 @@ class PendingProduceResponse:
             return hint_producer(self._broker, self._call, response)
         return response
 
-    def _final(self, answer: PartitionProduceResponse) -> PartitionProduceResponse:
-        """Return the final result, now that all flushes have completed."""
-        for given, error_result in self._unflushed:
-            if given is answer:
-                return error_result
-        return answer
+    def _finish_silently(self) -> None:
+        if self._has_error:
+            self._call.close_connection()
+        self._call.finish()
+
+    def _final(
+        self, answers: list[PartitionProduceResponse]
+    ) -> tuple[PartitionProduceResponse, ...]:
+        """Return the final results, now that all flushes and waits have ended."""
+        replaced = self._replaced
+        if not replaced:
+            return tuple(answers)
+        return tuple([replaced.get(id(each), each) for each in answers])
 
 
 class _CommitWait:
