@@ -89,6 +89,7 @@ def test_a_crash_repeats_the_batch_and_an_exactly_once_sink_has_it_once(
     assert result["balances"].latest() == {"y": {"account": "y", "balance": 1}}
 
 
+@pytest.mark.slow
 def test_a_crash_repeats_the_batch_of_a_sink_that_is_not_exactly_once(
     pipeline_test: PipelineTestFactory, tmp_path: Path
 ) -> None:
@@ -99,6 +100,7 @@ def test_a_crash_repeats_the_batch_of_a_sink_that_is_not_exactly_once(
     assert result["b"] == [{"value": "tea"}] * 2
 
 
+@pytest.mark.slow
 def test_a_restart_continues_with_another_version_of_the_file(
     pipeline_test: PipelineTestFactory, tmp_path: Path
 ) -> None:
@@ -131,6 +133,7 @@ def test_files_and_databases_stay_in_the_test(
     assert not (tmp_path / "lake").exists()
 
 
+@pytest.mark.slow
 def test_a_stream_is_joined_with_a_table_and_a_tombstone_deletes(
     pipeline_test: PipelineTestFactory,
 ) -> None:

@@ -23,7 +23,13 @@ def grammar() -> Iterator[SparkGrammar]:
         yield found
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.parametrize(
+    "template",
+    [
+        pytest.param(each, marks=[] if each == "filter" else [pytest.mark.slow])
+        for each in TEMPLATES
+    ],
+)
 def test_a_new_pipeline_passes_its_check_and_its_test(
     template: str,
     pipeline_test: PipelineTestFactory,
