@@ -14,7 +14,7 @@ SEED ?= 1
 SIM ?=
 MINUTES ?= 30
 
-.PHONY: help setup run demo test test-slow test-faults test-eos test-browser test-peers test-lowest test-spark test-lake peers check format sim sim-night bench docs docs-serve clean
+.PHONY: help setup run demo test test-slow test-faults test-eos test-browser test-peers test-lowest test-spark test-lake test-orchestration peers check format sim sim-night bench docs docs-serve clean
 
 help:
 	@echo "make run          start a broker on 127.0.0.1:9092 with its data in ./data"
@@ -36,6 +36,7 @@ help:
 	@echo "make test-peers   Headwater beside Apache Kafka; needs Java 17 and make peers"
 	@echo "make test-lowest  all tests with the lowest versions that pyproject.toml allows"
 	@echo "make test-spark   the Spark tests on PySpark 4.2 and 4.3, each in its own virtual environment"
+	@echo "make test-orchestration  the recipes for Airflow and Dagster, killed and retried, in a virtual environment of their own"
 	@echo "make test-lake    Delta, Iceberg and S3 tables from pipelines, with kills; needs Java 17 and Maven"
 	@echo "make sim          run every simulator once; SIM=groups selects one, SEED=n repeats a run"
 	@echo "make sim-night    run simulators with new seeds for MINUTES=30; prints failing seeds and how to repeat them"
@@ -123,6 +124,15 @@ test-spark-%: $(VENV)/spark-%/.installed
 $(VENV)/spark-%/.installed: $(VENV)/.dev $(BUILD_INPUTS)
 	test -d $(@D)/bin || $(PYTHON) -m venv $(@D)
 	$(@D)/bin/pip --disable-pip-version-check -q install -e '.[dev]' 'pyspark[connect]==$*.*'
+	@touch $@
+
+test-orchestration: $(VENV)/orchestration/.installed
+	$(BIN)/pytest -m slow tests/orchestration
+
+$(VENV)/orchestration/.installed: $(VENV)/.dev $(BUILD_INPUTS)
+	$(PIP) install uv
+	test -d $(@D)/bin || $(PYTHON) -m venv $(@D)
+	$(BIN)/uv pip install -q --python $(@D)/bin/python -e . 'apache-airflow>=3' 'dagster>=1.9'
 	@touch $@
 
 # Delta has jars for Spark 4.2 and none for 4.3. They come with Maven, and so do those of Hadoop for S3.

@@ -33,3 +33,9 @@ def spark() -> "Iterator[SparkSession]":
 def spark_broker() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker({"num.partitions": "2"}) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def headwater_spark(spark: "SparkSession") -> "SparkSession":
+    """The session of the fixture `pipeline_test`."""
+    return spark

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headwater.client.consumer.offset_requests import OffsetAndTimestamp
     from headwater.client.consumer.subscription import RebalanceListener
     from headwater.client.group_metadata import ConsumerGroupMetadata, OffsetAndMetadata
+    from headwater.client.offset_intervals import OffsetInterval, OffsetIntervals
     from headwater.client.parallel.deduplicator import Deduplicator
     from headwater.client.parallel.parallel_consumer import ParallelConsumer
     from headwater.client.producer.blocking_producer import Producer
@@ -51,6 +52,8 @@ __all__ = [
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "OffsetInterval",
+    "OffsetIntervals",
     "Operation",
     "ParallelConsumer",
     "PatternType",
@@ -82,6 +85,8 @@ _HOMES = {
     "NewTopic": "headwater.client.admin.descriptions",
     "OffsetAndMetadata": "headwater.client.group_metadata",
     "OffsetAndTimestamp": "headwater.client.consumer.offset_requests",
+    "OffsetInterval": "headwater.client.offset_intervals",
+    "OffsetIntervals": "headwater.client.offset_intervals",
     "Operation": "headwater.security.authorization.authorizer",
     "ParallelConsumer": "headwater.client.parallel.parallel_consumer",
     "PatternType": "headwater.security.authorization.acl_bindings",

@@ -13,8 +13,27 @@ if TYPE_CHECKING:
     from headwater.testing.embedded_broker import EmbeddedBroker
     from headwater.testing.embedded_cluster import EmbeddedCluster
     from headwater.testing.embedded_registry import EmbeddedRegistry
+    from headwater.testing.pipelines.pipeline_result import PipelineResult
+    from headwater.testing.pipelines.pipeline_test import PipelineTest, PipelineTestFactory
+    from headwater.testing.pipelines.query_runs import PipelineFailed
 
-__all__ = ["BrokerDidNotStart", "EmbeddedBroker", "EmbeddedCluster", "EmbeddedRegistry"]
+__all__ = [
+    "BrokerDidNotStart",
+    "EmbeddedBroker",
+    "EmbeddedCluster",
+    "EmbeddedRegistry",
+    "PipelineFailed",
+    "PipelineResult",
+    "PipelineTest",
+    "PipelineTestFactory",
+]
+
+_PIPELINES = {
+    "PipelineFailed": "query_runs",
+    "PipelineResult": "pipeline_result",
+    "PipelineTest": "pipeline_test",
+    "PipelineTestFactory": "pipeline_test",
+}
 
 
 def __getattr__(name: str) -> object:
@@ -34,4 +53,8 @@ def __getattr__(name: str) -> object:
         from headwater.testing.embedded_registry import EmbeddedRegistry
 
         return EmbeddedRegistry
+    if name in _PIPELINES:
+        from importlib import import_module
+
+        return getattr(import_module(f"headwater.testing.pipelines.{_PIPELINES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

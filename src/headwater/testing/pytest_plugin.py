@@ -12,14 +12,21 @@ fixture.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, TypedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import pytest
 
 if TYPE_CHECKING:
     from headwater.common.settings.setting_types import Value
-    from headwater.testing import EmbeddedBroker, EmbeddedRegistry
+    from headwater.testing import (
+        EmbeddedBroker,
+        EmbeddedRegistry,
+        PipelineTest,
+        PipelineTestFactory,
+    )
 
 _MARKER = "kafka_topic"
 # Kafka allows 249; the rest is for the number, and for names derived from this one.
@@ -122,6 +129,81 @@ def kafka_topic(
             except UnknownTopicOrPartition:
                 # The test has deleted it.
                 return
+
+
+@pytest.fixture(scope="session")
+def headwater_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A local Spark session for all tests of the session; override it to use your own."""
+    import logging
+
+    from headwater.common.exceptions import HeadwaterError
+
+    try:
+        from headwater.spark import session
+
+        found = session("local[2]", log_file=tmp_path_factory.mktemp("spark") / "spark.log")
+    except (ImportError, HeadwaterError) as failure:
+        pytest.fail(f"Spark does not start: {failure}", pytrace=False)
+    # Its log of closed connections would be shown with every failed test.
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def pipeline_test(
+    kafka_broker: EmbeddedBroker,
+    headwater_client_settings: Mapping[str, Value],
+    headwater_spark: Any,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> Iterator[PipelineTestFactory]:
+    """Make a test of a pipeline's file: `pipeline_test("orders.yaml", partitions=2)`.
+
+    The file is looked up beside the test first. Topics that the test makes are deleted after it.
+    """
+    if not kafka_broker.is_running:
+        kafka_broker.start()
+    from headwater.testing.pipelines.pipeline_test import PipelineTest
+
+    made: list[PipelineTest] = []
+
+    def make(file: Path | str, *, partitions: int = 1) -> PipelineTest:
+        found = PipelineTest(
+            beside(file),
+            bootstrap_servers=kafka_broker.bootstrap_servers,
+            spark=headwater_spark,
+            folder=tmp_path / f"pipeline-{len(made)}",
+            partitions=partitions,
+            client_settings=headwater_client_settings,
+            registry=lambda: str(request.getfixturevalue("schema_registry").url),
+            beside=beside,
+        )
+        made.append(found)
+        return found
+
+    def beside(file: Path | str) -> Path:
+        here = request.path.parent / file
+        return here if here.exists() else Path(file)
+
+    yield make
+    if kafka_broker.is_running:
+        for each in made:
+            each.close()
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Show which rows of a sink differ from the expected ones, as a table."""
+    rows = sys.modules.get("headwater.testing.pipelines.sink_rows")
+    if rows is None or op != "==":
+        return None
+    sides = (left, right) if isinstance(left, rows.SinkRows) else (right, left)
+    found, expected = sides
+    if not isinstance(found, rows.SinkRows) or not isinstance(expected, (list, tuple)):
+        return None
+    from headwater.testing.pipelines.row_diff import row_diff
+
+    return [f"rows of {found.name} are not the expected ones", *row_diff(found, expected)]
 
 
 def _topic_name(request: pytest.FixtureRequest) -> str:

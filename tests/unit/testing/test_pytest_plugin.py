@@ -146,3 +146,33 @@ def test_fixtures_use_the_client_settings_for_a_secured_broker(tmp_path: Path) -
         "        assert registry.register(kafka_topic, '\"string\"') == 1\n",
     )
     assert "1 passed" in run.stdout, run.stdout
+
+
+def test_a_failed_comparison_of_rows_is_shown_as_a_table(tmp_path: Path) -> None:
+    run = pytest_on(
+        tmp_path,
+        "from headwater.testing.pipelines.sink_rows import SinkRow, SinkRows\n"
+        "def test_one():\n"
+        "    found = SinkRows([SinkRow({'id': 1, 'name': 'ben'})], name='orders')\n"
+        "    assert [{'id': 1, 'name': 'bob'}] == found\n",
+    )
+    assert run.returncode == 1
+    shown = [line.removeprefix("E").strip() for line in run.stdout.splitlines() if line[:1] == "E"]
+    assert shown[0].endswith("rows of orders are not the expected ones")
+    assert shown[1:6] == [
+        "1 row missing, 1 row not expected, 0 equal",
+        "id  name",
+        "- 1   'bob'",
+        "+ 1   'ben'",
+        "^^^^^",
+    ]
+
+
+def test_fixtures_of_the_broker_import_no_spark(tmp_path: Path) -> None:
+    run = pytest_on(
+        tmp_path,
+        "import sys\n"
+        "def test_one(kafka_broker, kafka_topic):\n"
+        "    assert not {'pyspark', 'headwater.testing.pipelines'} & sys.modules.keys()\n",
+    )
+    assert "1 passed" in run.stdout, run.stdout

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from headwater.cli.spark.pipeline_bounds import bounded_pipeline, bounds_of
+from headwater.cli.spark.pipeline_export import export
+from headwater.cli.spark.pipeline_new import new
 from headwater.cli.spark.pipeline_options import (
     Brokers,
     Cluster,
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from headwater.pipelines.run.run_records import PublishedRun
 
 app = typer.Typer(no_args_is_help=True, help="Run and check pipelines on Spark.")
+app.command()(new)
+app.command()(export)
 
 _LOOK_EVERY_S: Final = 0.1
 

@@ -59,6 +59,28 @@ def supervisor_of(
     """
     from pyspark.errors import AnalysisException, ParseException
 
+    return Supervisor(
+        query_starts(spec, spark, connectors, listeners=listeners, is_measured=is_measured),
+        spec.restarts,
+        config_errors=spark_errors(),
+        # A column that is not there will not be there in ten seconds either.
+        fatal_errors=(AnalysisException, ParseException, *_HOPELESS),
+        steady_ms=steady_ms,
+        on_change=on_change,
+        stop_timeout_ms=stop_timeout_ms,
+        ended=ended,
+    )
+
+
+def query_starts(
+    spec: PipelineSpec,
+    spark: "SparkSession",
+    connectors: Connectors,
+    *,
+    listeners: Sequence["StreamingQueryListener"] = (),
+    is_measured: bool = False,
+) -> dict[str, Start]:
+    """By the name of each query, what starts it. Makes the topics that may be made."""
     create_topics(spec)
     # It has its own views and settings, and shares the executors.
     own = spark.newSession()
@@ -69,17 +91,7 @@ def supervisor_of(
     register(own)
     for each in listeners:
         own.streams.addListener(each)
-    return Supervisor(
-        _starts(own, spec, connectors, is_measured=is_measured),
-        spec.restarts,
-        config_errors=spark_errors(),
-        # A column that is not there will not be there in ten seconds either.
-        fatal_errors=(AnalysisException, ParseException, *_HOPELESS),
-        steady_ms=steady_ms,
-        on_change=on_change,
-        stop_timeout_ms=stop_timeout_ms,
-        ended=ended,
-    )
+    return _starts(own, spec, connectors, is_measured=is_measured)
 
 
 def session_conf(spec: PipelineSpec) -> dict[str, str]:

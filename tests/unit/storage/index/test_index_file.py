@@ -7,7 +7,6 @@ import pytest
 
 from headwater.common.exceptions import StorageError
 from headwater.storage.index.offset_index import OffsetIndex
-from headwater.storage.io.disk import read_whole
 from headwater.storage.io.open_files import OpenFiles
 from tests.simulation.fakes.lossy_disk import LossyDisk
 
@@ -26,9 +25,9 @@ def test_bytes_of_a_failed_write_are_removed_by_the_next_one() -> None:
     disk.fill(11)
     with pytest.raises(StorageError):
         index.write_out()
-    assert len(read_whole(disk, PATH)) == 11
+    assert disk.open(PATH).size() == 11
     disk.make_room()
     index.truncate(1)
     index.write_out()
-    assert len(read_whole(disk, PATH)) == 8
+    assert disk.open(PATH).size() == 8
     assert (len(index), index.has_whole_entries) == (1, True)
