@@ -243,7 +243,7 @@ def _load_epochs(place: LogLocation, log: LocalLog, report: LoadReport) -> Leade
     try:
         return leader_epoch_checkpoint.load(place.disk, place.folder)
     except CorruptFile as failure:
-        report.reasons.append(str(failure))
+        report.reasons.append(f"corrupt leader-epoch-checkpoint: {failure}")
     epochs = LeaderEpochFileCache()
     for segment in log.segments:
         for placed in segment.headers_since(segment.base_offset):

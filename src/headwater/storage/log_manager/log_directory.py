@@ -9,11 +9,15 @@ directory without `partition.metadata` is adopted.
 
 A directory whose disk failed goes offline: its logs answer with the failure and nothing is written
 there any more, while the other directories continue (RC-5).
+
+Damage is logged as a warning when it is found: at start after a crash, otherwise when a log is
+first used.
 """
 
 from __future__ import annotations
 
 import itertools
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -59,6 +63,8 @@ from headwater.storage.log_manager.pending_deletes import PendingDirectoryDelete
 
 SettingsFor = Callable[[str], TopicSettings]
 
+_log = logging.getLogger(__name__)
+
 # Each flush holds a few descriptors, and a crash may leave thousands of logs unflushed.
 _CONCURRENT_FLUSHES = 16
 # A broker with ten thousand busy partitions spends less than 1% of its time on this.
@@ -87,7 +93,6 @@ class LogDirectory:
         self.failure: StorageError | None = None
         self.reports: dict[TopicPartition, LoadReport] = {}
         self.unreadable_logs: dict[TopicPartition, UnreadableLog] = {}
-        self.warnings: list[str] = []
         self._tools = tools
         self._logs: dict[TopicPartition, UnifiedLog] = {}
         self._unopened: dict[TopicPartition, PurePath] = {}
@@ -151,10 +156,10 @@ class LogDirectory:
         make_directory_durably(disk, self.path)
         self._check_identity()
         self._checkpoints.load()
-        self.warnings += self._checkpoints.problems
-        self._was_clean = (
-            clean_shutdown_file.load(disk, self.path) is not None and not self.warnings
-        )
+        problems = self._checkpoints.problems
+        for problem in problems:
+            _log.warning("%s", problem)
+        self._was_clean = clean_shutdown_file.load(disk, self.path) is not None and not problems
         for name in disk.names(self.path):
             self._find(name, now_ms)
         # A power cut may have taken a directory that was never flushed, and a new one of the same
@@ -188,6 +193,7 @@ class LogDirectory:
             failure = self.unreadable_logs[partition] = UnreadableLog(
                 f"cannot open {folder}: {error}"
             )
+            _log.warning("Cannot open log: directory=%s error=%s", folder, error)
             raise failure from error
 
     def create(self, partition: TopicPartition, topic_id: TopicId, *, now_ms: int) -> UnifiedLog:
@@ -203,9 +209,7 @@ class LogDirectory:
         try:
             return partition_metadata_file.load(self._tools.disk, self.path / live_name(partition))
         except CorruptFile as error:
-            self.warnings.append(
-                f"Cannot read partition.metadata: partition={live_name(partition)} error={error}"
-            )
+            _log.warning("Cannot read partition.metadata: partition=%s error=%s", partition, error)
             return None
 
     def size_bytes(self, partition: TopicPartition) -> int:
@@ -243,9 +247,7 @@ class LogDirectory:
         for partition in partitions:
             target = self.path / stray_name(partition, self._tools.rng.bytes(UNIQUE_BYTES))
             self._tools.disk.rename(self.path / live_name(partition), target)
-            self.warnings.append(
-                f"Stray partition renamed: partition={live_name(partition)} directory={target.name}"
-            )
+            _log.warning("Renamed stray partition: partition=%s directory=%s", partition, target)
         self._tools.disk.sync_directory(self.path)
 
     def move_count(self, partition: TopicPartition) -> int:
@@ -457,6 +459,7 @@ class LogDirectory:
         log = self._log_of(loaded.parts)
         log.raise_high_watermark(known.high_watermarks.offsets.get(partition, 0))
         self.reports[partition] = loaded.report
+        _log_repairs(folder, log, loaded.report)
         return log
 
     def _log_of(self, parts: LogParts) -> UnifiedLog:
@@ -475,6 +478,12 @@ class LogDirectory:
 
     def _recover_all(self, now_ms: int) -> None:
         """Open all logs; unopenable ones go to `unreadable_logs`, the others serve."""
+        if self._unopened:
+            _log.info(
+                "Recovering logs after an unclean shutdown: directory=%s partitions=%d",
+                self.path,
+                len(self._unopened),
+            )
         for partition in list(self._unopened):
             with suppress(UnreadableLog):
                 log = self.log(partition, now_ms=now_ms)
@@ -497,3 +506,27 @@ class LogDirectory:
             case DirectoryKind.STRAY:
                 # Left for an operator to review.
                 return
+
+
+def _log_repairs(folder: PurePath, log: UnifiedLog, report: LoadReport) -> None:
+    """Log what was lost or repaired while a log was loaded.
+
+    Reading unflushed segments after a crash is no damage, nor is it worth a line per partition.
+    """
+    if report.reasons or report.cut_bytes or report.dropped_segments:
+        _log.warning(
+            "Truncated or repaired damaged log: directory=%s end_offset=%d cut_bytes=%d "
+            "dropped_segments=%d rebuilt_indexes=%d reason=%s",
+            folder,
+            log.end_offset,
+            report.cut_bytes,
+            report.dropped_segments,
+            report.rebuilt_indexes,
+            "; ".join(report.reasons),
+        )
+    elif report.rebuilt_indexes:
+        _log.warning(
+            "Rebuilt missing or corrupt indexes: directory=%s rebuilt_indexes=%d",
+            folder,
+            report.rebuilt_indexes,
+        )

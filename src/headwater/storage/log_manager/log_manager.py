@@ -7,6 +7,7 @@ keep serving.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -30,6 +31,8 @@ from headwater.storage.log_manager.log_dir_moves import LogDirMoves
 from headwater.storage.log_manager.log_directory import DirectoryTools, LogDirectory
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 # Logs or directories visited per tick and task: enough to complete a round in time, few enough not
 # to delay requests.
@@ -339,7 +342,9 @@ class LogManager:
             # succeed.
             return
         except BatchError as error:
-            self.corrupt[log.partition] = str(error)
+            if self.corrupt.get(log.partition) != str(error):
+                self.corrupt[log.partition] = str(error)
+                _log.warning("Found corrupt batch: partition=%s error=%s", log.partition, error)
 
     def _expire_producers(self, log: UnifiedLog, now_ms: int) -> None:
         log.producers.expire(now_ms, self._settings.producer_id_expiration_ms)

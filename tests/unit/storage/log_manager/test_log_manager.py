@@ -308,7 +308,7 @@ def test_a_directory_keeps_its_id() -> None:
     assert ids[0] != ids[1]
 
 
-def test_one_unreadable_log_does_not_stop_the_others() -> None:
+def test_one_unreadable_log_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
     """formats 4: a segment in an old message format is rejected and left unchanged."""
     broker = Broker(ONE)
     broker.create("orders")
@@ -324,6 +324,8 @@ def test_one_unreadable_log_does_not_stop_the_others() -> None:
     assert broker.log("parcels").end_offset == 3
     broker.pass_time(300_000)
     assert TopicPartition("orders", 0) in broker.logs
+    (found,) = warnings(caplog)
+    assert found.startswith("Cannot open log: directory=/one/orders-0 error=")
 
 
 def test_raft_metadata_log_is_ignored() -> None:
@@ -458,7 +460,9 @@ def test_torn_transaction_index_is_rebuilt() -> None:
     assert [read_whole(broker.disk, folder / name) for name in names] == before
 
 
-def test_corrupt_checkpoints_cost_a_recovery_and_no_data() -> None:
+def test_corrupt_checkpoints_cost_a_recovery_and_no_data(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     broker = Broker(ONE)
     broker.append(broker.create("orders"), 5)
     broker.stop()
@@ -466,7 +470,77 @@ def test_corrupt_checkpoints_cost_a_recovery_and_no_data() -> None:
         broker.disk.open(ONE / name).write([b"not a checkpoint"], 0)
     broker.start()
     assert broker.log("orders").end_offset == 5
-    assert broker.logs.directories[0].warnings
+    found = warnings(caplog)
+    assert [each.partition(" error=")[0] for each in found] == [
+        f"Ignoring corrupt checkpoint: file={ONE}/{name}-offset-checkpoint"
+        for name in ("recovery-point", "replication")
+    ]
+
+
+# What recovery finds is logged, for operators.
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+
+
+def test_crash_without_damage_is_not_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "headwater.storage")
+    broker = Broker(ONE)
+    broker.append(broker.create("orders"), 5)
+    assert caplog.messages == []
+    broker.crash()
+    assert caplog.messages == [
+        f"Recovering logs after an unclean shutdown: directory={ONE} partitions=1"
+    ]
+    caplog.clear()
+    broker.stop()
+    broker.start()
+    broker.log("orders")
+    assert caplog.messages == []
+
+
+def test_truncated_log_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    broker = Broker(ONE)
+    log = broker.create("orders")
+    broker.append(log, 2)
+    segment = log.local_log.segments.active
+    segment.log.file().truncate(segment.size - 3)
+    broker.crash()
+    (found,) = warnings(caplog)
+    assert found.startswith(
+        "Truncated or repaired damaged log: directory=/one/orders-0 end_offset=1 cut_bytes="
+    )
+    assert " dropped_segments=0 rebuilt_indexes=0 reason=00000000000000000000.log at " in found
+    caplog.clear()
+    broker.crash()
+    assert warnings(caplog) == []
+
+
+def test_rebuilt_index_is_a_warning_when_its_log_is_used(caplog: pytest.LogCaptureFixture) -> None:
+    broker = Broker(ONE)
+    broker.append(broker.create("orders"), 5)
+    broker.stop()
+    broker.disk.remove(ONE / "orders-0" / "00000000000000000000.index")
+    broker.start()
+    assert warnings(caplog) == []
+    broker.log("orders")
+    assert warnings(caplog) == [
+        "Rebuilt missing or corrupt indexes: directory=/one/orders-0 rebuilt_indexes=1"
+    ]
+
+
+def test_corrupt_epochs_are_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    broker = Broker(ONE)
+    broker.append(broker.create("orders"), 2)
+    broker.stop()
+    broker.disk.open(ONE / "orders-0" / "leader-epoch-checkpoint").write([b"junk"], 0)
+    broker.start()
+    broker.log("orders")
+    (found,) = warnings(caplog)
+    assert found.startswith("Truncated or repaired damaged log: directory=/one/orders-0 ")
+    assert "cut_bytes=0" in found
+    assert "leader-epoch-checkpoint" in found
 
 
 def test_retention_runs_in_the_background() -> None:
@@ -511,7 +585,7 @@ def test_flush_by_time_needs_its_scheduler() -> None:
     assert log.recovery_point == 1
 
 
-def test_background_work_continues_past_a_corrupt_log() -> None:
+def test_background_work_continues_past_a_corrupt_log(caplog: pytest.LogCaptureFixture) -> None:
     broker = Broker(ONE)
     for topic in ("orders", "parcels"):
         broker.append(broker.create(topic), 8)
@@ -522,6 +596,9 @@ def test_background_work_continues_past_a_corrupt_log() -> None:
     broker.pass_time(300_000)
     assert broker.log("parcels").log_start_offset == 8
     assert list(broker.logs.corrupt) == [TopicPartition("orders", 0)]
+    broker.pass_time(300_000)
+    (found,) = warnings(caplog)
+    assert found.startswith("Found corrupt batch: partition=orders-0 error=")
     assert broker.logs.directories[0].failure is None
 
 
@@ -565,7 +642,9 @@ def test_new_partition_is_durable_with_its_first_flush() -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"", bytes(45), b"version: 0\ntopic"])
-def test_directory_that_lost_its_topic_id_in_a_power_cut_is_adopted(content: bytes | None) -> None:
+def test_directory_that_lost_its_topic_id_in_a_power_cut_is_adopted(
+    content: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
     broker = Broker(ONE)
     partition = TopicPartition("orders", 0)
     broker.append(broker.create("orders"), 2)
@@ -577,6 +656,9 @@ def test_directory_that_lost_its_topic_id_in_a_power_cut_is_adopted(content: byt
     directory = broker.logs.directory_of(partition)
     assert broker.log("orders").end_offset == 2
     assert directory.topic_id(partition) is None
+    found = [each.partition(" error=")[0] for each in warnings(caplog)]
+    expected = "Cannot read partition.metadata: partition=orders-0"
+    assert found == ([] if content is None else [expected])
     directory.adopt(partition, TOPIC_ID)
     assert directory.topic_id(partition) == TOPIC_ID
 
