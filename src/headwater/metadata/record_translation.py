@@ -629,10 +629,10 @@ class _ReplayDraft:
 
     def _set_config(self, resource: ConfigResource, name: str, value: str | None) -> None:
         if resource not in self._configs:
-            is_gone = (
+            is_deleted = (
                 resource.resource_type is ResourceType.TOPIC and resource.name in self._deleted
             )
-            known = {} if is_gone else self._image.configs.get(resource, {})
+            known = {} if is_deleted else self._image.configs.get(resource, {})
             self._configs[resource] = dict(known)
         if value is None:
             self._configs[resource].pop(name, None)
