@@ -14,7 +14,7 @@ SEED ?= 1
 SIM ?=
 MINUTES ?= 30
 
-.PHONY: help setup run demo test test-slow test-faults test-eos test-browser test-peers test-lowest test-spark peers check format sim sim-night bench docs docs-serve clean
+.PHONY: help setup run demo test test-slow test-faults test-eos test-browser test-peers test-lowest test-spark test-lake peers check format sim sim-night bench docs docs-serve clean
 
 help:
 	@echo "make run          start a broker on 127.0.0.1:9092 with its data in ./data"
@@ -36,6 +36,7 @@ help:
 	@echo "make test-peers   Headwater beside Apache Kafka; needs Java 17 and make peers"
 	@echo "make test-lowest  all tests with the lowest versions that pyproject.toml allows"
 	@echo "make test-spark   the Spark tests on PySpark 4.2 and 4.3, each in its own virtual environment"
+	@echo "make test-lake    Delta, Iceberg and S3 tables from pipelines, with kills; needs Java 17 and Maven"
 	@echo "make sim          run every simulator once; SIM=groups selects one, SEED=n repeats a run"
 	@echo "make sim-night    run simulators with new seeds for MINUTES=30; prints failing seeds and how to repeat them"
 	@echo
@@ -81,10 +82,10 @@ demo: $(VENV)/.demo
 
 # --durations names the slowest tests, so that a new slow test is noticed.
 test: $(VENV)/.dev
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow and not peers and not browser" --durations=5 --durations-min=1
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow and not peers and not browser and not lake" --durations=5 --durations-min=1
 
 test-slow: $(VENV)/.dev
-	$(BIN)/pytest -m slow --ignore=tests/spark/eos
+	$(BIN)/pytest -m "slow and not lake" --ignore=tests/spark/eos
 
 test-eos: $(VENV)/.dev
 	$(BIN)/pytest -m slow -s -q tests/spark/eos
@@ -106,7 +107,7 @@ test-lowest: $(VENV)/.dev
 	$(PIP) install uv
 	test -d $(VENV)/lowest || $(PYTHON) -m venv $(VENV)/lowest
 	$(BIN)/uv pip install -q --python $(VENV)/lowest/bin/python --resolution lowest-direct -e '.[dev]'
-	$(VENV)/lowest/bin/pytest -n 2 --dist loadgroup -m "not slow and not peers and not browser"
+	$(VENV)/lowest/bin/pytest -n 2 --dist loadgroup -m "not slow and not peers and not browser and not lake"
 
 SPARK_VERSIONS ?= 4.2 4.3
 SPARK_TESTS ?= tests/spark tests/unit/spark
@@ -117,11 +118,21 @@ test-spark: $(SPARK_VERSIONS:%=test-spark-%)
 .SECONDARY: $(SPARK_VERSIONS:%=$(VENV)/spark-%/.installed)
 
 test-spark-%: $(VENV)/spark-%/.installed
-	$(VENV)/spark-$*/bin/pytest -m "not slow and not peers and not browser" $(SPARK_TESTS)
+	$(VENV)/spark-$*/bin/pytest -m "not slow and not peers and not browser and not lake" $(SPARK_TESTS)
 
 $(VENV)/spark-%/.installed: $(VENV)/.dev $(BUILD_INPUTS)
 	test -d $(@D)/bin || $(PYTHON) -m venv $(@D)
 	$(@D)/bin/pip --disable-pip-version-check -q install -e '.[dev]' 'pyspark[connect]==$*.*'
+	@touch $@
+
+# Delta has jars for Spark 4.2 and none for 4.3. They come with Maven, and so do those of Hadoop for S3.
+test-lake: $(VENV)/lake/.installed
+	@$(VENV)/lake/bin/python -m tests.peers.jars lake
+	$(VENV)/lake/bin/pytest -m lake -q tests/lake
+
+$(VENV)/lake/.installed: $(VENV)/.dev $(BUILD_INPUTS)
+	test -d $(@D)/bin || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip --disable-pip-version-check -q install -e '.[dev,iceberg]' 'pyspark[connect]==4.2.*' 'moto[server]'
 	@touch $@
 
 check: $(VENV)/.dev

@@ -74,7 +74,7 @@ class AnyCluster(Protocol):
 def headwater_cluster(settings: Mapping[str, Value] | None = None) -> EmbeddedCluster:
     # Not the session timeout, which may be short: the start is not measured.
     patient: dict[str, Value] = {"zookeeper.connection.timeout.ms": PATIENCE_S * 1_000}
-    return EmbeddedCluster(BROKERS, {**patient, **(settings or {})}, patience_s=PATIENCE_S)
+    return EmbeddedCluster(BROKERS, {**patient, **(settings or {})}, timeout_s=PATIENCE_S)
 
 
 class BenchCluster:

@@ -41,7 +41,7 @@ from headwater.metadata.cluster_image import (
 )
 from headwater.metadata.effective_configs import StaticConfig
 from headwater.metadata.metadata_cache import MetadataCache
-from headwater.metadata.ports.inter_broker_client import Answered, Purpose
+from headwater.metadata.ports.inter_broker_client import OnResponse, Purpose
 from headwater.metadata.ports.liveness import NoLiveness
 from headwater.metadata.ports.metadata_store import Failed
 from headwater.protocol.api_table import APIS
@@ -124,9 +124,9 @@ class Cluster:
             inter_broker_client=self,
             image=self.image,
             liveness=NoLiveness(),
-            later=lambda _, action: self.turns.append(action),
-            ended=_fail,
-            resigned=_fail,
+            call_later=lambda _, action: self.turns.append(action),
+            on_broker_ended=_fail,
+            on_resigned=_fail,
         )
         self.memory_with_brokers = 0
 
@@ -153,22 +153,22 @@ class Cluster:
 
     # Inter-broker client: each broker answers immediately.
 
-    def ask(
+    def send_request(
         self,
         node_id: NodeId,
         request: Message,
         *,
         purpose: Purpose,  # noqa: ARG002
         timeout_ms: int,  # noqa: ARG002
-        then: Answered,
-        otherwise: Failed,  # noqa: ARG002
+        then: OnResponse,
+        on_error: Failed,  # noqa: ARG002
     ) -> None:
         self.mail.append(partial(self._carry, node_id, request, then))
 
     def drop(self, node_id: NodeId, purpose: Purpose) -> None:
         raise AssertionError(f"unexpected drop of {node_id} {purpose}")
 
-    def _carry(self, node_id: NodeId, request: Message, then: Answered) -> None:
+    def _carry(self, node_id: NodeId, request: Message, then: OnResponse) -> None:
         version = APIS[request.api].newest
         started = time.process_time()
         (body,) = write(request, version)
@@ -207,7 +207,7 @@ class _AgreeingStore:
         *,
         fence: Version,
         then: Callable[[Version], None],
-        otherwise: Failed,  # noqa: ARG002
+        on_error: Failed,  # noqa: ARG002
     ) -> None:
         self._cluster.cost.write_count += 1
         self._cluster.cost.fact_count += len(changes)

@@ -22,7 +22,7 @@ from headwater.network.acceptor import set_options
 from headwater.network.endpoint import Endpoint
 from headwater.network.event_loop import new_loop
 from headwater.network.network_settings import NetworkSettings
-from headwater.network.request_service import ReplySlot, ServedConnection
+from headwater.network.request_service import ResponseSlot, ServedConnection
 from headwater.network.socket_server import SocketServer
 
 ROUNDS: Final = 5
@@ -111,10 +111,10 @@ class _Answering:
         self._parts = (_SHORT,) if file is None else (_SHORT, _Range(file))
         self.done: asyncio.Future[None] = loop.create_future()
 
-    def serve(self, slot: ReplySlot, frame: memoryview) -> None:
+    def serve(self, slot: ResponseSlot, frame: memoryview) -> None:
         del frame
         self._left -= 1
-        slot.reply(self._parts)
+        slot.respond(self._parts)
 
     def failed(self, connection: ServedConnection, error: Exception) -> None:
         del connection

@@ -12,7 +12,7 @@ from bench.broker_throughput import PRODUCER
 from bench.clusters import BROKERS, SteadyWriter, await_true
 from bench.librdkafka import BulkProducer
 from bench.peer_clusters import PeerCluster
-from bench.peer_loads import LOAD_BYTES, SIZES, Taken, line_of
+from bench.peer_loads import LOAD_BYTES, SIZES, OnGenerated, line_of
 from bench.raw_requests import produce_frame, produce_one_at_a_time
 
 WARM_UP_BYTES: Final = 300_000_000
@@ -23,10 +23,10 @@ _STEADY: Final = "steady"
 _AFTERWARDS_S: Final = 2.0
 
 
-def run_all(cluster: PeerCluster) -> Iterator[Taken]:
+def run_all(cluster: PeerCluster) -> Iterator[OnGenerated]:
     """Run all loads on a cluster that has just started."""
-    yield Taken("three brokers: ready after", cluster.ready_seconds, "s", "less")
-    yield Taken("three brokers: resident", cluster.resident_bytes / 2**20, "MiB", "less")
+    yield OnGenerated("three brokers: ready after", cluster.ready_seconds, "s", "less")
+    yield OnGenerated("three brokers: resident", cluster.resident_bytes / 2**20, "MiB", "less")
     cluster.new_topics("warm", _STEADY)
     _produce(cluster, "warm", bytes(1_024), WARM_UP_BYTES, "none")
     for size_name, size in SIZES.items():
@@ -37,7 +37,7 @@ def run_all(cluster: PeerCluster) -> Iterator[Taken]:
     yield _killed(cluster)
 
 
-def _produced(cluster: PeerCluster, size_name: str, size: int, codec: str) -> Iterator[Taken]:
+def _produced(cluster: PeerCluster, size_name: str, size: int, codec: str) -> Iterator[OnGenerated]:
     topic = f"load-{size}-{codec}"
     cluster.new_topics(topic)
     cpu_before, began = cluster.all_cpu_seconds, time.perf_counter()
@@ -45,8 +45,8 @@ def _produced(cluster: PeerCluster, size_name: str, size: int, codec: str) -> It
     seconds = time.perf_counter() - began
     cpu = (cluster.all_cpu_seconds - cpu_before) / LOAD_BYTES * 1e9
     name = f"produce {size_name}, {codec}, acks=all on three"
-    yield Taken(name, LOAD_BYTES / 1e6 / seconds, "MB/s", "more")
-    yield Taken(f"{name}: CPU time", cpu, "s/GB", "less")
+    yield OnGenerated(name, LOAD_BYTES / 1e6 / seconds, "MB/s", "more")
+    yield OnGenerated(f"{name}: CPU time", cpu, "s/GB", "less")
 
 
 def _produce(cluster: PeerCluster, topic: str, value: bytes, size: int, codec: str) -> None:
@@ -56,16 +56,16 @@ def _produce(cluster: PeerCluster, topic: str, value: bytes, size: int, codec: s
         producer.produce(value, size // len(value))
 
 
-def _one_at_a_time(cluster: PeerCluster) -> Iterator[Taken]:
+def _one_at_a_time(cluster: PeerCluster) -> Iterator[OnGenerated]:
     leader = cluster.brokers[cluster.leader_of("warm")]
     frame = produce_frame(1, 9, topic="warm", acks=-1)
     produce_one_at_a_time(leader.port, frame, ALONE // 4)
     found = percentiles_us(produce_one_at_a_time(leader.port, frame, ALONE))
     for label, value in zip(("p50", "p99"), found, strict=False):
-        yield Taken(f"one record, acks=all on three, {label}", value / 1e3, "ms", "less")
+        yield OnGenerated(f"one record, acks=all on three, {label}", value / 1e3, "ms", "less")
 
 
-def _left(cluster: PeerCluster) -> Taken:
+def _left(cluster: PeerCluster) -> OnGenerated:
     leader = cluster.leader_of(_STEADY)
     with SteadyWriter(cluster.servers, _STEADY) as writer:
         stopped_s = time.monotonic()
@@ -75,14 +75,14 @@ def _left(cluster: PeerCluster) -> Taken:
     cluster.brokers[leader].start()
     for each in range(BROKERS):
         cluster.await_in_sync(_STEADY, via=each, count=BROKERS)
-    return Taken("leader leaves: longest stall of a producer", stall_s * 1e3, "ms", "less")
+    return OnGenerated("leader leaves: longest stall of a producer", stall_s * 1e3, "ms", "less")
 
 
-def _killed(cluster: PeerCluster) -> Taken:
+def _killed(cluster: PeerCluster) -> OnGenerated:
     leader = cluster.leader_of(_STEADY)
     with SteadyWriter(cluster.servers, _STEADY) as writer:
         killed_s = time.monotonic()
         cluster.brokers[leader].kill()
         await_true(lambda: writer.has_recovered(killed_s))
         stall_s, _ = writer.longest_pause(killed_s)
-    return Taken("leader killed: stall of a producer, session 6 s", stall_s, "s", "less")
+    return OnGenerated("leader killed: stall of a producer, session 6 s", stall_s, "s", "less")

@@ -37,7 +37,7 @@ _TOOL_JVM: Final = ("-Xms512m", "-Xmx512m", "-server", "-XX:+UseG1GC")
 _LINE: Final = b"2026-11-16T05:36:07Z INFO order 4711 of customer 0815 was paid, total 12.50 EUR; "
 
 
-class Taken(NamedTuple):
+class OnGenerated(NamedTuple):
     """Figure of one run. `better` says whether more or less is better."""
 
     name: str
@@ -46,10 +46,10 @@ class Taken(NamedTuple):
     better: str
 
 
-def run_all(broker: PeerBroker) -> Iterator[Taken]:
+def run_all(broker: PeerBroker) -> Iterator[OnGenerated]:
     """Run all loads on a broker that has just started."""
-    yield Taken("ready after", broker.ready_seconds, "s", "less")
-    yield Taken("resident, idle", broker.resident_bytes / 2**20, "MiB", "less")
+    yield OnGenerated("ready after", broker.ready_seconds, "s", "less")
+    yield OnGenerated("resident, idle", broker.resident_bytes / 2**20, "MiB", "less")
     _warm_up(broker)
     for size_name, size in SIZES.items():
         for codec in CODECS:
@@ -58,7 +58,7 @@ def run_all(broker: PeerBroker) -> Iterator[Taken]:
     yield from _followed(broker)
     yield from _by_many(broker)
     yield from _by_tools(broker)
-    yield Taken("resident, after all that", broker.resident_bytes / 2**20, "MiB", "less")
+    yield OnGenerated("resident, after all that", broker.resident_bytes / 2**20, "MiB", "less")
 
 
 def _warm_up(broker: PeerBroker) -> None:
@@ -80,7 +80,7 @@ def _topic(size_name: str, codec: str) -> str:
     return f"load-{size_name.replace(' ', '')}-{codec}"
 
 
-def _produced(broker: PeerBroker, size_name: str, size: int, codec: str) -> Iterator[Taken]:
+def _produced(broker: PeerBroker, size_name: str, size: int, codec: str) -> Iterator[OnGenerated]:
     topic = _topic(size_name, codec)
     create_topic(broker, topic)
     value = line_of(size)
@@ -88,18 +88,18 @@ def _produced(broker: PeerBroker, size_name: str, size: int, codec: str) -> Iter
     with BulkProducer(broker.port, topic, settings) as producer:
         rate, cpu = _measured(broker, lambda: producer.produce(value, LOAD_BYTES // size))
     name = f"produce {size_name}, {codec}, acks=1"
-    yield Taken(name, rate, "MB/s", "more")
-    yield Taken(f"{name}: CPU time", cpu, "s/GB", "less")
+    yield OnGenerated(name, rate, "MB/s", "more")
+    yield OnGenerated(f"{name}: CPU time", cpu, "s/GB", "less")
 
 
-def _consumed(broker: PeerBroker) -> Iterator[Taken]:
+def _consumed(broker: PeerBroker) -> Iterator[OnGenerated]:
     for size_name, size in SIZES.items():
         with Consumer(broker.port, _topic(size_name, "none"), CONSUMER) as consumer:
             consumer.start(0)
             rate, cpu = _measured(broker, lambda: consumer.skip(LOAD_BYTES // size))  # noqa: B023
             consumer.stop()
-        yield Taken(f"consume {size_name}", rate, "MB/s", "more")
-        yield Taken(f"consume {size_name}: CPU time", cpu, "s/GB", "less")
+        yield OnGenerated(f"consume {size_name}", rate, "MB/s", "more")
+        yield OnGenerated(f"consume {size_name}: CPU time", cpu, "s/GB", "less")
 
 
 def _measured(broker: PeerBroker, run: Callable[[], None]) -> tuple[float, float]:
@@ -110,7 +110,7 @@ def _measured(broker: PeerBroker, run: Callable[[], None]) -> tuple[float, float
     return LOAD_BYTES / 1e6 / seconds, (broker.cpu_seconds - cpu_before) / LOAD_BYTES * 1e9
 
 
-def _followed(broker: PeerBroker) -> Iterator[Taken]:
+def _followed(broker: PeerBroker) -> Iterator[OnGenerated]:
     create_topic(broker, "tail")
     with Tail(broker.port, "tail") as tail:
         tail.run(TAIL_WARM_UP_SECONDS, per_second=min(TAIL_RATES))
@@ -119,11 +119,13 @@ def _followed(broker: PeerBroker) -> Iterator[Taken]:
             found = percentiles_us(tail.run(seconds, per_second=rate))
             cpu = (broker.cpu_seconds - cpu_before) / seconds
             for label, value in zip(("p50", "p99", "p99.9"), found, strict=True):
-                yield Taken(f"end to end at {rate:,}/s, {label}", value / 1e3, "ms", "less")
-            yield Taken(f"end to end at {rate:,}/s: CPU time", cpu * 100, "% of a core", "less")
+                yield OnGenerated(f"end to end at {rate:,}/s, {label}", value / 1e3, "ms", "less")
+            yield OnGenerated(
+                f"end to end at {rate:,}/s: CPU time", cpu * 100, "% of a core", "less"
+            )
 
 
-def _by_many(broker: PeerBroker) -> Iterator[Taken]:
+def _by_many(broker: PeerBroker) -> Iterator[OnGenerated]:
     """Many producers with one small request in flight each."""
     create_topic(broker, "many")
     frame = produce_frame(1, 9, topic="many")
@@ -145,11 +147,11 @@ def _by_many(broker: PeerBroker) -> Iterator[Taken]:
                 answered += 1
         seconds = time.perf_counter() - began
         cpu = (broker.cpu_seconds - cpu_before) / answered
-    yield Taken("100 producers, one record each", answered / seconds, "/s", "more")
-    yield Taken("100 producers, one record each: CPU time", cpu * 1e6, "us each", "less")
+    yield OnGenerated("100 producers, one record each", answered / seconds, "/s", "more")
+    yield OnGenerated("100 producers, one record each: CPU time", cpu * 1e6, "us each", "less")
 
 
-def _by_tools(broker: PeerBroker) -> Iterator[Taken]:
+def _by_tools(broker: PeerBroker) -> Iterator[OnGenerated]:
     """Kafka's own load generators, with Kafka's Java client."""
     create_topic(broker, "tools")
     count = LOAD_BYTES // 1_024
@@ -162,7 +164,9 @@ def _by_tools(broker: PeerBroker) -> Iterator[Taken]:
         jvm_options=_TOOL_JVM,
     )
     found = re.findall(r"\(([\d.]+) MB/sec\)", printed)
-    yield Taken("kafka-producer-perf-test 1 KiB", float(found[-1]) * 2**20 / 1e6, "MB/s", "more")
+    yield OnGenerated(
+        "kafka-producer-perf-test 1 KiB", float(found[-1]) * 2**20 / 1e6, "MB/s", "more"
+    )
     printed = run_class(
         KAFKA_4_1,
         f"{_TOOLS}.ConsumerPerformance",
@@ -171,4 +175,6 @@ def _by_tools(broker: PeerBroker) -> Iterator[Taken]:
     )
     columns = [each.strip() for each in printed.strip().splitlines()[-1].split(",")]
     # The eighth of the nine columns is the rate without the time to join the group.
-    yield Taken("kafka-consumer-perf-test 1 KiB", float(columns[8]) * 2**20 / 1e6, "MB/s", "more")
+    yield OnGenerated(
+        "kafka-consumer-perf-test 1 KiB", float(columns[8]) * 2**20 / 1e6, "MB/s", "more"
+    )

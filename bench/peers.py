@@ -15,7 +15,7 @@ from bench.conditions import present_conditions
 from bench.harness import Bench, in_short, in_turn
 from bench.peer_brokers import CONTENDERS, Start
 from bench.peer_clusters import CONTENDERS as CLUSTERS
-from bench.peer_loads import Taken, run_all
+from bench.peer_loads import OnGenerated, run_all
 from tests.peers.jars import KAFKA_4_1
 
 ROUNDS: Final = 3
@@ -52,18 +52,18 @@ def measure(bench: Bench) -> None:
     PAGE.write_text(_head() + "\n".join([*one, *three]) + "\n", encoding="utf-8")
 
 
-def _run(start: Start) -> list[Taken]:
+def _run(start: Start) -> list[OnGenerated]:
     """Run all loads on a new broker."""
     with start() as broker:
         return list(run_all(broker))
 
 
-def _run_cluster(start: peer_clusters.Start) -> list[Taken]:
+def _run_cluster(start: peer_clusters.Start) -> list[OnGenerated]:
     with start() as cluster:
         return list(peer_cluster_loads.run_all(cluster))
 
 
-def _recorded(bench: Bench, runs: Mapping[str, Sequence[Sequence[Taken]]]) -> list[str]:
+def _recorded(bench: Bench, runs: Mapping[str, Sequence[Sequence[OnGenerated]]]) -> list[str]:
     """Record the figures; return the lines of the page."""
     lines = []
     for index, first in enumerate(runs[OURS][0]):
@@ -82,7 +82,7 @@ def _recorded(bench: Bench, runs: Mapping[str, Sequence[Sequence[Taken]]]) -> li
     return lines
 
 
-def _ahead(taken: Taken, values: dict[str, float]) -> float:
+def _ahead(taken: OnGenerated, values: dict[str, float]) -> float:
     rivals = [value for name, value in values.items() if name != OURS]
     if taken.better == "more":
         return values[OURS] / max(rivals)

@@ -35,7 +35,7 @@ OWED: Final = 5
 PRODUCE_VERSION: Final = 12
 
 
-class Taken(NamedTuple):
+class OnGenerated(NamedTuple):
     rate: float
     cpu: float
 
@@ -77,7 +77,7 @@ def _compare(
         ROUNDS,
     )
     on, off = (
-        Taken(*(statistics.median(each) for each in zip(*rounds[label], strict=True)))
+        OnGenerated(*(statistics.median(each) for each in zip(*rounds[label], strict=True)))
         for label in ("on", "off")
     )
     per_unit = 1e3 if units[1] == "s/GB" else 1e6
@@ -90,7 +90,7 @@ def _compare(
     )
 
 
-def _run(enable: str, frame: bytes, count: int, load: float) -> Taken:
+def _run(enable: str, frame: bytes, count: int, load: float) -> OnGenerated:
     with broker(f"{SETTING}={enable}") as (server, _):
         create_topic(server, TOPIC)
         # The first request opens the log.
@@ -98,4 +98,4 @@ def _run(enable: str, frame: bytes, count: int, load: float) -> Taken:
         cpu_before, began = server.cpu_seconds, time.perf_counter()
         produce_pipelined(server.port, frame, count, owed=OWED)
         seconds = time.perf_counter() - began
-        return Taken(load / seconds, (server.cpu_seconds - cpu_before) / load)
+        return OnGenerated(load / seconds, (server.cpu_seconds - cpu_before) / load)

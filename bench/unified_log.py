@@ -20,7 +20,7 @@ from headwater.records.record import Record
 from headwater.storage.io.executor import InlineExecutor
 from headwater.storage.io.open_files import OpenFiles
 from headwater.storage.io.os_disk import OsDisk, OsFile
-from headwater.storage.log.log_loader import CheckpointedState, LogPlace, load_log
+from headwater.storage.log.log_loader import CheckpointedState, LogLocation, load_log
 from headwater.storage.log.unified_log import LogEvents, UnifiedLog
 from headwater.storage.log_manager.pending_deletes import PendingDeletes
 
@@ -74,7 +74,7 @@ def _log_appends(folder: Path, batch: bytearray) -> None:
         batch[:8] = bytes(8)
         append(batch, leader_epoch=0, now_ms=NOW_MS)
     log.start_over(0, now_ms=NOW_MS)
-    log.abandon()
+    log.discard()
 
 
 def _measure_lookups(bench: Bench, directory: Path) -> None:
@@ -97,7 +97,7 @@ def _measure_lookups(bench: Bench, directory: Path) -> None:
 
 def _lookups(log: UnifiedLog, offsets: list[int]) -> Callable[[], None]:
     def run() -> None:
-        body, end_offset = log.body, log.end_offset
+        body, end_offset = log.local_log, log.end_offset
         for offset in offsets:
             body.read(offset, max_bytes=1, bound_offset=end_offset, at_least_one=True)
 
@@ -112,7 +112,7 @@ def _measure_opening(bench: Bench, directory: Path) -> None:
     started = time.perf_counter()
     again = _open(folder, _tiny(), recovery_point=end_offset)
     elapsed = time.perf_counter() - started
-    assert (again.end_offset, len(again.body.segments)) == (end_offset, MANY_SEGMENTS)
+    assert (again.end_offset, len(again.local_log.segments)) == (end_offset, MANY_SEGMENTS)
     bench.record(
         "open 10,000 segments after a clean stop",
         elapsed,
@@ -126,7 +126,7 @@ def _filled(folder: Path, segments: int) -> UnifiedLog:
     """Create a log of `segments` segments with a few batches each, without syncing."""
     log = _open(folder, _tiny(), disk=_HastyDisk())
     batch = _batch(2000)
-    while len(log.body.segments) < segments or not log.body.segments.active.size:
+    while len(log.local_log.segments) < segments or not log.local_log.segments.active.size:
         batch[:8] = bytes(8)
         log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS)
     return log
@@ -174,7 +174,7 @@ def _open(
     disk: OsDisk | None = None,
 ) -> UnifiedLog:
     disk = disk or OsDisk()
-    place = LogPlace(
+    place = LogLocation(
         disk=disk,
         files=OpenFiles(disk, 4096),
         removals=PendingDeletes(),

@@ -43,7 +43,7 @@ class ConsoleProcess(EmbeddedProcess):
             name="the console",
             folder_prefix="headwater-console-",
             log_name="console.log",
-            patience_s=PATIENCE_S,
+            timeout_s=PATIENCE_S,
         )
         self._trusted = trusted
         self._given = ["--bootstrap", bootstrap_servers, *arguments]

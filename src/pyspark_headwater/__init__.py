@@ -1,4 +1,4 @@
-"""Let Spark find `format("headwater")` by itself: it imports packages named `pyspark_*`."""
+"""Let Spark find `format("headwater")`: it imports packages `pyspark_*`."""
 
 from headwater.spark.installation import check_spark_version
 

@@ -41,7 +41,7 @@ def brokers() -> Iterator[list[EmbeddedBroker]]:
         started = [
             EmbeddedBroker(
                 {**SETTINGS, "node.id": number, "zookeeper.connect": zookeeper.connect},
-                patience_s=PATIENCE_S,
+                timeout_s=PATIENCE_S,
             )
             for number in range(3)
         ]

@@ -39,7 +39,7 @@ def running() -> Iterator[EmbeddedCluster]:
     reason = absence()
     if reason is not None:
         pytest.skip(reason)
-    with EmbeddedCluster(3, SETTINGS, patience_s=PATIENCE_S) as started:
+    with EmbeddedCluster(3, SETTINGS, timeout_s=PATIENCE_S) as started:
         yield started
 
 
@@ -281,7 +281,7 @@ def test_second_broker_with_the_same_id_is_rejected(cluster: EmbeddedCluster) ->
             "zookeeper.connect": cluster.zookeeper.connect,
             "zookeeper.session.timeout.ms": 4_000,
         },
-        patience_s=PATIENCE_S,
+        timeout_s=PATIENCE_S,
     )
     with pytest.raises(BrokerDidNotStart, match="another broker is registered as broker 0"):
         twin.start()

@@ -23,7 +23,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
     reason = absence()
     if reason is not None:
         pytest.skip(reason)
-    with EmbeddedCluster(2, SETTINGS, patience_s=PATIENCE_S) as started:
+    with EmbeddedCluster(2, SETTINGS, timeout_s=PATIENCE_S) as started:
         yield started
 
 

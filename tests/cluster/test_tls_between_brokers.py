@@ -31,7 +31,7 @@ def test_brokers_replicate_over_tls_and_a_killed_one_returns(tmp_path: Path) -> 
         "min.insync.replicas": 2,
         "headwater.metrics.listener": "127.0.0.1:0",
     }
-    with EmbeddedCluster(3, settings=settings, patience_s=PATIENCE_S) as cluster:
+    with EmbeddedCluster(3, settings=settings, timeout_s=PATIENCE_S) as cluster:
         client = {
             "bootstrap.servers": cluster.bootstrap_servers,
             "security.protocol": "SSL",

@@ -132,9 +132,9 @@ class Client(Protocol):
 class Deadline:
     """Fails a test that waits for too long."""
 
-    def __init__(self, waiting_for: str, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, waiting_for: str, timeout_s: float = PATIENCE_S) -> None:
         self._waiting_for = waiting_for
-        self._until_s = time.monotonic() + patience_s
+        self._until_s = time.monotonic() + timeout_s
 
     def check(self, seen: object = "") -> None:
         assert time.monotonic() < self._until_s, f"waited in vain for {self._waiting_for} {seen}"

@@ -101,15 +101,15 @@ def test_their_producer_gets_an_authorization_error(
     denial = binding(topic, AclOperation.WRITE, permission=AclPermissionType.DENY)
     for future in theirs.create_acls([denial, binding(topic, AclOperation.READ)]).values():
         future.result(PATIENCE_S)
-    heard: list[str] = []
+    errors: list[str] = []
     producer = Producer({"bootstrap.servers": guarded.bootstrap_servers})
     producer.produce(
         topic,
         b"v",
-        on_delivery=lambda error, _: heard.append("" if error is None else error.name()),
+        on_delivery=lambda error, _: errors.append("" if error is None else error.name()),
     )
     producer.flush(PATIENCE_S)
-    assert heard == ["TOPIC_AUTHORIZATION_FAILED"]
+    assert errors == ["TOPIC_AUTHORIZATION_FAILED"]
     assert f"operation=WRITE resource=Topic:{topic} acl=DENY WRITE to User:*" in (guarded.log_text)
 
 

@@ -97,7 +97,7 @@ def test_out_of_range_consumer_without_reset_gets_an_error(
             take(consumer, 1)
 
 
-def test_waiting_fetch_gets_a_record_at_once_and_sends_no_requests_meanwhile(
+def test_delayed_fetch_gets_a_record_at_once_without_further_requests(
     shared_broker: EmbeddedBroker, servers: str, topic: str, client: Client
 ) -> None:
     create_topic(servers, topic)

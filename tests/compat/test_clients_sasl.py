@@ -122,9 +122,9 @@ def test_authentications_are_counted_by_listener(broker: EmbeddedBroker, topic: 
 def test_large_frame_before_authentication_is_rejected(broker: EmbeddedBroker) -> None:
     """`sasl.server.max.receive.size`."""
     host, _, port = broker.bootstrap_servers.rpartition(":")
-    with closing(create_connection((host, int(port)), PATIENCE_S)) as stranger:
-        stranger.sendall(struct.pack(">i", 524_289))
-        assert stranger.recv(1) == b""
+    with closing(create_connection((host, int(port)), PATIENCE_S)) as client:
+        client.sendall(struct.pack(">i", 524_289))
+        assert client.recv(1) == b""
 
 
 def test_client_without_sasl_is_disconnected_with_a_helpful_log_line(

@@ -1,5 +1,6 @@
 """Other admin clients and topics: created, listed, grown, emptied, deleted, re-created."""
 
+from collections.abc import Callable
 from contextlib import closing, suppress
 
 import pytest
@@ -26,23 +27,27 @@ def numbered(count: int) -> list[Sent]:
     return [Sent(value=str(number).encode()) for number in range(count)]
 
 
-def make_anew(admin: OpenAdmin, topic: str) -> None:
+def recreate(admin: OpenAdmin, topic: str) -> None:
     admin.delete([topic])
     # A client that requests the topic just then may have auto-created it.
     with suppress(*ERRORS):
         admin.create([topic])
 
 
+def _wait(is_met: Callable[[], bool], what: str) -> None:
+    """Wait for a change: brokers of Apache Kafka, which run the same tests, apply it later."""
+    deadline = Deadline(what)
+    while not is_met():
+        deadline.check()
+
+
 def test_topic_is_created_listed_described_and_deleted(topic: str, admin: OpenAdmin) -> None:
     assert topic not in admin.names()
     admin.create([topic], partitions=3)
-    assert topic in admin.names()
+    _wait(lambda: topic in admin.names(), "the topic's creation")
     assert admin.partition_count(topic) == 3
     admin.delete([topic])
-    # Apache Kafka, which runs the same test, may list it for a moment longer.
-    deadline = Deadline("the end of the topic")
-    while topic in admin.names():
-        deadline.check()
+    _wait(lambda: topic not in admin.names(), "the topic's deletion")
 
 
 def test_topic_cannot_be_created_twice(topic: str, admin: OpenAdmin) -> None:
@@ -84,7 +89,7 @@ def test_topic_grows_and_its_new_partitions_are_served(
     admin.create([topic], partitions=1)
     write(CONFLUENT, servers, topic, numbered(3))
     admin.grow(topic, 4)
-    assert admin.partition_count(topic) == 4
+    _wait(lambda: admin.partition_count(topic) == 4, "new partitions")
     assert write(CONFLUENT, servers, topic, [Sent(value=b"new", partition=3)]) == [(3, 0)]
     assert len(read(CONFLUENT, servers, topic, 3)) == 3
     assert refusal_of(lambda: admin.grow(topic, 2)) == ErrorCode.INVALID_PARTITIONS
@@ -143,7 +148,7 @@ def test_recreated_topic_is_empty_and_accepts_records(
         for number in range(3):
             producer.send(topic, Sent(value=b"old"))
             assert producer.finish() == [(0, number)]
-        make_anew(admin, topic)
+        recreate(admin, topic)
         producer.send(topic, Sent(value=b"new"))
         assert producer.finish() == [(0, 0)]
         assert [each.value for each in read(client, servers, topic, 1)] == [b"new"]
@@ -174,7 +179,7 @@ def test_consumer_continues_in_the_recreated_topic(
         write(CONFLUENT, servers, topic, [Sent(value=b"old")] * 5)
         consumer.assign(topic, {0: 0})
         take(consumer, 5)
-        make_anew(admin, topic)
+        recreate(admin, topic)
         deadline = Deadline("a record of the new topic")
         received: list[Received] = []
         while not received:

@@ -528,18 +528,18 @@ def test_asyncio_consumer_works_alike(servers: str, topic: str) -> None:
     fill(servers, topic, 10)
     place = TopicPartition(topic, 0)
 
-    class Heard(RebalanceListener):
+    class Listener(RebalanceListener):
         async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
             await asyncio.sleep(0)
-            heard.extend(partitions)
+            assigned.extend(partitions)
 
-    heard: list[TopicPartition] = []
+    assigned: list[TopicPartition] = []
 
     async def read() -> list[int]:
         async with aio.Consumer(
             bootstrap_servers=servers, group_id=topic, auto_offset_reset="earliest"
         ) as consumer:
-            consumer.subscribe([topic], listener=Heard())
+            consumer.subscribe([topic], listener=Listener())
             found: list[int] = []
             async with asyncio.timeout(PATIENCE_S):
                 async for record in consumer:
@@ -554,7 +554,7 @@ def test_asyncio_consumer_works_alike(servers: str, topic: str) -> None:
             return found
 
     assert asyncio.run(read()) == list(range(10))
-    assert heard == [place]
+    assert assigned == [place]
 
 
 def test_restarted_broker_is_found_again(topic: str) -> None:

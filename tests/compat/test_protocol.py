@@ -78,8 +78,8 @@ METADATA = MetadataResponse(
 def received(framed: bytes) -> tuple[str, int, Message]:
     """Return client id, correlation id and request of a frame."""
     buffer = ReceiveBuffer(1 << 20)
-    buffer.room()[: len(framed)] = framed
-    buffer.received(len(framed))
+    buffer.get_buffer()[: len(framed)] = framed
+    buffer.buffer_updated(len(framed))
     frame = buffer.next_frame()
     assert frame is not None
     header = read_request_header(frame)

@@ -113,10 +113,10 @@ def assert_appended_as_it_is(batch: bytes) -> None:
     sent = bytearray(8) + batch[8:]
     header = read_header(sent)
     topic = TopicSettings()
-    verdict = check_client_batch(sent, header, settings=topic, now_ms=RECORDS[-1].timestamp)
-    assert verdict is not None
+    result = check_client_batch(sent, header, settings=topic, now_ms=RECORDS[-1].timestamp)
+    assert result is not None
     before = bytearray(sent)
-    assert corrected(sent, header, verdict, topic) == (before, header)
+    assert corrected(sent, header, result, topic) == (before, header)
 
 
 def assert_read_there(batch: Any) -> None:
@@ -327,10 +327,10 @@ def test_other_clients_can_read_whatever_validation_accepts(codec: Codec) -> Non
         topic = TopicSettings(message_timestamp_after_max_ms=2**62)
         try:
             sent = read_header(batch)
-            verdict = check_client_batch(batch, sent, settings=topic, now_ms=RECORDS[0].timestamp)
+            result = check_client_batch(batch, sent, settings=topic, now_ms=RECORDS[0].timestamp)
         except BatchError:
             continue
-        content, after = corrected(batch, sent, verdict, topic)
+        content, after = corrected(batch, sent, result, topic)
         keys = [key for each in read_records(content, after) for key, _ in each.headers]
         if not all(map(str.isprintable, keys)):
             # Brokers do not check that header keys are text, but these clients do.

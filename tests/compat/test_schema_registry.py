@@ -232,5 +232,5 @@ def test_our_client_names_the_registrys_errors(ours: SchemaRegistry, subject: st
     assert told.value.error_code == 40901
     with pytest.raises(SchemaInvalid):
         ours.register(subject, "tea")
-    assert any("price" in each for each in ours.complaints(subject, INCOMPATIBLE))
-    assert ours.complaints(subject, SECOND) == []
+    assert any("price" in each for each in ours.incompatibilities(subject, INCOMPATIBLE))
+    assert ours.incompatibilities(subject, SECOND) == []

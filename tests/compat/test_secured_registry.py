@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from headwater.cli.main import app
 from headwater.client.schema_registry import (
-    RegistryRefused,
+    RegistryResponseError,
     RegistryUnreachable,
     SchemaRegistry,
 )
@@ -49,7 +49,7 @@ class ConfiguredRegistry(EmbeddedProcess):
             name="the registry",
             folder_prefix="headwater-registry-",
             log_name="registry.log",
-            patience_s=60,
+            timeout_s=60,
         )
         self._file = file
         self.url = ""
@@ -76,10 +76,10 @@ def test_confluents_client_needs_tls_and_the_password(
         assert theirs.get_latest_version("tea-value").schema_id == schema_id
     for login in ({}, {"basic.auth.user.info": "alice:wrong"}, {"basic.auth.user.info": "eve:x"}):
         with (
-            SchemaRegistryClient({**settings, **login}) as stranger,
+            SchemaRegistryClient({**settings, **login}) as client,
             pytest.raises(SchemaRegistryError) as refused,
         ):
-            stranger.get_subjects()
+            client.get_subjects()
         assert refused.value.http_status_code == 401
 
 
@@ -109,12 +109,12 @@ def test_authentication_and_tls_errors_are_reported(
 ) -> None:
     with (
         SchemaRegistry(registry.url, {"ssl.ca.location": secured.ca}) as anonymous,
-        pytest.raises(RegistryRefused, match="user and password are needed") as refused,
+        pytest.raises(RegistryResponseError, match="user and password are needed") as refused,
     ):
         anonymous.subjects()
     assert refused.value.status == 401
     eve = {"ssl.ca.location": secured.ca, "basic.auth.user.info": f"eve:{PASSWORD}"}
-    with SchemaRegistry(registry.url, eve) as unknown_user, pytest.raises(RegistryRefused):
+    with SchemaRegistry(registry.url, eve) as unknown_user, pytest.raises(RegistryResponseError):
         unknown_user.subjects()
     with (
         SchemaRegistry(registry.url, {"basic.auth.user.info": USER_INFO}) as distrustful,
@@ -156,7 +156,7 @@ def test_commands_read_credentials_and_ca_from_the_client_properties_file(
 def test_confluents_registry_properties_start_our_registry(
     secured: SecuredBroker, tmp_path: Path
 ) -> None:
-    door = secured.door(alice=f"{PASSWORD},reader", bob="bobs,stranger")
+    door = secured.door(alice=f"{PASSWORD},reader", bob="bobs,guest")
     given = {
         **door,
         **{f"kafkastore.{name}": value for name, value in secured.login.items()},
@@ -175,7 +175,7 @@ def test_confluents_registry_properties_start_our_registry(
         ) as client:
             assert client.register("taken-over-value", TEA) > 0
         bob = {"ssl.ca.location": secured.ca, "basic.auth.user.info": "bob:bobs"}
-        with SchemaRegistry(url, bob) as client, pytest.raises(RegistryRefused):
+        with SchemaRegistry(url, bob) as client, pytest.raises(RegistryResponseError):
             client.subjects()
         arguments = Path(f"/proc/{process.pid}/cmdline").read_text()
         assert SECRET not in arguments

@@ -22,7 +22,7 @@ from tests.durability.copier import COPY, SOURCE, changed
 
 PARTITIONS = 4
 PATIENCE_S = 120.0
-_LETTERS_A_TRANSACTION = 4
+_STEPS_PER_TRANSACTION = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +34,10 @@ class Plan:
     kills: int
 
     @property
-    def letters(self) -> int:
+    def steps(self) -> int:
         """Approximate number of steps of a worker between two kills."""
         transactions = self.records // self.per_transaction
-        return _LETTERS_A_TRANSACTION * transactions // (self.kills + 2)
+        return _STEPS_PER_TRANSACTION * transactions // (self.kills + 2)
 
 
 class Worker:
@@ -47,23 +47,23 @@ class Worker:
         command = [sys.executable, "-m", "tests.durability.copier", servers, str(per_transaction)]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
-        self._letters: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._steps: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._reader = threading.Thread(
-            target=_pass_on, args=(self._process.stdout, self._letters), daemon=True
+            target=_pass_on, args=(self._process.stdout, self._steps), daemon=True
         )
         self._reader.start()
 
-    def hear(self, letters: int, wanted: str | None = None) -> bool:
-        """Wait until it has printed enough letters; False if it ended before."""
+    def await_steps(self, steps: int, wanted: str | None = None) -> bool:
+        """Wait until it has printed enough steps; False if it ended before."""
         until_s = time.monotonic() + PATIENCE_S
-        while letters > 0:
+        while steps > 0:
             try:
-                letter = self._letters.get(timeout=max(0.0, until_s - time.monotonic()))
+                step = self._steps.get(timeout=max(0.0, until_s - time.monotonic()))
             except queue.Empty:
                 raise AssertionError("the worker is silent") from None
-            if not letter:
+            if not step:
                 return False
-            letters -= wanted in (None, letter)
+            steps -= wanted in (None, step)
         return True
 
     def signal(self, number: signal.Signals) -> None:
@@ -82,10 +82,10 @@ class Worker:
         return code
 
 
-def _pass_on(output: IO[str], letters: queue.SimpleQueue[str]) -> None:
+def _pass_on(output: IO[str], steps: queue.SimpleQueue[str]) -> None:
     for line in output:
-        letters.put(line.strip())
-    letters.put("")
+        steps.put(line.strip())
+    steps.put("")
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def copy_under_fire(broker: EmbeddedBroker, plan: Plan, rng: random.Random) -> i
     worker, deaths = Worker(servers, plan.per_transaction), 0
     try:
         while deaths < plan.kills:
-            if not worker.hear(rng.randint(1, max(1, plan.letters))):
+            if not worker.await_steps(rng.randint(1, max(1, plan.steps))):
                 break
             victim = rng.choice(("worker", "broker", "both"))
             if victim in ("worker", "both"):
@@ -114,7 +114,7 @@ def copy_under_fire(broker: EmbeddedBroker, plan: Plan, rng: random.Random) -> i
             if victim in ("worker", "both"):
                 worker = Worker(servers, plan.per_transaction)
             deaths += 1
-        while worker.hear(1_000):
+        while worker.await_steps(1_000):
             pass
         assert worker.wait() == copier.DONE
     finally:
@@ -126,12 +126,12 @@ def fence_a_zombie(broker: EmbeddedBroker, plan: Plan, rng: random.Random) -> No
     """Pause a worker in the middle of its work, let another take over, and resume the first."""
     servers = broker.bootstrap_servers
     with worker_at(servers, plan) as zombie:
-        assert zombie.hear(rng.randint(2, 2 * _LETTERS_A_TRANSACTION))
+        assert zombie.await_steps(rng.randint(2, 2 * _STEPS_PER_TRANSACTION))
         zombie.signal(signal.SIGSTOP)
         with worker_at(servers, plan) as successor:
-            assert successor.hear(2, copier.COMMITTED)
+            assert successor.await_steps(2, copier.COMMITTED)
             zombie.signal(signal.SIGCONT)
-            while zombie.hear(1):
+            while zombie.await_steps(1):
                 pass
             code = zombie.wait()
             assert code == copier.FENCED, code

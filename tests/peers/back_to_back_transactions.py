@@ -136,7 +136,7 @@ def main() -> None:
     chosen = parser.parse_args()
     measured = partial(measure, runs=chosen.runs, with_python=chosen.python)
     if chosen.only != "kafka":
-        with EmbeddedCluster(3, CLUSTER, patience_s=180) as cluster:
+        with EmbeddedCluster(3, CLUSTER, timeout_s=180) as cluster:
             measured("headwater", cluster.bootstrap_servers)
     if chosen.only != "headwater":
         with tempfile.TemporaryDirectory() as folder:

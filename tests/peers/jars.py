@@ -1,8 +1,9 @@
 """The peers that judge Headwater, and the folder where their jars are kept.
 
-`python -m tests.peers.jars` (that is `make peers`) fetches them with Maven; nothing of them is
-ever committed. The folder is `~/.cache/headwater/peers`, or what HEADWATER_PEERS names. A folder
-of a peer is there whole or not at all: Maven fills one beside it, which is then renamed.
+`python -m tests.peers.jars` (that is `make peers`) fetches them with Maven, and with the argument
+`lake` those of `make test-lake` only; nothing of them is ever committed. The folder is
+`~/.cache/headwater/peers`, or what HEADWATER_PEERS names. A folder of a peer is there whole or not
+at all: Maven fills one beside it, which is then renamed.
 """
 
 import os
@@ -97,6 +98,23 @@ KAFKA_CONNECT = Peer(
         "org.slf4j:slf4j-simple:1.7.36",
     ),
 )
+# For `make test-lake`, on PySpark 4.2; the other jars come with pyspark.
+DELTA = Peer(
+    name="delta-4.4",
+    artifacts=(
+        "io.delta:delta-spark_4.2_2.13:4.4.0",
+        "io.delta:delta-storage:4.4.0",
+        "io.delta:delta-kernel-api:4.4.0",
+        "io.delta:delta-kernel-defaults:4.4.0",
+        "io.delta:delta-kernel-unitycatalog:4.4.0",
+        "io.unitycatalog:unitycatalog-client:0.6.0",
+        "io.unitycatalog:unitycatalog-hadoop:0.6.0",
+    ),
+    is_alone=True,
+)
+# Hadoop's S3 file system with Amazon's SDK, which is large.
+HADOOP_AWS = Peer(name="hadoop-aws-3.5", artifacts=("org.apache.hadoop:hadoop-aws:3.5.0",))
+LAKE = (DELTA, HADOOP_AWS)
 PEERS = (KAFKA_4_1, KAFKA_3_9, KAFKA_STREAMS, KAFKA_CONNECT, spark_connector())
 
 
@@ -147,7 +165,8 @@ def main() -> int:
     if shutil.which("mvn") is None:
         print("make peers needs Maven (mvn), which is not installed", file=sys.stderr)
         return 1
-    for peer in PEERS:
+    only_lake = sys.argv[1:] == ["lake"]
+    for peer in LAKE if only_lake else (*PEERS, *LAKE):
         if peer.jars.is_dir():
             print(f"{peer.name}: in {peer.jars}")
             continue
@@ -161,6 +180,8 @@ def main() -> int:
             )
             return 1
         print(f"{peer.name}: fetched into {peer.jars}")
+    if only_lake:
+        return 0
     # It asks this module where the peers' folder is.
     from tests.peers.packages import fetch_packages
 

@@ -134,7 +134,7 @@ def test_denials_are_those_of_kafka(ours: HeadwaterBroker, tmp_path: Path) -> No
             install(their_admin, rules)
             install(our_admin, rules)
             left, until = ASKED, time.monotonic() + ARRIVAL_S
-            # Kafka's controller hears of rules on its own, a little after its broker.
+            # Kafka's controller and its broker apply ACLs independently, at different times.
             while left and time.monotonic() < until:
                 left = [
                     each for each in left if refusals(at_theirs, each) != refusals(at_ours, each)

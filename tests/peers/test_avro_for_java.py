@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.registry.registry_errors import RestError
 from headwater.schemas.avro.canonical_form import canonical
 from headwater.schemas.avro.compatibility import unreadable
 from headwater.schemas.avro.schema import parse
+from headwater.schemas.errors import InvalidSchema
 from tests.property.avro_schemas import edited, schemas
 
 pytestmark = pytest.mark.peers
@@ -102,7 +102,7 @@ def judge() -> Iterator[Judge]:
 def _ours(text: str) -> str:
     try:
         return canonical(parse(text))
-    except RestError:
+    except InvalidSchema:
         return "refused"
 
 

@@ -53,7 +53,7 @@ class Side(Protocol):
 
     def send(self, person: str, request: ClassicRequest, version: int) -> None: ...
 
-    def hear(self, person: str) -> Message: ...
+    def receive(self, person: str) -> Message: ...
 
     def describe(self) -> DescribedGroup: ...
 
@@ -75,7 +75,7 @@ class KafkaSide:
         self._asked[person] = (request, version)
         client.send(replace(request, group_id=self._group_id), version)
 
-    def hear(self, person: str) -> Message:
+    def receive(self, person: str) -> Message:
         client = self._people[person]
         return client.read(*self._asked[person], client.receive())
 
@@ -110,7 +110,7 @@ class MachineSide:
         self._asked[person] = (self._lab.ask(_over_the_wire(request, version), version), version)
         self._lab.pass_time(0)
 
-    def hear(self, person: str) -> Message:
+    def receive(self, person: str) -> Message:
         caller, version = self._asked[person]
         return _over_the_wire(self._lab.replies[caller], version)
 
@@ -138,10 +138,10 @@ class Talk:
 
     def ask(self, person: str, request: ClassicRequest, version: int) -> Message:
         self.side.send(person, request, version)
-        return self.hear(person)
+        return self.receive(person)
 
-    def hear(self, person: str) -> Message:
-        response = self.side.hear(person)
+    def receive(self, person: str) -> Message:
+        response = self.side.receive(person)
         if isinstance(response, JoinGroupResponse):
             self._name(response.member_id, *(member.member_id for member in response.members))
             members = sorted(response.members, key=lambda member: self._named(member.member_id))
@@ -280,18 +280,18 @@ def together(talk: Talk) -> None:
     talk.ask("eve", beat(ann, 1), 4)
     talk.ask("eve", sync(ann, 1), 5)
     talk.ask("ann", join(ann), 9)
-    joined = talk.hear("bob")
+    joined = talk.receive("bob")
     assert isinstance(joined, JoinGroupResponse)
     bob = joined.member_id
     talk.describe()
     talk.side.send("bob", sync(bob, 2), 5)
     talk.side.send("till", join(instance=TILL), 9)
     talk.until("PreparingRebalance")
-    talk.hear("bob")
+    talk.receive("bob")
     talk.side.send("ann", join(ann), 9)
     talk.ask("bob", join(bob), 9)
-    talk.hear("ann")
-    joined = talk.hear("till")
+    talk.receive("ann")
+    joined = talk.receive("till")
     assert isinstance(joined, JoinGroupResponse)
     old = joined.member_id
     talk.ask("ann", sync(ann, 3, [(ann, b"a"), (bob, b"b"), (old, b"t")]), 5)

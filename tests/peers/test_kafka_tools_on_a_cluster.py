@@ -26,7 +26,7 @@ def servers() -> Iterator[str]:
     if reason is not None:
         pytest.skip(reason)
     settings = {"default.replication.factor": 3, "offsets.topic.replication.factor": 3}
-    with EmbeddedCluster(3, settings, patience_s=180) as cluster:
+    with EmbeddedCluster(3, settings, timeout_s=180) as cluster:
         yield cluster.bootstrap_servers
 
 

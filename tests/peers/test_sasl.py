@@ -51,7 +51,7 @@ def file_of(folder: Path, settings: Mapping[str, object]) -> str:
 @pytest.fixture
 def ours() -> Iterator[EmbeddedBroker]:
     settings = {"listeners": "SASL_PLAINTEXT://127.0.0.1:0", **SASL}
-    with EmbeddedBroker(settings, patience_s=PATIENCE_S) as broker:
+    with EmbeddedBroker(settings, timeout_s=PATIENCE_S) as broker:
         yield broker
         assert "Traceback" not in broker.log_text
 
@@ -151,7 +151,7 @@ def test_users_in_zookeeper_have_the_format_of_kafka_3_9(tmp_path: Path) -> None
             "zookeeper.connect": connect,
             **SASL,
         }
-        with EmbeddedBroker(settings, data_directory=tmp_path, patience_s=PATIENCE_S) as broker:
+        with EmbeddedBroker(settings, data_directory=tmp_path, timeout_s=PATIENCE_S) as broker:
             servers = broker.bootstrap_servers
             assert can_log_in(servers, "SCRAM-SHA-256", "ours b", "pw-ours")
             made = ("--alter", "--add-config", "SCRAM-SHA-512=[password=pw-theirs]")

@@ -58,7 +58,7 @@ def test_java_clients_produce_and_consume_over_tls(
     file = tmp_path / "client.properties"
     client = {"security.protocol": "SSL", **stores["alice"]}
     file.write_text("".join(f"{name}={value}\n" for name, value in client.items()))
-    with EmbeddedBroker(settings, patience_s=PATIENCE_S) as broker:
+    with EmbeddedBroker(settings, timeout_s=PATIENCE_S) as broker:
         servers = broker.bootstrap_servers
         at = ("--bootstrap-server", servers, "--topic", "tea")
         run_class(

@@ -21,7 +21,7 @@ def servers() -> Iterator[str]:
     reason = absence()
     if reason is not None:
         pytest.skip(reason)
-    with EmbeddedCluster(3, CLUSTER, patience_s=180) as cluster:
+    with EmbeddedCluster(3, CLUSTER, timeout_s=180) as cluster:
         yield cluster.bootstrap_servers
 
 

@@ -80,7 +80,7 @@ def headwater_on(
             **(more or {}),
         },
         data_directory=data,
-        patience_s=PATIENCE_S,
+        timeout_s=PATIENCE_S,
     )
     with broker:
         yield broker.bootstrap_servers

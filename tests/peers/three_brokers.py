@@ -73,7 +73,7 @@ def _headwater(folder: Path) -> Iterator[EmbeddedCluster]:
     reason = absence()
     if reason is not None:
         pytest.skip(reason)
-    with EmbeddedCluster(3, _SETTINGS, patience_s=_PATIENCE_S) as cluster:
+    with EmbeddedCluster(3, _SETTINGS, timeout_s=_PATIENCE_S) as cluster:
         try:
             yield cluster
         finally:

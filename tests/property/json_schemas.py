@@ -265,8 +265,8 @@ def likely(draw: st.DrawFn, schema: Schema, root: Schema, depth: int = 0) -> Val
             return _likely_array(draw, schema, inside)
         case {"anyOf": list() as parts} | {"allOf": list() as parts} | {"oneOf": list() as parts}:
             return inside(draw(st.sampled_from(parts)))
-        case {"if": condition, "then": then, "else": otherwise}:
-            return inside(draw(st.sampled_from([condition, then, otherwise])))
+        case {"if": condition, "then": then, "else": on_error}:
+            return inside(draw(st.sampled_from([condition, then, on_error])))
         case {"type": "string"}:
             return draw(_texts)
         case {"type": "integer" | "number"}:

@@ -99,8 +99,8 @@ def test_authorization_equals_a_scan_of_all_acls(
     for pattern, _ in gone:
         index.replace(pattern, ())
     resource = Resource(kind, name)
-    verdict = index.authorize(requester, operation, resource)
-    assert verdict.is_allowed is by_scan(kept, requester, operation, resource, everyone)
+    result = index.authorize(requester, operation, resource)
+    assert result.is_allowed is by_scan(kept, requester, operation, resource, everyone)
 
 
 @settings(max_examples=200, deadline=None)
@@ -137,10 +137,10 @@ def test_authorization_for_any_name_implies_one_for_some_name(
 def test_filter_of_a_binding_matches_it_and_match_includes_what_applies(
     rule: AclBinding, name: str
 ) -> None:
-    assert AclFilter().takes(rule)
-    assert AclFilter.of(rule).takes(rule)
-    assert not AclFilter(kind=ResourceKind.CLUSTER).takes(rule)
+    assert AclFilter().matches(rule)
+    assert AclFilter.of(rule).matches(rule)
+    assert not AclFilter(kind=ResourceKind.CLUSTER).matches(rule)
     matching = AclFilter(name=name, pattern_type=PatternType.MATCH)
-    assert matching.takes(rule) is applies(rule.pattern, name)
+    assert matching.matches(rule) is applies(rule.pattern, name)
     called = AclFilter(name=name, pattern_type=PatternType.ANY)
-    assert called.takes(rule) is (rule.pattern.name == name)
+    assert called.matches(rule) is (rule.pattern.name == name)

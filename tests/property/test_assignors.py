@@ -35,7 +35,7 @@ def groups(draw: st.DrawFn, *, alike: bool = False) -> Group:
     return {
         name: MemberSpec(
             topics=tuple(sorted(shared if alike else draw(subsets))),
-            had=frozenset(draw(st.lists(anything, max_size=12))),
+            owned=frozenset(draw(st.lists(anything, max_size=12))),
             instance_id=draw(st.none() | st.just(name[::-1] + name)),
         )
         for name in names
@@ -55,7 +55,9 @@ def wanted(group: Group) -> set[TopicIdPartition]:
 def holding(members: Mapping[str, MemberSpec], assignment: Assignment) -> dict[str, MemberSpec]:
     """Return the members with their assignment."""
     return {
-        name: MemberSpec(topics=member.topics, had=assignment[name], instance_id=member.instance_id)
+        name: MemberSpec(
+            topics=member.topics, owned=assignment[name], instance_id=member.instance_id
+        )
         for name, member in members.items()
     }
 
@@ -148,10 +150,10 @@ def test_no_member_loses_more_than_its_excess(group: Group) -> None:
     assignment = assign_uniformly(members, counts)
     share, extras = divmod(len(wanted(group)), max(1, len(members)))
     largest = share + (extras > 0)
-    exclusive = Counter(each for member in members.values() for each in member.had)
+    exclusive = Counter(each for member in members.values() for each in member.owned)
     for name, member in members.items():
-        mine = {each for each in member.had & wanted(group) if exclusive[each] == 1}
+        mine = {each for each in member.owned & wanted(group) if exclusive[each] == 1}
         # A partition claimed by several counts as kept by the one that keeps it.
-        assert len(assignment[name] & member.had) >= min(len(mine), share)
+        assert len(assignment[name] & member.owned) >= min(len(mine), share)
     if not extras:
         assert all(len(partitions) == largest for partitions in assignment.values())

@@ -122,7 +122,7 @@ def test_corrupt_record_is_detected_and_the_walk_agrees_with_reading_it_alone(
     batch = Batch(pa.array(values, pa.binary()))
     walk = batch.walk(PREFIX_BYTES)
     found = node.read(walk)
-    walk.condemn(walk.at != walk.ends)
+    walk.mark_bad(walk.at != walk.ends)
     found.validate(full=True)
     for number in np.flatnonzero(~batch.is_bad).tolist():
         record = OneRecord(values[number], PREFIX_BYTES)

@@ -138,13 +138,13 @@ class Life:
         )
         self.codes: list[ErrorCode] = []
         broker = Registration(node_id=NodeId(0))
-        self.store.register(broker, then=lambda _: None, otherwise=self._failed)
-        self.store.become_controller(NodeId(0), then=lambda _: None, otherwise=self._failed)
+        self.store.register(broker, then=lambda _: None, on_error=self._failed)
+        self.store.become_controller(NodeId(0), then=lambda _: None, on_error=self._failed)
         self.finish()
-        self.store.read(then=self._began, otherwise=self._failed)
+        self.store.read(then=self._began, on_error=self._failed)
 
     def submit(self, request: Request) -> None:
-        self.controller.submit(decide(request), then=self._answered, otherwise=self._failed)
+        self.controller.submit(decide(request), then=self._answered, on_error=self._failed)
 
     def finish(self) -> None:
         if isinstance(self.executor, HeldExecutor):

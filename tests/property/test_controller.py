@@ -70,7 +70,7 @@ class Rules:
     def __init__(self) -> None:
         self.leaders: dict[tuple[TopicId, int, int], NodeId] = {}
         self.updates = 0
-        self.heard: dict[Node, dict[str, TopicId]] = {}
+        self.known_topics: dict[Node, dict[str, TopicId]] = {}
         self.epochs: dict[tuple[Node, TopicId, int], int] = {}
 
     def check(self, before: ClusterImage, after: ClusterImage) -> None:
@@ -86,26 +86,26 @@ class Rules:
         self._check_moves(before, after)
         self._check_admitted(before, after)
 
-    def check_heard(self, node: Node, changes: Sequence[MetadataChange]) -> None:
+    def check_changes(self, node: Node, changes: Sequence[MetadataChange]) -> None:
         """Check a broker's reaction: above all, that it deletes no existing partition."""
         truth = node.world.image
-        heard = self.heard.setdefault(node, {})
+        known = self.known_topics.setdefault(node, {})
         for change in changes:
             match change:
                 case TopicCreated(made) | TopicKnown(made):
-                    heard[made.name] = made.topic_id
+                    known[made.name] = made.topic_id
                 case TopicDeleted(name):
-                    found = truth.topic_by_id(heard.pop(name))
+                    found = truth.topic_by_id(known.pop(name))
                     assert found is None or found.is_deleting
                 case PartitionDropped(name, number, is_deleted=True):
-                    found = truth.topic_by_id(heard[name])
+                    found = truth.topic_by_id(known[name])
                     assert (
                         found is None
                         or found.is_deleting
                         or node.node_id not in found.partitions[number].replicas
                     )
                 case PartitionChanged(name, number, partition):
-                    key = (node, heard[name], number)
+                    key = (node, known[name], number)
                     assert self.epochs.get(key, -1) <= partition.partition_epoch
                     self.epochs[key] = partition.partition_epoch
                 case _:
@@ -182,7 +182,7 @@ class Chaos:
                 "controller.socket.timeout.ms": self.rand.choice(["3000", "50"]),
             },
             checked=self.rules.check,
-            heard=self.rules.check_heard,
+            on_changes=self.rules.check_changes,
             goes_through_bytes=goes_through_bytes,
         )
         # A broker that requests controlled shutdown does stop, sooner or later.
@@ -291,24 +291,24 @@ class Chaos:
         self._submit(partial(create_topics, request=request, static=STATIC, rng=some))
 
     def _delete(self) -> None:
-        wish = DeleteTopicState(name=self.rand.choice(NAMES))
-        request = DeleteTopicsRequest(topics=(wish,))
-        self._submit(partial(delete_topics, request=request, rights=ALL_RIGHTS))
+        topic = DeleteTopicState(name=self.rand.choice(NAMES))
+        request = DeleteTopicsRequest(topics=(topic,))
+        self._submit(partial(delete_topics, request=request, authorization=ALL_RIGHTS))
 
     def _grow(self) -> None:
-        wish = CreatePartitionsTopic(
+        topic = CreatePartitionsTopic(
             name=self.rand.choice(NAMES), count=self.rand.randint(1, 6), assignments=None
         )
-        request = CreatePartitionsRequest(topics=(wish,))
+        request = CreatePartitionsRequest(topics=(topic,))
         self._submit(partial(create_partitions, request=request, rng=rng(1)))
 
     def _reassign(self) -> None:
         replicas = self.rand.sample(range(BROKERS), self.rand.randint(1, 3))
-        wish = ReassignablePartition(
+        partition = ReassignablePartition(
             partition_index=0, replicas=self.rand.choice([None, tuple(replicas), tuple(replicas)])
         )
         request = AlterPartitionReassignmentsRequest(
-            topics=(ReassignableTopic(name=self.rand.choice(NAMES), partitions=(wish,)),)
+            topics=(ReassignableTopic(name=self.rand.choice(NAMES), partitions=(partition,)),)
         )
         self._submit(partial(alter_reassignments, request=request))
 
@@ -337,8 +337,8 @@ class Chaos:
     def _submit(self, decide: Decide) -> None:
         for node in list(self.world.nodes.values()):
             if node.leading is not None:
-                node.leading.controller.submit(
-                    decide, then=lambda _: None, otherwise=lambda _: None
+                node.leading.event_queue.submit(
+                    decide, then=lambda _: None, on_error=lambda _: None
                 )
 
     def _some_node(self) -> Node:
@@ -350,22 +350,25 @@ def check_convergence(world: ControllerWorld) -> None:
     image = world.image
     leading = world.leading
     assert leading.is_idle
-    assert leading.controller.image.topics == leading.controller.proposed.topics == image.topics
-    assert leading.controller.image.brokers.keys() == image.brokers.keys()
+    assert leading.event_queue.image.topics == leading.event_queue.proposed.topics == image.topics
+    assert leading.event_queue.image.brokers.keys() == image.brokers.keys()
     assert image.brokers.keys() == world.nodes.keys()
     for node in world.nodes.values():
-        heard = node.metadata_cache.image
-        assert node.metadata_cache.is_informed
-        assert heard.brokers.keys() == image.brokers.keys()
-        assert heard.controller_id == image.controller_id
-        assert dict(heard.configs) == dict(image.configs)
-        assert {name: _as_heard(each, node) for name, each in image.topics.items()} == {
-            name: _as_heard(each, node) for name, each in heard.topics.items()
+        cached = node.metadata_cache.image
+        assert node.metadata_cache.has_full_update
+        assert cached.brokers.keys() == image.brokers.keys()
+        assert cached.controller_id == image.controller_id
+        assert dict(cached.configs) == dict(image.configs)
+        assert {name: _as_cached(each, node) for name, each in image.topics.items()} == {
+            name: _as_cached(each, node) for name, each in cached.topics.items()
         }
 
 
-def _as_heard(each: TopicImage, node: Node) -> TopicImage:
-    """Only brokers with a replica hear about ISR changes."""
+def _as_cached(each: TopicImage, node: Node) -> TopicImage:
+    """Drop ongoing reassignments of partitions without a replica on this broker.
+
+    UpdateMetadata does not have them, only LeaderAndIsr.
+    """
     return replace(
         each,
         partitions=tuple(

@@ -106,7 +106,7 @@ def test_validations_agree(
 ) -> None:
     payload, count = section
     window = sorted((oldest_ms, newest_ms))
-    verdict = agree(
+    result = agree(
         lambda kernel: kernel.validate_records(payload, count, base_timestamp, *window, keys)
     )
     again = agree(lambda kernel: kernel.renumber_records(payload, count))
@@ -114,9 +114,9 @@ def test_validations_agree(
         dense = agree(
             lambda kernel: kernel.validate_records(again, count, base_timestamp, *window, keys)
         )
-        assert isinstance(verdict, ValidationResult)
-        assert dense == verdict._replace(is_dense=True)
-        assert not verdict.is_dense or again == payload or len(again) < len(payload)
+        assert isinstance(result, ValidationResult)
+        assert dense == result._replace(is_dense=True)
+        assert not result.is_dense or again == payload or len(again) < len(payload)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -458,9 +458,9 @@ def test_ordinary_batches_are_recognised_equally_and_pass_every_check(
             message_timestamp_after_max_ms=2**38,
         )
         header = read_header(batch)
-        verdict = check_client_batch(bytes(batch), header, settings=topic, now_ms=2**38)
+        result = check_client_batch(bytes(batch), header, settings=topic, now_ms=2**38)
         assert header == found
-        assert corrected(batch, header, verdict, topic) == (batch, header)
+        assert corrected(batch, header, result, topic) == (batch, header)
 
 
 @pytest.mark.parametrize("codec", Codec)

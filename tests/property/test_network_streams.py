@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from headwater.common.exceptions import ProtocolError
 from headwater.network.network_settings import NetworkSettings
 from headwater.network.receive_buffer import ReceiveBuffer
-from headwater.network.request_service import ReplySlot
+from headwater.network.request_service import ResponseSlot
 from headwater.records.kernel import new_block
 from tests.simulation.fakes.scripted_network import ScriptedTransportLayer
 from tests.simulation.labs.connection_lab import ConnectionLab, Range, framed, keep_waiting
@@ -54,8 +54,8 @@ def test_arbitrary_bytes_are_frames_or_a_protocol_error_and_the_buffer_stays_sma
     try:
         for piece in pieces:
             for byte in piece:
-                buffer.room()[0] = byte
-                buffer.received(1)
+                buffer.get_buffer()[0] = byte
+                buffer.buffer_updated(1)
                 while (frame := buffer.next_frame()) is not None:
                     cut += framed(bytes(frame))
     except ProtocolError:
@@ -75,13 +75,13 @@ def test_kept_frames_are_not_overwritten(
     for piece in pieces:
         left = memoryview(piece)
         while left:
-            room = buffer.room()
+            room = buffer.get_buffer()
             count = min(len(room), len(left))
             room[:count] = left[:count]
-            buffer.received(count)
+            buffer.buffer_updated(count)
             left = left[count:]
             while (frame := buffer.next_frame()) is not None:
-                is_kept = data.draw(st.booleans()) and buffer.leave_behind(frame)
+                is_kept = data.draw(st.booleans()) and buffer.detach(frame)
                 kept.append((frame if is_kept else bytes(frame), frames[len(kept)]))
                 # A kept frame holds at most twice its size.
                 assert not is_kept or buffer.capacity_bytes <= 2 * len(frame)
@@ -110,7 +110,7 @@ def test_responses_are_sent_in_order_whatever_the_order_of_completion(seed: int)
             index = rng.choice(waiting)
             number = lab.frames[index][0]
             ranges.append(Range(number, number))
-            lab.slots[index].reply([bytes([number]) * number, ranges[-1]])
+            lab.slots[index].respond([bytes([number]) * number, ranges[-1]])
         else:
             for _, channel in pairs:
                 channel.takes = rng.randint(1, 20)
@@ -142,13 +142,13 @@ class Storm:
         self._now_ms = 0
 
     @property
-    def waiting(self) -> list[ReplySlot]:
+    def waiting(self) -> list[ResponseSlot]:
         return [slot for slot in self.lab.slots if slot.parts is None]
 
-    def answer(self, slot: ReplySlot) -> None:
+    def answer(self, slot: ResponseSlot) -> None:
         part = Range(self.rng.randrange(256), self.rng.choice([0, 1, 5_000]))
         self.ranges.append(part)
-        slot.reply([bytes(self.rng.randrange(100)), part])
+        slot.respond([bytes(self.rng.randrange(100)), part])
 
     def sweep(self, passed_ms: int) -> None:
         self._now_ms += passed_ms
@@ -167,7 +167,7 @@ class Storm:
             case 7:
                 self.sweep(rng.randrange(2_000))
             case 8 if with_ends and rng.random() < 0.3:
-                rng.choice([connection.close, connection.leave, channel.end])()
+                rng.choice([connection.close, connection.drain, channel.end])()
             case 9 if with_ends and rng.random() < 0.2:
                 channel.feed(b"garbage")
                 channel.is_broken = rng.random() < 0.5
@@ -183,7 +183,7 @@ class Storm:
         channel.feed(stream[:cut], stream[cut:])
         self.fed_count += count
 
-    def _behave(self, slot: ReplySlot, _: memoryview) -> None:
+    def _behave(self, slot: ResponseSlot, _: memoryview) -> None:
         if self.rng.random() < 0.3:
             slot.hold()
         if self.rng.random() < 0.1:
@@ -207,7 +207,7 @@ def test_all_accounts_balance_in_the_end(seed: int) -> None:
     assert [part.release_count for part in storm.ranges] == [1] * len(storm.ranges)
     assert lab.inflight_bytes.overlapping_requests.used == 0
     assert lab.inflight_bytes.buffer_bytes.used == 0
-    assert lab.attentive == {}
+    assert lab.to_sweep == {}
     assert lab.loop.readers == lab.loop.writers == {}
     assert lab.failures == []
     assert sorted(map(id, lab.closed_ones)) == sorted(id(pair[0]) for pair in storm.pairs)

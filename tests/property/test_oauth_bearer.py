@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.common.exceptions import SaslRefused
+from headwater.common.exceptions import SaslAuthenticationFailed
 from headwater.security.authentication.json_web_key_set import (
     JsonWebKeySet,
     read_key_set,
@@ -51,11 +51,13 @@ def test_arbitrary_messages_are_answered_or_rejected_and_never_authenticate(
     messages: list[bytes],
 ) -> None:
     keys = known_keys()
-    server = OAuthBearerServer(lambda token: OAuthTokenValidator().judge(keys.verified(token), 0))
+    server = OAuthBearerServer(
+        lambda token: OAuthTokenValidator().validate(keys.verified(token), 0)
+    )
     try:
         for message in messages:
             server.respond(message)
-    except SaslRefused:
+    except SaslAuthenticationFailed:
         pass
     assert not server.is_complete
 
@@ -64,8 +66,8 @@ def test_arbitrary_messages_are_answered_or_rejected_and_never_authenticate(
 def test_arbitrary_claims_are_accepted_or_rejected(claims: dict[str, object], now_ms: int) -> None:
     rules = OAuthTokenValidator(audiences=("a",), issuer="b")
     try:
-        found = rules.judge(claims, now_ms)
-    except SaslRefused:
+        found = rules.validate(claims, now_ms)
+    except SaslAuthenticationFailed:
         return
     assert isinstance(found, OAuthBearerToken)
     assert found.user == claims["sub"]
@@ -74,7 +76,7 @@ def test_arbitrary_claims_are_accepted_or_rejected(claims: dict[str, object], no
 
 @given(token=st.text())
 def test_arbitrary_text_is_a_token_or_rejected(token: str) -> None:
-    with pytest.raises(SaslRefused):
+    with pytest.raises(SaslAuthenticationFailed):
         known_keys().verified(token)
 
 
@@ -82,7 +84,7 @@ def test_arbitrary_text_is_a_token_or_rejected(token: str) -> None:
 def test_arbitrary_header_is_parsed_or_rejected(document: bytes) -> None:
     try:
         token_header(document.decode("latin-1") + ".a.b")
-    except SaslRefused:
+    except SaslAuthenticationFailed:
         return
 
 

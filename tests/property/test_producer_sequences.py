@@ -56,7 +56,7 @@ class Lab:
         sent = self.wire.popleft()
         if fate == "given up":
             # It expires, or the broker rejects it finally.
-            self.sequences.given_up(sent)
+            self.sequences.failed(sent)
             self.failed.append(sent)
         elif fate == "request lost":
             self.back(sent)

@@ -13,9 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from headwater.common.exceptions import (
     HeadwaterError,
-    ProducerEpochRefused,
-    SequenceRefused,
-    TransactionStateRefused,
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    OutOfOrderSequenceNumber,
 )
 from headwater.records.batch_header import MAX_SEQUENCE, TRANSACTIONAL_FLAG, BatchHeader
 from headwater.storage.producer_state.producer_snapshot import decode, encode
@@ -110,16 +110,16 @@ class History:
         if epoch is None:
             return None
         if header.producer_epoch < epoch:
-            return ProducerEpochRefused
+            return InvalidProducerEpoch
         batches = self.batches(header.producer_id)
         expected = 0
         if header.producer_epoch == epoch and batches:
             last = batches[-1].header
             expected = (last.base_sequence + last.last_offset_delta + 1) % 2**31
         if header.base_sequence != expected:
-            return SequenceRefused
+            return OutOfOrderSequenceNumber
         if self.is_open(header.producer_id) and not header.is_transactional:
-            return TransactionStateRefused
+            return InvalidTxnState
         return None
 
 

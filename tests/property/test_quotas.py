@@ -44,7 +44,7 @@ def test_rate_counts_the_window_and_little_more(
 def sent_and_passed(steps: list[tuple[int, int]]) -> tuple[int, int]:
     """Return the bytes that a producer with a quota of 1000 bytes/s sends, and the milliseconds."""
     quotas = ClientQuotaManager(
-        window=SampleWindow(11, 1_000), mutation_window=SampleWindow(11, 1_000), most=10
+        window=SampleWindow(11, 1_000), mutation_window=SampleWindow(11, 1_000), limit=10
     )
     quotas.set(QuotaEntity(user="alice"), {QuotaKey.PRODUCER_BYTE_RATE: 1_000})
     now_ms = sent = 0
@@ -90,14 +90,14 @@ def test_tokens_never_exceed_a_window_and_are_regained_by_waiting(
 
 @given(st.lists(st.tuples(st.integers(0, 2_000), st.integers(0, 20)), max_size=80))
 def test_most_recent_entities_are_tracked(uses: list[tuple[int, int]]) -> None:
-    remembered: RecentClients[int, object] = RecentClients(object, most=5, idle_ms=3_000)
+    remembered: RecentClients[int, object] = RecentClients(object, limit=5, idle_ms=3_000)
     now_ms, last = 0, dict[int, int]()
     for pause_ms, key in uses:
         now_ms += pause_ms
         remembered.of(key, now_ms)
         last.pop(key, None)
         last[key] = now_ms
-        remembered.forget(now_ms)
+        remembered.expire(now_ms)
         awake = [each for each, at in last.items() if now_ms - at < 3_000]
         assert [each for each, _ in remembered] == awake[-5:]
 

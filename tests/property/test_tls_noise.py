@@ -42,7 +42,7 @@ def test_random_bytes_instead_of_a_handshake_are_rejected_or_incomplete(noise: l
     try:
         for piece in noise:
             theirs.sendall(piece)
-            assert channel.shake() is False
+            assert channel.handshake() is False
     except ConnectionLost:
         pass
     finally:
@@ -58,7 +58,7 @@ def test_random_bytes_after_a_handshake_end_the_connection_or_are_incomplete(
     channel = TlsTransportLayer(ours, LISTENER, SCRATCH)
     client = TlsTransportLayer(theirs, CLIENT, SCRATCH, server_name="localhost")
     try:
-        while not (client.shake() & channel.shake()):
+        while not (client.handshake() & channel.handshake()):
             pass
         client.send([b"before"], more=False)
         assert channel.receive_into(ROOM) == len(b"before")
@@ -81,7 +81,7 @@ def test_data_survives_the_connection(pieces: list[bytes], room_bytes: int) -> N
     expected = b"".join(pieces)
     room = memoryview(bytearray(room_bytes))
     try:
-        while not (client.shake() & channel.shake()):
+        while not (client.handshake() & channel.handshake()):
             pass
         left = memoryview(expected)
         received = bytearray()

@@ -49,15 +49,15 @@ def follower_never_truncates(patch: pytest.MonkeyPatch) -> None:
 
 
 def high_watermark_decreases(patch: pytest.MonkeyPatch) -> None:
-    fetched = Partition.fetched
+    fetched = Partition.update_follower_fetch_state
 
     def forgetful(self: Partition, fetch: FollowerFetch) -> bool:
-        heard = fetched(self, fetch)
+        result = fetched(self, fetch)
         if self.log is not None:
             self.log.high_watermark = min(self.log.high_watermark, fetch.offset)
-        return heard
+        return result
 
-    patch.setattr(Partition, "fetched", forgetful)
+    patch.setattr(Partition, "update_follower_fetch_state", forgetful)
 
 
 def returned_broker_counts_as_sound(patch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def returned_broker_counts_as_sound(patch: pytest.MonkeyPatch) -> None:
 
     def trusting(image: ClusterImage, node_id: NodeId, name: TopicPartition) -> ReplicaEligibility:
         found = original(image, node_id, name)
-        return ReplicaEligibility.SOUND if found is ReplicaEligibility.RETURNED else found
+        return ReplicaEligibility.ELIGIBLE if found is ReplicaEligibility.RETURNED else found
 
     patch.setattr(leader_election, "eligibility", trusting)
 

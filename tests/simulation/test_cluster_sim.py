@@ -28,7 +28,7 @@ from tests.simulation.fakes.timed_zookeeper import TimedZooKeeper
 from tests.simulation.fakes.virtual_time import CALM
 from tests.simulation.labs.cluster_node_lab import DIRECTORIES, ClusterNodeLab, MemberNode
 from tests.simulation.simulators.cluster import ClusterLife, run, run_on_zookeeper
-from tests.simulation.worlds.cluster_acknowledgements import Commit, Incarnation, Told
+from tests.simulation.worlds.cluster_acknowledgements import ClientGuarantees, Commit, Incarnation
 from tests.simulation.worlds.cluster_checks import ClusterChecks
 from tests.simulation.worlds.cluster_clients import TOPIC, Consumer, Producer
 from tests.simulation.worlds.cluster_final_checks import commits_are_kept, transactions_are_whole
@@ -107,62 +107,62 @@ def test_nothing_is_reported_without_a_fault(rested: ClusterLife) -> None:
     assert len(told.places) > 20
     assert told.committed
     assert told.seen
-    assert any(each.verdict for each in told.attempts)
-    assert any(each.verdict and each.offset is not None for each in told.attempts)
+    assert any(each.is_committed for each in told.attempts)
+    assert any(each.is_committed and each.offset is not None for each in told.attempts)
     assert any(each.is_acknowledged for commits in told.commits.values() for each in commits)
     assert sorted({group for group, _, _ in told.owners}) == ["classic members", "members"]
     assert len(set(told.owners.values())) >= 4
-    assert any(each.is_gone for each in told.incarnations.values())
+    assert any(each.is_disconnected for each in told.incarnations.values())
     assert any(each.places and not each.is_going for each in told.incarnations.values())
 
 
-def other_owner(told: Told) -> None:
+def other_owner(told: ClientGuarantees) -> None:
     (group, epoch, number), _ = next(iter(told.owners.items()))
     told.own(group, epoch, [number], "another member")
 
 
-def lost_commit(told: Told) -> None:
+def lost_commit(told: ClientGuarantees) -> None:
     told.committed["a group without commits"] = 7
 
 
-def lost_commit_of_a_member(told: Told) -> None:
+def lost_commit_of_a_member(told: ClientGuarantees) -> None:
     commits = next(iter(told.commits.values()))
     commits.append(Commit(1_000, is_acknowledged=True))
 
 
-def offset_without_its_transaction(told: Told) -> None:
+def offset_without_its_transaction(told: ClientGuarantees) -> None:
     for attempts in told.attempts_of.values():
         for attempt in attempts:
-            attempt.verdict = False
+            attempt.is_committed = False
 
 
-def half_a_transaction(told: Told) -> None:
+def half_a_transaction(told: ClientGuarantees) -> None:
     """TX-6."""
-    (whole, *_) = (each for each in told.attempts if each.verdict and each.values)
+    (whole, *_) = (each for each in told.attempts if each.is_committed and each.values)
     whole.values.append((whole.values[0][0], b"never written"))
 
 
-def part_of_an_aborted_one(told: Told) -> None:
-    (whole, *_) = (each for each in told.attempts if each.verdict and each.values)
-    whole.verdict = False
+def part_of_an_aborted_one(told: ClientGuarantees) -> None:
+    (whole, *_) = (each for each in told.attempts if each.is_committed and each.values)
+    whole.is_committed = False
 
 
-def deleted_topic_is_there(told: Told) -> None:
+def deleted_topic_is_there(told: ClientGuarantees) -> None:
     (there, *_) = (each for each in told.incarnations.values() if not each.is_going)
-    there.is_gone = True
+    there.is_disconnected = True
 
 
-def made_topic_is_not_there(told: Told) -> None:
+def made_topic_is_not_there(told: ClientGuarantees) -> None:
     told.incarnations[NO_TOPIC_ID] = Incarnation(99, NO_TOPIC_ID)
 
 
-def namesakes_records(told: Told) -> None:
+def namesakes_records(told: ClientGuarantees) -> None:
     (there, *_) = (each for each in told.incarnations.values() if not each.is_going)
     there.places.clear()
     there.number += 1
 
 
-def vanished_from_a_namesake(told: Told) -> None:
+def vanished_from_a_namesake(told: ClientGuarantees) -> None:
     (there, *_) = (each for each in told.incarnations.values() if not each.is_going)
     there.places[0, 1_000] = b"acknowledged"
 
@@ -183,7 +183,7 @@ def vanished_from_a_namesake(told: Told) -> None:
     ],
 )
 def test_wrong_content_is_noticed_when_idle(
-    rested: ClusterLife, plant: Callable[[Told], None], complaint: str
+    rested: ClusterLife, plant: Callable[[ClientGuarantees], None], complaint: str
 ) -> None:
     told = copy.deepcopy(rested.told)
 
@@ -221,7 +221,7 @@ def test_two_leaders_in_one_epoch_are_noticed() -> None:
         node, hosted = hosted_by(life, leads=False)
         state = hosted.state
         epoch = state.partition_epoch + 1
-        hosted.place(replace(state, leader=node.node_id, partition_epoch=epoch))
+        hosted.update_state(replace(state, leader=node.node_id, partition_epoch=epoch))
 
     assert " lead " in noticed(plant)
 
@@ -230,7 +230,7 @@ def test_a_decreasing_high_watermark_is_noticed() -> None:
     def plant(life: ClusterLife) -> None:
         _, hosted = hosted_by(life, leads=True)
         life.lab.network.isolate(hosted.state.leader)
-        hosted.opened().high_watermark = 0
+        hosted.open_log().high_watermark = 0
 
     assert "the watermark of" in noticed(plant)
 
@@ -252,7 +252,7 @@ def test_an_isr_member_with_missing_records_is_noticed() -> None:
     def plant(life: ClusterLife) -> None:
         node, hosted = hosted_by(life, leads=False)
         life.lab.network.isolate(node.node_id)
-        hosted.opened().truncate_to(1, now_ms=life.lab.time.now_ms)
+        hosted.open_log().truncate_to(1, now_ms=life.lab.time.now_ms)
 
     assert "is in sync and lacks" in noticed(plant)
 
@@ -314,7 +314,7 @@ def test_a_duplicate_record_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("deaf_to", "complaint"),
     [
-        ((ApiKey.UPDATE_METADATA, ApiKey.LEADER_AND_ISR), "has not heard"),
+        ((ApiKey.UPDATE_METADATA, ApiKey.LEADER_AND_ISR), "does not have the controller's topics"),
         ((ApiKey.FETCH,), "are in sync in"),
     ],
 )
@@ -399,7 +399,9 @@ def test_a_cluster_on_zookeeper_keeps_its_guarantees_over_many_seeds(first_seed:
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_clients_that_create_and_delete_topics_do_not_disturb_the_controller(seed: int) -> None:
     lab = ClusterNodeLab(3, seed=seed, has_zookeeper=True)
-    churners = [TopicChurner(lab, Told(), number, is_anything_lost=False) for number in range(5)]
+    churners = [
+        TopicChurner(lab, ClientGuarantees(), number, is_anything_lost=False) for number in range(5)
+    ]
     lab.run(5_000)
     for churner in churners:
         churner.is_leaving = True

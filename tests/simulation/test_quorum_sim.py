@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import PurePath
+from typing import Any
 
 import pytest
 
 from headwater.common.error_codes import ErrorCode
+from headwater.metadata_store.raft import quorum_state_store
+from headwater.metadata_store.raft.kafka_raft_log import KafkaRaftLog
+from headwater.metadata_store.raft.raft_driver import RaftDriver, RaftIo, Synced
 from headwater.protocol.messages.remove_raft_voter import (
     RemoveRaftVoterRequest,
     RemoveRaftVoterResponse,
@@ -27,7 +32,10 @@ from headwater.raft.voter_set import VoterSet
 from headwater.records.batch_building import build_batch
 from headwater.records.batch_header import Buffer
 from headwater.records.record import Record
-from tests.simulation.simulators.quorum import run
+from headwater.storage.io.disk import Disk
+from headwater.storage.log.flush import Waiter
+from tests.simulation.fakes.filed_raft_log import FiledRaftLog
+from tests.simulation.simulators.quorum import QuorumLife, run
 from tests.simulation.worlds.quorum_checks import GENESIS, CheckFailed, chained
 from tests.simulation.worlds.quorum_world import CLUSTER_ID, QuorumWorld
 
@@ -91,7 +99,7 @@ def test_a_vote_without_a_sync_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
 
     durable = QuorumState._durable_transition_to
     monkeypatch.setattr(QuorumState, "_durable_transition_to", volatile)
-    assert "election safety" in first_failure(first=28)
+    assert "election safety" in first_failure(first=278)
 
 
 def test_a_stale_pre_vote_that_counts_as_a_vote_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +114,7 @@ def test_a_stale_pre_vote_that_counts_as_a_vote_is_noticed(monkeypatch: pytest.M
 
     become_candidate = QuorumState.transition_to_candidate
     monkeypatch.setattr(QuorumState, "transition_to_candidate", counting)
-    assert "election safety" in first_failure()
+    assert "election safety" in first_failure(first=2)
 
 
 def figure_8(seed: int) -> QuorumWorld:
@@ -283,3 +291,71 @@ def test_a_removed_disk_that_still_votes_is_noticed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(VoterSet, "is_voter", lambda self, key: key.id in self.ids)
     monkeypatch.setattr(LeaderState, "is_voter", lambda self, key: key.id in self.voter_states)
     assert "leader completeness" in first_failure(first=38)
+
+
+FILE_SEEDS = [5, 10, 15, 20]
+
+
+@pytest.mark.parametrize("seed", FILE_SEEDS)
+def test_seeds_that_are_multiples_of_five_run_on_the_log_in_files(seed: int) -> None:
+    world = QuorumLife(seed).world
+    assert all(isinstance(node.log, FiledRaftLog) for node in world.nodes.values())
+
+
+def first_file_failure(*, most: int = 300) -> str:
+    """What the checks say of a replica with a broken log, in one of the seeds with files."""
+    for seed in range(5, most, 5):
+        failure = run(seed, is_wild=True).failure
+        if failure is not None:
+            return failure.strip().splitlines()[-1]
+    pytest.fail("no check noticed the bug")
+
+
+def test_a_log_in_files_that_is_not_synced_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsynced(self: KafkaRaftLog, then: Waiter) -> None:  # noqa: ARG001
+        then(None)
+
+    monkeypatch.setattr(KafkaRaftLog, "flush", unsynced)
+    assert "after a crash the files have" in first_file_failure()
+
+
+def test_a_log_that_counts_before_the_sync_of_a_start_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After kill -9 records are in the page cache only, and the first fetch acknowledges them."""
+
+    def unsynced(self: RaftDriver, stored: ElectionState | None) -> None:
+        io, self._io = self._io, _SyncedAtOnce(self._io)
+        start(self, stored)
+        self._io = io
+
+    start = RaftDriver.start
+    monkeypatch.setattr(RaftDriver, "start", unsynced)
+    failure = first_file_failure()
+    assert "durability" in failure or "after a crash the files have" in failure
+
+
+class _SyncedAtOnce:
+    """`RaftIo` that does not sync."""
+
+    def __init__(self, io: RaftIo) -> None:
+        self._io = io
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._io, name)
+
+    def flush(self, then: Synced) -> None:
+        then(None)
+
+
+def test_an_election_state_in_files_that_is_not_synced_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unsynced(disk: Disk, path: PurePath, content: bytes) -> None:
+        file = disk.open(path, create=True)
+        file.truncate(0)
+        file.write([content], 0)
+        file.close()
+
+    monkeypatch.setattr(quorum_state_store, "write_atomically", unsynced)
+    assert "quorum-state" in first_file_failure()

@@ -86,16 +86,16 @@ def test_a_follower_that_never_truncates_is_noticed(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_decreasing_high_watermark_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    fetched = Partition.fetched
+    fetched = Partition.update_follower_fetch_state
 
     def forgetful(self: Partition, fetch: FollowerFetch) -> bool:
         """Only the last fetch counts."""
-        heard = fetched(self, fetch)
+        result = fetched(self, fetch)
         if self.log is not None:
             self.log.high_watermark = min(self.log.high_watermark, fetch.offset)
-        return heard
+        return result
 
-    monkeypatch.setattr(Partition, "fetched", forgetful)
+    monkeypatch.setattr(Partition, "update_follower_fetch_state", forgetful)
     assert "the watermark of" in first_failure()
 
 

@@ -63,10 +63,14 @@ def read(broker: EmbeddedBroker, topic: str) -> list[ConsumerRecord]:
 
 
 def run_once(
-    spark: "SparkSession", broker: EmbeddedBroker, file: Path, checkpoint: Path
+    spark: "SparkSession",
+    broker: EmbeddedBroker,
+    file: Path,
+    checkpoint: Path,
+    change: Callable[[PipelineSpec], PipelineSpec] = only_once,
 ) -> list[SinkQueryState]:
     """Run a pipeline over what is there now; retry if Spark did not wait for a process."""
-    spec = only_once(_spec(broker, file, checkpoint, Restarts(most=0)))
+    spec = change(_spec(broker, file, checkpoint, Restarts(max_count=0)))
     for _ in range(TRIES):
         lives = _supervisor(spark, spec).run()
         if not any(is_too_slow(each.error or "") for each in lives):
@@ -79,19 +83,19 @@ def running(
     spark: "SparkSession", broker: EmbeddedBroker, file: Path, checkpoint: Path
 ) -> Iterator[Callable[[], list[SinkQueryState]]]:
     """A pipeline that runs until the end of the block, which stops it and returns its result."""
-    spec = _spec(broker, file, checkpoint, Restarts(most=TRIES, backoff_ms=1_000))
+    spec = _spec(broker, file, checkpoint, Restarts(max_count=TRIES, backoff_ms=1_000))
     supervisor = _supervisor(spark, spec)
     with ThreadPoolExecutor(1) as threads:
         run = threads.submit(supervisor.run)
 
         def stop() -> list[SinkQueryState]:
-            supervisor.ask_to_stop()
+            supervisor.request_stop()
             return run.result(PATIENCE_S)
 
         try:
             yield stop
         finally:
-            supervisor.ask_to_stop()
+            supervisor.request_stop()
 
 
 def await_records(broker: EmbeddedBroker, topic: str, count: int) -> list[ConsumerRecord]:
@@ -101,6 +105,10 @@ def await_records(broker: EmbeddedBroker, topic: str, count: int) -> list[Consum
         if len(found) >= count:
             return found
         assert time.monotonic() < until_s, found
+
+
+def spec_of(broker: EmbeddedBroker, file: Path, checkpoint: Path) -> PipelineSpec:
+    return _spec(broker, file, checkpoint, Restarts())
 
 
 def _spec(broker: EmbeddedBroker, file: Path, checkpoint: Path, restarts: Restarts) -> PipelineSpec:
@@ -120,6 +128,6 @@ def _supervisor(spark: "SparkSession", spec: PipelineSpec) -> Supervisor:
         spark,
         connectors=InstalledConnectors(),
         steady_ms=lambda: time.monotonic_ns() // 1_000_000,
-        tell=lambda _: None,
-        stop_patience_ms=PATIENCE_S * 1_000,
+        on_change=lambda _: None,
+        stop_timeout_ms=PATIENCE_S * 1_000,
     )

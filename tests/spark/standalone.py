@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import pyspark
 
@@ -29,19 +29,57 @@ _SPARK_HOME: Final = Path(pyspark.__file__).parent
 @contextmanager
 def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
     """The URL of its master. Work directories and logs are in `folder`."""
-    with ExitStack() as stack:
-        log = folder / "master.log"
+    with Standalone(folder, workers) as cluster:
+        yield cluster.url
+
+
+class Standalone:
+    """A cluster whose workers can be killed, and are started again by `revive`."""
+
+    def __init__(self, folder: Path, workers: int = 2) -> None:
+        self._folder = folder
+        self._count = workers
+        self._stack = ExitStack()
+        self._workers: dict[int, subprocess.Popen[bytes]] = {}
+        self._started = 0
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        log = self._folder / "master.log"
         arguments = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-        master = stack.enter_context(_process(_MASTER, arguments, log))
-        url = await_line(master, log, _STARTED)
-        for number in range(workers):
-            log = folder / f"worker-{number}.log"
-            work = str(folder / f"work-{number}")
-            arguments = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", "1"]
-            arguments += ["--memory", "1g", "--work-dir", work, url]
-            worker = stack.enter_context(_process(_WORKER, arguments, log))
-            await_line(worker, log, _REGISTERED)
-        yield url
+        try:
+            master = self._stack.enter_context(_process(_MASTER, arguments, log))
+            self.url = await_line(master, log, _STARTED)
+            for number in range(self._count):
+                self._start(number)
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def worker_pids(self) -> list[int]:
+        return [each.pid for each in self._workers.values()]
+
+    def revive(self) -> int:
+        """Start workers that have died; the answer is how many."""
+        dead = [number for number, each in self._workers.items() if each.poll() is not None]
+        for number in dead:
+            self._start(number)
+        return len(dead)
+
+    def _start(self, number: int) -> None:
+        self._started += 1
+        log = self._folder / f"worker-{self._started}.log"
+        work = str(self._folder / f"work-{number}")
+        arguments = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", "1"]
+        arguments += ["--memory", "1g", "--work-dir", work, self.url]
+        worker = self._stack.enter_context(_process(_WORKER, arguments, log))
+        await_line(worker, log, _REGISTERED)
+        self._workers[number] = worker
 
 
 def executor_logs(folder: Path) -> str:
@@ -69,6 +107,7 @@ def _process(name: str, arguments: Sequence[str], log: Path) -> Iterator[subproc
     try:
         yield process
     finally:
+        # Nothing happens if it is dead already.
         process.terminate()
         try:
             process.wait(60)

@@ -105,7 +105,7 @@ def test_spark_copies_batches_with_codecs_and_timestamps(
         groups=None,
     )
     told: list[Event] = []
-    counts = Mirror(options, SparkTasks(spark), tell=told.append).run(once=True)
+    counts = Mirror(options, SparkTasks(spark), on_event=told.append).run(once=True)
     assert counts.records == 2_000 * len(CODECS)
     for codec in CODECS:
         copy = f"source.{name}-{codec}"

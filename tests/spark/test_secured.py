@@ -14,7 +14,7 @@ import pytest
 from headwater.client import Admin, Consumer, Producer, TopicPartition
 from headwater.client.avro import AvroDeserializer, AvroSerializer
 from headwater.client.schema_registry import SchemaRegistry
-from headwater.client.serialization.schema_registry_settings import registry_part
+from headwater.client.serialization.schema_registry_settings import registry_settings
 from headwater.common.settings.java_properties import parse_properties
 from headwater.connect.import_export import AvroValues, Running, export_rows, import_rows
 from headwater.mirror.mirror import Mirror
@@ -85,7 +85,7 @@ def topic(secured: SecuredBroker) -> str:
 
 @pytest.fixture
 def registry(file: Path) -> Iterator[SchemaRegistry]:
-    settings = registry_part(parse_properties(file.read_bytes()))
+    settings = registry_settings(parse_properties(file.read_bytes()))
     with SchemaRegistry(settings=settings) as client:
         yield client
 

@@ -4,19 +4,23 @@ The workers' environment does not name the tests' Python, and their working fold
 package: a run must bring executors all that they need.
 """
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyspark
 import pytest
 
+from headwater.pipelines.run.run_files import report
 from headwater.process.java import NoJava, find_java
 from headwater.testing import EmbeddedBroker
-from tests.spark.pipelines import make, read, send
+from tests.spark.pipelines import await_records, make, read, send
 from tests.spark.standalone import executor_logs, standalone_cluster
 
 _PROGRAM = Path(__file__).with_name("copy_program.py")
@@ -88,6 +92,45 @@ def test_pipeline_runs_on_a_standalone_cluster(
     }
     # Tasks ran in executors, forked by our daemon.
     assert len(list(folder.glob("work-*/*/*/stderr"))) >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_submitted_pipeline_is_listed_and_stopped_through_its_topic(
+    cluster: tuple[str, Path], spark_broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """The driver is a process of its own on this machine."""
+    master, folder = cluster
+    make(spark_broker, "submitted-orders", "submitted-totals")
+    send(spark_broker, "submitted-orders", [(None, '{"product": "p", "amount": 7}')])
+    text = _PIPELINE.replace("name: totals", "name: submitted")
+    text = text.replace("subscribe: orders", "subscribe: submitted-orders")
+    text = text.replace("topic: totals", "topic: submitted-totals")
+    file = _written(tmp_path, text, spark_broker, master)
+    command = ("-m", "headwater", "pipeline")
+    brokers = ("--bootstrap", spark_broker.bootstrap_servers)
+    done = _run(*command, "submit", str(file), "--runs", str(tmp_path), "--json")
+    assert done.returncode == 0, done.stderr + executor_logs(folder)
+    told = json.loads(done.stdout)
+    try:
+        assert (told["pipeline"], told["state"]) == ("submitted", "running")
+        await_records(spark_broker, "submitted-totals", 1)
+        # From another machine: without the files of runs.
+        listed = _run(*command, "list", *brokers, "--json")
+        (row,) = [json.loads(line) for line in listed.stdout.splitlines()]
+        assert (row["pipeline"], row["state"], row["pid"]) == (
+            "submitted",
+            "running",
+            told["pid"],
+        )
+        again = _run(*command, "submit", str(file), "--runs", str(tmp_path))
+        assert (again.returncode, "runs already" in again.stderr) == (1, True)
+        stopped = _run(*command, "stop", "submitted", *brokers, "--timeout", "240")
+        assert stopped.returncode == 0, stopped.stderr
+        assert report(tmp_path, "submitted").state == "stopped"
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(told["pid"], signal.SIGKILL)
 
 
 @pytest.mark.slow

@@ -18,8 +18,10 @@ from headwater.client.consumer.consumer_settings import ConsumerSettings
 from headwater.client.producer.producer_settings import ProducerSettings
 from headwater.common.settings.broker_properties import known_settings
 from headwater.common.settings.broker_settings import BrokerSettings
+from headwater.common.settings.declared_settings import settings_in
 from headwater.common.settings.group_settings import GroupSettings
 from headwater.common.settings.oauth_settings import ListenerOAuthSettings
+from headwater.common.settings.quorum_settings import QuorumSettings
 from headwater.common.settings.sasl_settings import ListenerSaslSettings
 from headwater.common.settings.ssl_settings import ListenerSslSettings
 from headwater.common.settings.storage_settings import StorageSettings
@@ -52,7 +54,7 @@ def test_a_module_says_what_it_is_for(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
 
 
-def test_nobody_imports_a_star() -> None:
+def test_no_module_imports_a_star() -> None:
     stars = [
         named(path)
         for path in SOURCES + TESTS + BENCHES
@@ -150,6 +152,14 @@ def test_every_setting_is_written_down_with_its_default() -> None:
         for field in fields(defaults)
         # These are what the settings of single listeners are read from.
         if field.name != "listener_texts"
+    }
+
+
+def test_every_setting_of_the_quorum_is_written_down_with_its_default() -> None:
+    text = (ROOT / "docs/reference/settings.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z.]+)` \| `([^`]*)` \| [^|]* \|$", text, re.MULTILINE)
+    assert dict(rows) == {
+        name: in_kafkas_words(each.default) for name, each in settings_in(QuorumSettings).items()
     }
 
 

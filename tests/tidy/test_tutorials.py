@@ -47,6 +47,7 @@ class Reader:
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "HEADWATER_BOOTSTRAP": replaced.get(LISTEN, LISTEN),
+            "XDG_STATE_HOME": str(folder / "state"),
             "COLUMNS": "200",
         }
 

@@ -46,14 +46,14 @@ def _names(
 ) -> list[str]:
     from headwater.client import Admin
     from headwater.client.admin.admin_calls import AdminSettings
-    from headwater.client.settings import useful_settings
+    from headwater.client.settings import supported_settings
     from headwater.common.exceptions import HeadwaterError
 
     bootstrap = _given(context, "bootstrap", "HEADWATER_BOOTSTRAP") or DEFAULT_BOOTSTRAP
     config = _given(context, "command_config", "HEADWATER_COMMAND_CONFIG")
     try:
         settings = client_settings(bootstrap, None if config is None else Path(config))
-        with Admin(useful_settings(AdminSettings, settings)) as admin:
+        with Admin(supported_settings(AdminSettings, settings)) as admin:
             return [each for each in ask(admin) if each.startswith(incomplete)]
     except (HeadwaterError, OSError, typer.BadParameter):
         return []

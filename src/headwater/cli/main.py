@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import headwater
-from headwater.cli.broker import cluster, cluster_start, zookeeper
+from headwater.cli.broker import cluster, cluster_start, storage, zookeeper
 from headwater.cli.data import consume, perf, produce, records
 from headwater.cli.entry import start_broker
 from headwater.cli.groups import groups, transactions
@@ -54,6 +54,7 @@ app.add_typer(transactions.app, name="transactions")
 app.add_typer(users.app, name="users")
 cluster.app.command("start")(cluster_start.start)
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(storage.app, name="storage")
 app.command("zookeeper")(zookeeper.zookeeper)
 app.command("mirror")(mirror.mirror)
 app.add_typer(connect.app, name="connect")

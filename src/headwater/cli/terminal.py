@@ -69,7 +69,7 @@ V = TypeVar("V")
 
 
 @contextmanager
-def failing_clearly() -> Iterator[None]:
+def exit_on_error() -> Iterator[None]:
     """Print errors of clients as one line and exit."""
     from headwater.client.errors import SomeFailed
     from headwater.common.exceptions import HeadwaterError, InvalidSetting
@@ -104,18 +104,18 @@ def failing_clearly() -> Iterator[None]:
 
 def client_settings(bootstrap: str, command_config: Path | None) -> dict[str, object]:
     """Client settings of the command; --bootstrap overrides the brokers in the file."""
-    from headwater.client.serialization.schema_registry_settings import is_registrys
+    from headwater.client.serialization.schema_registry_settings import is_registry_setting
 
     given = settings_in(command_config)
-    found = {name: value for name, value in given.items() if not is_registrys(name)}
+    found = {name: value for name, value in given.items() if not is_registry_setting(name)}
     return {**found, "bootstrap.servers": bootstrap}
 
 
 def registry_settings(command_config: Path | None) -> dict[str, str]:
     """The settings of the file for schema registry clients."""
-    from headwater.client.serialization.schema_registry_settings import registry_part
+    from headwater.client.serialization.schema_registry_settings import registry_settings
 
-    return registry_part(settings_in(command_config))
+    return registry_settings(settings_in(command_config))
 
 
 def settings_in(file: Path | None) -> dict[str, str]:
@@ -134,10 +134,10 @@ def settings_in(file: Path | None) -> dict[str, str]:
 def admin_of(bootstrap: str, command_config: Path | None = None) -> Iterator["Admin"]:
     """An admin client, with errors printed as one line."""
     from headwater.client.admin.admin_calls import AdminSettings
-    from headwater.client.settings import useful_settings
+    from headwater.client.settings import supported_settings
 
     # The file may be shared with producers and consumers and have settings of theirs.
-    settings = useful_settings(AdminSettings, client_settings(bootstrap, command_config))
+    settings = supported_settings(AdminSettings, client_settings(bootstrap, command_config))
     with admin_with(settings) as admin:
         yield admin
 
@@ -147,12 +147,12 @@ def admin_with(settings: Mapping[str, object]) -> Iterator["Admin"]:
     """An admin client with these settings, with errors printed as one line."""
     from headwater.client import Admin
 
-    with failing_clearly(), Admin({"client.id": "headwater-cli", **settings}) as admin:
+    with exit_on_error(), Admin({"client.id": "headwater-cli", **settings}) as admin:
         _await_answer(admin)
         yield admin
 
 
-def expect_broker(bootstrap: str, command_config: Path | None = None) -> None:
+def check_broker(bootstrap: str, command_config: Path | None = None) -> None:
     """Fail quickly if no broker answers, for commands without an admin client."""
     with admin_of(bootstrap, command_config):
         pass
@@ -160,12 +160,12 @@ def expect_broker(bootstrap: str, command_config: Path | None = None) -> None:
 
 def _await_answer(admin: "Admin") -> None:
     from headwater.client.errors import KafkaTimeout, UnsupportedVersion
-    from headwater.client.network.retries import said_before
+    from headwater.client.network.retries import last_kafka_error
 
     try:
         admin.describe_cluster(timeout=_FIRST_ANSWER_S)
     except KafkaTimeout as error:
-        raise KafkaTimeout(f"no broker answers: {said_before(error) or error}") from error
+        raise KafkaTimeout(f"no broker answers: {last_kafka_error(error) or error}") from error
     except UnsupportedVersion:
         # An old broker, but it has answered.
         return
@@ -173,7 +173,7 @@ def _await_answer(admin: "Admin") -> None:
 
 def show(rows: Sequence[Row], *, as_json: bool, columns: Sequence[str]) -> None:
     """Print rows as a table with these columns, or as JSON with all fields."""
-    with failing_clearly():
+    with exit_on_error():
         if as_json:
             for row in rows:
                 typer.echo(json.dumps(row, default=str))
@@ -182,7 +182,7 @@ def show(rows: Sequence[Row], *, as_json: bool, columns: Sequence[str]) -> None:
 
 
 def errors_of(ask: Callable[[], object]) -> "Mapping[Any, KafkaError]":
-    """Call a batched operation and return its errors per item, if only some items failed."""
+    """Call a batched operation; return the errors per item if only some items failed."""
     from headwater.client.errors import SomeFailed
 
     try:
@@ -271,7 +271,7 @@ def show_done(
         exit_with_errors(errors.values())
 
 
-def expect_partitions(admin: "Admin", places: "Iterable[TopicPartition]") -> None:
+def check_partitions(admin: "Admin", places: "Iterable[TopicPartition]") -> None:
     """Fail if a topic or partition does not exist; a client would wait for it."""
     wanted = sorted(places)
     described = admin.describe_topics(sorted({place.topic for place in wanted}))
@@ -287,7 +287,7 @@ def expect_partitions(admin: "Admin", places: "Iterable[TopicPartition]") -> Non
 
 
 def _show_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
-    """Print a table without truncation; rows too wide for the terminal are printed vertically."""
+    """Print a table without truncation; print rows vertically if it is too wide."""
     from rich.console import Console
 
     console = Console(width=_PIPE_WIDTH, highlight=False)

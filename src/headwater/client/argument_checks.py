@@ -15,7 +15,7 @@ from typing import SupportsIndex, TypeVar
 
 from headwater.client.errors import InvalidArgument, InvalidTopic
 from headwater.common.ids import TopicPartition
-from headwater.common.topic_names import why_invalid
+from headwater.common.topic_names import topic_name_error
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ def topic_name(given: object) -> str:
     """A valid topic name."""
     if not isinstance(given, str):
         raise InvalidTopic(f"a topic name must be a str, not {shortened(given)}")
-    why = why_invalid(given)
+    why = topic_name_error(given)
     if why is not None:
         raise InvalidTopic(why)
     return given
@@ -37,7 +37,7 @@ def several(given: Iterable[T], what: str) -> list[T]:
     return list(given)
 
 
-def place(given: object) -> TopicPartition:
+def topic_partition(given: object) -> TopicPartition:
     """A partition, from a `TopicPartition` or any pair of topic and number."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise InvalidArgument(_no_place(given))
@@ -48,8 +48,8 @@ def place(given: object) -> TopicPartition:
     return TopicPartition(topic_name(topic), whole_number(partition, "a partition", least=0))
 
 
-def places(given: Iterable[TopicPartition]) -> list[TopicPartition]:
-    return [place(each) for each in several(given, "partitions")]
+def topic_partitions(given: Iterable[TopicPartition]) -> list[TopicPartition]:
+    return [topic_partition(each) for each in several(given, "partitions")]
 
 
 def whole_number(given: object, what: str, *, least: int | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Select the settings of one client from a properties file that several clients share.
+"""Select one client's settings from a properties file that clients share.
 
 Note: unknown names are kept, so that the client rejects them. Only settings of other clients are
 removed.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from headwater.client.admin.admin_calls import AdminSettings
 from headwater.client.consumer.consumer_settings import ConsumerSettings
 from headwater.client.producer.producer_settings import ProducerSettings
-from headwater.client.serialization.schema_registry_settings import is_registrys
+from headwater.client.serialization.schema_registry_settings import is_registry_setting
 from headwater.client.settings import is_plugin, kafka_name
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 _ALL = (AdminSettings, ConsumerSettings, ProducerSettings)
 
 
-def consumer_part(shared: Mapping[str, str]) -> dict[str, str]:
+def consumer_settings(shared: Mapping[str, str]) -> dict[str, str]:
     """The settings of consumers, and unknown names."""
     return _part(ConsumerSettings, shared)
 
 
-def producer_part(shared: Mapping[str, str]) -> dict[str, str]:
+def producer_settings(shared: Mapping[str, str]) -> dict[str, str]:
     """The settings of producers, and unknown names."""
     return _part(ProducerSettings, shared)
 
@@ -37,5 +37,5 @@ def _part(cls: "type[ClientSettings]", shared: Mapping[str, str]) -> dict[str, s
     return {
         name: value
         for name, value in shared.items()
-        if name not in others and not is_registrys(name)
+        if name not in others and not is_registry_setting(name)
     }

@@ -1,4 +1,4 @@
-"""Exceptions of the clients: one class per error code, and a few that no broker sends.
+"""Client exceptions: one class per error code, and a few that no broker sends.
 
     except errors.ProducerFenced: ...
     except errors.KafkaError as error:
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from headwater.client.error_messages import meaning
 from headwater.common.error_codes import ErrorCode
-from headwater.common.exceptions import HeadwaterError, RequestTimedOut, TlsRefused
+from headwater.common.exceptions import HeadwaterError, RequestTimedOut, TlsHandshakeFailed
 from headwater.common.exceptions import InvalidSetting as InvalidSetting
 from headwater.common.exceptions import UnknownSetting as UnknownSetting
 
@@ -28,7 +28,7 @@ class KafkaError(HeadwaterError):
 
 
 class KafkaTimeout(KafkaError, TimeoutError):
-    """A client-side timeout: `max.block.ms`, `delivery.timeout.ms` or a `timeout` argument."""
+    """A client-side timeout: `max.block.ms`, `delivery.timeout.ms` or `timeout`."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
 
@@ -58,7 +58,7 @@ class NoOffsetForPartition(KafkaError):
 
 
 class LogTruncated(KafkaError):
-    """The leader no longer has consumed records, and `auto.offset.reset` is none (KIP-320)."""
+    """The leader lost consumed records, and `auto.offset.reset` is none (KIP-320)."""
 
 
 class CommitFailed(KafkaError):
@@ -80,7 +80,7 @@ class WokenUp(KafkaError):
 
 
 class NetworkException(KafkaError):
-    """The connection was lost before the response; whether the broker acted is unknown."""
+    """The connection was lost before the response; the broker may have acted."""
 
     code = ErrorCode.NETWORK_EXCEPTION
 
@@ -202,7 +202,7 @@ class UnsupportedSaslMechanism(KafkaError):
 
 
 class SaslAuthenticationFailed(KafkaError):
-    """The broker rejected the credentials, or failed to prove its own identity (SCRAM)."""
+    """The broker rejected the credentials, or did not prove its identity (SCRAM)."""
 
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
 
@@ -392,9 +392,9 @@ def error_for(code: ErrorCode, message: str | None = None) -> KafkaError:
 _LOGIN: Final = (ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.UNSUPPORTED_SASL_MECHANISM)
 
 
-def is_about_login(error: HeadwaterError) -> bool:
+def is_authentication_error(error: HeadwaterError) -> bool:
     """Whether the error is about authentication, so that retries are pointless."""
-    return error.code in _LOGIN or isinstance(error, TlsRefused | SslAuthenticationFailed)
+    return error.code in _LOGIN or isinstance(error, TlsHandshakeFailed | SslAuthenticationFailed)
 
 
 def from_failure(failure: HeadwaterError) -> KafkaError:
@@ -403,6 +403,6 @@ def from_failure(failure: HeadwaterError) -> KafkaError:
         return failure
     if isinstance(failure, RequestTimedOut):
         return NetworkException(f"no response before the timeout: {failure}")
-    if isinstance(failure, TlsRefused):
+    if isinstance(failure, TlsHandshakeFailed):
         return SslAuthenticationFailed(str(failure))
     return error_for(failure.code, str(failure))

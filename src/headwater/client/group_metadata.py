@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from headwater.client.argument_checks import place, whole_number
+from headwater.client.argument_checks import topic_partition, whole_number
 from headwater.client.errors import InvalidArgument
 from headwater.common.ids import NO_EPOCH, TopicPartition
 
@@ -34,7 +34,7 @@ def offsets_to_commit(given: OffsetsToCommit) -> dict[TopicPartition, OffsetAndM
     """Normalize offsets to commit: a number is an offset without metadata."""
     if not isinstance(given, Mapping):
         raise InvalidArgument(f"offsets must be {{partition: offset}}, not {given!r}")
-    return {place(each): _position(each, what) for each, what in given.items()}
+    return {topic_partition(each): _position(each, what) for each, what in given.items()}
 
 
 def _position(partition: TopicPartition, given: OffsetAndMetadata | int) -> OffsetAndMetadata:

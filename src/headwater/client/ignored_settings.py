@@ -1,4 +1,4 @@
-"""Settings of Kafka's clients that have no effect here, so that existing files can be used as is.
+"""Settings of Kafka's clients that have no effect here, but are accepted.
 
 Note: only harmless settings are ignored. A setting that changes what is trusted, or how values are
 read (`config.providers`), is rejected like a misspelt one.

@@ -1,4 +1,6 @@
-"""A blocking client for schema registries, Headwater's or Confluent's. Standard library only.
+"""A blocking client for schema registries, Headwater's or Confluent's.
+
+Uses only the standard library.
 
     with SchemaRegistry("http://localhost:8081") as registry:
         schema_id = registry.register("tea-value", '"string"')
@@ -25,7 +27,7 @@ from headwater.client.serialization.schema_registry_settings import (
 from headwater.common.exceptions import InvalidSetting
 from headwater.network.http_client import HttpConnection, HttpLocation
 from headwater.network.tls.ssl_context import client_context
-from headwater.network.tls.tls_channel import why_no_tls
+from headwater.network.tls.tls_channel import tls_error_reason
 
 _V1: Final = "application/vnd.schemaregistry.v1+json"
 _ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -43,7 +45,7 @@ class RegistryTimeout(RegistryUnreachable, KafkaTimeout):
     """The registry did not answer before the timeout."""
 
 
-class RegistryRefused(RegistryError):
+class RegistryResponseError(RegistryError):
     """The registry rejected the request; `error_code` is Confluent's."""
 
     def __init__(self, message: str, *, status: int, error_code: int) -> None:
@@ -52,15 +54,15 @@ class RegistryRefused(RegistryError):
         self.error_code = error_code
 
 
-class SchemaNotFound(RegistryRefused):
+class SchemaNotFound(RegistryResponseError):
     """The subject, version or schema does not exist."""
 
 
-class SchemaIncompatible(RegistryRefused):
+class SchemaIncompatible(RegistryResponseError):
     """The schema is incompatible with earlier versions of the subject."""
 
 
-class SchemaInvalid(RegistryRefused):
+class SchemaInvalid(RegistryResponseError):
     """The schema is invalid, or the registry does not support its type."""
 
 
@@ -108,7 +110,7 @@ class SchemaRegistry:
         *,
         timeout: float = 30.0,
     ) -> None:
-        """URLs such as `http://user:password@host:port/path`, or `schema.registry.url` in settings.
+        """URLs like `http://user:password@host:port/path`, or `schema.registry.url`.
 
         Settings have Confluent's names: `basic.auth.user.info` is user:password,
         `ssl.ca.location` the CA file. `timeout` in seconds applies to each attempt.
@@ -171,7 +173,7 @@ class SchemaRegistry:
             self._call("POST", ["subjects", subject], {"normalize": normalize}, body)
         )
 
-    def complaints(
+    def incompatibilities(
         self,
         subject: str,
         schema: str,
@@ -321,7 +323,7 @@ class _Server:
         message = str(details.get("message") or f"{self._name} answers with HTTP {status}")
         code = details.get("error_code")
         kind = {404: SchemaNotFound, 409: SchemaIncompatible, 422: SchemaInvalid}.get(
-            status, RegistryRefused
+            status, RegistryResponseError
         )
         raise kind(message, status=status, error_code=code if isinstance(code, int) else status)
 
@@ -330,7 +332,7 @@ class _Server:
         return f"the schema registry at {self.connection.address}"
 
     def _unreachable(self, error: OSError) -> RegistryUnreachable:
-        reason = why_no_tls(error) or error.strerror or str(error)
+        reason = tls_error_reason(error) or error.strerror or str(error)
         return RegistryUnreachable(f"{self._name} does not answer: {reason}")
 
 

@@ -154,12 +154,12 @@ def shared_settings(given: Mapping[str, T]) -> dict[str, T]:
 
 
 def tls_of(settings: ClientSettings) -> ClientTls | None:
-    """The TLS configuration of a client; None without TLS. `InvalidSetting` if it is invalid."""
+    """A client's TLS configuration; None without TLS. Raises `InvalidSetting`."""
     return ClientTls(settings) if SecurityProtocol(settings.security_protocol).is_tls else None
 
 
 def login_of(settings: ClientSettings) -> "Credentials | TokenSource | None":
-    """The credentials of a client; None without SASL. `InvalidSetting` if they are incomplete."""
+    """A client's credentials; None without SASL. Raises `InvalidSetting`."""
     if not SecurityProtocol(settings.security_protocol).is_sasl:
         return None
     # Imported here so that clients without SASL start faster.
@@ -188,8 +188,8 @@ def mapping(given: object) -> Mapping[str, object]:
     )
 
 
-def useful_settings(cls: type[S], given: Mapping[str, object]) -> dict[str, object]:
-    """Drop settings without effect for this client, from a file that several clients share."""
+def supported_settings(cls: type[S], given: Mapping[str, object]) -> dict[str, object]:
+    """Drop settings without effect for this client, from a shared file."""
     known = {kafka_name(each.name) for each in fields(cls)}
     return {
         name: value for name, value in given.items() if name in known or name not in UNUSED_SETTINGS

@@ -24,7 +24,7 @@ class ByteRateLimit:
         self._samples: deque[tuple[int, int]] = deque()
         self._total_bytes = 0
 
-    def note(self, size_bytes: int, now_ms: int) -> None:
+    def record(self, size_bytes: int, now_ms: int) -> None:
         if self.limit == LONG_MAX:
             return
         self._drop_old_samples(now_ms)

@@ -1,4 +1,4 @@
-"""Types of the config APIs: resource types, config sources, value types and operations.
+"""Types of the config APIs: resource, source, value type and operation.
 
 Note: the numbers of `ConfigSource` are not its precedence. A topic's or group's own value wins over
 everything; among the others the lower number wins.
@@ -8,7 +8,7 @@ from enum import IntEnum
 
 
 class ResourceType(IntEnum):
-    """Resource that a config belongs to. BROKER without a name is the cluster-wide default.
+    """Resource of a config. BROKER without a name is the cluster-wide default.
 
     The last three have APIs of their own; no config request can name them.
     """

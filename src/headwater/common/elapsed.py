@@ -6,5 +6,5 @@ day. So a time in the future counts as passed.
 
 
 def has_passed(since_ms: int | None, interval_ms: int, now_ms: int) -> bool:
-    """Return whether the interval has passed since `since_ms`; None means never done before."""
+    """Return whether the interval has passed since `since_ms`; None means never done."""
     return since_ms is None or not since_ms <= now_ms < since_ms + interval_ms

@@ -1,6 +1,6 @@
 """Exceptions of Headwater.
 
-A broken invariant is an `assert`, and an ordinary refusal is a returned value; exceptions are for
+A broken invariant is an `assert`, and an ordinary rejection is a returned value; exceptions are for
 failures that cannot be handled in place. An exception that can reach a client has the `ErrorCode`
 that it is answered with.
 """
@@ -31,7 +31,7 @@ class UnsupportedInVersion(HeadwaterError):
 
 
 class ConnectionLost(HeadwaterError):
-    """A connection failed or could not be opened; its requests in flight have no response."""
+    """A connection failed or could not be opened; requests in flight are lost."""
 
     code = ErrorCode.NETWORK_EXCEPTION
 
@@ -42,42 +42,45 @@ class RequestTimedOut(ConnectionLost):
     code = ErrorCode.REQUEST_TIMED_OUT
 
 
-class PeerRefused(ConnectionLost):
+class ConnectionRefused(ConnectionLost):
     """Connection refused: no process listens at the address."""
 
 
-class TlsRefused(ConnectionLost):
+class TlsHandshakeFailed(ConnectionLost):
     """The TLS handshake failed, for lack of trust or a common protocol; do not retry."""
 
 
-class LoginRefused(ConnectionLost):
+class AuthenticationFailed(ConnectionLost):
     """Authentication failed; do not retry."""
 
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
-class MechanismRefused(ConnectionLost):
+class UnsupportedMechanism(ConnectionLost):
     """The peer does not support the SASL mechanism."""
 
     code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
 
 
-class SaslRefused(HeadwaterError):
-    """A client failed to authenticate. The message is for logs; `told` is sent to the client."""
+class SaslAuthenticationFailed(HeadwaterError):
+    """A client failed to authenticate.
+
+    The message is for logs; `client_message` goes to the client.
+    """
 
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
 
-    def __init__(self, reason: str, *, told: str | None = None) -> None:
+    def __init__(self, reason: str, *, client_message: str | None = None) -> None:
         super().__init__(reason)
-        self.told = told
+        self.client_message = client_message
 
 
-class NotFetched(HeadwaterError):
-    """A document could not be fetched from another server. `may_pass` says whether to retry."""
+class HttpFetchFailed(HeadwaterError):
+    """A document could not be fetched from another server."""
 
-    def __init__(self, reason: str, *, may_pass: bool) -> None:
+    def __init__(self, reason: str, *, is_retriable: bool) -> None:
         super().__init__(reason)
-        self.may_pass = may_pass
+        self.is_retriable = is_retriable
 
 
 class CannotListen(HeadwaterError):
@@ -129,7 +132,7 @@ class ControllerFenced(HeadwaterError):
     code = ErrorCode.NOT_CONTROLLER
 
 
-class WriteContradicted(ControllerFenced):
+class WriteConflict(ControllerFenced):
     """A write of the current controller conflicts with the store."""
 
 
@@ -143,20 +146,20 @@ class SessionExpired(StoreUnreachable):
     """The ZooKeeper session has expired; the request may be repeated in the next one."""
 
 
-class BrokerIdTaken(HeadwaterError):
+class DuplicateBrokerRegistration(HeadwaterError):
     """Another process is registered under the same broker id."""
 
     code = ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
 class TooManyOpenFiles(HeadwaterError):
-    """The process has no file descriptor left. The disk is fine, and the request may be retried."""
+    """The process has no file descriptor left. The disk is fine; retry later."""
 
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
-class TooMuchWork(HeadwaterError):
-    """The executor's queue is full; retry later."""
+class QueueFull(HeadwaterError):
+    """A bounded queue of jobs or requests is full; retry later."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
 
@@ -168,7 +171,7 @@ class UnreadableLog(HeadwaterError):
 
 
 class UnreadableRecord(HeadwaterError):
-    """A record of an internal topic is corrupt or of a newer version, and is not loaded."""
+    """A record of an internal topic is corrupt or too new, and is not loaded."""
 
     code = ErrorCode.NOT_COORDINATOR
 
@@ -211,13 +214,13 @@ class DecompressionBomb(BatchError):
 
 
 class ValidationDeferred(HeadwaterError):
-    """Validating the batch would block the event loop for too long; nothing was appended.
+    """Validating the batch would block the event loop too long; it is not appended.
 
     Clients never see this: the broker prepares the batch on a thread and then appends it.
     """
 
 
-class RecordsRefused(BatchError):
+class RecordValidationError(BatchError):
     """A batch was rejected because of some records, which are named if few."""
 
     def __init__(self, message: str, record_indexes: tuple[int, ...] = ()) -> None:
@@ -225,13 +228,13 @@ class RecordsRefused(BatchError):
         self.record_indexes = record_indexes
 
 
-class InvalidRecord(RecordsRefused):
+class InvalidRecord(RecordValidationError):
     """A well-formed batch that breaks a rule of produce requests."""
 
     code = ErrorCode.INVALID_RECORD
 
 
-class InvalidTimestamp(RecordsRefused):
+class InvalidTimestamp(RecordValidationError):
     """A timestamp is outside the range that the topic allows, or of the wrong type."""
 
     code = ErrorCode.INVALID_TIMESTAMP
@@ -255,31 +258,31 @@ class OffsetOutOfRange(HeadwaterError):
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-class SequenceRefused(HeadwaterError):
+class OutOfOrderSequenceNumber(HeadwaterError):
     """An idempotent producer's batch is out of sequence."""
 
     code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-class ProducerEpochRefused(HeadwaterError):
+class InvalidProducerEpoch(HeadwaterError):
     """A producer with a newer epoch has fenced this one."""
 
     code = ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-class TransactionStateRefused(HeadwaterError):
+class InvalidTxnState(HeadwaterError):
     """The batch does not fit the producer's open transaction."""
 
     code = ErrorCode.INVALID_TXN_STATE
 
 
-class ProducerMappingRefused(HeadwaterError):
+class InvalidProducerIdMapping(HeadwaterError):
     """The producer id does not belong to its transactional id."""
 
     code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-class CoordinatorFenced(HeadwaterError):
+class TransactionCoordinatorFenced(HeadwaterError):
     """A transaction marker came from a fenced coordinator."""
 
     code = ErrorCode.TRANSACTION_COORDINATOR_FENCED

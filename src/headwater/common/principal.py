@@ -21,7 +21,7 @@ class Principal(NamedTuple):
 ANONYMOUS: Final = Principal("User", "ANONYMOUS")
 
 
-OURSELVES: Final = Principal("Headwater", "broker")
+BROKER_PRINCIPAL: Final = Principal("Headwater", "broker")
 """Principal of a broker's requests to itself. No client can authenticate as it: all are `User`."""
 
 

@@ -11,7 +11,7 @@ LONGEST_NAME: Final = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
-def why_invalid(name: str) -> str | None:
+def topic_name_error(name: str) -> str | None:
     """Return why a name is invalid, or None."""
     if not name:
         return "a topic name must not be empty"

@@ -1,4 +1,4 @@
-"""Connectors: import rows from external systems into topics, and export topics as rows.
+"""Connectors: import rows from external systems, and export topics as rows.
 
     from headwater.connect import Sink, Source
 

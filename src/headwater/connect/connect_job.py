@@ -42,12 +42,12 @@ def _run(start: Start, master: str | None, signals: StopSignals) -> int:
     spark = session(master, {LOG_LEVEL: "FATAL"}, app_name="headwater connect")
     moved = MovedRows()
     try:
-        if signals.is_asked:
+        if signals.is_stop_requested:
             return 0
         query = start(spark)
         while not query.awaitTermination(_PROGRESS_INTERVAL_S):
             moved.count(query.recentProgress)
-            if signals.is_asked:
+            if signals.is_stop_requested:
                 stop_gracefully([query], steady_ms=_CLOCK.steady_ms)
         moved.count(query.recentProgress)
     except PySparkException as error:

@@ -63,11 +63,11 @@ class Sink(ABC):
 
     @abstractmethod
     def prepare(self, schema: pa.Schema) -> None:
-        """Called once before rows with these columns are written. Raises if they are unsuitable."""
+        """Called once before rows with these columns are written; raises if unsuitable."""
 
     @abstractmethod
     def write(self, part: Part, batches: Iterator[pa.RecordBatch]) -> int:
-        """Write all batches or none, unless the part is already written; return the row count."""
+        """Write all batches or none, unless the part is already written; return rows."""
 
 
 class ConnectorOptions:

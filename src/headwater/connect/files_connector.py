@@ -122,7 +122,7 @@ def _file(entry: os.DirEntry[str]) -> FolderFile | None:
 
 
 class FilesSink(Sink):
-    """Write one file per part of a batch. Its name identifies the part, so a retry replaces it."""
+    """Write one file per part of a batch; a retry replaces the file of its part."""
 
     option_names: ClassVar[tuple[str, ...]] = ("path", "format")
 

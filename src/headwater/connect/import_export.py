@@ -1,4 +1,6 @@
-"""Import rows into topics, and export topics as rows: values are JSON or Avro, a column is the key.
+"""Import rows into topics and export topics as rows, as JSON or Avro.
+
+One column is the key.
 
     import_rows(spark, "postgresql", {...}, topic="orders", key="id", ...)
     export_rows(spark, "files", {...}, topic="orders", schema="id bigint, name string", ...)
@@ -75,7 +77,7 @@ def import_rows(
     from headwater.spark.data_source import with_targets
 
     rows = _with(spark.readStream.format("headwater-connect"), connector, options).load()
-    expect_key(key, rows.columns)
+    check_key(key, rows.columns)
     row = functions.struct("*")
     value = functions.to_json(row, {"ignoreNullFields": "false"}) if avro is None else row
     columns = [value.alias("value")]
@@ -133,7 +135,7 @@ def _settings_option(settings_file: Path | str | None) -> dict[str, str]:
     return {} if settings_file is None else {SETTINGS_FILE: str(Path(settings_file).resolve())}
 
 
-def expect_key(key: str | None, columns: Sequence[str]) -> None:
+def check_key(key: str | None, columns: Sequence[str]) -> None:
     """Raise if the key column does not exist."""
     if key is not None and key not in columns:
         raise InvalidOption(f"the key column {key} is not among {', '.join(columns)}")
@@ -171,7 +173,7 @@ def _columns(
 ) -> "DataFrame":
     from pyspark.sql import functions
 
-    expect_key(key, types.names)
+    check_key(key, types.names)
     columns = [
         functions.coalesce(
             parsed[name], functions.col("key").cast("string").cast(types[name].dataType)

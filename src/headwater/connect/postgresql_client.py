@@ -14,7 +14,7 @@ from headwater.common.exceptions import HeadwaterError
 from headwater.spark.exceptions import InvalidOption, WrongColumns
 
 
-class DatabaseAway(HeadwaterError):
+class DatabaseUnavailable(HeadwaterError):
     """The database is unreachable or rejects the connection."""
 
 
@@ -54,7 +54,7 @@ def connect(uri: str) -> PostgresqlConnection:
         connection: PostgresqlConnection = dbapi.connect(uri)
     except dbapi.Error as error:
         # Do not repeat the URI, which may contain a password.
-        raise DatabaseAway(str(error).splitlines()[0]) from error
+        raise DatabaseUnavailable(str(error).splitlines()[0]) from error
     return connection
 
 

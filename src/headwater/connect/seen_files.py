@@ -84,7 +84,7 @@ class SeenFiles:
         *,
         marks_max: int = MARKS_MAX,
     ) -> "SeenFiles":
-        """Add new files that were read, oldest first; `there` are all files of the directory.
+        """Add new files that were read, oldest first; `there` are all existing files.
 
         Deleted files are dropped. `up_to` never passes a stamp that an unread file may have: there
         are never more marks than `marks_max`, so no more files lose their mark than new ones are

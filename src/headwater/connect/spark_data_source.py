@@ -98,8 +98,6 @@ class ConnectSource(DataSource):
 
 
 class SplitPartition(InputPartition):
-    """The split of one task."""
-
     def __init__(self, split: Split) -> None:
         super().__init__(split)
         self.split = split
@@ -148,7 +146,7 @@ class ConnectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Nothing to do: sources report what is there, and rows added meanwhile are read too."""
+        """Do nothing: sources report what is there, and read rows added meanwhile."""
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         return [SplitPartition(each) for each in self._open_source().splits(start, end)]
@@ -196,8 +194,6 @@ class ConnectWriter(DataSourceArrowWriter):
 
 
 class ConnectStreamWriter(DataSourceStreamArrowWriter):
-    """Writer of a stream."""
-
     def __init__(self, chosen: Chosen) -> None:
         self._chosen = chosen
 
@@ -235,7 +231,7 @@ def _ordered(position: Position) -> Position:
 
 
 def _rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Convert to exactly the declared columns and types: Spark checks only the first batch."""
+    """Convert to exactly the declared columns: Spark checks only the first batch."""
     for batch in batches:
         columns = [batch.column(each.name).cast(each.type) for each in schema]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -59,7 +59,7 @@ async def create_topic(call: ConsoleRequest) -> Done:
         replication_factor=_count(call, "replicas"),
         configs=call.named("configs"),
     )
-    call.console.survey.forget()
+    call.console.cluster_views.forget()
     return Done(done="topic-created", where=link_to("topics", name))
 
 
@@ -67,7 +67,7 @@ async def delete_topic(call: ConsoleRequest) -> Done:
     name = call.parts[0]
     call.expect_confirmation(name, "the topic and all its records are to be deleted")
     await call.admin.delete_topics([name])
-    call.console.survey.forget()
+    call.console.cluster_views.forget()
     return Done(done="topic-deleted", where=link_to("topics"))
 
 
@@ -75,7 +75,7 @@ async def add_partitions(call: ConsoleRequest) -> Done:
     name = call.parts[0]
     partitions = whole_int32(call.field("partitions"), "partitions")
     await call.admin.create_partitions({name: partitions})
-    call.console.survey.forget()
+    call.console.cluster_views.forget()
     return Done(done="partitions-added", where=link_to("topics", name))
 
 
@@ -90,7 +90,7 @@ async def change_config(call: ConsoleRequest) -> Done:
 
 
 async def produce(call: ConsoleRequest) -> Done:
-    """Produce one record. An empty key is null; a value is null only with the format null."""
+    """Produce one record; an empty key is null, a value only with the format null."""
     topic = call.parts[0]
     partition = await _partition(call, topic)
     key_format = call.fields.get("key_format", "") or "text"
@@ -119,13 +119,13 @@ async def delete_records(call: ConsoleRequest) -> Done:
     """Delete all records, or those of one partition, or those before an offset."""
     name = call.parts[0]
     call.expect_confirmation(name, "these records are to be deleted")
-    known = known_topic(await call.survey(topic=name), name)
+    known = known_topic(await call.cluster_view(topic=name), name)
     partition = await _partition(call, name)
     numbers = [each.partition for each in known.partitions] if partition is None else [partition]
     offset = call.fields.get("offset", "").strip()
     before = whole(offset, "offset") if offset else _HIGH_WATERMARK
     await call.admin.delete_records({TopicPartition(name, each): before for each in numbers})
-    call.console.survey.forget()
+    call.console.cluster_views.forget()
     return Done(done="records-deleted", where=link_to("topics", name))
 
 
@@ -175,7 +175,7 @@ async def _partition(call: ConsoleRequest, topic: str) -> int | None:
 
 
 async def _expect_partition(call: ConsoleRequest, topic: str, number: int) -> None:
-    known = known_topic(await call.survey(topic=topic), topic)
+    known = known_topic(await call.cluster_view(topic=topic), topic)
     if not 0 <= number < len(known.partitions):
         raise not_found(f"'{topic}' has no partition {number}.")
 

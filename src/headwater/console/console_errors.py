@@ -15,7 +15,7 @@ from headwater.client.errors import (
     TransactionalIdAuthorizationFailed,
     UnknownTopicOrPartition,
 )
-from headwater.client.network.retries import said_before
+from headwater.client.network.retries import last_kafka_error
 from headwater.client.schema_registry import RegistryUnreachable, SchemaNotFound
 from headwater.common.exceptions import HeadwaterError
 from headwater.http_server.http_errors import HttpError
@@ -64,7 +64,7 @@ def error_for(error: HeadwaterError) -> ConsoleError:
     if isinstance(error, SerializationFailed):
         return ConsoleError(400, str(error))
     if isinstance(error, _UNREACHABLE):
-        return ConsoleError(503, str(said_before(error) or error), is_unreachable=True)
+        return ConsoleError(503, str(last_kafka_error(error) or error), is_unreachable=True)
     if isinstance(error, KafkaError):
         return ConsoleError(409, str(error))
     return ConsoleError(400, str(error))

@@ -31,7 +31,7 @@ class ConsoleOptions:
     """Options of the command line."""
 
     bootstrap: str
-    door: HttpAddress
+    http_address: HttpAddress
     registry_url: str | None = None
     registry_settings: Mapping[str, object] = field(default_factory=dict)
     metrics: Sequence[str] = ()
@@ -54,7 +54,9 @@ async def serve(
     """Serve until `ended` is set. Raises `CannotListen` or `InvalidSetting`."""
     clock = SystemClock()
     watch = MetricsWatch(options.metrics, clock)
-    with HttpPort(options.door, refusal=_UNAUTHORIZED, kind="application/json") as port:
+    with HttpPort(
+        options.http_address, unauthorized_response=_UNAUTHORIZED, kind="application/json"
+    ) as port:
         connections = Connections(
             options.bootstrap,
             options.client_settings,
@@ -66,14 +68,16 @@ async def serve(
             allows_changes = is_loopback(port.endpoint.host)
         console = Console(
             connections=connections,
-            survey=CachedView(partial(cluster_view, connections.admin), clock, fresh_ms=FRESH_MS),
+            cluster_views=CachedView(
+                partial(cluster_view, connections.admin), clock, fresh_ms=FRESH_MS
+            ),
             searches=RecordSearches(connections, clock),
             tails=Tails(connections, clock, ended),
             watch=watch,
             clock=clock,
             token=SystemRandom().bytes(_TOKEN_BYTES).hex(),
             is_read_only=not allows_changes,
-            hosts=options.door.hosts,
+            hosts=options.http_address.hosts,
         )
         watching = asyncio.create_task(watch.run())
         try:

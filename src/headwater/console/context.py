@@ -21,7 +21,7 @@ class Console:
     """State that all requests share."""
 
     connections: Connections
-    survey: CachedView[ClusterView]
+    cluster_views: CachedView[ClusterView]
     searches: RecordSearches
     tails: Tails
     watch: MetricsWatch
@@ -44,12 +44,12 @@ class ConsoleRequest(HttpRequest):
     def admin(self) -> Admin:
         return self.console.connections.admin
 
-    async def survey(self, *, topic: str | None = None) -> ClusterView:
-        """The cluster's topics and brokers. Refreshed if the topic is missing: it may be new."""
-        found = await self.console.survey.get()
+    async def cluster_view(self, *, topic: str | None = None) -> ClusterView:
+        """The cluster's topics and brokers, refreshed if the topic is missing."""
+        found = await self.console.cluster_views.get()
         if topic is not None and topic not in found.topics:
-            self.console.survey.forget()
-            found = await self.console.survey.get()
+            self.console.cluster_views.forget()
+            found = await self.console.cluster_views.get()
         return found
 
     def page(self) -> int:
@@ -72,7 +72,6 @@ class ConsoleRequest(HttpRequest):
         return self.query.get(name, "") in ("1", "true", "on", "yes")
 
     def field(self, name: str) -> str:
-        """A required field."""
         given = self.fields.get(name, "").strip()
         if not given:
             raise bad_request(f"'{name}' is missing.")

@@ -32,7 +32,10 @@ _INVISIBLE: Final = re.compile(
 
 
 def tag(name: str, /, *children: Child, **attributes: Attribute) -> Html:
-    """An element. `class_` is `class`, `aria_label` is `aria-label`; None and False omit it."""
+    """An element.
+
+    `class_` is `class`, `aria_label` is `aria-label`; None and False omit it.
+    """
     opening = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in _VOID:
         assert not children, f"{name} cannot have children"

@@ -58,7 +58,7 @@ class Log:
 
 
 def planned_rows(logs: Sequence[Log], way: str, number: int) -> tuple[ResetRow, ...]:
-    """New offsets, limited to the log: consumers would reset an offset outside of it again."""
+    """New offsets within the log; consumers would reset an offset outside of it."""
     rows = []
     for log in logs:
         requested = _requested(log, way, number)

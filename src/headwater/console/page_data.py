@@ -76,9 +76,9 @@ _START: Final = -2
 
 
 async def read_overview(call: ConsoleRequest) -> Overview:
-    survey = await call.survey()
+    cluster = await call.cluster_view()
     return overview(
-        survey,
+        cluster,
         await call.admin.describe_features(),
         bootstrap=call.console.connections.bootstrap,
         version=headwater.__version__,
@@ -88,21 +88,21 @@ async def read_overview(call: ConsoleRequest) -> Overview:
 
 
 async def read_broker(call: ConsoleRequest) -> BrokerDetail:
-    survey = await call.survey()
-    found = {str(each.id): each for each in broker_rows(survey)}.get(call.parts[0])
+    cluster = await call.cluster_view()
+    found = {str(each.id): each for each in broker_rows(cluster)}.get(call.parts[0])
     if found is None:
         raise not_found(f"Broker {call.parts[0]} is not running.")
     resource = ConfigResource.broker(found.id)
     configs = (await call.admin.describe_configs([resource]))[resource]
     return BrokerDetail(
-        broker=found, disks=disk_rows(survey, found.id), configs=config_rows(configs.values())
+        broker=found, disks=disk_rows(cluster, found.id), configs=config_rows(configs.values())
     )
 
 
 async def read_topics(call: ConsoleRequest) -> TopicList:
     return await topic_list(
         call.admin,
-        await call.survey(),
+        await call.cluster_view(),
         search=call.query.get("search", "").strip(),
         sort=call.choice("sort", SORTS),
         with_internal=call.is_set("internal"),
@@ -112,13 +112,15 @@ async def read_topics(call: ConsoleRequest) -> TopicList:
 
 
 async def read_topic(call: ConsoleRequest) -> TopicDetail:
-    survey = await call.survey(topic=call.parts[0])
-    return await topic_detail(call.admin, survey, call.parts[0], page=call.page(), size=call.size())
+    cluster = await call.cluster_view(topic=call.parts[0])
+    return await topic_detail(
+        call.admin, cluster, call.parts[0], page=call.page(), size=call.size()
+    )
 
 
 async def read_records(call: ConsoleRequest) -> RecordList:
     topic, query = call.parts[0], record_query(call)
-    known = known_topic(await call.survey(topic=topic), topic)
+    known = known_topic(await call.cluster_view(topic=topic), topic)
     numbers = chosen_partitions(call, len(known.partitions))
     views = [each for each in known.partitions if each.partition in numbers]
     found_edges = await edges(call.admin, topic, views)
@@ -257,7 +259,7 @@ def _raw(call: ConsoleRequest, what: str, content: bytes | None) -> RawBytes:
 async def _found_record(call: ConsoleRequest) -> tuple[ConsumerRecord, tuple[int, int]]:
     """A record, and the first and end offset of its partition."""
     topic, partition, offset = call.parts
-    known = known_topic(await call.survey(topic=topic), topic)
+    known = known_topic(await call.cluster_view(topic=topic), topic)
     number, wanted = whole(partition, "partition"), whole(offset, "offset")
     views = [each for each in known.partitions if each.partition == number]
     if not views:
@@ -273,7 +275,7 @@ async def _found_record(call: ConsoleRequest) -> tuple[ConsumerRecord, tuple[int
 
 async def read_tail(call: ConsoleRequest) -> TailRequest:
     topic, query = call.parts[0], record_query(call)
-    known = known_topic(await call.survey(topic=topic), topic)
+    known = known_topic(await call.cluster_view(topic=topic), topic)
     numbers = chosen_partitions(call, len(known.partitions))
     return TailRequest(
         topic=topic,
@@ -292,14 +294,14 @@ async def read_tail(call: ConsoleRequest) -> TailRequest:
 
 
 async def read_topic_groups(call: ConsoleRequest) -> TopicGroups:
-    survey = await call.survey(topic=call.parts[0])
-    return await topic_groups(call.admin, survey, call.parts[0])
+    cluster = await call.cluster_view(topic=call.parts[0])
+    return await topic_groups(call.admin, cluster, call.parts[0])
 
 
 async def read_groups(call: ConsoleRequest) -> GroupList:
     return await group_list(
         call.admin,
-        await call.survey(),
+        await call.cluster_view(),
         search=call.query.get("search", "").strip(),
         state=call.query.get("state", ""),
         sort=call.choice("sort", GROUP_SORTS),
@@ -309,23 +311,25 @@ async def read_groups(call: ConsoleRequest) -> GroupList:
 
 
 async def read_group(call: ConsoleRequest) -> GroupDetail:
-    survey = await call.survey()
-    return await group_detail(call.admin, survey, call.parts[0], page=call.page(), size=call.size())
+    cluster = await call.cluster_view()
+    return await group_detail(
+        call.admin, cluster, call.parts[0], page=call.page(), size=call.size()
+    )
 
 
 async def read_reset(call: ConsoleRequest) -> ResetPlan:
     """Preview a reset. Nothing is changed."""
     group, topic, way = call.parts[0], call.query.get("topic", ""), call.choice("to", WAYS)
-    survey = await call.survey(topic=topic or None)
+    cluster = await call.cluster_view(topic=topic or None)
     value = call.query.get("value", "").strip()
     described = await described_group(call.admin, group)
-    lags = await group_lags(call.admin, survey, described)
+    lags = await group_lags(call.admin, cluster, described)
     before = {
         TopicPartition(each.topic, each.partition): each.offset
         for each in lags
         if each.offset is not None
     }
-    places = _reset_places(survey, topic, before)
+    places = _reset_places(cluster, topic, before)
     number = whole(value, "value") if way in ("offset", "shift") else 0
     time_ms = read_time(value) if way == "time" else None
     logs = merged_logs(
@@ -346,15 +350,15 @@ async def read_reset(call: ConsoleRequest) -> ResetPlan:
 
 
 def _reset_places(
-    survey: ClusterView, topic: str, before: dict[TopicPartition, int]
+    cluster: ClusterView, topic: str, before: dict[TopicPartition, int]
 ) -> list[TopicPartition]:
     """All partitions of the topic; without a topic, those with committed offsets."""
     if topic:
-        known = known_topic(survey, topic)
+        known = known_topic(cluster, topic)
         places = [TopicPartition(topic, each.partition) for each in known.partitions]
     else:
         places = sorted(before)
-    return [place for place in places if has_leader(survey, place)]
+    return [place for place in places if has_leader(cluster, place)]
 
 
 async def _offsets(
@@ -367,7 +371,7 @@ async def _offsets(
 async def read_transactions(call: ConsoleRequest) -> TransactionsView:
     return await transactions(
         call.admin,
-        await call.survey(),
+        await call.cluster_view(),
         search=call.query.get("search", "").strip(),
         page=call.page(),
         size=call.size(),

@@ -1,4 +1,4 @@
-"""Serve the console over HTTP: match the path, check the request, answer with HTML or JSON.
+"""Serve the console over HTTP: match, check, answer with HTML or JSON.
 
 Every page's data is available as JSON under the same path with the prefix `/api`. A form is
 answered with a redirect; the same change as JSON is answered with its result.
@@ -188,7 +188,7 @@ class _Server:
     async def _form_again(
         self, call: ConsoleRequest, path: ConsoleRoute, error: ConsoleError
     ) -> Response:
-        """Show the page again with the typed values, so that the user need not repeat them."""
+        """Show the page again with the typed values."""
         assert path.read is not None
         assert path.view is not None
         page_data = await path.read(replace(call, query={}))
@@ -297,7 +297,7 @@ def _text(value: object) -> str:
 
 
 def _log_change(request: Request, done: Done) -> None:
-    """Log a change. The path is percent-encoded, so it cannot inject control characters."""
+    """Log a change. A percent-encoded path cannot inject control characters."""
     host = request.client.host if request.client else "unknown"
     path = "/".join(path_parts(request))
     log.info("Change: %s host=%s path=/%s", done.done, host, path)

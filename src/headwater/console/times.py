@@ -23,7 +23,7 @@ def read_time(text: str) -> int:
 
 
 def time_text(timestamp_ms: int) -> str:
-    """Format as UTC with milliseconds; a number outside the calendar is shown as it is."""
+    """Format as UTC with milliseconds; numbers outside the calendar as they are."""
     try:
         moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
     except (ValueError, OverflowError, OSError):

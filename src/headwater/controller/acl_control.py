@@ -8,10 +8,11 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from headwater.common.api_error import NO_ERROR, ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.metadata.changes import AclsReplaced, MetadataChange
 from headwater.metadata.cluster_image import ClusterImage
-from headwater.metadata.controller_result import DONE, ApiError, ControllerResult
+from headwater.metadata.controller_result import ControllerResult
 from headwater.security.authorization.acl_bindings import (
     AclBinding,
     AclEntry,
@@ -85,9 +86,9 @@ def delete_acls(
 def acls_of(image: ClusterImage, wanted: AclFilter) -> Iterable[AclBinding]:
     """Yield the ACLs that match a filter, grouped by pattern."""
     for pattern, found in image.acls.items():
-        if wanted.takes_pattern(pattern):
+        if wanted.matches_pattern(pattern):
             for entry in found.entries:
-                if wanted.takes_entry(entry):
+                if wanted.matches_entry(entry):
                     yield AclBinding(pattern, entry)
 
 
@@ -147,21 +148,21 @@ class _Additions:
         self.count = 0
 
     def add(self, binding: AclBinding) -> ApiError:
-        """Return `DONE`, or the error if there are too many."""
+        """Return `NO_ERROR`, or the error if there are too many."""
         pattern, entry = binding
         if pattern not in self._entries:
             known = _entries(self._image, pattern)
             self._entries[pattern] = dict.fromkeys(known)
             self._bytes[pattern] = sum(map(_written_bytes, known))
         if entry in self._entries[pattern]:
-            return DONE
+            return NO_ERROR
         taken = self._bytes[pattern] + _written_bytes(entry)
         if taken > MAX_PATTERN_BYTES and not self._image.is_standalone:
             return _invalid(f"{pattern} has too many ACLs; use a prefixed pattern or User:*")
         self._entries[pattern][entry] = None
         self._bytes[pattern] = taken
         self.count += 1
-        return DONE
+        return NO_ERROR
 
     def changes(self) -> list[MetadataChange]:
         return [

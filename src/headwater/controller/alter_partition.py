@@ -98,12 +98,12 @@ def _check(
 def _is_eligible(
     image: ClusterImage, leader_id: NodeId, name: TopicPartition, member: BrokerState
 ) -> bool:
-    """Return whether a broker may be in the ISR under the broker epoch that the leader names."""
+    """Return whether a broker may be in the ISR under the given broker epoch."""
     node_id = NodeId(member.broker_id)
     if node_id == leader_id:
         # A leader in controlled shutdown stays if no other replica can lead.
         return True
-    if eligibility(image, node_id, name) is not ReplicaEligibility.SOUND:
+    if eligibility(image, node_id, name) is not ReplicaEligibility.ELIGIBLE:
         return False
     return member.broker_epoch in (NO_EPOCH, image.brokers[node_id].epoch)
 
@@ -111,7 +111,7 @@ def _is_eligible(
 def _with_isr(
     partition: PartitionRegistration, members: Sequence[BrokerState]
 ) -> PartitionRegistration:
-    """Return the partition with the new ISR; completes a reassignment that waited for it."""
+    """Return the partition with the new ISR; may complete a reassignment."""
     isr = tuple(NodeId(each.broker_id) for each in members)
     if isr == partition.isr:
         return partition

@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Final
 
+from headwater.common.api_error import NO_ERROR, ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.metadata.changes import ConfigsReplaced, MetadataChange
 from headwater.metadata.cluster_image import ClusterImage
 from headwater.metadata.config_entities import resource_of
-from headwater.metadata.controller_result import DONE, ApiError, ControllerResult
+from headwater.metadata.controller_result import ControllerResult
 from headwater.metadata.quota_configs import Quotas, quotas_in
 from headwater.protocol.messages import alter_client_quotas as alter
 from headwater.protocol.messages import describe_client_quotas as describe
@@ -53,12 +54,12 @@ def alter_client_quotas(
             outcome = _altered(image, entry)
         if isinstance(outcome, ConfigsReplaced):
             changes.append(outcome)
-        error = outcome if isinstance(outcome, ApiError) else DONE
-        results.append(refused(entry, error))
+        error = outcome if isinstance(outcome, ApiError) else NO_ERROR
+        results.append(error_entry(entry, error))
     return ControllerResult(() if request.validate_only else changes, tuple(results))
 
 
-def refused(entry: alter.EntryData, error: ApiError) -> alter.EntryResult:
+def error_entry(entry: alter.EntryData, error: ApiError) -> alter.EntryResult:
     return alter.EntryResult(error_code=error.code, error_message=error.reason, entity=entry.entity)
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from headwater.common.api_error import ApiError
 from headwater.common.config_types import ConfigOperation, ConfigType, ResourceType
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import InvalidSetting, UnknownSetting
@@ -18,10 +19,10 @@ from headwater.common.settings.declared_settings import UpdateMode
 from headwater.common.settings.group_settings import GROUP_SETTINGS, GroupSettings
 from headwater.common.settings.setting_types import format_value, split_list
 from headwater.common.settings.topic_settings import KINDS
-from headwater.common.topic_names import why_invalid
+from headwater.common.topic_names import topic_name_error
 from headwater.metadata.changes import ConfigsReplaced, MetadataChange, apply
 from headwater.metadata.cluster_image import ALL_BROKERS, ClusterImage, ConfigResource
-from headwater.metadata.controller_result import ApiError, ControllerResult
+from headwater.metadata.controller_result import ControllerResult
 from headwater.metadata.effective_configs import (
     StaticConfig,
     broker_settings_for,
@@ -134,7 +135,7 @@ def _check_resource(image: ClusterImage, resource_type: int, name: str) -> ApiEr
             return ApiError(
                 ErrorCode.INVALID_REQUEST, "topics have no default entity; a topic name is required"
             )
-        illegal = why_invalid(name)
+        illegal = topic_name_error(name)
         if illegal:
             return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
         if name not in image.topics:
@@ -269,7 +270,7 @@ def _check_broker_values(resource: ConfigResource, values: Values, old: Mapping[
         parse_broker_value(name, value)
         known = known_setting(name)
         assert known is not None, "the value has been parsed"
-        reach = known.reach
+        reach = known.update_mode
         if reach is UpdateMode.READ_ONLY and old.get(name) != value:
             raise InvalidSetting(f"{name} is read-only and cannot be changed dynamically")
         if reach is UpdateMode.PER_BROKER and resource.name == ALL_BROKERS:

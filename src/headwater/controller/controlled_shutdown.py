@@ -47,7 +47,7 @@ def remaining(
 def followed(
     image: ClusterImage, node_id: NodeId, held: list[TopicPartition]
 ) -> dict[TopicPartition, ReplicaStop]:
-    """Return the replicas to stop on the broker; if they fetched on, they would rejoin the ISR."""
+    """Return the broker's replicas to stop; if they fetched on, they would rejoin."""
     return {
         name: ReplicaStop(partition.leader_epoch, is_deleted=False)
         for name in held

@@ -2,7 +2,7 @@
 
 Every event takes the same path: it is applied to the image, a decision follows, the store writes
 the changes, and the brokers are updated. The decisions are in other modules (`leader_election`,
-`alter_partition`, `topic_deletion`, `leader_rebalance`, and client requests); this class calls
+`alter_partition`, `topic_deletion`, `elect_leaders`, and client requests); this class calls
 them.
 
 Note: a broker gets no requests before it has been admitted. Otherwise a broker that restarted
@@ -24,14 +24,14 @@ from headwater.common.ids import NodeId, TopicPartition
 from headwater.common.settings.topic_settings import TopicSettings
 from headwater.controller.controlled_shutdown import check_shutdown, followed, remaining
 from headwater.controller.controller_channel_manager import (
+    CallLater,
     ControllerChannel,
     ControllerChannelManager,
     ControlRequest,
-    Later,
 )
 from headwater.controller.deferred_event_queue import DeferredEventQueue
+from headwater.controller.elect_leaders import balance_leaders
 from headwater.controller.leader_election import elect_and_shrink
-from headwater.controller.leader_rebalance import balance_leaders
 from headwater.controller.partition_state_machine import invalid_transitions
 from headwater.controller.replicas_by_broker import ReplicasByBroker
 from headwater.controller.topic_deletion import TopicDeletions, finish_deletion
@@ -90,16 +90,16 @@ class Controller:
         inter_broker_client: InterBrokerClient,
         image: ClusterImage,
         liveness: Liveness,
-        later: Later,
-        ended: Callable[[BrokerRegistration], None],
-        resigned: Failed,
+        call_later: CallLater,
+        on_broker_ended: Callable[[BrokerRegistration], None],
+        on_resigned: Failed,
     ) -> None:
         """`image` has this controller's epoch.
 
         `ended` is called with the registration of a broker whose process has ended, `resigned` once
         with the reason why this controller cannot continue.
         """
-        self.controller = DeferredEventQueue(
+        self.event_queue = DeferredEventQueue(
             store,
             image,
             self._handle_written,
@@ -107,11 +107,11 @@ class Controller:
             on_failure=self._resign,
         )
         self._static = static
-        self._later = later
+        self._later = call_later
         self._liveness = liveness
         self._liveness_watches: dict[NodeId, LivenessWatch] = {}
-        self._ended = ended
-        self._resigned = resigned
+        self._on_broker_ended = on_broker_ended
+        self._resigned = on_resigned
         self._replicas_by_broker = ReplicasByBroker(image)
         self._deletions = TopicDeletions()
         self._defaults: tuple[object, TopicSettings] | None = None
@@ -121,17 +121,17 @@ class Controller:
         self._controller_channels = ControllerChannelManager(
             node_id=static.node_id,
             inter_broker_client=inter_broker_client,
-            later=later,
+            call_later=call_later,
             timeout_ms=static.settings.controller_socket_timeout_ms,
-            image=lambda: self.controller.image,
-            held_by=lambda node_id: self._replicas_by_broker.of(node_id, self.controller.image),
+            image=lambda: self.event_queue.image,
+            held_by=lambda node_id: self._replicas_by_broker.of(node_id, self.event_queue.image),
             on_response=self._handle_response,
             on_deposed=self._deposed,
         )
 
     @property
     def image(self) -> ClusterImage:
-        return self.controller.image
+        return self.event_queue.image
 
     @property
     def is_idle(self) -> bool:
@@ -142,7 +142,7 @@ class Controller:
 
     def start(self) -> None:
         """Elect leaders where necessary and send every broker its full state."""
-        image = self.controller.image
+        image = self.event_queue.image
         for topic in image.topics.values():
             if topic.is_deleting:
                 self._deletions.begin(topic, ())
@@ -161,10 +161,10 @@ class Controller:
         for node_id in list(self._liveness_watches):
             self._liveness_watches.pop(node_id).end()
         self._controller_channels.close_all()
-        self.controller.abandon(ControllerFenced("this broker is no longer the controller"))
+        self.event_queue.abandon(ControllerFenced("this broker is no longer the controller"))
 
     def store_changed(self, changes: Sequence[MetadataChange]) -> None:
-        """Handle changes that the store reports; the controller's own writes are known already.
+        """Handle changes that the store reports, except the controller's own writes.
 
         Brokers that come and go together are handled together: no broker that is gone may be
         elected or kept as the last ISR member while another one is handled.
@@ -190,24 +190,24 @@ class Controller:
         request: ControlledShutdownRequest,
         *,
         then: Callable[[ControlledShutdownResponse], None],
-        otherwise: Failed,
+        on_error: Failed,
     ) -> None:
         """Move leaders off a broker that is about to stop (CS-1)."""
-        refused = check_shutdown(self.controller.proposed, request)
+        refused = check_shutdown(self.event_queue.proposed, request)
         if refused is not None:
             then(refused)
             return
         node_id = NodeId(request.broker_id)
-        self.controller.observe([BrokerStopping(node_id)])
+        self.event_queue.observe([BrokerStopping(node_id)])
         held = self._held_by(node_id)
         for chunk in _chunks(held):
             self._decide(
                 partial(elect_and_shrink, names=chunk, may_be_unclean=self._may_be_unclean)
             )
-        self.controller.submit(
+        self.event_queue.submit(
             lambda image: ControllerResult((), remaining(image, node_id, held)),
             then=partial(self._stop_followers, node_id, held, then),
-            otherwise=otherwise,
+            on_error=on_error,
         )
 
     def _take_configs(self, resource: ConfigResource, values: Mapping[str, str]) -> None:
@@ -215,14 +215,14 @@ class Controller:
 
         While writes are in flight, its own changes that come back cannot be told from others.
         """
-        controller = self.controller
+        controller = self.event_queue
         has_no_writes = controller.proposed is controller.image
         if has_no_writes and controller.image.configs.get(resource, {}) != values:
             controller.observe([ConfigsReplaced(resource, values)])
 
     def _take_acls(self, change: AclsReplaced) -> None:
         """The same for ACLs; a newer version than this controller proposed is not its own."""
-        controller = self.controller
+        controller = self.event_queue
         known = controller.proposed.acls.get(change.pattern, NO_ACLS)
         has_no_writes = controller.proposed is controller.image
         if change.acls != known and (has_no_writes or change.acls.version > known.version):
@@ -231,7 +231,7 @@ class Controller:
     # Brokers.
 
     def _brokers_changed(self, changes: Sequence[MetadataChange]) -> None:
-        epochs = {key: each.epoch for key, each in self.controller.proposed.brokers.items()}
+        epochs = {key: each.epoch for key, each in self.event_queue.proposed.brokers.items()}
         relevant: list[MetadataChange] = []
         node_ids: dict[NodeId, None] = {}
         for change in changes:
@@ -251,7 +251,7 @@ class Controller:
             return
         for node_id in node_ids:
             self._forget(node_id)
-        self.controller.observe(relevant)
+        self.event_queue.observe(relevant)
         held = {name: None for node_id in node_ids for name in self._held_by(node_id)}
         registered = [node_id for node_id in node_ids if node_id in epochs]
         self._elect_and_admit(list(held), admit=registered)
@@ -262,12 +262,14 @@ class Controller:
         if liveness_watch is not None:
             liveness_watch.end()
         self._controller_channels.close(node_id)
-        self._deletions.broker_went(node_id)
+        self._deletions.on_broker_offline(node_id)
 
     def _watch(self, broker: BrokerRegistration) -> None:
         if broker.node_id != self._static.node_id:
-            self._liveness_watches[broker.node_id] = self._liveness.keep(
-                broker.node_id, LivenessRole.REGISTRATION, refused=partial(self._ended, broker)
+            self._liveness_watches[broker.node_id] = self._liveness.watch(
+                broker.node_id,
+                LivenessRole.REGISTRATION,
+                on_refused=partial(self._on_broker_ended, broker),
             )
 
     def _stop_followers(
@@ -279,23 +281,23 @@ class Controller:
     ) -> None:
         channel = self._controller_channels.get(node_id)
         if channel is not None and not self._is_over:
-            channel.stop(followed(self.controller.image, node_id, held))
+            channel.stop(followed(self.event_queue.image, node_id, held))
         then(response)
 
     def _request_replica_states(self, node_id: NodeId) -> None:
         channel = self._controller_channels.get(node_id)
         if channel is not None:
-            channel.tell_roles()
+            channel.send_leader_and_isr()
 
     def _held_by(self, node_id: NodeId) -> list[TopicPartition]:
-        return self._replicas_by_broker.of(node_id, self.controller.proposed)
+        return self._replicas_by_broker.of(node_id, self.event_queue.proposed)
 
     # Decisions without a client request.
 
     def _elect_and_admit(
         self, names: Sequence[TopicPartition], *, admit: Sequence[NodeId] = ()
     ) -> None:
-        """Elect and shrink for partitions, then admit brokers and send them the full state."""
+        """Elect and shrink for partitions, then admit brokers and send the full state."""
         chunks = _chunks(names)
         for chunk in chunks[:-1]:
             self._decide(
@@ -309,10 +311,10 @@ class Controller:
         )
 
     def _open_controller_channels(self, admitted: Sequence[NodeId], turn: int) -> None:
-        """Open one channel at a time: building the full state takes long with many partitions."""
+        """Open one channel at a time, as building the full state may take long."""
         if turn == len(admitted) or self._is_over:
             return
-        image = self.controller.image
+        image = self.event_queue.image
         broker = image.brokers.get(admitted[turn])
         # A broker that left or registered again meanwhile is handled by another decision.
         if (
@@ -321,7 +323,7 @@ class Controller:
             and _is_admitted(image, broker)
         ):
             channel = self._controller_channels.open(broker)
-            channel.stop(self._deletions.broker_came(broker.node_id))
+            channel.stop(self._deletions.on_broker_online(broker.node_id))
             self._watch(broker)
         self._later(0, partial(self._open_controller_channels, admitted, turn + 1))
 
@@ -335,7 +337,7 @@ class Controller:
                 then(answer)
 
         # A failed write ends this controller through `_resign`.
-        self.controller.submit(decide, then=agreed, otherwise=_ignore)
+        self.event_queue.submit(decide, then=agreed, on_error=_ignore)
 
     def _balance_later(self) -> None:
         interval_s = self._static.settings.leader_imbalance_check_interval_seconds
@@ -349,7 +351,7 @@ class Controller:
         self._balance_later()
 
     def _may_be_unclean(self, topic: str) -> bool:
-        image = self.controller.proposed
+        image = self.event_queue.proposed
         if self._defaults is None or self._defaults[0] is not image.configs:
             self._defaults = (image.configs, topic_defaults_for(image, self._static))
         return settings_for(image, topic, self._defaults[1]).unclean_leader_election_enable
@@ -370,7 +372,7 @@ class Controller:
                 source.name,
                 target.name,
             )
-        self._controller_channels.tell(control_request_batch(before, image, changes))
+        self._controller_channels.send_changes(control_request_batch(before, image, changes))
         for change in changes:
             match change:
                 case TopicDeletionBegun(name):
@@ -383,10 +385,12 @@ class Controller:
                     pass
 
     def _delete_replicas(self, name: str) -> None:
-        topic = self.controller.image.topics.get(name)
+        topic = self.event_queue.image.topics.get(name)
         if topic is None:
             return
-        up = [each for each in self.controller.image.brokers if self._controller_channels.get(each)]
+        up = [
+            each for each in self.event_queue.image.brokers if self._controller_channels.get(each)
+        ]
         for node_id, stops in self._deletions.begin(topic, up).items():
             channel = self._controller_channels.get(node_id)
             assert channel is not None
@@ -394,7 +398,7 @@ class Controller:
 
     def _elect_unclean_if_enabled(self, resource: ConfigResource) -> None:
         """Elect leaders for offline partitions if unclean election has been enabled."""
-        image = self.controller.proposed
+        image = self.event_queue.proposed
         values = image.configs.get(resource, {})
         if values.get(_UNCLEAN) != "true":
             return
@@ -419,7 +423,7 @@ class Controller:
         elif isinstance(response, StopReplicaResponse):
             for each in response.partition_errors:
                 name = TopicPartition(each.topic_name, each.partition_index)
-                topic_id = self._deletions.answered(node_id, name, each.error_code)
+                topic_id = self._deletions.on_response(node_id, name, each.error_code)
                 if topic_id is not None:
                     self._decide(partial(finish_deletion, topic_name=name.topic, topic_id=topic_id))
 
@@ -437,10 +441,10 @@ class Controller:
                     failed.append(TopicPartition(names[topic.topic_id], each.partition_index))
                 elif each.error_code and request.type == INCREMENTAL:
                     # The broker's state is incomplete; a full update repairs it.
-                    channel.tell_everything()
-        broker = self.controller.proposed.brokers.get(channel.broker.node_id)
+                    channel.send_full_update()
+        broker = self.event_queue.proposed.brokers.get(channel.broker.node_id)
         if broker is not None and not broker.offline_replicas.issuperset(failed):
-            self.controller.observe([ReplicasOffline(broker.node_id, frozenset(failed))])
+            self.event_queue.observe([ReplicasOffline(broker.node_id, frozenset(failed))])
             self._elect_and_admit(failed)
 
     # Resignation.

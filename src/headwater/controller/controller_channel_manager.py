@@ -47,7 +47,7 @@ RETRY_MS: Final = 100
 LARGEST_BACKLOG: Final = 10_000
 """Maximum of partitions to send incrementally; with more, the full state is sent."""
 
-Later = Callable[[int, Callable[[], None]], object]
+CallLater = Callable[[int, Callable[[], None]], object]
 """Calls a function once, after a number of milliseconds."""
 
 Names = Mapping[TopicPartition, None]
@@ -59,7 +59,7 @@ class ChannelOwner(Protocol):
 
     node_id: NodeId
     inter_broker_client: InterBrokerClient
-    later: Later
+    call_later: CallLater
     timeout_ms: int
 
     @property
@@ -84,7 +84,7 @@ class PendingUpdates:
     Partition names stay in the lists they came in, since all brokers share these.
     """
 
-    is_everything: bool = False
+    is_full: bool = False
     has_brokers: bool = False
     metadata: list[Names] = field(default_factory=list)
     deleted: dict[str, TopicImage] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class PendingUpdates:
 
     def __bool__(self) -> bool:
         return bool(
-            self.is_everything
+            self.is_full
             or self.has_brokers
             or self.metadata
             or self.deleted
@@ -110,13 +110,13 @@ class PendingUpdates:
         for name, stop in changes.stops.get(node_id, {}).items():
             self.roles.pop(name, None)
             self.stops[name] = stop
-        if changes.metadata and not self.is_everything:
+        if changes.metadata and not self.is_full:
             self.metadata.append(changes.metadata)
             if len(self.metadata) > 1 and sum(map(len, self.metadata)) > LARGEST_BACKLOG:
-                self.add_everything()
+                self.add_full_update()
 
-    def add_everything(self) -> None:
-        self.is_everything = True
+    def add_full_update(self) -> None:
+        self.is_full = True
         self.metadata.clear()
 
     def add_failed(self, failed: "PendingUpdates") -> None:
@@ -129,13 +129,13 @@ class PendingUpdates:
         for name, stop in failed.stops.items():
             if name not in self.roles:
                 self.stops.setdefault(name, stop)
-        if failed.is_everything:
-            self.add_everything()
-        elif not self.is_everything:
+        if failed.is_full:
+            self.add_full_update()
+        elif not self.is_full:
             self.metadata[:0] = failed.metadata
 
     def names(self) -> Names:
-        """Return the partitions to send to every broker; the same object for all, if possible."""
+        """Return the partitions to send to every broker; one shared object if possible."""
         if len(self.metadata) == 1:
             return self.metadata[0]
         return {name: None for each in self.metadata for name in each}
@@ -152,13 +152,13 @@ class MetadataStates:
     def of(
         self, image: ClusterImage, pending: PendingUpdates
     ) -> tuple[UpdateMetadataTopicState, ...]:
-        names = None if pending.is_everything else pending.names()
+        names = None if pending.is_full else pending.names()
         if self._image is not image or self._names is not names:
             self._image, self._names = image, names
             self._states = (
                 all_metadata_states(image) if names is None else metadata_states(image, names, ())
             )
-        if pending.is_everything:
+        if pending.is_full:
             return self._states
         # A deleted topic is not sent if a new topic of that name exists: that one replaces it.
         deleted = [each for each in pending.deleted.values() if _is_deleted(image, each.name)]
@@ -192,16 +192,16 @@ class ControllerChannel:
         """Whether the broker has answered everything."""
         return not self._pending and self._round is None
 
-    def tell(self, changes: ControlRequestBatch) -> None:
+    def send_changes(self, changes: ControlRequestBatch) -> None:
         self._pending.add(changes, self.broker.node_id)
         self._start_round()
 
-    def tell_everything(self) -> None:
-        self._pending.add_everything()
+    def send_full_update(self) -> None:
+        self._pending.add_full_update()
         self._start_round()
 
-    def tell_roles(self) -> None:
-        """Send LeaderAndIsr for all partitions of the broker; its response names offline ones."""
+    def send_leader_and_isr(self) -> None:
+        """Send LeaderAndIsr for all partitions of the broker; it reports offline ones."""
         for name in self._sender.held_by(self.broker.node_id):
             self._pending.roles.setdefault(name, False)
         self._start_round()
@@ -227,29 +227,29 @@ class ControllerChannel:
     def _build_requests(self, pending: PendingUpdates) -> list[ControlRequest]:
         image, node_id = self._sender.image, self.broker.node_id
         requests: list[ControlRequest] = []
-        if pending.is_everything or pending.has_brokers or pending.metadata or pending.deleted:
+        if pending.is_full or pending.has_brokers or pending.metadata or pending.deleted:
             requests.append(
                 UpdateMetadataRequest(
                     controller_id=self._sender.node_id,
                     controller_epoch=image.version.controller_epoch,
                     broker_epoch=self.broker.epoch,
-                    type=FULL if pending.is_everything else INCREMENTAL,
+                    type=FULL if pending.is_full else INCREMENTAL,
                     topic_states=self._states.of(image, pending),
                     live_brokers=live_brokers(image.brokers),
                 )
             )
         roles: Mapping[TopicPartition, bool] = pending.roles
-        if pending.is_everything:
+        if pending.is_full:
             held = self._sender.held_by(node_id)
             roles = {name: pending.roles.get(name, False) for name in held}
         states = role_states(image, node_id, roles)
-        if states or pending.is_everything:
+        if states or pending.is_full:
             requests.append(
                 LeaderAndIsrRequest(
                     controller_id=self._sender.node_id,
                     controller_epoch=image.version.controller_epoch,
                     broker_epoch=self.broker.epoch,
-                    type=FULL if pending.is_everything else INCREMENTAL,
+                    type=FULL if pending.is_full else INCREMENTAL,
                     topic_states=states,
                 )
             )
@@ -273,13 +273,13 @@ class ControllerChannel:
             return
         self._order += 1
         request = replace(self._requests.pop(0), order=self._order)
-        self._sender.inter_broker_client.ask(
+        self._sender.inter_broker_client.send_request(
             self.broker.node_id,
             request,
             purpose=Purpose.CONTROL,
             timeout_ms=self._sender.timeout_ms,
             then=partial(self._handle_response, request),
-            otherwise=self._handle_failure,
+            on_error=self._handle_failure,
         )
 
     def _handle_response(self, request: ControlRequest, response: Message) -> None:
@@ -310,7 +310,7 @@ class ControllerChannel:
         self._pending.add_failed(self._round)
         self._round = None
         self._is_waiting = True
-        self._sender.later(RETRY_MS, self._wake)
+        self._sender.call_later(RETRY_MS, self._wake)
 
     def _wake(self) -> None:
         self._is_waiting = False
@@ -325,7 +325,7 @@ class ControllerChannelManager:
         *,
         node_id: NodeId,
         inter_broker_client: InterBrokerClient,
-        later: Later,
+        call_later: CallLater,
         timeout_ms: int,
         image: Callable[[], ClusterImage],
         held_by: Callable[[NodeId], Iterable[TopicPartition]],
@@ -334,7 +334,7 @@ class ControllerChannelManager:
     ) -> None:
         self.node_id = node_id
         self.inter_broker_client = inter_broker_client
-        self.later = later
+        self.call_later = call_later
         self.timeout_ms = timeout_ms
         self.held_by = held_by
         self.on_response = on_response
@@ -366,10 +366,10 @@ class ControllerChannelManager:
             "the channel to the former registration is still open"
         )
         channel = self._by_node[broker.node_id] = ControllerChannel(broker, self, self._states)
-        channel.tell_everything()
+        channel.send_full_update()
         return channel
 
-    def tell(self, changes: ControlRequestBatch) -> None:
+    def send_changes(self, changes: ControlRequestBatch) -> None:
         if (
             changes.has_brokers
             or changes.metadata
@@ -378,7 +378,7 @@ class ControllerChannelManager:
             or changes.stops
         ):
             for channel in self._by_node.values():
-                channel.tell(changes)
+                channel.send_changes(changes)
 
     def close(self, node_id: NodeId) -> None:
         channel = self._by_node.pop(node_id, None)

@@ -32,7 +32,7 @@ class _Proposal:
     changes: Sequence[MetadataChange]
     image: ClusterImage
     then: list[Callable[[], None]]
-    otherwise: list[Failed]
+    on_error: list[Failed]
     is_done: bool = False
 
 
@@ -42,7 +42,7 @@ class _Awaited:
 
     until: Callable[[ClusterImage], bool]
     answer: Callable[[], None]
-    otherwise: Failed
+    on_error: Failed
 
 
 class DeferredEventQueue:
@@ -82,19 +82,19 @@ class DeferredEventQueue:
         decide: Callable[[ClusterImage], ControllerResult[R]],
         *,
         then: Callable[[R], None],
-        otherwise: Failed,
+        on_error: Failed,
     ) -> None:
         """Decide now and respond when it is written, maybe before this returns."""
         decision = decide(self.proposed)
         answer = partial(then, decision.answer)
         if decision.until is not None:
-            answer = partial(self._await, _Awaited(decision.until, answer, otherwise))
+            answer = partial(self._await, _Awaited(decision.until, answer, on_error))
         if decision.changes:
-            self._propose(decision.changes, answer, otherwise)
+            self._propose(decision.changes, answer, on_error)
         elif self._proposals:
             # The response may depend on the last proposal.
             self._proposals[-1].then.append(answer)
-            self._proposals[-1].otherwise.append(otherwise)
+            self._proposals[-1].on_error.append(on_error)
         else:
             answer()
 
@@ -113,15 +113,15 @@ class DeferredEventQueue:
         """Fail the responses that wait for a condition: another controller took over."""
         awaited, self._awaited = self._awaited, []
         for each in awaited:
-            each.otherwise(error)
+            each.on_error(error)
 
     def _propose(
-        self, changes: Sequence[MetadataChange], answer: Callable[[], None], otherwise: Failed
+        self, changes: Sequence[MetadataChange], answer: Callable[[], None], on_error: Failed
     ) -> None:
         before = self.proposed.version
         version = before._replace(sequence=before.sequence + 1)
         self.proposed = apply(self.proposed, changes, version)
-        proposal = _Proposal(changes, self.proposed, [answer], [otherwise])
+        proposal = _Proposal(changes, self.proposed, [answer], [on_error])
         self._proposals.append(proposal)
         if self._on_proposed is not None:
             self._on_proposed(self.proposed, changes)
@@ -129,7 +129,7 @@ class DeferredEventQueue:
             changes,
             fence=before,
             then=partial(self._handle_written, proposal),
-            otherwise=partial(self._handle_failure, proposal),
+            on_error=partial(self._handle_failure, proposal),
         )
 
     def _handle_written(self, proposal: _Proposal, version: Version) -> None:
@@ -170,7 +170,7 @@ class DeferredEventQueue:
             void[0].is_done = True
         self.proposed = self._proposals[-1].image if self._proposals else self.image
         for each in void:
-            for otherwise in each.otherwise:
-                otherwise(error)
+            for on_error in each.on_error:
+                on_error(error)
         if self._on_failure is not None:
             self._on_failure(error)

@@ -1,14 +1,23 @@
-"""Decide ElectLeaders requests: preferred and unclean elections (PL-1)."""
+"""Decide ElectLeaders requests and the automatic rebalance of leaders (PL-1).
+
+A restarted broker leads nothing until its partitions are moved back to their preferred replicas.
+With `auto.leader.rebalance.enable`, the controller checks every
+`leader.imbalance.check.interval.seconds` and acts for brokers where more than
+`leader.imbalance.per.broker.percentage` of the partitions that prefer them have another leader
+(`balance_leaders`).
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from headwater.common.api_error import NO_ERROR, ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId, TopicPartition
+from headwater.controller.leader_election import ReplicaEligibility, eligibility
 from headwater.metadata.changes import MetadataChange, PartitionChanged
 from headwater.metadata.cluster_image import NO_LEADER, ClusterImage, PartitionRegistration
-from headwater.metadata.controller_result import DONE, ApiError, ControllerResult
+from headwater.metadata.controller_result import ControllerResult
 from headwater.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     PartitionResult,
@@ -33,7 +42,7 @@ def elect_leaders(image: ClusterImage, request: ElectLeadersRequest) -> Controll
         responses = []
         for number in numbers:
             outcome = _elected(image, topic, number, request.election_type)
-            error = outcome if isinstance(outcome, ApiError) else DONE
+            error = outcome if isinstance(outcome, ApiError) else NO_ERROR
             if isinstance(outcome, PartitionRegistration):
                 changes[TopicPartition(topic, number)] = PartitionChanged(topic, number, outcome)
             if request.topic_partitions is None and error.code is ErrorCode.ELECTION_NOT_NEEDED:
@@ -47,7 +56,7 @@ def elect_leaders(image: ClusterImage, request: ElectLeadersRequest) -> Controll
     return ControllerResult(list(changes.values()), tuple(results))
 
 
-def renew_leaderships(image: ClusterImage, node_id: NodeId) -> ControllerResult[None]:
+def bump_leader_epochs(image: ClusterImage, node_id: NodeId) -> ControllerResult[None]:
     """Raise the leader epochs of a standalone broker after an unclean shutdown.
 
     A power cut may have removed the end of its logs. Readers that were ahead notice the new epoch,
@@ -132,3 +141,35 @@ def _elect_unclean(
         return led_by(partition, in_sync, partition.isr)
     # Records that only other replicas had are lost, so the ISR is the new leader alone.
     return led_by(partition, alive[0], (alive[0],))
+
+
+def balance_leaders(image: ClusterImage, *, percentage: int) -> ControllerResult[None]:
+    """Elect preferred leaders where the imbalance exceeds `percentage`."""
+    preferred: dict[NodeId, int] = {}
+    imbalanced: dict[NodeId, dict[TopicPartition, PartitionRegistration]] = {}
+    for topic in image.topics.values():
+        if topic.is_deleting:
+            continue
+        for number, partition in enumerate(topic.partitions):
+            node_id = partition.replicas[0]
+            preferred[node_id] = preferred.get(node_id, 0) + 1
+            if partition.leader != node_id:
+                name = TopicPartition(topic.name, number)
+                imbalanced.setdefault(node_id, {})[name] = partition
+    changes: list[MetadataChange] = [
+        PartitionChanged(*name, led_by(partition, node_id, partition.isr))
+        for node_id, found in imbalanced.items()
+        if 100 * len(found) > percentage * preferred[node_id]
+        for name, partition in found.items()
+        if _may_lead(image, node_id, name, partition)
+    ]
+    return ControllerResult(changes, None)
+
+
+def _may_lead(
+    image: ClusterImage, node_id: NodeId, name: TopicPartition, partition: PartitionRegistration
+) -> bool:
+    """Not during a reassignment, when the first replica is not final, as in Kafka 3.9."""
+    is_moving = bool(partition.adding or partition.removing)
+    is_sound = eligibility(image, node_id, name) is ReplicaEligibility.ELIGIBLE
+    return node_id in partition.isr and is_sound and not is_moving

@@ -2,10 +2,11 @@
 
 from typing import Final
 
+from headwater.common.api_error import NO_ERROR, ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.metadata.changes import FeatureFinalized, MetadataChange
 from headwater.metadata.cluster_image import ClusterImage
-from headwater.metadata.controller_result import DONE, ApiError, ControllerResult
+from headwater.metadata.controller_result import ControllerResult
 from headwater.metadata.features import SUPPORTED, level_of
 from headwater.protocol.messages.update_features import (
     SAFE_DOWNGRADE,
@@ -29,7 +30,7 @@ def update_features(
             )
             return ControllerResult((), ApiError(ErrorCode.INVALID_UPDATE_VERSION, text))
         changes.append(FeatureFinalized(update.feature, update.max_version_level))
-    return ControllerResult(() if request.validate_only else changes, DONE)
+    return ControllerResult(() if request.validate_only else changes, NO_ERROR)
 
 
 def _check(image: ClusterImage, update: FeatureUpdateKey) -> str | None:

@@ -29,7 +29,7 @@ class ReplicaEligibility(IntEnum):
     DEAD = 0
     RETURNED = 1
     STOPPING = 2
-    SOUND = 3
+    ELIGIBLE = 3
 
 
 def elect_and_shrink(
@@ -67,7 +67,7 @@ def elected_and_shrunk(
     partition: PartitionRegistration,
     may_be_unclean: MayBeUnclean,
 ) -> PartitionRegistration:
-    """Return the partition after election and shrink; the same object if nothing changes."""
+    """Return the partition after election and shrink; the same object if unchanged."""
     moved = completed(partition) if partition.adding or partition.removing else None
     if moved is not None:
         after = _elected(image, name, moved, may_be_unclean)
@@ -101,7 +101,7 @@ def eligibility(image: ClusterImage, node_id: NodeId, name: TopicPartition) -> R
         return ReplicaEligibility.DEAD
     if image.admitted_epochs.get(node_id) != broker.epoch:
         return ReplicaEligibility.RETURNED
-    return ReplicaEligibility.STOPPING if broker.is_stopping else ReplicaEligibility.SOUND
+    return ReplicaEligibility.STOPPING if broker.is_stopping else ReplicaEligibility.ELIGIBLE
 
 
 def _in_sync(

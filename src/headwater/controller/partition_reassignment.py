@@ -8,12 +8,13 @@ the only case.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from headwater.common.api_error import NO_ERROR, ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId
-from headwater.controller.replica_placer import why_bad_assignment
+from headwater.controller.replica_placer import assignment_error
 from headwater.metadata.changes import MetadataChange, PartitionChanged
 from headwater.metadata.cluster_image import NO_LEADER, ClusterImage, PartitionRegistration
-from headwater.metadata.controller_result import DONE, ApiError, ControllerResult
+from headwater.metadata.controller_result import ControllerResult
 from headwater.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -40,7 +41,7 @@ def alter_reassignments(
             outcome = _reassigned(
                 image, before, requested, may_resize=request.allow_replication_factor_change
             )
-            refusal = outcome if isinstance(outcome, ApiError) else DONE
+            refusal = outcome if isinstance(outcome, ApiError) else NO_ERROR
             if isinstance(outcome, PartitionRegistration) and outcome != before:
                 changes.append(PartitionChanged(topic.name, requested.partition_index, outcome))
             responses.append(
@@ -85,7 +86,7 @@ def list_reassignments(
 
 
 def completed(partition: PartitionRegistration) -> PartitionRegistration | None:
-    """Return the partition after its reassignment, or None while a target is not in the ISR."""
+    """Return the partition after its reassignment; None while the ISR lacks a target."""
     target = _target(partition)
     if not set(target) <= set(partition.isr):
         return None
@@ -122,7 +123,7 @@ def _reassigned(
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
     if requested.replicas is None:
         return _cancelled(partition)
-    bad = why_bad_assignment(requested.replicas, image.brokers, len(requested.replicas))
+    bad = assignment_error(requested.replicas, image.brokers, len(requested.replicas))
     if bad:
         return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, bad)
     origin = _origin(partition)

@@ -22,8 +22,6 @@ from headwater.metadata.cluster_image import ClusterImage
 
 
 class PartitionState(Enum):
-    """State of one partition."""
-
     NON_EXISTENT = auto()
     # Decided but not written yet.
     NEW = auto()
@@ -51,7 +49,7 @@ class InvalidTransition(NamedTuple):
 
 
 def partition_state(image: ClusterImage, name: TopicPartition) -> PartitionState:
-    """Return the state of a partition in an image; never NEW, which is not in an image yet."""
+    """Return a partition's state in an image; never NEW, as it is not in it yet."""
     partition = image.partition(*name)
     if partition is None:
         return PartitionState.NON_EXISTENT
@@ -71,7 +69,7 @@ def invalid_transitions(
 
 
 def is_valid_transition(source: PartitionState, target: PartitionState) -> bool:
-    """Return whether the table has the transition; a partition is created by way of NEW."""
+    """Return whether the table has the transition; creation goes through NEW."""
     if source is PartitionState.NON_EXISTENT and target is not PartitionState.NEW:
         source = PartitionState.NEW
     return target in PARTITION_TRANSITIONS[source]

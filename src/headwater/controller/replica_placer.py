@@ -31,7 +31,7 @@ def place(
     ]
 
 
-def why_bad_assignment(
+def assignment_error(
     replicas: Sequence[int], brokers: Mapping[NodeId, BrokerRegistration], replication_factor: int
 ) -> str | None:
     """Return what is wrong with an assignment that a client chose, or None (TO-2)."""

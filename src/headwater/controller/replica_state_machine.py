@@ -13,8 +13,6 @@ from headwater.metadata.cluster_image import ClusterImage
 
 
 class ReplicaState(Enum):
-    """State of one replica."""
-
     NON_EXISTENT = auto()
     NEW = auto()
     ONLINE = auto()
@@ -45,7 +43,6 @@ REPLICA_TRANSITIONS: Final[Mapping[ReplicaState, tuple[ReplicaState, ...]]] = {
 
 
 def replica_state(image: ClusterImage, node_id: NodeId, name: TopicPartition) -> ReplicaState:
-    """Return the state of a replica in an image."""
     partition = image.partition(*name)
     if partition is None or node_id not in partition.replicas:
         return ReplicaState.NON_EXISTENT

@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NO_TOPIC_ID, TopicId
 from headwater.common.ports import Random
-from headwater.controller.replica_placer import place, why_bad_assignment
+from headwater.controller.replica_placer import assignment_error, place
 from headwater.controller.topic_creation import LARGEST_REQUEST, new_partition
 from headwater.metadata.changes import (
     MetadataChange,
@@ -17,13 +18,7 @@ from headwater.metadata.changes import (
     TopicDeletionBegun,
 )
 from headwater.metadata.cluster_image import ClusterImage, TopicImage
-from headwater.metadata.controller_result import (
-    OVER_QUOTA,
-    ApiError,
-    ControllerResult,
-    Spend,
-    unlimited,
-)
+from headwater.metadata.controller_result import OVER_QUOTA, ControllerResult, Spend, unlimited
 from headwater.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -47,10 +42,10 @@ class TopicAuthorization:
 def delete_topics(
     image: ClusterImage,
     request: DeleteTopicsRequest,
-    rights: TopicAuthorization,
+    authorization: TopicAuthorization,
     spend: Spend = unlimited,
 ) -> ControllerResult[tuple[DeletableTopicResult, ...]]:
-    """Delete topics by name or id. A topic that the request names twice is not deleted.
+    """Delete topics by name or id, except topics named twice.
 
     In a cluster this starts the deletion, and `topic_deletion` completes it; the response waits for
     that. Deleting a topic that is already being deleted is no error.
@@ -59,7 +54,8 @@ def delete_topics(
     results = []
     times = Counter(request.topics)
     found = {
-        requested: _to_delete(image, requested, times[requested], rights) for requested in times
+        requested: _to_delete(image, requested, times[requested], authorization)
+        for requested in times
     }
     ways = Counter(each.name for each in found.values() if isinstance(each, TopicImage))
     for requested, judged in found.items():
@@ -206,7 +202,7 @@ def _checked(
         reason = f"the request adds {added} partitions but assigns {len(by_hand)}"
         return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
     for replicas in by_hand:
-        bad = why_bad_assignment(replicas, image.brokers, factor)
+        bad = assignment_error(replicas, image.brokers, factor)
         if bad:
             return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, bad)
     return PartitionsAdded(topic.name, tuple(map(new_partition, by_hand)))

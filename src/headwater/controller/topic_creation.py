@@ -1,21 +1,28 @@
 """Decide CreateTopics, auto-created and internal topics (TO-1, TO-2, TO-6).
 
-Each topic of a request is decided on its own.
+Each topic of a request is decided on its own. `create_on_first_use` creates internal topics, and
+other topics with `auto.create.topics.enable`.
+
+Note: a cluster must not create its internal topics with fewer replicas than configured while
+brokers are still starting, because nothing adds replicas later. A standalone broker creates them
+with one replica.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from headwater.common.api_error import ApiError
 from headwater.common.config_types import ResourceType
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import InvalidSetting
 from headwater.common.ids import NodeId
 from headwater.common.ports import Random
+from headwater.common.settings.broker_settings import BrokerSettings
 from headwater.common.settings.topic_settings import TopicSettings
-from headwater.common.topic_names import why_invalid
-from headwater.controller.replica_placer import place, why_bad_assignment
+from headwater.common.topic_names import topic_name_error
+from headwater.controller.replica_placer import assignment_error, place
 from headwater.metadata.changes import ConfigsReplaced, MetadataChange, TopicCreated
 from headwater.metadata.cluster_image import (
     ClusterImage,
@@ -24,18 +31,18 @@ from headwater.metadata.cluster_image import (
     TopicImage,
 )
 from headwater.metadata.config_description import topic_entries
-from headwater.metadata.controller_result import (
-    OVER_QUOTA,
-    ApiError,
-    ControllerResult,
-    Spend,
-    unlimited,
-)
+from headwater.metadata.controller_result import OVER_QUOTA, ControllerResult, Spend, unlimited
 from headwater.metadata.effective_configs import StaticConfig, topic_defaults_for
-from headwater.metadata.internal_topics import CLUSTER_METADATA, colliding_key
-from headwater.metadata.topic_ids import fresh_topic_id
+from headwater.metadata.internal_topics import (
+    CLUSTER_METADATA,
+    CONSUMER_OFFSETS,
+    TRANSACTION_STATE,
+    colliding_key,
+)
+from headwater.metadata.topic_ids import new_topic_id
 from headwater.protocol.messages.create_topics import (
     CreatableTopic,
+    CreatableTopicConfig,
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
@@ -56,7 +63,7 @@ def create_topics(
     rng: Random,
     spend: Spend = unlimited,
 ) -> ControllerResult[Results]:
-    """Decide a CreateTopics request; `validate_only` makes the same checks without changes."""
+    """Decide a CreateTopics request; with `validate_only` without changes."""
     maker = _TopicMaker(image, static, rng, unlimited if request.validate_only else spend)
     requested = Counter(topic.name for topic in request.topics)
     too_many = sum(_partition_count(topic, static) for topic in request.topics) > LARGEST_REQUEST
@@ -115,7 +122,7 @@ class _TopicMaker:
             return OVER_QUOTA
         topic = TopicImage(
             name=requested.name,
-            topic_id=fresh_topic_id(self.image.names_by_id, self.rng),
+            topic_id=new_topic_id(self.image.names_by_id, self.rng),
             partitions=tuple(map(new_partition, replicas)),
         )
         self.changes.append(TopicCreated(topic))
@@ -147,7 +154,7 @@ class _TopicMaker:
             return ApiError(
                 ErrorCode.INVALID_REQUEST, f"topic {name} is reserved for KRaft controllers"
             )
-        illegal = why_invalid(name)
+        illegal = topic_name_error(name)
         if illegal:
             return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
         if name in self.image.topics:
@@ -237,7 +244,59 @@ def _by_hand(requested: CreatableTopic, image: ClusterImage) -> list[tuple[int, 
         return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
     replicas = [chosen[number] for number in range(len(chosen))]
     for each in replicas:
-        bad = why_bad_assignment(each, image.brokers, len(replicas[0]))
+        bad = assignment_error(each, image.brokers, len(replicas[0]))
         if bad:
             return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, bad)
     return replicas
+
+
+def create_on_first_use(
+    image: ClusterImage, names: Iterable[str], static: StaticConfig, rng: Random
+) -> ControllerResult[Results]:
+    """Create missing topics with default settings, internal ones with their own.
+
+    The caller checks `auto.create.topics.enable`, which applies to clients' topics only.
+    """
+    missing = [name for name in dict.fromkeys(names) if name not in image.topics]
+    wanted = (creatable(name, static.settings, image) for name in missing)
+    return create_topics(image, CreateTopicsRequest(topics=tuple(wanted)), static, rng)
+
+
+def creatable(name: str, settings: BrokerSettings, image: ClusterImage) -> CreatableTopic:
+    """Return the CreateTopics entry of a topic that is created automatically."""
+    if name == CONSUMER_OFFSETS:
+        factor = settings.offsets_topic_replication_factor
+        return CreatableTopic(
+            name=CONSUMER_OFFSETS,
+            num_partitions=settings.offsets_topic_num_partitions,
+            replication_factor=1 if image.is_standalone else factor,
+            configs=_configs(
+                {
+                    "cleanup.policy": "compact",
+                    "compression.type": "producer",
+                    "segment.bytes": str(settings.offsets_topic_segment_bytes),
+                }
+            ),
+        )
+    if name == TRANSACTION_STATE:
+        factor = settings.transaction_state_log_replication_factor
+        in_sync = settings.transaction_state_log_min_isr
+        return CreatableTopic(
+            name=TRANSACTION_STATE,
+            num_partitions=settings.transaction_state_log_num_partitions,
+            replication_factor=1 if image.is_standalone else factor,
+            configs=_configs(
+                {
+                    "cleanup.policy": "compact",
+                    "compression.type": "uncompressed",
+                    "min.insync.replicas": str(1 if image.is_standalone else in_sync),
+                    "segment.bytes": str(settings.transaction_state_log_segment_bytes),
+                    "unclean.leader.election.enable": "false",
+                }
+            ),
+        )
+    return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+
+
+def _configs(values: dict[str, str]) -> tuple[CreatableTopicConfig, ...]:
+    return tuple(CreatableTopicConfig(name=name, value=value) for name, value in values.items())

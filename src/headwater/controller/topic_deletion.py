@@ -76,7 +76,9 @@ class TopicDeletions:
                 deletion.move(node_id, number, _INELIGIBLE)
         return stops
 
-    def answered(self, node_id: NodeId, name: TopicPartition, error: ErrorCode) -> TopicId | None:
+    def on_response(
+        self, node_id: NodeId, name: TopicPartition, error: ErrorCode
+    ) -> TopicId | None:
         """Handle a StopReplica response; return the topic id after the last replica."""
         deletion = self._topics.get(name.topic)
         if deletion is None or deletion.replicas.get((node_id, name.partition)) is not _STARTED:
@@ -85,13 +87,13 @@ class TopicDeletions:
         deletion.move(node_id, name.partition, _INELIGIBLE if error else _SUCCESSFUL)
         return None if deletion.open_count else deletion.topic_id
 
-    def broker_went(self, node_id: NodeId) -> None:
+    def on_broker_offline(self, node_id: NodeId) -> None:
         for deletion in self._topics.values():
             for (holder, number), state in deletion.replicas.items():
                 if holder == node_id and state is _STARTED:
                     deletion.move(holder, number, _INELIGIBLE)
 
-    def broker_came(self, node_id: NodeId) -> dict[TopicPartition, ReplicaStop]:
+    def on_broker_online(self, node_id: NodeId) -> dict[TopicPartition, ReplicaStop]:
         """Return the StopReplica entries that waited for this broker."""
         stops = {}
         for name, deletion in self._topics.items():

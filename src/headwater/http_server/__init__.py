@@ -1,4 +1,4 @@
-"""HTTP server of the schema registry and the console: port, TLS, basic authentication.
+"""HTTP server of the registry and the console: port, TLS, authentication.
 
 Start with `http_port`. `http_requests` and `http_errors` have the types of requests, routes and
 errors that both share; `http_settings` reads settings, `request_guard` rejects cross-site requests.

@@ -63,7 +63,7 @@ class Users:
             raise InvalidSetting("the users file has no user with an allowed role")
         return cls(found)
 
-    def who(self, header: str | None) -> str | None:
+    def authenticate(self, header: str | None) -> str | None:
         """Return the user whose credentials are in the `Authorization` header, else None."""
         user, password = _pair(header)
         expected = self._digests.get(user, _NO_USER_DIGEST)
@@ -75,26 +75,34 @@ class LoginRequired:
     """An ASGI application that requires a login before it calls another one."""
 
     def __init__(
-        self, application: "ASGIApp", users: Users, *, realm: str, refusal: bytes, kind: str
+        self,
+        application: "ASGIApp",
+        users: Users,
+        *,
+        realm: str,
+        unauthorized_response: bytes,
+        kind: str,
     ) -> None:
-        """`refusal` is the body of a 401 response and `kind` its media type."""
+        """`unauthorized_response` is the body of a 401 response and `kind` its media type."""
         self._application = application
         self._users = users
         self._challenge = {"WWW-Authenticate": f'Basic realm="{realm}", charset="UTF-8"'}
-        self._refusal = refusal
+        self._unauthorized_response = unauthorized_response
         self._kind = kind
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         header = next(
             (value for name, value in scope["headers"] if name == b"authorization"), b""
         ).decode("latin-1")
-        if self._users.who(header) is not None:
+        if self._users.authenticate(header) is not None:
             await self._application(scope, receive, send)
             return
         if header:
             address = (scope.get("client") or ("unknown",))[0]
             log.warning("Authentication failed: client=%s user=%r", address, _pair(header)[0])
-        unauthorized = Response(self._refusal, 401, self._challenge, media_type=self._kind)
+        unauthorized = Response(
+            self._unauthorized_response, 401, self._challenge, media_type=self._kind
+        )
         await unauthorized(scope, receive, send)
 
 

@@ -27,10 +27,10 @@ _GRACE_S: Final = 5
 class HttpPort:
     """A context manager that closes the port. Raises `CannotListen`."""
 
-    def __init__(self, address: HttpAddress, *, refusal: bytes, kind: str) -> None:
-        """`refusal` is the body of 401 responses and `kind` its media type."""
+    def __init__(self, address: HttpAddress, *, unauthorized_response: bytes, kind: str) -> None:
+        """`unauthorized_response` is the body of 401 responses and `kind` its media type."""
         self._address = address
-        self._refusal = refusal
+        self._unauthorized_response = unauthorized_response
         self._kind = kind
         endpoint = parse_address(address.listen, name="HTTP")
         self._listener = listening_socket(endpoint, NetworkSettings(), both_families=True)
@@ -49,14 +49,14 @@ class HttpPort:
     async def serve(
         self, application: "ASGIApp", ended: asyncio.Event, *, connections_max: int
     ) -> None:
-        """Serve requests until `ended` is set; then finish open requests, for a few seconds."""
+        """Serve requests until `ended` is set, then finish open ones for some seconds."""
         address = self._address
         if address.users is not None:
             application = LoginRequired(
                 application,
                 address.users,
                 realm=address.realm,
-                refusal=self._refusal,
+                unauthorized_response=self._unauthorized_response,
                 kind=self._kind,
             )
         config = uvicorn.Config(

@@ -23,7 +23,7 @@ BODY_S_MAX: Final = 30.0
 
 
 class EveryPath(BaseRoute):
-    """Route all requests to one handler. Starlette's own pattern for that stops at a line feed."""
+    """Route all requests to one handler; Starlette's pattern stops at a line feed."""
 
     def __init__(self, answer: Callable[[Request], Awaitable[Response]]) -> None:
         self._app = request_response(answer)

@@ -60,7 +60,7 @@ class HttpSettings(ListenerSslSettings):
 
 
 def read_http_settings(given: Mapping[str, str]) -> tuple[HttpSettings, list[str]]:
-    """Read the settings; also return the names of unknown ones. Raises `InvalidSetting`."""
+    """Read the settings; return also unknown names. Raises `InvalidSetting`."""
     known = {kafka_name(each.name) for each in fields(HttpSettings)}
     for name in _EXTENSIONS:
         if given.get(name):

@@ -60,7 +60,7 @@ class ControllerGone:
 
 @dataclass(frozen=True, slots=True)
 class BrokerAdmitted:
-    """The controller has processed a registration: the broker may lead and join ISRs again."""
+    """The controller has processed a registration: the broker may lead again."""
 
     node_id: NodeId
     epoch: int
@@ -83,7 +83,7 @@ class ReplicasOffline:
 
 @dataclass(frozen=True, slots=True)
 class LogDirectoryFailed:
-    """A log directory of a broker failed; only the broker knows which replicas were on it."""
+    """A log directory of a broker failed; only the broker knows its replicas."""
 
     node_id: NodeId
 
@@ -138,7 +138,7 @@ class PartitionChanged:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDropped:
-    """This broker stops serving its replica of a partition; `is_deleted`: it deletes it.
+    """This broker stops serving a replica, and deletes it if `is_deleted`.
 
     The partition may continue on other brokers. A later LeaderAndIsr can make this broker a replica
     again.
@@ -215,7 +215,7 @@ def apply(image: ClusterImage, changes: Iterable[MetadataChange], version: Versi
 
 
 def changes_of(image: ClusterImage) -> Iterator[MetadataChange]:
-    """Yield changes that build this image from an empty one, without brokers and controller."""
+    """Yield changes that build this image from an empty one, without brokers."""
     for topic in image.topics.values():
         yield TopicCreated(replace(topic, is_deleting=False) if topic.is_deleting else topic)
         if topic.is_deleting:

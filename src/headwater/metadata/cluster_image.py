@@ -19,7 +19,7 @@ ALL_BROKERS: Final = ""
 
 
 class Version(NamedTuple):
-    """Age of an image. Ordered: changes of a later controller come after those of an earlier."""
+    """Age of an image, ordered by controller, then by sequence of its changes."""
 
     controller_epoch: int
     sequence: int
@@ -58,7 +58,7 @@ class BrokerRegistration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRegistration:
-    """Replicas, ISR and leader of one partition. The first replica is the preferred leader.
+    """Replicas, ISR and leader of a partition; the first replica is preferred.
 
     The leader epoch grows with each leader election, the partition epoch with every change.
     """

@@ -8,6 +8,7 @@ default, as in Kafka 4.1.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from headwater.common.api_error import ApiError
 from headwater.common.config_types import ConfigSource, ResourceType
 from headwater.common.error_codes import ErrorCode
 from headwater.common.settings.broker_properties import (
@@ -21,9 +22,8 @@ from headwater.common.settings.listener_settings import scoped_name, scoped_sett
 from headwater.common.settings.setting_types import format_value
 from headwater.common.settings.topic_settings import KINDS, TopicSettings, parse_value
 from headwater.common.settings.topic_synonyms import TOPIC_SETTINGS
-from headwater.common.topic_names import why_invalid
+from headwater.common.topic_names import topic_name_error
 from headwater.metadata.cluster_image import ALL_BROKERS, ClusterImage
-from headwater.metadata.controller_result import ApiError
 from headwater.metadata.effective_configs import (
     StaticConfig,
     broker_texts,
@@ -112,7 +112,7 @@ def _describe(
 
 
 def _describe_topic(image: ClusterImage, name: str, static: StaticConfig) -> Entries | ApiError:
-    illegal = why_invalid(name)
+    illegal = topic_name_error(name)
     if illegal:
         return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
     if name not in image.topics:
@@ -134,7 +134,7 @@ def _broker_entries(
         yield DescribeConfigsResourceResult(
             name=name,
             value=format_value(value),
-            read_only=setting.reach is UpdateMode.READ_ONLY,
+            read_only=setting.update_mode is UpdateMode.READ_ONLY,
             is_sensitive=setting.kind.is_secret,
             config_source=synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
             synonyms=synonyms,
@@ -161,7 +161,7 @@ def _all_brokers_entries(image: ClusterImage) -> Iterator[DescribeConfigsResourc
         yield DescribeConfigsResourceResult(
             name=name,
             value=shown,
-            read_only=setting.reach is UpdateMode.READ_ONLY,
+            read_only=setting.update_mode is UpdateMode.READ_ONLY,
             is_sensitive=setting.kind.is_secret,
             config_source=source,
             synonyms=(DescribeConfigsSynonym(name=name, value=shown, source=source),),
@@ -224,7 +224,7 @@ def _topic_synonyms(
 
 
 def _found(first: str, names: Sequence[str], places: Places) -> list[DescribeConfigsSynonym]:
-    """Return all values of these names by precedence, starting at the first one of `first`."""
+    """Return all values of these names by precedence, from the first of `first` on."""
     found = [
         DescribeConfigsSynonym(name=name, value=_shown(name, values[name]), source=source)
         for source, values in places

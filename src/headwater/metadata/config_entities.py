@@ -72,7 +72,7 @@ def owning_user(resource: ConfigResource) -> ConfigResource | None:
 
 
 def sanitized(name: str) -> str:
-    """Quote a name as Kafka's Sanitizer does: special characters as percent-encoded bytes."""
+    """Quote a name as Kafka's Sanitizer: special characters percent-encoded."""
     return node_name(quote(name, safe="").replace("~", "%7E"))
 
 

@@ -77,7 +77,7 @@ class ReplicaStop:
 
 @dataclass(slots=True, kw_only=True)
 class ControlRequestBatch:
-    """Which brokers a change concerns. Shared between brokers, so never modified once built."""
+    """Which brokers a change concerns. Shared between brokers; never modified."""
 
     # Whether live brokers or the controller changed.
     has_brokers: bool = False
@@ -166,7 +166,7 @@ def _roles(partition: PartitionRegistration) -> tuple[object, ...]:
 def metadata_states(
     image: ClusterImage, names: Iterable[TopicPartition], deleted: Iterable[TopicImage]
 ) -> tuple[UpdateMetadataTopicState, ...]:
-    """Return the current states of partitions, without topics that were deleted meanwhile."""
+    """Return the current states of partitions, without topics deleted meanwhile."""
     by_topic: dict[str, list[int]] = {}
     for name in names:
         by_topic.setdefault(name.topic, []).append(name.partition)
@@ -255,7 +255,7 @@ def stop_states(stops: Mapping[TopicPartition, ReplicaStop]) -> tuple[StopReplic
 
 
 def _offline_in(image: ClusterImage) -> Offline:
-    """Return a function for the offline replicas of a partition; fast if no disk has failed."""
+    """Return a function for a partition's offline replicas; fast without failures."""
     live = image.brokers
     has_failed = any(broker.offline_replicas for broker in live.values())
 

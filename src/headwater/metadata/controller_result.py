@@ -8,8 +8,9 @@ operation, `until` is the condition that the response waits for.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, TypeVar
 
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.metadata.changes import MetadataChange
 from headwater.metadata.cluster_image import ClusterImage
@@ -25,15 +26,6 @@ class ControllerResult(Generic[R]):
     answer: R
     until: Callable[[ClusterImage], bool] | None = None
 
-
-class ApiError(NamedTuple):
-    """Error of one item of a request; other items are not affected."""
-
-    code: ErrorCode
-    reason: str | None
-
-
-DONE: Final = ApiError(ErrorCode.NONE, None)
 
 OVER_QUOTA: Final = ApiError(
     ErrorCode.THROTTLING_QUOTA_EXCEEDED,

@@ -15,20 +15,20 @@ from headwater.common.settings.broker_properties import (
     known_setting,
     parse_broker_settings,
     topic_defaults,
-    why_unknown,
+    unknown_setting_error,
 )
 from headwater.common.settings.broker_settings import BrokerSettings
 from headwater.common.settings.topic_settings import (
     KINDS,
     TopicSettings,
-    why_unknown_for_topics,
+    unknown_topic_setting_error,
 )
 from headwater.metadata.cluster_image import ALL_BROKERS, ClusterImage, ConfigResource
 
 
 @dataclass(frozen=True, slots=True)
 class StaticConfig:
-    """Settings that a broker was started with: the given texts and their parsed values."""
+    """Settings that a broker was started with: texts and parsed values."""
 
     # Not in the repr, since some are secrets.
     texts: Mapping[str, str] = field(repr=False)
@@ -63,9 +63,9 @@ def unknown_configs(resource: ConfigResource, values: Mapping[str, str]) -> dict
     ZooKeeper that Kafka has used they stay where they are.
     """
     if resource.resource_type is ResourceType.TOPIC:
-        return {name: why_unknown_for_topics(name) for name in values if name not in KINDS}
+        return {name: unknown_topic_setting_error(name) for name in values if name not in KINDS}
     if resource.resource_type is ResourceType.BROKER:
-        return {name: why_unknown(name) for name in values if known_setting(name) is None}
+        return {name: unknown_setting_error(name) for name in values if known_setting(name) is None}
     return {}
 
 
@@ -74,7 +74,7 @@ def broker_settings_for(image: ClusterImage, static: StaticConfig) -> BrokerSett
 
 
 def topic_defaults_for(image: ClusterImage, static: StaticConfig) -> TopicSettings:
-    """Return the settings of a topic without overrides; worth caching until configs change."""
+    """Return the settings of a topic without overrides, for caching."""
     return topic_defaults(broker_texts(image, static))
 
 

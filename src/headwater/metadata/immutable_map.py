@@ -88,7 +88,7 @@ class ImmutableMap(Mapping[K, V], Generic[K, V]):
         return self._length
 
     def __iter__(self) -> Iterator[K]:
-        """In order of insertion, except that a key removed and added again may keep its place."""
+        """In order of insertion; a key removed and added again may keep its place."""
         layer = self._layer
         for key in self._base:
             if layer.get(key) is not _REMOVED:

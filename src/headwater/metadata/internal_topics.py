@@ -13,7 +13,7 @@ INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 
 
 def colliding_key(name: str) -> str | None:
-    """Return the key of a topic name; names with equal keys collide, None collides with none."""
+    """Return the key of a topic name: equal keys collide, None never does."""
     if "." not in name and "_" not in name:
         return None
     return name.replace(".", "_")

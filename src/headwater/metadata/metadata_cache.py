@@ -64,7 +64,7 @@ from headwater.protocol.messages.update_metadata import (
 )
 
 ControlRequest = UpdateMetadataRequest | LeaderAndIsrRequest | StopReplicaRequest
-Trouble = Callable[[TopicPartition], ErrorCode]
+LogDirError = Callable[[TopicPartition], ErrorCode]
 
 # Placeholder for a partition if only higher numbers of its topic have been received.
 _PLACEHOLDER: Final = PartitionRegistration(
@@ -85,7 +85,7 @@ class MetadataCache:
         on_change: ImageListener,
         *,
         node_id: NodeId,
-        trouble: Trouble = _no_trouble,
+        log_dir_error: LogDirError = _no_trouble,
     ) -> None:
         """Configs, features and ACLs are taken from `image`, the store's.
 
@@ -102,7 +102,7 @@ class MetadataCache:
         )
         self._on_change = on_change
         self._node_id = node_id
-        self._trouble = trouble
+        self._log_dir_error = log_dir_error
         self._broker_epoch = NO_EPOCH
         self._last: tuple[int, int, int] = (NO_EPOCH, NO_EPOCH, 0)
         # Stopped by StopReplica, although the image still has this broker as a replica.
@@ -110,8 +110,8 @@ class MetadataCache:
         self._informed_epoch = NO_EPOCH
 
     @property
-    def is_informed(self) -> bool:
-        """Whether a controller has sent the full state since this broker's last registration."""
+    def has_full_update(self) -> bool:
+        """Whether a controller has sent the full state since the last registration."""
         return NO_EPOCH < self._broker_epoch <= self._informed_epoch
 
     @property
@@ -123,7 +123,7 @@ class MetadataCache:
         return self._informed_epoch > NO_EPOCH
 
     def registered(self, broker_epoch: int) -> None:
-        """Take the epoch of this broker's registration; requests to an earlier one are void.
+        """Set the epoch of this registration; requests with an earlier one are void.
 
         The epoch is the same if the store confirms a registration that it has already confirmed.
         """
@@ -176,7 +176,7 @@ class MetadataCache:
                         LeaderAndIsrPartitionError(
                             partition_index=number,
                             error_code=code
-                            or self._trouble(TopicPartition(state.topic_name, number)),
+                            or self._log_dir_error(TopicPartition(state.topic_name, number)),
                         )
                         for number, code in codes.items()
                     ),
@@ -201,7 +201,7 @@ class MetadataCache:
                 StopReplicaPartitionError(
                     topic_name=name.topic,
                     partition_index=name.partition,
-                    error_code=code or self._trouble(name),
+                    error_code=code or self._log_dir_error(name),
                 )
                 for name, code in codes.items()
             )
@@ -287,7 +287,7 @@ class MetadataCache:
         return changes
 
     def _deleted(self, name: str) -> list[MetadataChange]:
-        """Keep the configs, which the store sends: they may be of a new topic of that name."""
+        """Keep the configs: the store sends them, maybe for a new topic of that name."""
         for number in range(len(self.image.topics[name].partitions)):
             self._dropped.pop(TopicPartition(name, number), None)
         resource = ConfigResource(ResourceType.TOPIC, name)

@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from headwater.common.api_error import ApiError
 from headwater.common.config_types import ResourceType
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import InvalidSetting
 from headwater.metadata.changes import ConfigsReplaced, MetadataChange
 from headwater.metadata.cluster_image import ClusterImage
 from headwater.metadata.config_entities import entity_of, user_resource
-from headwater.metadata.controller_result import ApiError, ControllerResult
+from headwater.metadata.controller_result import ControllerResult
 from headwater.protocol.messages import alter_user_scram_credentials as alter
 from headwater.protocol.messages import describe_user_scram_credentials as describe
 from headwater.security.authentication.scram import (

@@ -6,7 +6,7 @@ from headwater.common.ids import TopicId
 from headwater.common.ports import Random
 
 
-def fresh_topic_id(taken: Container[TopicId], rng: Random) -> TopicId:
+def new_topic_id(taken: Container[TopicId], rng: Random) -> TopicId:
     """Return an unused id. Version 4 excludes the reserved ids zero and one."""
     while True:
         raw = bytearray(rng.bytes(16))

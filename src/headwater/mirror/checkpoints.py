@@ -30,7 +30,7 @@ _PATH: Final = "path"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorCheckpoint:
-    """How far a partition is copied, and its last run of offsets, if there are records."""
+    """How far a partition is copied, and its last run of offsets, if any."""
 
     position: int
     last_run: Run | None = None

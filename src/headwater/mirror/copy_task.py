@@ -1,4 +1,4 @@
-"""A copy task as Spark runs it: self-contained, with clients created in the worker."""
+"""A copy task as Spark runs it: self-contained, creates its clients itself."""
 
 import time
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Translate the committed offsets of consumer groups, and commit them in the target cluster.
+"""Translate committed offsets of groups and commit them in the target.
 
 Note: offsets in the target cluster are never moved back, and never while the group has members
 there, because a group that already consumes the copies has the better offsets.
@@ -26,10 +26,10 @@ class GroupOffsetSync:
     source: Admin
     target: Admin
     wanted: re.Pattern[str]
-    refused: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
     """Groups that could not be synced, and why."""
 
-    def follow(self, maps: Maps) -> dict[str, dict[TopicPartition, int]]:
+    def sync(self, maps: Maps) -> dict[str, dict[TopicPartition, int]]:
         """Sync all groups; return the offsets that were committed, by group."""
         moved = {}
         for group_id in self._groups():
@@ -44,9 +44,9 @@ class GroupOffsetSync:
                 self.target.alter_group_offsets(group_id, ahead)
             except KafkaError as error:
                 # Most likely the group already has members in the target cluster.
-                self.refused[group_id] = str(error)
+                self.errors[group_id] = str(error)
                 continue
-            self.refused.pop(group_id, None)
+            self.errors.pop(group_id, None)
             moved[group_id] = {each: place.offset for each, place in ahead.items()}
         return moved
 
@@ -63,7 +63,7 @@ class GroupOffsetSync:
 def translated(
     committed: Mapping[TopicPartition, OffsetAndMetadata], maps: Maps
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Offsets of the copies that correspond to a group's committed offsets, with its metadata."""
+    """Offsets of the copies for a group's committed offsets, with its metadata."""
     found = {}
     for original, position in committed.items():
         known = maps(original)

@@ -35,7 +35,7 @@ _BACKOFF_MAX_S: Final = 30.0
 _FAILURES_MAX: Final = 10
 
 Event = dict[str, object]
-Tell = Callable[[Event], None]
+OnEvent = Callable[[Event], None]
 RunTasks = Callable[[list[CopyTask]], list[Copied]]
 """Run all tasks and return their results. `TasksFailed` if one did not succeed."""
 
@@ -82,19 +82,19 @@ class _State:
 
 
 class Mirror:
-    """One mirror. `tell` receives events as JSON-compatible dicts."""
+    """One mirror. `on_event` receives events as JSON-compatible dicts."""
 
     def __init__(
         self,
         options: MirrorOptions,
         run_tasks: RunTasks,
         *,
-        tell: Tell = lambda _: None,
+        on_event: OnEvent = lambda _: None,
         steady_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     ) -> None:
         self._options = options
         self._run_tasks = run_tasks
-        self._tell = tell
+        self._on_event = on_event
         self._steady_ms = steady_ms
         self._stopping = threading.Event()
         self._state = _State()
@@ -108,7 +108,7 @@ class Mirror:
         """Copy until stopped or, with `once`, up to the current end offsets."""
         with ExitStack() as stack:
             clusters = self._connect(stack)
-            work = _Work(self._options, clusters, self._state, self.counts, self._tell)
+            work = _Work(self._options, clusters, self._state, self.counts, self._on_event)
             work.refresh(is_first=True)
             limit = work.ends() if once else None
             refreshed_ms = self._steady_ms()
@@ -130,9 +130,9 @@ class Mirror:
                     failures += 1
                     if failures >= _FAILURES_MAX:
                         raise
-                    self._tell({"event": "failure", "attempt": failures, "reason": str(error)})
+                    self._on_event({"event": "failure", "attempt": failures, "reason": str(error)})
                     self._stopping.wait(min(2.0 ** (failures - 1), _BACKOFF_MAX_S))
-            work.follow_groups()
+            work.sync_groups()
         return self.counts
 
     def _connect(self, stack: ExitStack) -> _Clusters:
@@ -167,13 +167,13 @@ class _Work:
         clusters: _Clusters,
         state: _State,
         counts: MirrorCounts,
-        tell: Tell,
+        on_event: OnEvent,
     ) -> None:
         self._options = options
         self._clusters = clusters
         self._state = state
         self._counts = counts
-        self._tell = tell
+        self._on_event = on_event
         self._here = CheckpointStore(clusters.copies)
         self._there = CheckpointStore(clusters.originals)
         self._topics = TopicSync(
@@ -194,16 +194,16 @@ class _Work:
         originals = self._topics.originals()
         self._here.refresh()
         chosen = self._without_cycles(list(originals), is_first=is_first)
-        pairs = self._topics.follow({name: originals[name] for name in chosen})
+        pairs = self._topics.sync({name: originals[name] for name in chosen})
         for name in sorted(pairs.keys() - self._state.pairs.keys()):
-            self._tell({"event": "topic", "topic": name, "copy": pairs[name].target.name})
+            self._on_event({"event": "topic", "topic": name, "copy": pairs[name].target.name})
         self._state.pairs = pairs
         if is_first and not originals:
-            self._tell({"event": "no topic"})
-        for copy, changes in self._topics.follow_settings(pairs).items():
-            self._tell({"event": "settings", "copy": copy, "changes": changes})
+            self._on_event({"event": "no topic"})
+        for copy, changes in self._topics.sync_configs(pairs).items():
+            self._on_event({"event": "settings", "copy": copy, "changes": changes})
         self._find_positions()
-        self.follow_groups()
+        self.sync_groups()
 
     def ends(self) -> dict[TopicPartition, int]:
         """Current end offsets of the source."""
@@ -264,8 +264,10 @@ class _Work:
             counts.size_bytes += each.size_bytes
             counts.lost += each.lost
             if each.lost:
-                self._tell({"event": "lost", "partition": str(each.source), "offsets": each.lost})
-        self._tell(
+                self._on_event(
+                    {"event": "lost", "partition": str(each.source), "offsets": each.lost}
+                )
+        self._on_event(
             {
                 "event": "progress",
                 "records": counts.records,
@@ -276,14 +278,14 @@ class _Work:
             }
         )
 
-    def follow_groups(self) -> None:
+    def sync_groups(self) -> None:
         if self._groups is None or not self._state.pairs:
             return
         self._here.refresh()
-        for group, offsets in self._groups.follow(self._map_of).items():
+        for group, offsets in self._groups.sync(self._map_of).items():
             self._counts.groups += 1
             places = {str(each): offset for each, offset in offsets.items()}
-            self._tell({"event": "group", "group": group, "offsets": places})
+            self._on_event({"event": "group", "group": group, "offsets": places})
 
     def _map_of(self, original: TopicPartition) -> tuple[TopicPartition, MirrorOffsetMap] | None:
         pair = self._state.pair_of.get(original)
@@ -327,7 +329,7 @@ class _Work:
         if topic not in self._state.circular:
             self._state.circular.add(topic)
             reason = "was copied from the target cluster"
-            self._tell({"event": "left out", "topic": topic, "reason": reason})
+            self._on_event({"event": "left out", "topic": topic, "reason": reason})
 
     def _find_positions(self) -> None:
         """Look up positions of new partitions."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from headwater.client.client_settings_filter import consumer_part, producer_part
+from headwater.client.client_settings_filter import consumer_settings, producer_settings
 from headwater.client.consumer.consumer_settings import ConsumerSettings
 from headwater.client.producer.producer_settings import read_producer_settings
 from headwater.client.settings import read_settings, shared_settings
@@ -35,8 +35,6 @@ _WRITING: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorOptions:
-    """Options of one mirror."""
-
     source: str
     target: str
     wanted: TopicFilter
@@ -122,11 +120,11 @@ def mirror_options(
         replication_factor=replication_factor,
         refresh_ms=int(refresh_s * 1000),
         source_settings={
-            **_without_reserved(consumer_part(source_file or {})),
+            **_without_reserved(consumer_settings(source_file or {})),
             **(source_settings or {}),
         },
         target_settings={
-            **_without_reserved(producer_part(target_file or {})),
+            **_without_reserved(producer_settings(target_file or {})),
             **(target_settings or {}),
         },
     )

@@ -72,7 +72,7 @@ class BatchSource(Protocol):
 
 
 class CheckpointWriter(Protocol):
-    """The part of `OffsetRangeReader` that reads and commits group offsets in the target."""
+    """The part of `OffsetRangeReader` that reads and commits target offsets."""
 
     def committed(
         self, group_id: str, partitions: Iterable[TopicPartition]

@@ -54,7 +54,7 @@ class TopicSync:
         names = [name for name in self.source.list_topics() if self.wanted.has(name)]
         return _described(self.source, [each for each in names if self.naming.is_possible(each)])
 
-    def follow(self, originals: Mapping[str, TopicDescription]) -> dict[str, TopicPair]:
+    def sync(self, originals: Mapping[str, TopicDescription]) -> dict[str, TopicPair]:
         """Create and extend the copies; return all pairs by source topic."""
         names = {name: self.naming.of_copy(name) for name in originals}
         there = set(self.target.list_topics())
@@ -88,7 +88,7 @@ class TopicSync:
             if names[name] in copies
         }
 
-    def follow_settings(self, pairs: Mapping[str, TopicPair]) -> dict[str, dict[str, str | None]]:
+    def sync_configs(self, pairs: Mapping[str, TopicPair]) -> dict[str, dict[str, str | None]]:
         """Sync configs; return the changes by copy."""
         if not pairs:
             return {}
@@ -121,10 +121,10 @@ class TopicSync:
     def _settings_of(admin: Admin, topics: list[str]) -> dict[str, dict[str, str]]:
         resources = [ConfigResource.topic(name) for name in topics]
         described = admin.describe_configs(resources)
-        return {each.name: followed(entries) for each, entries in described.items()}
+        return {each.name: synced_configs(entries) for each, entries in described.items()}
 
 
-def followed(entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
+def synced_configs(entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
     """Configs that are set on the topic itself, without `EXCLUDED_CONFIGS`."""
     return {
         name: entry.value

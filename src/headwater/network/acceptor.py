@@ -30,7 +30,7 @@ _NO_MEMORY = (errno.ENOBUFS, errno.ENOMEM)
 _log = logging.getLogger(__name__)
 
 # Takes ownership of an accepted socket, with the peer's address and port.
-Welcome = Callable[[socket.socket, str, int], None]
+OnAccepted = Callable[[socket.socket, str, int], None]
 
 
 class Acceptor:
@@ -44,7 +44,7 @@ class Acceptor:
         *,
         fair_queue: FairQueue,
         may_accept: Callable[[], bool],
-        welcome: Welcome,
+        on_accepted: OnAccepted,
     ) -> None:
         self._socket = listening
         self._fd = listening.fileno()
@@ -53,7 +53,7 @@ class Acceptor:
         self.tag_ns = fair_queue.first_tag_ns(0)
         self._is_queued = False
         self._may_accept = may_accept
-        self._welcome = welcome
+        self._on_accepted = on_accepted
         self._reserve: int | None = _reserve()
         self._is_accepting = False
         self.is_paused = False
@@ -138,12 +138,12 @@ class Acceptor:
                     "Connection failed before it was accepted: listener=%s error=%s", self, error
                 )
                 continue
-            self._welcome(accepted, plain_address(address[0]), address[1])
+            self._on_accepted(accepted, plain_address(address[0]), address[1])
             if self.fair_queue.now_ns() >= until_ns:
                 return
 
     def _reject_first(self, error: OSError) -> None:
-        """Close the first connection in the backlog, instead of leaving it hanging, and pause."""
+        """Close the first connection in the backlog, so that it does not hang; pause."""
         if self._reserve is not None and error.errno in _NO_DESCRIPTOR:
             os.close(self._reserve)
             try:

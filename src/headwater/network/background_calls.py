@@ -12,8 +12,9 @@ T = TypeVar("T")
 
 
 class BackgroundCalls(Protocol):
-    """Runs a job on a thread, then calls back on the loop. A protocol, so that tests need no
-    threads.
+    """Runs a job on a thread, then calls back on the loop.
+
+    A protocol, so that tests need no threads.
     """
 
     def __call__(
@@ -21,7 +22,7 @@ class BackgroundCalls(Protocol):
         job: Callable[[], T],
         *,
         then: Callable[[T], None],
-        otherwise: Callable[[BaseException], None],
+        on_error: Callable[[BaseException], None],
     ) -> None: ...
 
 
@@ -29,9 +30,9 @@ def run_in_thread(
     job: Callable[[], T],
     *,
     then: Callable[[T], None],
-    otherwise: Callable[[BaseException], None],
+    on_error: Callable[[BaseException], None],
 ) -> None:
-    """`BackgroundCalls` for the running loop. Results that arrive after its end are dropped."""
+    """`BackgroundCalls` for the running loop; drops results after its end."""
     from concurrent.futures import ThreadPoolExecutor
 
     pool = ThreadPoolExecutor(1, thread_name_prefix="headwater-background")
@@ -45,6 +46,6 @@ def run_in_thread(
         if error is None:
             then(done.result())
         else:
-            otherwise(error)
+            on_error(error)
 
     future.add_done_callback(complete)

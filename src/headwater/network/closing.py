@@ -21,7 +21,7 @@ from headwater.network.transport_layer import TransportLayer
 
 _ROOM_BYTES = 65_536
 
-PATIENCE_MS: Final = 5_000
+CLOSE_TIMEOUT_MS: Final = 5_000
 """Connections that the peer has not closed by then are closed."""
 
 
@@ -42,19 +42,19 @@ class ClosingConnections:
         clock: CoarseClock,
         *,
         close: Callable[[TransportLayer, ClientAddress], None],
-        emptied: Callable[[], None],
+        on_empty: Callable[[], None],
     ) -> None:
         self._loop = loop
         self._clock = clock
         self._close = close
-        self._emptied = emptied
+        self._on_empty = on_empty
         self._room = memoryview(bytearray(_ROOM_BYTES))
         self._channels: dict[TransportLayer, _Closing] = {}
 
     def __len__(self) -> int:
         return len(self._channels)
 
-    def part(self, channel: TransportLayer, address: ClientAddress) -> None:
+    def close_gracefully(self, channel: TransportLayer, address: ClientAddress) -> None:
         """Take over a channel on which everything was sent, and close it later."""
         try:
             channel.end_sending()
@@ -67,7 +67,7 @@ class ClosingConnections:
     def sweep(self, now_ms: int) -> None:
         """Close channels whose peer took too long."""
         for channel, closing in list(self._channels.items()):
-            if now_ms - closing.since_ms < PATIENCE_MS:
+            if now_ms - closing.since_ms < CLOSE_TIMEOUT_MS:
                 return
             self._end(channel)
 
@@ -89,4 +89,4 @@ class ClosingConnections:
         self._loop.remove_reader(channel.fileno())
         self._close(channel, address)
         if not self._channels:
-            self._emptied()
+            self._on_empty()

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from headwater.common.exceptions import ConnectionLost, ProtocolError
 from headwater.common.principal import ANONYMOUS, Requester
 from headwater.network.event_loop import Loop
-from headwater.network.limits.closed_connection_log import Complaints
+from headwater.network.limits.closed_connection_log import ClosedConnectionLog
 from headwater.network.limits.fair_queue import SHARE_NS, FairQueue
 from headwater.network.limits.idle_expiry import CoarseClock
 from headwater.network.limits.inflight_bytes import STEPWISE_SMALL_BYTES, InflightBytes
 from headwater.network.network_settings import NetworkSettings
 from headwater.network.receive_buffer import BUSY_BYTES, SMALL_BYTES, ReceiveBuffer
-from headwater.network.request_service import ClientAddress, ReplySlot, Service
+from headwater.network.request_service import ClientAddress, ResponseSlot, Service
 from headwater.network.response_batching import ResponseBatching
 from headwater.network.send_queue import SendQueue, release, size_of
 from headwater.network.transport_layer import TransportLayer
@@ -48,33 +48,32 @@ class ConnectionContext:
     inflight_bytes: InflightBytes
     clock: CoarseClock
     # Connections to visit in the next sweep: they are muted, or their buffers have grown.
-    attentive: "dict[Connection, None]"
+    to_sweep: "dict[Connection, None]"
     # Called once for each closed connection, before the service is notified.
-    departed: "Callable[[Connection], None]"
+    on_closed: "Callable[[Connection], None]"
     # Whether many connections are ready in this iteration; then their responses are sent together.
     is_crowded: Callable[[], bool]
     response_batching: ResponseBatching
     fair_queue: FairQueue
-    complaints: Complaints
+    closed_connection_log: ClosedConnectionLog
     # Both take over the channel of a closed connection: one closes it, the other waits for the peer
     # to do so. Until it is closed it counts as connected.
     close: Callable[[TransportLayer, ClientAddress], None]
-    part: Callable[[TransportLayer, ClientAddress], None]
+    close_gracefully: Callable[[TransportLayer, ClientAddress], None]
 
 
 class Connection:
     """One accepted connection. Only for the loop's thread."""
 
     __slots__ = (
-        "_attentive",
         "_awaited_stepwise_bytes",
         "_blocked_bytes",
         "_buffer",
         "_channel",
         "_clock",
         "_close_channel",
-        "_complaints",
-        "_departed",
+        "_close_gracefully",
+        "_closed_connection_log",
         "_fair",
         "_fd",
         "_has_ended",
@@ -82,7 +81,7 @@ class Connection:
         "_held_by",
         "_inflight_bytes",
         "_is_crowded",
-        "_is_leaving",
+        "_is_draining",
         "_is_queued",
         "_is_reading",
         "_is_scheduled",
@@ -90,7 +89,7 @@ class Connection:
         "_is_writing",
         "_keeps_frame",
         "_loop",
-        "_part",
+        "_on_closed",
         "_queue",
         "_requests_limit",
         "_reserved_bytes",
@@ -99,6 +98,7 @@ class Connection:
         "_slots",
         "_steps",
         "_stepwise_bytes",
+        "_to_sweep",
         "_unsent_limit_bytes",
         "_until_ns",
         "_wants_to_read",
@@ -131,20 +131,20 @@ class Connection:
         self._service = context.service
         self._inflight_bytes = context.inflight_bytes
         self._clock = context.clock
-        self._attentive = context.attentive
-        self._departed = context.departed
+        self._to_sweep = context.to_sweep
+        self._on_closed = context.on_closed
         self._is_crowded = context.is_crowded
         self._response_batching = context.response_batching
         self._fair = context.fair_queue
-        self._complaints = context.complaints
+        self._closed_connection_log = context.closed_connection_log
         self._close_channel = context.close
-        self._part = context.part
+        self._close_gracefully = context.close_gracefully
         self._requests_limit = settings.headwater_connection_requests_max
         self._unsent_limit_bytes = settings.headwater_connection_unsent_bytes_max
         self._buffer = ReceiveBuffer(settings.socket_request_max_bytes)
         self._queue = SendQueue()
-        self._slots: deque[ReplySlot] = deque()
-        self._held_by: ReplySlot | None = None
+        self._slots: deque[ResponseSlot] = deque()
+        self._held_by: ResponseSlot | None = None
         self._steps: Iterator[None] | None = None
         # Whether the steps of the held request may still read its frame.
         self._keeps_frame = False
@@ -161,7 +161,7 @@ class Connection:
         self._blocked_bytes = 0
         self._reserved_bytes = 0
         self._has_ended = False
-        self._is_leaving = False
+        self._is_draining = False
         self._is_scheduled = False
         self._is_serving = False
         self._is_writing = False
@@ -194,7 +194,7 @@ class Connection:
         """
         if not self.is_closed:
             self.muted_until_ms = max(until_ms, self.muted_until_ms or until_ms)
-            self._attentive[self] = None
+            self._to_sweep[self] = None
 
     def unmute(self, now_ms: int) -> None:
         """Serve again, if the time has passed."""
@@ -202,7 +202,7 @@ class Connection:
             self.muted_until_ms = None
             self._proceed_soon()
 
-    def guard(self, service: Service, *, frame_limit_bytes: int) -> None:
+    def set_service(self, service: Service, *, frame_limit_bytes: int) -> None:
         """Let another service serve this connection, with this limit of the frame size."""
         self._service = service
         self._buffer.limit_frames(frame_limit_bytes)
@@ -214,11 +214,11 @@ class Connection:
         if self.active_ms < self._clock.now_ms:
             self._trim()
         if self.muted_until_ms is None and self._buffer.capacity_bytes <= SMALL_BYTES:
-            self._attentive.pop(self, None)
+            self._to_sweep.pop(self, None)
 
-    def leave(self) -> None:
+    def drain(self) -> None:
         """Accept no further requests; close when all responses are sent."""
-        self._is_leaving = True
+        self._is_draining = True
         self._proceed_soon()
 
     def close(self) -> None:
@@ -234,26 +234,26 @@ class Connection:
         self._loop.remove_writer(self._fd)
         part(self._channel, self.address)
         self._end_steps()
-        self._inflight_bytes.stepwise_bytes.forget(self._proceed)
+        self._inflight_bytes.stepwise_bytes.cancel_wait(self._proceed)
         slots, self._slots = self._slots, deque()
         if len(slots) > 1:
-            self._inflight_bytes.overlapping_requests.give_back(len(slots) - 1)
-        self._inflight_bytes.overlapping_requests.forget(self._proceed)
-        self._inflight_bytes.buffer_bytes.give_back(self._reserved_bytes)
-        self._inflight_bytes.buffer_bytes.forget(self._proceed)
+            self._inflight_bytes.overlapping_requests.release(len(slots) - 1)
+        self._inflight_bytes.overlapping_requests.cancel_wait(self._proceed)
+        self._inflight_bytes.buffer_bytes.release(self._reserved_bytes)
+        self._inflight_bytes.buffer_bytes.cancel_wait(self._proceed)
         self._reserved_bytes = 0
-        self._attentive.pop(self, None)
+        self._to_sweep.pop(self, None)
         try:
             self._queue.drop()
             for slot in slots:
                 release(slot.parts or ())
         finally:
-            self._departed(self)
+            self._on_closed(self)
             self._service.closed(self)
 
     # Callbacks of slots.
 
-    def note_answer(self, slot: ReplySlot) -> None:
+    def on_response(self, slot: ResponseSlot) -> None:
         """The slot has a response."""
         parts = slot.parts
         assert parts is not None
@@ -273,16 +273,16 @@ class Connection:
             self._blocked_bytes += sum(map(size_of, parts))
         self._proceed_soon()
 
-    def note_hold(self, slot: ReplySlot) -> None:
+    def on_hold(self, slot: ResponseSlot) -> None:
         """Serve no other request until the slot has a response."""
         if slot.parts is None:
             self._held_by = slot
 
-    def note_steps(self, slot: ReplySlot, steps: Iterator[None], size_bytes: int) -> None:
+    def on_steps(self, slot: ResponseSlot, steps: Iterator[None], size_bytes: int) -> None:
         """The slot's response needs these steps, after the current ones if there are any."""
         assert self._steps is None or slot is self._held_by, "one request at a time has steps"
         if not self.is_closed:
-            self.note_hold(slot)
+            self.on_hold(slot)
             self._keeps_frame = slot.parts is None
             self._steps = steps
             if size_bytes > STEPWISE_SMALL_BYTES:
@@ -299,7 +299,7 @@ class Connection:
             slots.popleft()
             answered += 1
         # The first request of each connection is not counted, and the last one here was that one.
-        self._inflight_bytes.overlapping_requests.give_back(answered if slots else answered - 1)
+        self._inflight_bytes.overlapping_requests.release(answered if slots else answered - 1)
 
     # Callbacks of the loop.
 
@@ -339,7 +339,7 @@ class Connection:
             _log.debug("Connection lost: client=%s reason=%s", self.address, lost)
             self.close()
         except ProtocolError as error:
-            self._complaints.tell(self.address, error)
+            self._closed_connection_log.record(self.address, error)
             # Earlier responses are still sent, as far as possible at once.
             with suppress(ConnectionLost):
                 self._send(_SENT_BYTES_PER_TURN)
@@ -356,7 +356,7 @@ class Connection:
                 fair.wait(self)
 
     def _read_or_send(self) -> None:
-        """Read; if nothing is complete, send what was answered since the connection was queued.
+        """Read; if no frame is complete, send what was answered in the meantime.
 
         Note: a queued connection is not scheduled again when it gets a response. It may have been
         queued without need: the loop's call of `_on_readable` may come after a turn of the fair
@@ -393,14 +393,14 @@ class Connection:
         call is cheaper than an iteration of the loop.
         """
         for _ in range(_RECEIVES_PER_TURN):
-            count = self._channel.receive_into(self._buffer.room())
+            count = self._channel.receive_into(self._buffer.get_buffer())
             if count is None:
                 return False
             self.active_ms = self._clock.now_ms
             if not count:
                 self._has_ended = True
                 return True
-            if not self._buffer.received(count):
+            if not self._buffer.buffer_updated(count):
                 return True
         return False
 
@@ -461,16 +461,16 @@ class Connection:
         self._steps = None
         self._awaited_stepwise_bytes = 0
         if self._stepwise_bytes:
-            self._inflight_bytes.stepwise_bytes.give_back(self._stepwise_bytes)
+            self._inflight_bytes.stepwise_bytes.release(self._stepwise_bytes)
             self._stepwise_bytes = 0
 
     def _has_nothing_to_do(self) -> bool:
-        """Whether there is nothing to serve, to send or to update, as after most small requests."""
+        """Whether there is nothing to serve, send or update, as after most requests."""
         return (
             self._buffer.is_empty
             and not self._queue.size_bytes
             and self._is_reading
-            and not (self._is_writing or self._has_ended or self._is_leaving)
+            and not (self._is_writing or self._has_ended or self._is_draining)
             and self._buffer.capacity_bytes <= SMALL_BYTES
         )
 
@@ -485,9 +485,9 @@ class Connection:
                 if frame is None:
                     break
                 served += 1
-                slot = ReplySlot(self)
+                slot = ResponseSlot(self)
                 if self._slots:
-                    self._inflight_bytes.overlapping_requests.take(1)
+                    self._inflight_bytes.overlapping_requests.acquire(1)
                 self._slots.append(slot)
                 with frame:
                     self._service.serve(slot, frame)
@@ -513,15 +513,15 @@ class Connection:
         elif self._is_writing and not must_write:
             self._loop.remove_writer(self._fd)
         self._is_writing = must_write
-        if (self._has_ended or self._is_leaving) and not self._slots and not must_write:
+        if (self._has_ended or self._is_draining) and not self._slots and not must_write:
             # Bytes left in the buffer at the end of the stream are an incomplete frame: nothing is
             # received before everything is served.
-            self._end(self._close_channel if self._has_ended else self._part)
+            self._end(self._close_channel if self._has_ended else self._close_gracefully)
         elif not self._is_reading and self._may_receive():
             self._is_reading = True
             self._loop.add_reader(self._fd, self._on_readable)
         if self._buffer.capacity_bytes > SMALL_BYTES and not self.is_closed:
-            self._attentive[self] = None
+            self._to_sweep[self] = None
             if self._reserved_bytes and self._inflight_bytes.buffer_bytes.waiting_count:
                 self._trim()
 
@@ -532,7 +532,7 @@ class Connection:
         if (
             self._held_by is not None
             or self.is_closed
-            or self._is_leaving
+            or self._is_draining
             or self.muted_until_ms is not None
             or self._queue.size_bytes + self._blocked_bytes > self._unsent_limit_bytes
             or len(slots) >= self._requests_limit
@@ -544,7 +544,7 @@ class Connection:
         return True
 
     def _may_take_steps(self) -> bool:
-        """Whether few enough large requests are in progress; otherwise be called back later.
+        """Whether few large requests are in progress; if not, be called back later.
 
         Once the first step was run, the others follow.
         """
@@ -554,7 +554,7 @@ class Connection:
             if bound.is_full:
                 bound.wait(self._proceed)
                 return False
-            bound.take(wanted_bytes)
+            bound.acquire(wanted_bytes)
             self._stepwise_bytes, self._awaited_stepwise_bytes = wanted_bytes, 0
         return True
 
@@ -570,16 +570,16 @@ class Connection:
         """Whether there is memory for a large frame; otherwise be called back later."""
         bound = self._inflight_bytes.buffer_bytes
         # A waiting connection keeps nothing, or two could wait for each other, or one for itself.
-        bound.give_back(self._reserved_bytes)
+        bound.release(self._reserved_bytes)
         self._reserved_bytes = 0
         if bound.is_full:
             # Other connections may hold memory that they do not use.
-            for other in list(self._attentive):
+            for other in list(self._to_sweep):
                 other._trim()
         if bound.is_full:
             bound.wait(self._proceed)
             return False
-        bound.take(wanted_bytes)
+        bound.acquire(wanted_bytes)
         self._reserved_bytes = wanted_bytes
         return True
 
@@ -589,5 +589,5 @@ class Connection:
             return
         self._buffer.trim()
         if self._reserved_bytes and self._buffer.capacity_bytes <= SMALL_BYTES:
-            self._inflight_bytes.buffer_bytes.give_back(self._reserved_bytes)
+            self._inflight_bytes.buffer_bytes.release(self._reserved_bytes)
             self._reserved_bytes = 0

@@ -113,14 +113,15 @@ class VisitableLoop(CountingLoop):
             self._turns.end()
 
     def visit(self, work: Callable[[], T]) -> T:
-        """Run something short in the caller's thread, between two iterations. Not from the loop
-        itself.
+        """Run something short in the caller's thread, between two iterations.
+
+        Not from the loop itself.
         """
         return self._turns.visit(work)
 
 
-def crowd_on(loop: Loop) -> Callable[[], bool]:
-    """Return a function that tells whether many descriptors are ready in this iteration."""
+def crowded_check(loop: Loop) -> Callable[[], bool]:
+    """Return a function that tells whether many descriptors are ready."""
     return loop.is_crowded if isinstance(loop, CountingLoop) else _never
 
 
@@ -129,7 +130,7 @@ def _never() -> bool:
 
 
 def new_loop(*, is_visited: bool = False) -> asyncio.AbstractEventLoop:
-    """Create uvloop's loop if it is installed, else asyncio's; only the latter can be visited."""
+    """Create uvloop's loop if installed, else asyncio's; only that can be visited."""
     if importlib.util.find_spec("uvloop") is None:
         return VisitableLoop() if is_visited else CountingLoop()
     # Imported by name: it is optional, and neither mypy nor the package needs it.
@@ -137,7 +138,7 @@ def new_loop(*, is_visited: bool = False) -> asyncio.AbstractEventLoop:
     return loop
 
 
-def posting_to(loop: asyncio.AbstractEventLoop) -> Callable[[Callback], object]:
+def call_soon_from_threads(loop: asyncio.AbstractEventLoop) -> Callable[[Callback], object]:
     """Return a function that schedules callbacks from other threads.
 
     Raises `RuntimeError` once the loop is closed: end the threads first.

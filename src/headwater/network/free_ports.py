@@ -9,7 +9,6 @@ from contextlib import ExitStack
 
 
 def free_ports(host: str, count: int) -> list[int]:
-    """Return distinct free ports."""
     with ExitStack() as held:
         ports = []
         for _ in range(count):

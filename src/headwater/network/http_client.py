@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
-from headwater.common.exceptions import InvalidSetting, NotFetched
+from headwater.common.exceptions import HttpFetchFailed, InvalidSetting
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -176,7 +176,7 @@ class HttpConnection:
 
 
 def fetch(
-    place: HttpLocation,
+    location: HttpLocation,
     *,
     timeout_s: float,
     connect_timeout_s: float | None = None,
@@ -184,25 +184,25 @@ def fetch(
     body: bytes | None = None,
     limit_bytes: int = LIMIT_BYTES,
 ) -> bytes:
-    """Fetch the document with GET, or POST if there is a body; raises `NotFetched`."""
-    if place.is_file:
-        return _read_file(place, limit_bytes)
+    """Fetch the document with GET, or POST with a body. Raises `HttpFetchFailed`."""
+    if location.is_file:
+        return _read_file(location, limit_bytes)
     connection = HttpConnection(
-        place, timeout_s=timeout_s, connect_timeout_s=connect_timeout_s, limit_bytes=limit_bytes
+        location, timeout_s=timeout_s, connect_timeout_s=connect_timeout_s, limit_bytes=limit_bytes
     )
     method = "GET" if body is None else "POST"
     try:
-        status, content = connection.request(method, place.target, headers=headers, body=body)
+        status, content = connection.request(method, location.target, headers=headers, body=body)
     except OSError as error:
         if error.errno == EMSGSIZE:
-            raise _too_large(place, limit_bytes) from error
+            raise _too_large(location, limit_bytes) from error
         reason = error.strerror or str(error) or type(error).__name__
-        raise NotFetched(f"{place} does not answer: {reason}", may_pass=True) from error
+        raise HttpFetchFailed(f"{location} does not answer: {reason}", is_retriable=True) from error
     finally:
         connection.close()
     if status != 200:
-        raise NotFetched(
-            f"{place} answers {status}{_oauth_error(content)}", may_pass=status in _PASSING
+        raise HttpFetchFailed(
+            f"{location} answers {status}{_oauth_error(content)}", is_retriable=status in _PASSING
         )
     return content
 
@@ -213,7 +213,7 @@ def _read_file(place: HttpLocation, limit_bytes: int) -> bytes:
             found = file.read(limit_bytes + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a valid file name"
-        raise NotFetched(f"cannot read {place}: {reason}", may_pass=False) from error
+        raise HttpFetchFailed(f"cannot read {place}: {reason}", is_retriable=False) from error
     if len(found) > limit_bytes:
         raise _too_large(place, limit_bytes)
     return found
@@ -233,5 +233,5 @@ def _oauth_error(content: bytes) -> str:
     return f" ({word})" if word.isascii() and word.replace("_", "").isalpha() else ""
 
 
-def _too_large(place: HttpLocation, limit_bytes: int) -> NotFetched:
-    return NotFetched(f"{place} has more than {limit_bytes} bytes", may_pass=False)
+def _too_large(place: HttpLocation, limit_bytes: int) -> HttpFetchFailed:
+    return HttpFetchFailed(f"{place} has more than {limit_bytes} bytes", is_retriable=False)

@@ -27,7 +27,7 @@ from headwater.network.transport_layer import PlaintextTransportLayer
 
 CONNECTIONS_MAX = 16
 HEAD_BYTES_MAX = 8_192
-PATIENCE_MS = 10_000
+REQUEST_TIMEOUT_MS = 10_000
 
 _END_OF_HEAD = b"\r\n\r\n"
 _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found"}
@@ -45,7 +45,7 @@ class HttpResponse:
 
 
 # Takes the requested path without its query; None means not found.
-Answering = Callable[[str], HttpResponse | None]
+HttpHandler = Callable[[str], HttpResponse | None]
 
 
 class HttpListener:
@@ -55,12 +55,12 @@ class HttpListener:
         self,
         loop: asyncio.AbstractEventLoop,
         endpoint: Endpoint,
-        answering: Answering,
+        handler: HttpHandler,
         *,
         now_ms: int,
     ) -> None:
         self._loop = loop
-        self._answering = answering
+        self._handler = handler
         self._clock = CoarseClock(now_ms)
         self._connections: dict[_HttpConnection, None] = {}
         listening = listening_socket(endpoint, NetworkSettings(), both_families=True)
@@ -70,7 +70,7 @@ class HttpListener:
             loop,
             fair_queue=FairQueue(loop),
             may_accept=lambda: len(self._connections) < CONNECTIONS_MAX,
-            welcome=self._welcome,
+            on_accepted=self._on_accepted,
         )
 
     @property
@@ -99,13 +99,13 @@ class HttpListener:
         for connection in list(self._connections):
             connection.close()
 
-    def _welcome(self, accepted: socket.socket, _host: str, _port: int) -> None:
+    def _on_accepted(self, accepted: socket.socket, _host: str, _port: int) -> None:
         connection = _HttpConnection(
             PlaintextTransportLayer(accepted),
             self._loop,
-            self._answering,
-            deadline_ms=self._clock.now_ms + PATIENCE_MS,
-            departed=lambda closed: self._connections.pop(closed, None),
+            self._handler,
+            deadline_ms=self._clock.now_ms + REQUEST_TIMEOUT_MS,
+            on_closed=lambda closed: self._connections.pop(closed, None),
         )
         self._connections[connection] = None
 
@@ -114,13 +114,13 @@ class _HttpConnection:
     """Reads the head of one request, sends the response, and closes."""
 
     __slots__ = (
-        "_answering",
         "_channel",
-        "_departed",
         "_fd",
+        "_handler",
         "_head",
         "_is_closed",
         "_loop",
+        "_on_closed",
         "_pieces",
         "_unsent",
         "deadline_ms",
@@ -130,17 +130,17 @@ class _HttpConnection:
         self,
         channel: PlaintextTransportLayer,
         loop: Loop,
-        answering: Answering,
+        handler: HttpHandler,
         *,
         deadline_ms: int,
-        departed: "Callable[[_HttpConnection], object]",
+        on_closed: "Callable[[_HttpConnection], object]",
     ) -> None:
         self.deadline_ms = deadline_ms
         self._channel = channel
         self._fd = channel.fileno()
         self._loop = loop
-        self._answering = answering
-        self._departed = departed
+        self._handler = handler
+        self._on_closed = on_closed
         self._head = bytearray()
         self._unsent = memoryview(b"")
         self._pieces: Iterator[bytes] = iter(())
@@ -154,7 +154,7 @@ class _HttpConnection:
         self._loop.remove_reader(self._fd)
         self._loop.remove_writer(self._fd)
         self._channel.close()
-        self._departed(self)
+        self._on_closed(self)
 
     def _run_step(self, step: Callable[[], None]) -> None:
         """Run one step; an error closes this connection and no other."""
@@ -195,11 +195,11 @@ class _HttpConnection:
         if len(words) != 3 or words[2] not in ("HTTP/1.0", "HTTP/1.1"):
             return _plain(400, "not an HTTP/1.1 request"), False
         method, target, version = words
-        found = self._answering(target.partition("?")[0]) if method == "GET" else None
+        found = self._handler(target.partition("?")[0]) if method == "GET" else None
         return found or _plain(404, "not found"), version == "HTTP/1.1"
 
     def _write(self) -> None:
-        """Send one piece, or the rest of it; the loop calls again when the socket is writable."""
+        """Send one piece or its rest; called again when the socket is writable."""
         if not self._unsent:
             piece = next(self._pieces, None)
             if piece is None:

@@ -15,7 +15,7 @@ UNLIMITED = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSettings:
-    """Limits and socket options; -1 leaves an option to the system, or disables a limit."""
+    """Limits and socket options; -1 is the system's default or no limit."""
 
     socket_request_max_bytes: int = 104_857_600
     socket_send_buffer_bytes: int = -1

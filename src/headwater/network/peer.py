@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from headwater.common.exceptions import (
     ConnectionLost,
-    PeerRefused,
+    ConnectionRefused,
     ProtocolError,
     RequestTimedOut,
 )
@@ -40,7 +40,7 @@ _UNSENT_BYTES_MAX = 1_048_576
 _CORRELATION_ID = struct.Struct(">i")
 
 Then = Callable[[memoryview], None]
-Otherwise = Callable[[ConnectionLost], None]
+OnError = Callable[[ConnectionLost], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class _InFlight:
     correlation_id: int
     deadline_ms: int
     then: Then
-    otherwise: Otherwise
+    on_error: OnError
 
 
 async def resolve(loop: asyncio.AbstractEventLoop, host: str, port: int) -> list[SocketAddress]:
@@ -82,14 +82,14 @@ async def resolve(loop: asyncio.AbstractEventLoop, host: str, port: int) -> list
 
 
 def _new_block(size_bytes: int) -> memoryview:
-    """Allocate a block. Imported with the first large response: small commands start faster."""
+    """Allocate a block; imported late, so that small commands start faster."""
     from headwater.records.kernel import new_block
 
     return new_block(size_bytes)
 
 
 def _not_connected(code: int | None, text: str) -> ConnectionLost:
-    return PeerRefused(text) if code == errno.ECONNREFUSED else ConnectionLost(text)
+    return ConnectionRefused(text) if code == errno.ECONNREFUSED else ConnectionLost(text)
 
 
 class Peer:
@@ -104,8 +104,8 @@ class Peer:
         loop: Loop,
         settings: PeerSettings,
         *,
-        up: Callable[[], None],
-        down: Callable[[ConnectionLost], None],
+        on_connected: Callable[[], None],
+        on_disconnected: Callable[[ConnectionLost], None],
         tls: ClientTls | None = None,
         host: str = "",
     ) -> None:
@@ -115,8 +115,8 @@ class Peer:
         self._handshake: Handshake | None = None
         self._loop = loop
         self._settings = settings
-        self._up = up
-        self._down = down
+        self._up = on_connected
+        self._down = on_disconnected
         self._channel: TransportLayer | None = None
         self._connecting: socket.socket | None = None
         self._deadline_ms = 0
@@ -131,7 +131,7 @@ class Peer:
         self.is_closed = False
 
     @property
-    def is_up(self) -> bool:
+    def is_connected(self) -> bool:
         return self._channel is not None and not self.is_closed
 
     @property
@@ -147,7 +147,7 @@ class Peer:
     def may_send(self) -> bool:
         """Whether it is connected and can take another request."""
         return (
-            self.is_up
+            self.is_connected
             and len(self._in_flight) < self._settings.max_in_flight_requests_per_connection
             and self._queue.size_bytes <= _UNSENT_BYTES_MAX
         )
@@ -177,14 +177,14 @@ class Peer:
         self._channel = channel
         self._loop.add_reader(channel.fileno(), self._on_readable)
 
-    def ask(
+    def send_request(
         self,
         correlation_id: int,
         parts: Sequence[Part],
         *,
         deadline_ms: int,
         then: Then,
-        otherwise: Otherwise,
+        on_error: OnError,
     ) -> None:
         """Send a whole frame, with its size field. One of the callbacks is called, once.
 
@@ -196,12 +196,12 @@ class Peer:
                 correlation_id=correlation_id,
                 deadline_ms=deadline_ms,
                 then=then,
-                otherwise=otherwise,
+                on_error=on_error,
             )
         )
         self._put(parts)
 
-    def tell(self, parts: Sequence[Part]) -> None:
+    def send_without_response(self, parts: Sequence[Part]) -> None:
         """Send a frame without a response: Produce with acks=0."""
         assert self.may_send
         self._put(parts)
@@ -209,10 +209,10 @@ class Peer:
     def keep_frame(self) -> bool:
         """Let the callback keep the frame's memory; False if it must copy."""
         assert self._frame is not None, "only within the callback of a response"
-        return self._buffer.leave_behind(self._frame)
+        return self._buffer.detach(self._frame)
 
     def sweep(self, now_ms: int) -> None:
-        """Check deadlines. As in Kafka's clients, one request timeout closes the connection."""
+        """Check deadlines; as in Kafka's clients, a timeout closes the connection."""
         if self._connecting is not None and now_ms >= self._deadline_ms:
             self._lose(RequestTimedOut("the connection attempt timed out"))
         elif any(now_ms >= request.deadline_ms for request in self._in_flight):
@@ -257,7 +257,7 @@ class Peer:
             self._up()
         else:
             try:
-                self._handshake_with_tls(self._tls.begin(connecting, self._host))
+                self._handshake_with_tls(self._tls.wrap(connecting, self._host))
             except ConnectionLost as lost:
                 self._lose(lost)
 
@@ -288,12 +288,12 @@ class Peer:
         """Receive what is available; False if it surely does not complete a frame."""
         assert self._channel is not None
         for _ in range(_RECEIVES_PER_TURN):
-            count = self._channel.receive_into(self._buffer.room())
+            count = self._channel.receive_into(self._buffer.get_buffer())
             if count is None:
                 return False
             if not count:
                 raise ConnectionLost("closed by the peer")
-            if not self._buffer.received(count):
+            if not self._buffer.buffer_updated(count):
                 return True
         return False
 
@@ -349,5 +349,5 @@ class Peer:
         self._queue.drop()
         in_flight, self._in_flight = self._in_flight, deque()
         for request in in_flight:
-            request.otherwise(lost)
+            request.on_error(lost)
         self._down(lost)

@@ -3,8 +3,9 @@
     0          start                          end           capacity
     | consumed | size | a frame | size | a fr | room         |
 
-Note: a frame is a view of this buffer, not a copy. It is only valid until the next call of `room`
-or `trim`; code that needs it longer copies it, or takes over the whole buffer with `leave_behind`.
+Note: a frame is a view of this buffer, not a copy. It is only valid until the next call of
+`get_buffer` or `trim`; code that needs it longer copies it, or takes over the whole buffer with
+`detach`.
 
 The buffer grows with the bytes that have arrived, not with what a size field announces, so that a
 peer which announces 100 MiB and sends nothing costs nothing. It stays large while the peer is busy,
@@ -65,7 +66,7 @@ class ReceiveBuffer:
         """
         return self._frame_bytes
 
-    def room(self) -> memoryview:
+    def get_buffer(self) -> memoryview:
         """Return where to put the next bytes; never empty. Invalidates all earlier frames.
 
         Only valid after `next_frame` has returned None. For a large frame the room ends with the
@@ -81,15 +82,13 @@ class ReceiveBuffer:
             return self._view[self._end : self._start + frame_bytes]
         return self._view[self._end :] if self._end else self._view
 
-    def received(self, count: int) -> bool:
-        """Add bytes that were put into the room; return whether the current frame is still
-        incomplete.
-        """
+    def buffer_updated(self, count: int) -> bool:
+        """Add received bytes; return whether the current frame is still incomplete."""
         self._end += count
         return self._end - self._start < self._frame_bytes
 
     def next_frame(self) -> memoryview | None:
-        """Return the next whole frame without its size field, or None until more bytes arrive."""
+        """Return the next whole frame without its size field, or None."""
         start = self._start
         have = self._end - start
         if have < _SIZE_BYTES:
@@ -106,7 +105,7 @@ class ReceiveBuffer:
         self._start = start + frame_bytes
         return self._view[start + _SIZE_BYTES : start + frame_bytes]
 
-    def leave_behind(self, frame: memoryview) -> bool:
+    def detach(self, frame: memoryview) -> bool:
         """Switch to new memory, so that the last frame stays valid.
 
         Returns False, and does nothing, if the frame fills less than half of the memory, which

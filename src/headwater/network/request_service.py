@@ -6,7 +6,7 @@ Each whole frame is passed to `Service.serve` with the slot for its response.
   returns, when it is released. An append within `serve` needs no copy; code that keeps bytes
   longer, including a response that contains them, must copy them. Note: a slice of the frame is not
   released with it, and would silently turn into another request.
-- If `serve` starts steps (`ReplySlot.work`), nothing is received until the request is answered, so
+- If `serve` starts steps (`run_steps`), nothing is received until the request is answered, so
   slices of the frame stay valid until then.
 - Responses may come at once or later and in any order; they are sent in the order of requests.
 - A slot outlives the frame, and may outlive its connection. A response that comes too late is
@@ -60,28 +60,28 @@ class ServedConnection(Protocol):
     def close(self) -> None:
         """Close the connection now. Idempotent."""
 
-    def note_answer(self, slot: "ReplySlot") -> None:
+    def on_response(self, slot: "ResponseSlot") -> None:
         """Called by the slot: it has a response."""
 
-    def note_hold(self, slot: "ReplySlot") -> None:
+    def on_hold(self, slot: "ResponseSlot") -> None:
         """Called by the slot: serve no other request until it has a response."""
 
-    def note_steps(self, slot: "ReplySlot", steps: Iterator[None], size_bytes: int) -> None:
+    def on_steps(self, slot: "ResponseSlot", steps: Iterator[None], size_bytes: int) -> None:
         """Called by the slot: its response needs these steps."""
 
 
-class GuardedConnection(ServedConnection, Protocol):
+class AuthenticatingConnection(ServedConnection, Protocol):
     """A connection, as an authenticator sees it."""
 
-    def guard(self, service: "Service", *, frame_limit_bytes: int) -> None:
+    def set_service(self, service: "Service", *, frame_limit_bytes: int) -> None:
         """Let another service serve this connection, with this limit of the frame size."""
 
-    def leave(self) -> None:
+    def drain(self) -> None:
         """Accept no further requests; close when all responses are sent."""
 
 
-class ReplySlot:
-    """The slot for one response. To be answered exactly once, by `reply` or `finish`."""
+class ResponseSlot:
+    """The slot for one response, answered exactly once by `respond` or `finish`."""
 
     __slots__ = ("_parts", "connection")
 
@@ -94,24 +94,24 @@ class ReplySlot:
         """The response; None until there is one."""
         return self._parts
 
-    def reply(self, parts: Sequence[Part]) -> None:
+    def respond(self, parts: Sequence[Part]) -> None:
         """Answer with these parts of a whole frame, including its size field.
 
         File ranges are released when they are sent, or dropped because the connection is closed.
         """
         assert self._parts is None, "a request is answered once"
         self._parts = parts
-        self.connection.note_answer(self)
+        self.connection.on_response(self)
 
     def finish(self) -> None:
         """Answer with nothing, as for Produce with acks=0."""
-        self.reply(())
+        self.respond(())
 
     def hold(self) -> None:
         """Serve no further request of this connection until this one is answered."""
-        self.connection.note_hold(self)
+        self.connection.on_hold(self)
 
-    def work(self, steps: Iterator[None], size_bytes: int = 0) -> None:
+    def run_steps(self, steps: Iterator[None], size_bytes: int = 0) -> None:
         """Run these steps, as the connection gets its share of the loop's time.
 
         For a request that takes many milliseconds: other connections are served between its steps,
@@ -120,17 +120,17 @@ class ReplySlot:
         of the request: only a few large ones are processed at a time, others wait before their
         first step.
         """
-        self.connection.note_steps(self, steps, size_bytes)
+        self.connection.on_steps(self, steps, size_bytes)
 
 
-Guard = Callable[[GuardedConnection], None]
-"""Installs an authenticator on a new connection, by the connection's `guard`."""
+AuthenticatorFactory = Callable[[AuthenticatingConnection], None]
+"""Installs an authenticator on a new connection, by the connection's `set_service`."""
 
 
 class Service(Protocol):
     """Answers the requests of a server's connections: the broker's dispatch."""
 
-    def serve(self, slot: ReplySlot, frame: memoryview) -> None:
+    def serve(self, slot: ResponseSlot, frame: memoryview) -> None:
         """Serve one request.
 
         `ProtocolError` closes its connection. So does any other exception, but that is a bug, and
@@ -141,4 +141,4 @@ class Service(Protocol):
         """`serve` raised an unexpected exception, or its response could not be sent."""
 
     def closed(self, connection: ServedConnection) -> None:
-        """The connection is closed, and responses to its requests will be dropped. Called once."""
+        """The connection is closed, and its responses will be dropped. Called once."""

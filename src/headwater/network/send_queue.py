@@ -48,7 +48,7 @@ class SendQueue:
     __slots__ = ("_at_once_bytes", "_parts", "_range_count", "_sent_of_first", "size_bytes")
 
     def __init__(self, memory_at_once_bytes: int = _MEMORY_AT_ONCE_BYTES) -> None:
-        """`memory_at_once_bytes` limits the buffers, as opposed to files, sent in one call."""
+        """`memory_at_once_bytes` limits the buffers (not files) sent in one call."""
         self._at_once_bytes = memory_at_once_bytes
         self._parts: deque[Part] = deque()
         # Without ranges the type of each part need not be checked, which is expensive for small
@@ -72,8 +72,9 @@ class SendQueue:
                 self._parts.append(part)
 
     def send(self, channel: TransportLayer, limit_bytes: int) -> int:
-        """Send until the channel is full, the queue empty or the limit reached; return the bytes
-        sent.
+        """Send until the channel is full, the queue empty or the limit reached.
+
+        Returns the bytes sent.
         """
         if len(self._parts) == 1 and self.size_bytes <= _SMALL_BYTES <= limit_bytes:
             first = self._parts[0]
@@ -117,7 +118,7 @@ class SendQueue:
         release(parts)
 
     def _send_first(self, channel: TransportLayer, limit_bytes: int) -> tuple[int, int | None]:
-        """Send the first range or the first run of buffers; return bytes offered and bytes sent."""
+        """Send the first range or run of buffers; return bytes offered and sent."""
         first = self._parts[0]
         if not isinstance(first, Buffer):
             return self._send_range(first, channel, limit_bytes)

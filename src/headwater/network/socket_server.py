@@ -17,15 +17,15 @@ from headwater.network.acceptor import Acceptor, listening_socket, set_options
 from headwater.network.closing import ClosingConnections
 from headwater.network.connection import Connection, ConnectionContext
 from headwater.network.endpoint import Endpoint
-from headwater.network.event_loop import crowd_on
-from headwater.network.limits.closed_connection_log import Complaints
+from headwater.network.event_loop import crowded_check
+from headwater.network.limits.closed_connection_log import ClosedConnectionLog
 from headwater.network.limits.connection_creation_rate import ConnectionQuota, ThrottledConnections
 from headwater.network.limits.connection_quotas import ConnectionQuotas
 from headwater.network.limits.fair_queue import FairQueue
 from headwater.network.limits.idle_expiry import CoarseClock, IdleExpiryManager
 from headwater.network.limits.inflight_bytes import STEPWISE_BYTES_MAX, ByteLimit, InflightBytes
 from headwater.network.network_settings import NetworkSettings
-from headwater.network.request_service import ClientAddress, Guard, Service
+from headwater.network.request_service import AuthenticatorFactory, ClientAddress, Service
 from headwater.network.response_batching import ResponseBatching
 from headwater.network.tls.pending_handshakes import PendingHandshakes
 from headwater.network.tls.tls_channel import TlsTransportLayer
@@ -51,7 +51,7 @@ class SocketServer:
         *,
         now_ms: int,
         tls: Mapping[str, ListenerTls] | None = None,
-        guards: Mapping[str, Guard] | None = None,
+        authenticators: Mapping[str, AuthenticatorFactory] | None = None,
         protected: str | None = None,
     ) -> None:
         """`tls` has the TLS listeners, `guards` the authenticators of SASL listeners.
@@ -59,7 +59,7 @@ class SocketServer:
         `protected` is the listener that limits of all listeners together do not affect.
         """
         self._tls = tls or {}
-        self._guards = guards or {}
+        self._authenticators = authenticators or {}
         self._loop = loop
         self._settings = settings
         self._clock = CoarseClock(now_ms)
@@ -68,24 +68,24 @@ class SocketServer:
         self._idle: IdleExpiryManager[Connection] = IdleExpiryManager(
             settings.connections_max_idle_ms
         )
-        self._attentive: dict[Connection, None] = {}
+        self._to_sweep: dict[Connection, None] = {}
         self._connections: dict[Connection, None] = {}
         self._listeners: list[Acceptor] = []
         self._by_name: dict[str, Acceptor] = {}
-        self._emptied: asyncio.Event = asyncio.Event()
+        self._drained: asyncio.Event = asyncio.Event()
         self._all_closed: asyncio.Event = asyncio.Event()
         # None while no address has a connection rate quota.
         self.connection_quota: ConnectionQuota | None = None
         self.throttled_connections = ThrottledConnections()
-        self._complaints = Complaints()
+        self._closed_connection_log = ClosedConnectionLog()
         self._closing_connections = ClosingConnections(
-            loop, self._clock, close=self._close, emptied=self._all_closed.set
+            loop, self._clock, close=self._close, on_empty=self._all_closed.set
         )
         self._handshakes = PendingHandshakes(
             loop,
             timeout_ms=settings.headwater_tls_handshake_timeout_ms,
             on_done=self._handshake_done,
-            departed=lambda gone: self._connection_quotas.depart(gone.listener, gone.peer_host),
+            on_failed=lambda gone: self._connection_quotas.dec(gone.listener, gone.peer_host),
         )
         self.inflight_bytes = InflightBytes(
             overlapping_requests=ByteLimit(loop, settings.queued_max_requests),
@@ -98,14 +98,14 @@ class SocketServer:
             service=service,
             inflight_bytes=self.inflight_bytes,
             clock=self._clock,
-            attentive=self._attentive,
-            departed=self._departed,
-            is_crowded=crowd_on(loop),
+            to_sweep=self._to_sweep,
+            on_closed=self._on_closed,
+            is_crowded=crowded_check(loop),
             response_batching=ResponseBatching(loop),
             fair_queue=FairQueue(loop),
-            complaints=self._complaints,
+            closed_connection_log=self._closed_connection_log,
             close=self._close,
-            part=self._closing_connections.part,
+            close_gracefully=self._closing_connections.close_gracefully,
         )
 
     @property
@@ -147,14 +147,14 @@ class SocketServer:
 
     def sweep(self, now_ms: int) -> None:
         """Run periodic checks."""
-        for connection in list(self._attentive):
+        for connection in list(self._to_sweep):
             connection.sweep(now_ms)
         self._clock.now_ms = now_ms
         self._connection_quotas.refill(now_ms)
         self._handshakes.sweep(now_ms)
         self._closing_connections.sweep(now_ms)
         self.throttled_connections.sweep(now_ms)
-        self._complaints.sweep()
+        self._closed_connection_log.sweep()
         for listener in self._listeners:
             listener.sweep()
         for connection in self._idle.expired(now_ms):
@@ -168,11 +168,11 @@ class SocketServer:
         self._handshakes.close()
         self.throttled_connections.close()
         for connection in list(self._connections):
-            connection.leave()
-        self._emptied.clear()
+            connection.drain()
+        self._drained.clear()
         if self._connections:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._emptied.wait(), drain_ms / 1_000)
+                await asyncio.wait_for(self._drained.wait(), drain_ms / 1_000)
         if self._connections:
             _log.warning(
                 "Closed connections with pending responses: count=%d", len(self._connections)
@@ -181,27 +181,27 @@ class SocketServer:
             connection.close()
         await self._await_close(min(drain_ms, _CLOSE_WAIT_MS))
 
-    async def _await_close(self, patience_ms: int) -> None:
+    async def _await_close(self, timeout_ms: int) -> None:
         """Let clients read the last responses. Clients that do not close in time are idle."""
         self._all_closed.clear()
         if self._closing_connections:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._all_closed.wait(), patience_ms / 1_000)
+                await asyncio.wait_for(self._all_closed.wait(), timeout_ms / 1_000)
         self._closing_connections.close()
 
     def _close(self, channel: TransportLayer, address: ClientAddress) -> None:
         """Close an admitted connection and remove it from the counts."""
         channel.close()
-        self._connection_quotas.depart(address.listener, address.peer_host)
+        self._connection_quotas.dec(address.listener, address.peer_host)
 
-    def _departed(self, connection: Connection) -> None:
+    def _on_closed(self, connection: Connection) -> None:
         del self._connections[connection]
         self._idle.remove(connection)
         if self._clock.now_ms - connection.since_ms <= _SHORT_LIVED_MS:
             listener = self._by_name[connection.address.listener]
             listener.charge_short_lived(connection.tag_ns - connection.first_tag_ns)
         if not self._connections:
-            self._emptied.set()
+            self._drained.set()
 
     def _listener(self, endpoint: Endpoint, all_endpoints: Sequence[Endpoint]) -> Acceptor:
         shares_port = any(
@@ -215,12 +215,12 @@ class SocketServer:
             self._loop,
             fair_queue=self._context.fair_queue,
             may_accept=lambda: self._connection_quotas.may_accept(name),
-            welcome=lambda accepted, host, port: self._welcome(
+            on_accepted=lambda accepted, host, port: self._on_accepted(
                 accepted, ClientAddress(listener=name, peer_host=host, peer_port=port)
             ),
         )
 
-    def _welcome(self, accepted: socket.socket, address: ClientAddress) -> None:
+    def _on_accepted(self, accepted: socket.socket, address: ClientAddress) -> None:
         if self.connection_quota is not None:
             now_ms = self._clock.now_ms
             throttle_ms = self.connection_quota.throttle_ms(address.peer_host, now_ms)
@@ -228,7 +228,7 @@ class SocketServer:
                 _log.info("Throttled connection by connection_creation_rate: client=%s", address)
                 self.throttled_connections.add(accepted, now_ms + throttle_ms)
                 return
-        setting = self._connection_quotas.admit(address.listener, address.peer_host)
+        setting = self._connection_quotas.inc(address.listener, address.peer_host)
         if setting is not None:
             _log.info("Rejected connection: client=%s setting=%s", address, setting)
             accepted.close()
@@ -244,7 +244,7 @@ class SocketServer:
         except OSError as error:
             # The peer may have reset it already, or the loop cannot watch more descriptors.
             _log.info("Could not serve connection: client=%s error=%s", address, error)
-            self._connection_quotas.depart(address.listener, address.peer_host)
+            self._connection_quotas.dec(address.listener, address.peer_host)
             accepted.close()
 
     def _serve(
@@ -252,7 +252,7 @@ class SocketServer:
     ) -> Connection:
         listener = self._by_name[address.listener]
         connection = Connection(channel, address, context, listener.tag_ns)
-        guard = self._guards.get(address.listener)
+        guard = self._authenticators.get(address.listener)
         if guard is not None:
             guard(connection)
         self._connections[connection] = None

@@ -1,4 +1,4 @@
-"""Transport layer of a connection: receive, send, send a file, close (TransportLayer).
+"""TransportLayer of a connection: receive, send, send a file, close.
 
 TLS implements the same protocol in `tls_channel`.
 
@@ -29,7 +29,7 @@ class TransportLayer(Protocol):
         """The descriptor that the loop watches."""
 
     def receive_into(self, room: memoryview) -> int | None:
-        """Return the bytes received; 0 at the end of the stream, None if there are none yet."""
+        """Return the bytes received; 0 at the end of the stream, None for none yet."""
 
     def send(self, buffers: Sequence[Buffer], *, more: bool) -> int | None:
         """Return the bytes sent; None if it would block. `more` announces further data."""

@@ -1,4 +1,4 @@
-"""Pipelines from YAML, TOML or Python files: read, checked before Spark starts, and run.
+"""Pipelines from YAML, TOML or Python files: read, check, run.
 
     from headwater.pipelines import pipeline
 

@@ -1,4 +1,6 @@
-"""Run a program that ends with its parent: `python die_with_parent.py PARENT_PID PROGRAM...`.
+"""Run a program that ends with its parent process.
+
+`python die_with_parent.py PARENT_PID PROGRAM...`
 
 Note: this runs as a file in its own process and imports nothing of Headwater. A foreign program
 cannot request PR_SET_PDEATHSIG itself, and requesting it between fork and exec is not safe in a

@@ -71,7 +71,7 @@ def find_java(
 
 
 def version_of(program: Path) -> int | None:
-    """Return the major version of a Java program; None if it is not Java or does not run."""
+    """Return the major version of a Java program; None if it does not run."""
     if not os.access(program, os.X_OK):
         return None
     try:
@@ -96,7 +96,7 @@ def _homes(environment: Mapping[str, str], places: Iterable[str]) -> Iterator[Pa
 
 
 def _home_of(program: Path) -> Path:
-    """Return the home of a `java` on the PATH, which may be a link or a wrapper script."""
+    """Return the home of a `java` on the PATH, maybe a link or a wrapper script."""
     resolved = program.resolve()
     if resolved.parent.name == "bin":
         return resolved.parent.parent

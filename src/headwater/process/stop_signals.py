@@ -25,7 +25,7 @@ class StopSignals:
     """
 
     def __init__(self) -> None:
-        self.is_asked = False
+        self.is_stop_requested = False
         self._ask_to_stop: Callable[[], None] | None = None
         self._before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
 
@@ -37,19 +37,19 @@ class StopSignals:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def pass_to(self, ask_to_stop: Callable[[], None]) -> None:
-        """Set the function to call on a stop request; called at once if one has already arrived.
+    def pass_to(self, request_stop: Callable[[], None]) -> None:
+        """Set the function to call on a stop request, at once if there was one.
 
         The function may be called twice.
         """
-        self._ask_to_stop = ask_to_stop
-        if self.is_asked:
-            ask_to_stop()
+        self._ask_to_stop = request_stop
+        if self.is_stop_requested:
+            request_stop()
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         # A second signal ends the process immediately.
         signal.signal(number, signal.SIG_DFL)
-        self.is_asked = True
+        self.is_stop_requested = True
         if self._ask_to_stop is not None:
             self._ask_to_stop()
 

@@ -162,7 +162,7 @@ class Server:
 
 
 async def _is_ready(host: str, port: int) -> bool:
-    """Return whether the server reports a role; one that is looking for its ensemble has none."""
+    """Return whether the server reports a role; without an ensemble it has none."""
     try:
         async with asyncio.timeout(_PROBE_S):
             reader, writer = await asyncio.open_connection(host, port)

@@ -25,7 +25,7 @@ _LEVEL_ZERO_SINCE = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """Feature of the cluster: levels that this broker supports, and the finalized level.
+    """Feature of the cluster: levels supported by this broker, finalized level.
 
     `finalized` is 0 for a disabled feature.
     """

@@ -46,7 +46,7 @@ def read(cls: type[M], version: int, body: memoryview, elements_max: int = UNLIM
 
 
 def write(message: M, version: int) -> list[Part]:
-    """Encode a message's body in parts; UnsupportedInVersion if the version lacks a field."""
+    """Encode a message's body in parts; may raise UnsupportedInVersion."""
     translation: _Translation[M] = _translation(type(message), version)
     return translation.write(message)
 

@@ -40,8 +40,6 @@ class Subscription:
 
 @protocol_message
 class ConsumerAssignment:
-    """Assignment of a consumer."""
-
     assigned_partitions: tuple[NamedPartitions, ...] = many(NamedPartitions, default=())
     user_data: bytes | None = one("bytes", default=None, nullable_since=0)
 
@@ -55,7 +53,7 @@ def read_subscription(metadata: bytes) -> Subscription:
 
 
 def write_subscription(subscription: Subscription, version: int = NEWEST_VERSION) -> bytes:
-    """Encode a subscription; like Kafka's clients, drop fields that an older version lacks."""
+    """Encode a subscription; drop fields that an older version lacks, as Kafka."""
     (part,) = codec_for(Subscription, version, flexible=False).write(subscription)
     assert isinstance(part, bytearray)
     return _INT16.pack(version) + bytes(part)

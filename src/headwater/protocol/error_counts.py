@@ -17,7 +17,7 @@ _ERROR: Final = "error_code"
 
 
 class _Places(NamedTuple):
-    """Whether a message has an error code itself, and which of its fields contain some."""
+    """Whether a message has an error code, and which of its fields contain some."""
 
     has_error: bool
     parts: tuple[tuple[str, bool], ...]

@@ -101,7 +101,6 @@ def read_correlation_id(frame: memoryview) -> int:
 
 
 def response_body_position(api: Api, version: int, frame: memoryview) -> int:
-    """Return the position of the body in a response frame."""
     if version < api.flexible_since or api.key is ApiKey.API_VERSIONS:
         return _CORRELATION_ID.size
     try:

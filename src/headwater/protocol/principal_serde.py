@@ -1,4 +1,4 @@
-"""DefaultKafkaPrincipalBuilder's serialization of a principal, for Envelope (KIP-590).
+"""DefaultKafkaPrincipalBuilder's serialization, for Envelope (KIP-590).
 
 A version, then type, name, and whether a delegation token was used, which is always false here.
 """

@@ -102,7 +102,7 @@ def _compiled(cls: type, source: "_ReaderSource") -> object:
 
 
 class _ReaderSource:
-    """Generated functions, one per struct, inner ones first, and the names that they use."""
+    """Generated functions, one per struct, inner ones first, and their names."""
 
     def __init__(self, version: int, flexible: bool, *, in_steps: bool = False) -> None:
         self._in_steps = in_steps

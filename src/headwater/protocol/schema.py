@@ -32,7 +32,7 @@ Kind = str | type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolField:
-    """Wire format of one field. `kind` is a primitive's name or a nested message class."""
+    """Wire format of a field; `kind` is a primitive's name or a message class."""
 
     name: str = ""
     kind: Kind

@@ -1,4 +1,4 @@
-"""Parts of an encoded message: buffers, and file ranges that are sent without being read.
+"""Parts of an encoded message: buffers, and file ranges sent without reading.
 
 A writer appends to one `Output`. Records are not copied into it: it remembers their positions and
 returns a list of parts, for one `sendmsg` and, if a part is in a file, for `sendfile`. Small

@@ -1,4 +1,4 @@
-"""Encode and decode large messages in steps, so that other requests run in between.
+"""Encode and decode large messages in steps; other requests run in between.
 
 A message of 50,000 elements takes about 100 ms to decode and as much to encode. These generators do
 the same as `codec` and yield after every few elements.

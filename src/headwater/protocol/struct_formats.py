@@ -1,4 +1,4 @@
-"""Wire layout of a message class's fields in one version: formats, sizes, fixed-size runs."""
+"""Wire layout of a message's fields in one version: formats, sizes, runs."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -83,7 +83,7 @@ def _least_field_bytes(field: ProtocolField, version: int, flexible: bool) -> in
 
 
 def has_long_arrays(cls: type, version: int) -> bool:
-    """Return whether a struct, or a nested one, has an array that is not one `struct` call."""
+    """Whether a struct has (also nested) an array that is not one `struct` call."""
     for field in (*plain_fields(cls, version), *tagged_fields(cls, version)):
         if field.repeated and field.kind not in FIXED:
             return True

@@ -25,8 +25,6 @@ UNLIMITED: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class VersionedCodec(Generic[M]):
-    """Codec of one version of a message."""
-
     _read: Reader[M]
     _write: Callable[[Output, M], None]
 

@@ -40,7 +40,7 @@ def maybe_handle_common_response(
     endpoints: Endpoints,
     now_ms: int,
 ) -> bool | None:
-    """None if the response is still to be handled; else whether the connection is fine."""
+    """None if the response must still be handled; else whether the connection is fine."""
     leader_id = leader_id_or_none(leader_id_or_sentinel)
     if epoch < core.quorum.epoch or error is ErrorCode.UNKNOWN_LEADER_EPOCH:
         # This replica knows a later epoch than the response.

@@ -71,7 +71,7 @@ class KRaftControlRecordStateMachine:
         self.next_offset = -1
 
     def update_state(self) -> None:
-        """Read what the log has beyond the last offset; first the snapshot, if records are gone."""
+        """Read the log beyond the last offset; first the snapshot if records are gone."""
         latest = self._log.latest_snapshot_id
         if latest is not None and (
             self.next_offset < 0 or self.next_offset < self._log.start_offset
@@ -98,7 +98,7 @@ class KRaftControlRecordStateMachine:
 
     @property
     def last_voter_set_offset(self) -> int | None:
-        """Where the last VotersRecord is: -1 in a bootstrap checkpoint; None for static voters."""
+        """Offset of the last VotersRecord: -1 in a bootstrap checkpoint, None if static."""
         entry = self._voters.last_entry
         return None if entry is None else entry[0]
 

@@ -133,7 +133,7 @@ def control_batch(
 
 
 def read_control_records(batches: Buffer) -> Iterator[RaftControlRecord]:
-    """The control records among whole batches, without types that this version does not know."""
+    """The control records of whole batches, without types unknown to this version."""
     position = 0
     while position < len(batches):
         header = read_header(batches, position)

@@ -1,4 +1,4 @@
-"""DescribeQuorum: what the leader knows of voters and observers (KIP-595, KIP-836)."""
+"""DescribeQuorum: the leader's view of voters and observers (KIP-595, KIP-836)."""
 
 from headwater.common.error_codes import ErrorCode
 from headwater.protocol.messages import describe_quorum as messages
@@ -11,7 +11,7 @@ from headwater.raft.raft_messages import leader_id_or_sentinel
 def describe_quorum(
     core: RaftCore, request: messages.DescribeQuorumRequest, now_ms: int
 ) -> messages.DescribeQuorumResponse:
-    """The quorum, if this replica leads it; else NOT_LEADER_OR_FOLLOWER with the leader."""
+    """Describe the quorum, or NOT_LEADER_OR_FOLLOWER with the leader."""
     asked = [(t.topic_name, [p.partition_index for p in t.partitions]) for t in request.topics]
     state = core.quorum.state
     leader = core.quorum.leader_and_epoch

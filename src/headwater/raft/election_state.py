@@ -1,4 +1,4 @@
-"""What a replica must remember of elections, and its JSON in the file `quorum-state`.
+"""A replica's durable election state, and its JSON in the file `quorum-state`.
 
 Version 0 belongs to kraft.version 0 and lists the voters; version 1 has the directory id of the
 replica that was voted for (KIP-853). Kafka reads and writes the same two.
@@ -72,7 +72,7 @@ def encode_election_state(
 
 
 def decode_election_state(content: bytes) -> ElectionState:
-    """The election state of a file. CorruptFile if it is not one of Kafka's two versions."""
+    """Decode a file. Raises CorruptFile if it is not in Kafka's versions 0 or 1."""
     try:
         document = json.loads(content)
         version = document["data_version"]

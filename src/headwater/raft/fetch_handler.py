@@ -4,6 +4,7 @@ A fetch offset acknowledges everything below it, so a voter syncs its log before
 """
 
 from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import BatchError
 from headwater.protocol.messages.fetch import (
     EpochEndOffset,
     FetchPartition,
@@ -230,7 +231,11 @@ class FetchHandler:
         else:
             if data.records:
                 assert isinstance(data.records, bytes | bytearray | memoryview)
-                self._append(data.records, state.epoch)
+                try:
+                    self._append(data.records, state.epoch)
+                except BatchError:
+                    # Damaged on its way or by the leader's disk; nothing of it was appended.
+                    return False
             if data.high_watermark >= 0:
                 core.advance_high_watermark(min(data.high_watermark, core.log.end_offset))
         state.fetch_deadline_ms = now_ms + core.config.fetch_timeout_ms

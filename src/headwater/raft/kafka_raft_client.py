@@ -1,4 +1,4 @@
-"""A replica of the metadata quorum: events in, effects out (Kafka: KafkaRaftClient).
+"""A replica of the metadata quorum: events in, effects out (KafkaRaftClient).
 
     client = KafkaRaftClient(identity, config=config, log=log, random=random)
     effects = client.initialize(stored_election_state, now_ms)

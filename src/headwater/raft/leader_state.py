@@ -37,7 +37,7 @@ class ReplicaState:
 
 @dataclass(slots=True, kw_only=True)
 class PendingVoterChange:
-    """An AddRaftVoter or RemoveRaftVoter request that waits for its VotersRecord to commit."""
+    """AddRaftVoter or RemoveRaftVoter, waiting for its VotersRecord to commit."""
 
     call_id: int
     is_add: bool
@@ -116,7 +116,7 @@ class LeaderState:
         return self.maybe_update_high_watermark()
 
     def update_replica_state(self, key: ReplicaKey, fetch_offset: int, now_ms: int) -> bool:
-        """A replica has everything below its fetch offset; True if the high watermark moved."""
+        """Record a replica's fetch offset; True if the high watermark advanced."""
         if key.id < 0:
             return False
         state = self.state_of(key)

@@ -1,4 +1,4 @@
-"""Timeouts of the quorum, under the names of Kafka's `controller.quorum.*` settings."""
+"""Timeouts of the quorum, named as Kafka's `controller.quorum.*` settings."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +14,7 @@ CAUGHT_UP_WITHIN_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumConfig:
-    """Kafka's defaults. `fetch_timeout_ms` is `controller.quorum.fetch.timeout.ms`, and so on."""
+    """Kafka's defaults; `fetch_timeout_ms` is `controller.quorum.fetch.timeout.ms`."""
 
     election_timeout_ms: int = 1_000
     election_backoff_max_ms: int = 1_000

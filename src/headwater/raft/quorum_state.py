@@ -1,4 +1,4 @@
-"""The state of this replica in the quorum, and the only legal ways from one state to the next.
+"""The state of this replica in the quorum, and its legal transitions.
 
     Unattached   -> Unattached (higher epoch, or a vote given), Prospective, Follower
     Prospective  -> Unattached, Candidate (pre-votes of a majority), Follower

@@ -115,7 +115,7 @@ class RaftCore:
         self.deliver_commits()
 
     def _static_voter_nodes(self) -> tuple[Node, ...]:
-        """Without bootstrap servers, `controller.quorum.voters` says where to find a leader."""
+        """Nodes of `controller.quorum.voters`, used without bootstrap servers."""
         listener = self.identity.listener_name
         nodes = (
             node_of(voter.key.id, voter.endpoints, listener)
@@ -372,7 +372,7 @@ class RaftCore:
         self.deliver_commits()
 
     def deliver_commits(self) -> None:
-        """Hand committed records to the listener, in order and once per life of the process."""
+        """Hand committed records to the listener, in order and once per process."""
         latest = self.log.latest_snapshot_id
         if latest is not None and (
             self.listener_offset < 0 or self.listener_offset < self.log.start_offset

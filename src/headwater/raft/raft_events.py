@@ -15,7 +15,7 @@ from headwater.raft.voter_set import Node
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestReceived:
-    """A request of another replica, a broker or a tool. `call_id` names it in `SendResponse`."""
+    """A request of a replica, broker or tool; `SendResponse` has its `call_id`."""
 
     call_id: int
     message: Message

@@ -17,7 +17,7 @@ class OffsetAndEpoch(NamedTuple):
     epoch: int
 
     def is_at_least(self, that: "OffsetAndEpoch") -> bool:
-        """Whether a log that ends here is as up-to-date as a log that ends there (Raft, 5.4.1)."""
+        """Whether a log that ends here is as up-to-date as that one (Raft, 5.4.1)."""
         return (self.epoch, self.offset) >= (that.epoch, that.offset)
 
 
@@ -108,7 +108,7 @@ class ReplicatedLog(Protocol):
         """A writer; None if a snapshot of this id exists."""
 
     def truncate_to_latest_snapshot(self) -> bool:
-        """Empty the log and start it at the latest snapshot, if that is beyond the log's end."""
+        """Empty the log and start at the latest snapshot, if it is beyond the end."""
 
     def delete_before_snapshot(self, snapshot_id: OffsetAndEpoch) -> bool:
         """Delete older snapshots and the records that this snapshot covers."""
@@ -123,7 +123,7 @@ class ValidOffsetAndEpoch(NamedTuple):
 
 
 def validate_offset_and_epoch(log: ReplicatedLog, offset: int, epoch: int) -> ValidOffsetAndEpoch:
-    """Compare a follower's fetch offset and the epoch of its last record with the leader's log."""
+    """Compare a follower's fetch offset and last epoch with the leader's log."""
     latest = log.latest_snapshot_id
     if offset == 0 and latest is not None and latest != BOOTSTRAP_SNAPSHOT_ID:
         # An empty replica gets the snapshot even if the log still has all records.

@@ -59,7 +59,7 @@ class RequestManager:
         return now_ms >= self._backoff_until_ms.get(node, 0)
 
     def has_failed(self, node: Node, now_ms: int) -> bool:
-        """Whether the connection backs off, as it also does after a request that timed out."""
+        """Whether the connection backs off, as after a request that timed out."""
         inflight = self._inflight.get(node)
         if inflight is not None and now_ms >= inflight.deadline_ms:
             del self._inflight[node]

@@ -1,4 +1,4 @@
-"""Snapshots of the metadata log: their file names and their enclosing control records.
+"""Snapshots of the metadata log: file names and enclosing control records.
 
 00000000000000000123-0000000004.checkpoint    end offset 123, epoch 4
 

@@ -1,4 +1,4 @@
-"""AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter: one change of the voter set at a time.
+"""AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter: one change at a time.
 
 Two sets that differ by one voter share a voter in every majority. That holds only from one set to
 the next, so a change is refused while an earlier VotersRecord is uncommitted, and until the leader
@@ -36,6 +36,7 @@ from headwater.raft.voter_set import (
 )
 
 KRAFT_VERSION_FEATURE = "kraft.version"
+_SOFTWARE = "headwater"
 
 
 class VoterChangeHandler:
@@ -95,7 +96,11 @@ class VoterChangeHandler:
             text = f"Voter {key} is already in the voter set {core.voters.ids}"
             core.respond(call_id, add_voter_response(ErrorCode.DUPLICATE_VOTER, text))
             return
-        if not core.send(node, ApiVersionsRequest(), now_ms):
+        # Kafka refuses a request without the name and version of the software.
+        api_versions = ApiVersionsRequest(
+            client_software_name=_SOFTWARE, client_software_version=_SOFTWARE
+        )
+        if not core.send(node, api_versions, now_ms):
             text = f"Voter {key} cannot receive requests yet"
             core.respond(call_id, add_voter_response(ErrorCode.REQUEST_TIMED_OUT, text))
             return

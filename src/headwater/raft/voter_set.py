@@ -1,4 +1,4 @@
-"""The voters of a quorum: who they are, where they listen, and how a set may change.
+"""The voters of a quorum: their ids, endpoints and legal changes of the set.
 
 A voter is a replica key: a node id and, from kraft.version 1 on, the id of the directory that has
 its log. A node whose disk was replaced has another directory id and is another replica (KIP-853).
@@ -70,7 +70,7 @@ class VoterNode:
     max_kraft_version: int = 1
 
     def is_voter(self, key: ReplicaKey) -> bool:
-        """Whether a replica key is this voter's; a set of kraft.version 0 has no directory ids."""
+        """Whether a replica key is this voter's; kraft.version 0 has no directory ids."""
         if key.id != self.key.id:
             return False
         return self.key.directory_id in (NO_DIRECTORY_ID, key.directory_id)
@@ -132,14 +132,14 @@ class VoterSet:
         return VoterSet(remaining)
 
     def update_voter(self, voter: VoterNode) -> "VoterSet | None":
-        """The set with other endpoints or versions of a voter; None if it is not in the set."""
+        """The set with a voter's new endpoints or versions; None if it has no such voter."""
         if not self.is_voter(voter.key):
             return None
         others = (each for each in self.voters if each.key.id != voter.key.id)
         return VoterSet.of((*others, voter))
 
     def has_overlapping_majority(self, that: "VoterSet") -> bool:
-        """Whether every majority of one set shares a voter with every majority of the other."""
+        """Whether every majority of one set shares a voter with those of the other."""
         ours = [key for key in self.keys if key not in that.keys]
         theirs = [key for key in that.keys if key not in self.keys]
         return len(ours) <= 1 and len(theirs) <= 1 and len(ours) + len(theirs) <= 1

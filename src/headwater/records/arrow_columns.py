@@ -107,7 +107,7 @@ def encode_columns(
     is_transactional: bool = False,
     crc_from: int = CRC_END,
 ) -> list[memoryview]:
-    """Encode rows as record batches of about `batch_bytes` before compression, ready to send.
+    """Encode rows as record batches of about `batch_bytes` before compression.
 
     Columns are found by name: `key` and `value` of binary or string type, `timestamp` in
     milliseconds or of timestamp type, `headers` as a list of key and value. A missing column or a
@@ -152,7 +152,7 @@ def murmur2_column(keys: AnyArray | AnyChunkedArray) -> AnyArray:
 
 
 def partition_column(keys: AnyArray | AnyChunkedArray, partitions: int) -> AnyArray:
-    """Return the partition of every key as Kafka's producer chooses it; null stays null."""
+    """Return each key's partition as Kafka's producer chooses it; null stays null."""
     positive = pc.bit_wise_and(murmur2_column(keys), integer(0x7FFFFFFF, pa.int32()))
     count = integer(partitions, pa.int32())
     found: AnyArray = pc.subtract(positive, pc.multiply(pc.divide(positive, count), count))
@@ -189,7 +189,7 @@ def _sections(
 
 
 def adopt_columns(columns: DecodedColumns) -> pa.RecordBatch:
-    """Wrap the kernel's buffers in Arrow arrays of `SCHEMA`, or of `VIEWS_SCHEMA` for views."""
+    """Wrap the kernel's buffers in Arrow arrays of `SCHEMA` or `VIEWS_SCHEMA`."""
     rows = columns.row_count
     headers = columns.headers
     assert headers.values is not None, "decoding returns every column"

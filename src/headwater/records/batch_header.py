@@ -117,7 +117,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may remove the tombstones and markers of this batch; None if not set."""
+        """When compaction may remove tombstones and markers of this batch, or None."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
     @property

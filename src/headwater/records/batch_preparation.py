@@ -56,7 +56,7 @@ LOOP_UNPACKED_BYTES: Final = 1 << 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedBatch:
-    """Client's batch, validated and compressed with the codec that its topic required then."""
+    """A client's batch, validated and compressed with its topic's codec."""
 
     content: bytearray | memoryview
     header: BatchHeader
@@ -95,7 +95,7 @@ def needs_preparation(batch: Buffer, settings: TopicSettings, *, is_waiting: boo
 
 
 def prepare_batch(batch: bytearray, settings: TopicSettings, *, now_ms: int) -> PreparedBatch:
-    """Validate a batch completely and apply the topic's codec; raises the append's `BatchError`.
+    """Validate a batch completely and apply the topic's codec.
 
     Runs on a thread, which takes ownership of `batch`.
     """
@@ -107,7 +107,7 @@ def prepare_batch(batch: bytearray, settings: TopicSettings, *, now_ms: int) -> 
 
 
 def check_prepared(prepared: PreparedBatch, settings: TopicSettings, *, now_ms: int) -> None:
-    """Check the batch against changed settings: size limits, timestamp range and cleanup policy."""
+    """Check the batch against changed settings: size, timestamps, cleanup policy."""
     if prepared.settings is settings:
         return
     _check_size(prepared.header.size_bytes, settings)
@@ -119,7 +119,7 @@ def check_prepared(prepared: PreparedBatch, settings: TopicSettings, *, now_ms: 
 def under_topic_codec(
     batch: bytearray | memoryview, header: BatchHeader, settings: TopicSettings
 ) -> tuple[bytearray | memoryview, BatchHeader]:
-    """Return the batch compressed with the topic's codec; unchanged if it already is (PV-5).
+    """Return the batch compressed with the topic's codec (PV-5).
 
     The size limits are checked again, because another codec may compress worse (PV-1).
     """

@@ -40,7 +40,7 @@ def stamp_append_time(
 
 
 def stamp_create_time(buffer: bytearray | memoryview, header: BatchHeader, position: int) -> None:
-    """Clear the LogAppendTime flag that a client set on a CreateTime topic, as Kafka does."""
+    """Clear a client's LogAppendTime flag on a CreateTime topic, as Kafka does."""
     attributes = header.attributes & ~APPEND_TIME_FLAG
     _restamp_time(buffer, header, position, attributes, header.max_timestamp)
 

@@ -66,7 +66,7 @@ def check_client_batch(
     now_ms: int,
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
 ) -> ValidationResult | None:
-    """Raise the error with which Kafka rejects this batch; `buffer` is everything that was sent.
+    """Raise the error with which Kafka rejects this batch.
 
     PV-1, PV-2, PV-3 and CP-8, in Kafka's order, so that the same batch gets the same error. Returns
     the result for `corrected`, or None if records are not validated.
@@ -172,7 +172,7 @@ def corrected(
     result: ValidationResult | None,
     settings: TopicSettings,
 ) -> tuple[bytearray | memoryview, BatchHeader]:
-    """Return the batch with the corrections that Kafka makes; unchanged if there are none.
+    """Return the batch with Kafka's corrections; unchanged if there are none.
 
     Offset deltas other than 0, 1, 2 and so on come from old clients (PV-2), and the header's max
     timestamp is set to that of the records.

@@ -1,4 +1,4 @@
-"""Compress and decompress the record section of a batch, with any of the five codecs.
+"""Compress and decompress the records of a batch, with any of five codecs.
 
 Decompression is the one place where a small batch can demand a lot of memory, so every codec writes
 into a buffer that never grows beyond the caller's limit. The size that a stream declares is never
@@ -106,7 +106,7 @@ def _stream(codec: int) -> _DecompressInto:
 
 
 def _decompress_short_gzip(data: Buffer, limit_bytes: int) -> bytes | None:
-    """Decompress data that is exactly one valid gzip member; return None for anything else.
+    """Decompress exactly one valid gzip member; return None for anything else.
 
     zlib takes 2 us for a record of 100 bytes where cramjam takes 6.
     """

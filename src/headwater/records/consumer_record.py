@@ -12,7 +12,10 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class ConsumerRecord(NamedTuple):
-    """Record with its partition and offset. Header keys hold invalid UTF-8 as surrogate escapes."""
+    """Record with its partition and offset.
+
+    Header keys hold invalid UTF-8 as surrogate escapes.
+    """
 
     topic: str
     partition: int

@@ -61,7 +61,7 @@ def build_marker(
     base_offset: int = 0,
     leader_epoch: int = NO_EPOCH,
 ) -> bytes:
-    """Build the marker that commits or aborts a producer's transaction in a partition (TX-6)."""
+    """Build the marker that commits or aborts a transaction in a partition (TX-6)."""
     record = Record(
         key=_KEY.pack(_VERSION, kind),
         value=_MARKER_VALUE.pack(_VERSION, coordinator_epoch),

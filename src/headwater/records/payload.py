@@ -10,7 +10,7 @@ DEFAULT_LIMIT_BYTES = MAX_UNPACKED_BYTES
 def record_section(
     buffer: Buffer, header: BatchHeader, position: int = 0, limit_bytes: int = DEFAULT_LIMIT_BYTES
 ) -> Buffer:
-    """Return the records of the batch at a position. An uncompressed batch is not copied."""
+    """Return the records of a batch; an uncompressed batch is not copied."""
     end = position + LENGTH_END + header.length
     packed = memoryview(buffer)[position + HEADER_BYTES : end]
     return decompress(header.attributes & CODEC_MASK, packed, limit_bytes)

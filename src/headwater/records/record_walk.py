@@ -36,7 +36,7 @@ class RecordPlaces(NamedTuple):
 
 
 def walk_records(view: memoryview, record_count: int) -> Iterator[RecordPlaces]:
-    """Yield every record of a section, checked; the section must end with the last one."""
+    """Yield every record of a section, checked; it must end with the last one."""
     end = len(view)
     if record_count < 0 or record_count * MIN_RECORD_BYTES > end:
         raise CorruptBatch("more records are declared than the batch has bytes for")

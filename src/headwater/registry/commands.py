@@ -1,4 +1,4 @@
-"""Decide changes to the registry: each function returns entries to write and the response.
+"""Decide changes to the registry: entries to write, and the response.
 
 The response is sent once the entries are committed. Raises `RestError` for rejected requests.
 
@@ -13,7 +13,7 @@ from headwater.registry.registry_errors import (
     INVALID_COMPATIBILITY,
     INVALID_MODE,
     RestError,
-    id_taken,
+    id_in_use,
     incompatible_schema,
     invalid_compatibility,
     invalid_mode,
@@ -147,7 +147,7 @@ def _check_compatible(state: State, subject: str, resolved: Resolved) -> None:
 def _check_id(state: State, schema_id: int, resolved: Resolved) -> None:
     known = state.schemas.get(schema_id)
     if known is not None and identity(known) != resolved.identity:
-        raise id_taken(schema_id)
+        raise id_in_use(schema_id)
 
 
 def delete_subject(state: State, subject: str, *, permanent: bool) -> RegistryChange:

@@ -19,7 +19,10 @@ from headwater.registry.schemas_topic_records import SchemaValue
 
 
 def described(version: SchemaValue) -> dict[str, Any]:
-    """A version in the REST API's form. As in Confluent's, `schemaType` is omitted for Avro."""
+    """A version in the REST API's form; `schemaType` is omitted for Avro.
+
+    Confluent's registry does so too.
+    """
     written: dict[str, Any] = {
         "subject": version.subject,
         "version": version.version,
@@ -29,7 +32,7 @@ def described(version: SchemaValue) -> dict[str, Any]:
 
 
 def registered(version: SchemaValue, *, is_full: bool) -> dict[str, Any]:
-    """Response to registering a schema: its id, or the whole version for newer clients."""
+    """Response to registering a schema: its id, or the version for newer clients."""
     if not is_full:
         return {"id": version.id}
     answer = described(version)
@@ -119,7 +122,7 @@ def schema_by_guid(state: State, text: str) -> SchemaValue:
 def latest_with_metadata(
     state: State, subject: str, properties: Mapping[str, str], *, deleted: bool
 ) -> SchemaValue:
-    """Find the latest version whose metadata has all these properties (set by another registry)."""
+    """Find the latest version whose metadata has all these properties."""
     for each in reversed(state.versions(subject, deleted=deleted)):
         metadata = each.others.get("metadata")
         own = metadata.get("properties") if isinstance(metadata, dict) else None
@@ -144,7 +147,7 @@ def referenced_by(state: State, subject: str, version: int, *, deleted: bool = F
 def compatibility(
     state: State, subject: str, version: int | None, given: Submitted, *, normalize: bool
 ) -> list[str]:
-    """Incompatibilities of a schema with one version; without a number, with all versions."""
+    """Incompatibilities of a schema with one version, or by default with all."""
     versions = state.versions(subject)
     if version == -1:
         versions = versions[-1:]

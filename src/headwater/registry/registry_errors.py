@@ -41,7 +41,7 @@ _CONTEXT: Final = ""
 
 
 class RestError(HttpError):
-    """The request was rejected, with an error code for programs and a message for people."""
+    """The request was rejected: an error code for programs, a message for people."""
 
     def __init__(self, error_code: int, message: str) -> None:
         super().__init__(int(str(error_code)[:3]), message)
@@ -154,7 +154,7 @@ def not_in_mode(subject: str | None, is_what: str) -> RestError:
     return not_permitted(f"Subject {named} in context {_CONTEXT} {is_what}")
 
 
-def id_taken(schema_id: int) -> RestError:
+def id_in_use(schema_id: int) -> RestError:
     return not_permitted(
         f"Overwrite new schema with id {schema_id} in context {_CONTEXT} is not permitted."
     )
@@ -175,7 +175,10 @@ def schema_too_large() -> RestError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """Confluent's error messages for a failed write to `_schemas`. The log has the cause."""
+    """Confluent's error messages for a failed write to `_schemas`.
+
+    The log has the cause.
+    """
 
     failed: str
     timed_out: str
@@ -188,7 +191,7 @@ class Operation:
         return RestError(TIMED_OUT, self.timed_out)
 
     def forwarding_failed(self) -> RestError:
-        """The error for a writer that other instances keep overtaking; the client should retry."""
+        """The error for a writer that others keep overtaking; clients should retry."""
         return RestError(
             FORWARDING_FAILED, f"Error while forwarding {self.forwarding} request to the leader"
         )

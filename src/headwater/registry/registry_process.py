@@ -21,7 +21,7 @@ _UNAUTHORIZED: Final = b'{"error_code":401,"message":"Unauthorized: user and pas
 
 
 def _guard(address: HttpAddress) -> Guard:
-    """Allow any Host header with TLS: browsers reject the certificate for other names anyway."""
+    """Allow any Host header with TLS: browsers reject other names' certificates."""
     hosts = address.hosts if address.context is None else frozenset({ANY_HOST})
     return Guard(service="registry", hosts=hosts)
 
@@ -40,7 +40,7 @@ async def serve(
     Raises `CannotListen`, or a `KafkaError` if no broker answers. `client_settings` apply to all
     clients, for example for authentication.
     """
-    with HttpPort(address, refusal=_UNAUTHORIZED, kind=V1) as port:
+    with HttpPort(address, unauthorized_response=_UNAUTHORIZED, kind=V1) as port:
         store = SchemaStore(bootstrap_servers, timeout_s=timeout_s, client_settings=client_settings)
         waiting = asyncio.create_task(ended.wait())
         try:

@@ -33,7 +33,7 @@ def identity(of: SchemaValue) -> Identity:
 
 
 def guid_of(schema: SchemaValue) -> str | None:
-    """Compute a schema's GUID as Confluent's registry does: a digest of its text and references.
+    """A schema's GUID as in Confluent's registry: digest of text and references.
 
     None for a schema with metadata or rules, which the digest includes and which are not supported
     here.

@@ -53,7 +53,7 @@ async def look_up(request: RegistryRequest) -> Any:
         normalize=request.is_set("normalize"),
         deleted=request.is_set("deleted"),
     )
-    return queries.described(await request.store.ask(query))
+    return queries.described(await request.store.query(query))
 
 
 async def latest_with_metadata(request: RegistryRequest) -> Any:
@@ -321,4 +321,4 @@ async def _checked(request: RegistryRequest, version: int | None) -> Any:
         normalize=request.is_set("normalize"),
         verbose=request.is_set("verbose"),
     )
-    return await request.store.ask(query)
+    return await request.store.query(query)

@@ -110,7 +110,7 @@ class SchemaStore:
             raise RestError(STORE_FAILED, "The topic _schemas is being read; try again soon")
         return self._state
 
-    async def ask(self, query: Callable[[State], T]) -> T:
+    async def query(self, query: Callable[[State], T]) -> T:
         """Run a query that may be slow on another thread, with a snapshot of the state.
 
         Raises what the query raises. The event loop keeps answering other requests.
@@ -147,7 +147,7 @@ class SchemaStore:
     async def execute(
         self, decide: Callable[[State], RegistryChange], operation: Operation = REGISTER
     ) -> Any:
-        """Decide, write, read back, and return the answer. `operation` has the texts of errors."""
+        """Decide, write, read back, and answer; `operation` has the error texts."""
         try:
             async with asyncio.timeout(self._timeout_s), self._writing:
                 for _ in range(_ATTEMPTS_MAX):
@@ -176,7 +176,7 @@ class SchemaStore:
         try:
             producer = await self._own_producer()
             await self._catch_up()
-            decision = await self.ask(decide)
+            decision = await self.query(decide)
             if decision.entries:
                 await self._until(await self._write(producer, decision) + 1)
             is_producer_usable = True
@@ -201,7 +201,7 @@ class SchemaStore:
         return self._producer
 
     async def _write(self, producer: Producer, decision: RegistryChange) -> int:
-        """Write in one transaction; return the offset of the last record once it is committed."""
+        """Write in one transaction; return the last record's offset once committed."""
         await producer.begin_transaction()
         sent = [
             await producer.send(

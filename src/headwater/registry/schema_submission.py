@@ -1,4 +1,4 @@
-"""Parse submitted schemas with their references, and check compatibility with earlier versions.
+"""Parse submitted schemas with references; check compatibility.
 
 Note: a schema that uses types of other subjects can only be parsed together with them, so earlier
 versions are parsed with the references that they were registered with.

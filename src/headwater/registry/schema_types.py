@@ -38,7 +38,7 @@ class Referred:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """A parsed schema: its canonical and normalized texts, and the tree for comparisons."""
+    """A parsed schema: canonical and normalized text, and the tree."""
 
     canonical: Callable[[], str]
     normalized: Callable[[], str]

@@ -1,4 +1,4 @@
-"""Records of `_schemas`: JSON keys and values in the format of Confluent's registry.
+"""Records of `_schemas`: JSON in the format of Confluent's registry.
 
 Note: compaction compares keys as bytes, and other registries may order a key's fields differently.
 So a key that was read before is written with exactly the bytes that were read.

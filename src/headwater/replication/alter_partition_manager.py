@@ -53,9 +53,9 @@ class IsrProposer(Protocol):
         """The pending change, if there is one."""
 
     def member_epochs(self, proposal: IsrProposal) -> list[tuple[NodeId, int]]:
-        """Return the proposed ISR with the broker epoch of each member's fetches, -1 if unknown."""
+        """Return the proposed ISR with each member's broker epoch, -1 if unknown."""
 
-    def proposal_answered(
+    def handle_alter_partition_response(
         self, proposal: IsrProposal, answer: CommittedIsr | ErrorCode
     ) -> ProposalOutcome: ...
 
@@ -128,13 +128,13 @@ class AlterPartitionManager:
             return
         sent = dict(self._pending)
         self._is_in_flight = True
-        self._inter_broker_client.ask(
+        self._inter_broker_client.send_request(
             controller,
             _request(self._sender(), sent),
             purpose=Purpose.TO_CONTROLLER,
             timeout_ms=self._timeout_ms,
             then=lambda response: self._handle_response(sent, response),
-            otherwise=self._handle_failure,
+            on_error=self._handle_failure,
         )
 
     def _handle_response(self, sent: dict[IsrProposer, IsrProposal], response: Message) -> None:
@@ -155,8 +155,8 @@ class AlterPartitionManager:
             result = results.get((isr_proposer.topic_id, isr_proposer.number))
             # A partition that is missing in the response is retried.
             answer = ErrorCode.UNKNOWN_SERVER_ERROR if result is None else _answer(result)
-            outcome = isr_proposer.proposal_answered(proposal, answer)
-            if outcome is ProposalOutcome.AGAIN:
+            outcome = isr_proposer.handle_alter_partition_response(proposal, answer)
+            if outcome is ProposalOutcome.RETRY:
                 must_wait = True
             elif self._pending.get(isr_proposer) is proposal:
                 del self._pending[isr_proposer]

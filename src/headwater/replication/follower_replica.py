@@ -26,7 +26,7 @@ class LastFetch(Protocol):
 
 
 class FollowerReplica:
-    """One follower of one partition during one leader epoch. Times are of the steady clock."""
+    """One follower of a partition in one leader epoch; times by the steady clock."""
 
     __slots__ = (
         "_broker_epoch",
@@ -60,7 +60,7 @@ class FollowerReplica:
             return self._broker_epoch
         return max(self._broker_epoch, self.session.broker_epoch)
 
-    def fetched(
+    def update_fetch_state(
         self,
         *,
         offset: int,
@@ -91,5 +91,5 @@ class FollowerReplica:
             self._fetched_end = former_end
 
     def is_fetching(self, *, now_ms: int, lag_max_ms: int) -> bool:
-        """Return whether its fetch session is active, even if it does not name the partition."""
+        """Return whether its session is active, even if it omits the partition."""
         return self.session is not None and now_ms - self.session.fetched_ms <= lag_max_ms

@@ -30,7 +30,7 @@ _NO_OFFSET: Final = -1
 class Outcome(Enum):
     """How fetching continues after a response."""
 
-    FETCH_ON = "fetch from the new end offset"
+    CONTINUE = "fetch from the new end offset"
     OUT_OF_RANGE = "look up the leader's log start and end offset"
     DELAY = "retry after a backoff"
 
@@ -77,7 +77,7 @@ class FollowerState:
             self.log.truncate_to(self.log.high_watermark, now_ms=now_ms)
 
     @property
-    def has_news(self) -> bool:
+    def has_changed(self) -> bool:
         """Whether the log has changed since the last request that named the partition."""
         log = self.log
         return (
@@ -87,7 +87,7 @@ class FollowerState:
         )
 
     def is_answered_by(self, number: int) -> bool:
-        """Return whether the response to this request can apply to the partition as it is now."""
+        """Return whether a response to this request still applies to the partition."""
         return self.is_in_session and not self.is_delayed and self._request_number <= number
 
     def fetch_entry(self, max_bytes: int, number: int) -> FetchPartition:
@@ -112,7 +112,7 @@ class FollowerState:
         self.is_in_session = False
         self._sent_offset = _NO_OFFSET
 
-    def take(self, data: PartitionData, now_ms: int) -> Outcome:
+    def process_partition_data(self, data: PartitionData, now_ms: int) -> Outcome:
         """Apply the partition's part of a fetch response."""
         if data.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
             return Outcome.OUT_OF_RANGE
@@ -120,7 +120,7 @@ class FollowerState:
             return Outcome.DELAY
         if (self._sent_offset, self._sent_epoch) != (self.log.end_offset, self.log.epochs.latest):
             # The log has been truncated or extended since the request was sent.
-            return Outcome.FETCH_ON
+            return Outcome.CONTINUE
         try:
             if data.diverging_epoch.end_offset >= 0:
                 diverging = data.diverging_epoch
@@ -137,7 +137,7 @@ class FollowerState:
             _log.info("Retrying fetch later: partition=%s error=%s", self.partition.name, error)
             return Outcome.DELAY
 
-    def place_between(self, leader_start: int, leader_end: int, now_ms: int) -> None:
+    def handle_out_of_range(self, leader_start: int, leader_end: int, now_ms: int) -> None:
         """After OFFSET_OUT_OF_RANGE, truncate to the leader's end or restart at its start.
 
         See EP-7.
@@ -161,7 +161,7 @@ class FollowerState:
         truncate(log, self.partition.name, max(target, log.log_start_offset), now_ms)
         # If nothing was truncated, the same fetch would at once get the same response.
         has_changed = before != (log.end_offset, log.epochs.latest)
-        return Outcome.FETCH_ON if has_changed else Outcome.DELAY
+        return Outcome.CONTINUE if has_changed else Outcome.DELAY
 
     def _append(self, data: PartitionData, now_ms: int) -> Outcome:
         log, records = self.log, data.records
@@ -172,7 +172,7 @@ class FollowerState:
             size_bytes = log.append_as_follower(
                 records, leader_epoch=self.leader_epoch, now_ms=now_ms
             )
-        self.partition.followed(
+        self.partition.on_follower_append(
             log,
             high_watermark=data.high_watermark,
             log_start_offset=data.log_start_offset,
@@ -180,11 +180,11 @@ class FollowerState:
         )
         # No record was appended: the batches are of a leader epoch that this follower does not know
         # yet (EP-8).
-        return Outcome.DELAY if records and not size_bytes else Outcome.FETCH_ON
+        return Outcome.DELAY if records and not size_bytes else Outcome.CONTINUE
 
 
 def _align(log: UnifiedLog, records: Buffer, now_ms: int) -> None:
-    """Move an empty log's start to the base offset of the batch that contains its offset.
+    """Move an empty log's start to the base offset of the batch with its offset.
 
     Needed where DeleteRecords moved the leader's log start into the middle of a batch. Kafka does
     the same.

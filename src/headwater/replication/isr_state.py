@@ -52,10 +52,10 @@ class CommittedIsr:
 class ProposalOutcome(Enum):
     """What an answer to a proposal leads to."""
 
-    GRANTED = "the proposed ISR is committed"
+    ACCEPTED = "the proposed ISR is committed"
     WITHDRAWN = "the ISR stays as it was before the proposal"
     WAIT = "newer metadata is on its way"
-    AGAIN = "retry the same proposal later"
+    RETRY = "retry the same proposal later"
     STALE = "the proposal is not pending any more"
 
 
@@ -72,8 +72,8 @@ class IsrState:
         self.maximal = state.isr
         self.pending: IsrProposal | None = None
 
-    def place(self, isr: tuple[NodeId, ...], partition_epoch: int) -> None:
-        """Apply a newer partition state from the controller; it replaces a pending proposal."""
+    def update(self, isr: tuple[NodeId, ...], partition_epoch: int) -> None:
+        """Apply a newer state from the controller; it replaces a pending proposal."""
         if partition_epoch > self.partition_epoch:
             self.partition_epoch = partition_epoch
             self.committed = isr
@@ -94,7 +94,9 @@ class IsrState:
             return None
         return self._propose(remaining)
 
-    def answered(self, proposal: IsrProposal, answer: CommittedIsr | ErrorCode) -> ProposalOutcome:
+    def handle_response(
+        self, proposal: IsrProposal, answer: CommittedIsr | ErrorCode
+    ) -> ProposalOutcome:
         """Apply the controller's answer to a proposal (ISR-5)."""
         if self.pending is not proposal:
             return ProposalOutcome.STALE
@@ -103,14 +105,14 @@ class IsrState:
         if answer in _REJECTED:
             self._clear_pending()
             return ProposalOutcome.WITHDRAWN
-        return ProposalOutcome.WAIT if answer in _AWAITS_METADATA else ProposalOutcome.AGAIN
+        return ProposalOutcome.WAIT if answer in _AWAITS_METADATA else ProposalOutcome.RETRY
 
     def _apply_committed(self, answer: CommittedIsr) -> ProposalOutcome:
         if answer.leader_epoch != self.leader_epoch:
             return ProposalOutcome.WAIT
         if answer.partition_epoch > self.partition_epoch:
-            self.place(answer.isr, answer.partition_epoch)
-            return ProposalOutcome.GRANTED
+            self.update(answer.isr, answer.partition_epoch)
+            return ProposalOutcome.ACCEPTED
         if answer.partition_epoch == self.partition_epoch:
             # The controller already had the proposed ISR.
             self._clear_pending()
@@ -131,7 +133,7 @@ class IsrState:
 def is_caught_up(
     follower: FollowerReplica, leader_end_offset: int, *, now_ms: int, lag_max_ms: int
 ) -> bool:
-    """Return whether a follower was at the leader's end within `replica.lag.time.max.ms` (ISR-1).
+    """Whether a follower was at the end within `replica.lag.time.max.ms` (ISR-1).
 
     A follower that is at the end now is caught up however long ago it fetched.
     """
@@ -147,7 +149,7 @@ def out_of_sync_replicas(
     now_ms: int,
     lag_max_ms: int,
 ) -> tuple[NodeId, ...]:
-    """Return the ISR members to remove: they lag, or are not replicas any more (ISR-1)."""
+    """Return ISR members to remove: lagging, or no replicas any more (ISR-1)."""
     return tuple(
         node_id
         for node_id in isr

@@ -41,7 +41,7 @@ def look_up_range(
     *,
     then: Callable[[], None],
 ) -> None:
-    """Look up the leader's range and move the follower's log into it, then call `then`."""
+    """Look up the leader's range, move the follower's log into it, call `then`."""
 
     def found_end(end_offset: int) -> None:
         _list_offset(
@@ -50,10 +50,10 @@ def look_up_range(
 
     def found_both(start_offset: int, end_offset: int) -> None:
         partition = follower.partition
-        if not partition.is_followed_here or partition.leader_epoch != follower.leader_epoch:
+        if not partition.is_follower or partition.leader_epoch != follower.leader_epoch:
             return
         try:
-            follower.place_between(start_offset, end_offset, services.clock.now_ms())
+            follower.handle_out_of_range(start_offset, end_offset, services.clock.now_ms())
         except HeadwaterError as error:
             _log.warning(
                 "Cannot move log into the leader's range: partition=%s error=%s",
@@ -87,7 +87,7 @@ def _list_offset(
         if not found.error_code:
             then(found.offset)
 
-    services.inter_broker_client.ask(
+    services.inter_broker_client.send_request(
         leader,
         ListOffsetsRequest(
             replica_id=services.node_id,
@@ -96,7 +96,7 @@ def _list_offset(
         purpose=Purpose.REPLICATION,
         timeout_ms=services.settings.timeout_ms,
         then=handle_response,
-        otherwise=lambda error: _log.info(
+        on_error=lambda error: _log.info(
             "ListOffsets to the leader failed: partition=%s error=%s", name, error
         ),
     )

@@ -73,10 +73,10 @@ class LeaderState:
         "_end_offset",
         "_node_id",
         "_rules",
+        "delayed_produces",
         "epoch_start",
         "followers",
         "isr",
-        "waits",
     )
 
     def __init__(
@@ -87,30 +87,32 @@ class LeaderState:
         *,
         end_offset: int,
         now_ms: int,
-        waits: DelayedProducePurgatory,
+        delayed_produces: DelayedProducePurgatory,
     ) -> None:
         self.isr = IsrState(state)
         self.epoch_start = end_offset
         self.followers: dict[NodeId, FollowerReplica] = {}
-        self.waits = waits
+        self.delayed_produces = delayed_produces
         self._node_id = node_id
         self._rules = rules
         self._end_offset = end_offset
         self._update_followers(state, now_ms)
 
-    def place(self, state: PartitionRegistration, now_ms: int) -> None:
+    def update(self, state: PartitionRegistration, now_ms: int) -> None:
         """Apply new replicas or a new ISR under the same leader epoch."""
-        self.isr.place(state.isr, state.partition_epoch)
+        self.isr.update(state.isr, state.partition_epoch)
         self._update_followers(state, now_ms)
 
-    def fetched(self, fetch: FollowerFetch, *, end_offset: int, now_ms: int) -> bool:
-        """Record a fetch (HW-4). False if it comes from no replica or with a stale broker epoch."""
+    def update_follower_fetch_state(
+        self, fetch: FollowerFetch, *, end_offset: int, now_ms: int
+    ) -> bool:
+        """Record a fetch (HW-4); False if from no replica or with a stale epoch."""
         follower = self.followers.get(fetch.node_id)
         if follower is None or self._rules.is_stale(
             fetch.node_id, fetch.broker_epoch, follower.broker_epoch
         ):
             return False
-        follower.fetched(
+        follower.update_fetch_state(
             offset=fetch.offset,
             log_start_offset=fetch.log_start_offset,
             broker_epoch=fetch.broker_epoch,
@@ -156,7 +158,7 @@ class LeaderState:
         return None
 
     def shrink_isr(self, *, end_offset: int, now_ms: int) -> IsrProposal | None:
-        """Propose to remove followers that lag longer than `replica.lag.time.max.ms` (ISR-1)."""
+        """Propose to remove followers that lag (`replica.lag.time.max.ms`, ISR-1)."""
         if self.isr.pending is not None:
             return None
         lagging = out_of_sync_replicas(

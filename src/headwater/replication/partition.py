@@ -6,8 +6,8 @@ partitions is available at once.
 Note: the broker neither leads nor follows a partition before its log is open.
 
 Three kinds of listeners wait here: `readers` are delayed fetches of consumers (they see up to the
-high watermark), `tails` are the fetch sessions of followers (they see up to the log end), and
-`leading.waits` holds the delayed produces with acks=all.
+high watermark), `tail_listeners` are the fetch sessions of followers (they see up to the log end),
+and `leader_state.delayed_produces` has the delayed produces with acks=all.
 """
 
 from __future__ import annotations
@@ -56,22 +56,22 @@ class Partition:
     """Used on the event loop's thread only."""
 
     __slots__ = (
-        "_is_led",
+        "_is_leader",
         "_node_id",
         "_open_log",
         "_services",
         "_unseen_bytes",
-        "guard",
+        "delayed_delete_records",
         "is_deleted",
-        "leading",
+        "leader_state",
         "log",
         "name",
+        "pending_appends",
         "readers",
-        "start_waits",
         "state",
-        "tails",
+        "tail_listeners",
         "topic",
-        "waiting",
+        "transaction_verification",
     )
 
     def __init__(
@@ -90,18 +90,18 @@ class Partition:
         self.log: UnifiedLog | None = None
         self.state = state
         # None if another broker leads, or if there is only one replica.
-        self.leading: LeaderState | None = None
+        self.leader_state: LeaderState | None = None
         self.readers: dict[PartitionListener, None] = {}
-        self.tails: dict[LogTailListener, None] = {}
+        self.tail_listeners: dict[LogTailListener, None] = {}
         # DeleteRecords requests that wait for the followers' log start offsets.
-        self.start_waits = DelayedProducePurgatory()
+        self.delayed_delete_records = DelayedProducePurgatory()
         # Batches that are being validated on a thread, and the batches behind them
         # (`pending_appends`).
-        self.waiting: deque[PendingAppend] = deque()
+        self.pending_appends: deque[PendingAppend] = deque()
         # Created with the first transaction (see `transactional_append`).
-        self.guard: TransactionVerification | None = None
+        self.transaction_verification: TransactionVerification | None = None
         self.is_deleted = False
-        self._is_led = state.leader == node_id
+        self._is_leader = state.leader == node_id
         self._node_id = node_id
         self._open_log = open_log
         self._services = services
@@ -113,33 +113,33 @@ class Partition:
         return self.state.leader_epoch
 
     @property
-    def is_led(self) -> bool:
-        return self._is_led
+    def is_leader(self) -> bool:
+        return self._is_leader
 
     @property
-    def is_followed_here(self) -> bool:
+    def is_follower(self) -> bool:
         """Whether this broker should fetch the partition from its leader.
 
         False for a removed partition: its log may belong to another `Partition` object by now.
         """
         state = self.state
-        if self.is_deleted or self._is_led or state.leader == NO_LEADER:
+        if self.is_deleted or self._is_leader or state.leader == NO_LEADER:
             return False
         return self._node_id in state.replicas
 
     # Role: leader or follower.
 
-    def place(self, state: PartitionRegistration) -> None:
+    def update_state(self, state: PartitionRegistration) -> None:
         """Apply a new partition state unless it is older than the current one."""
         if state.partition_epoch < self.state.partition_epoch:
             return
         former, self.state = self.state, state
-        self._is_led = state.leader == self._node_id
+        self._is_leader = state.leader == self._node_id
         if self.log is not None:
             self._take_role(self.log, is_new=state.leader_epoch != former.leader_epoch)
         self.notify(0)
 
-    def opened(self) -> UnifiedLog:
+    def open_log(self) -> UnifiedLog:
         """Return the log, opening it first if necessary.
 
         Raises `StorageError` if the disk failed, `UnreadableLog` if the log is damaged. A removed
@@ -168,7 +168,7 @@ class Partition:
             self._services.unfollow(self)
         self.notify(0)
 
-    def refuse(
+    def leadership_error(
         self, current_leader_epoch: int = -1, *, may_follow: bool = False
     ) -> ErrorCode | None:
         """Return the error for a request that this broker cannot serve.
@@ -180,7 +180,7 @@ class Partition:
             if current_leader_epoch < self.state.leader_epoch:
                 return ErrorCode.FENCED_LEADER_EPOCH
             return ErrorCode.UNKNOWN_LEADER_EPOCH
-        if self._is_led or (may_follow and self._node_id in self.state.replicas):
+        if self._is_leader or (may_follow and self._node_id in self.state.replicas):
             return None
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -188,10 +188,10 @@ class Partition:
         if log.failure is not None:
             self.go_offline()
             return
-        if not self._is_led:
+        if not self._is_leader:
             self._resign(_LOST)
             if self._services is not None:
-                if self.is_followed_here:
+                if self.is_follower:
                     self._services.follow(self)
                 else:
                     self._services.unfollow(self)
@@ -201,88 +201,92 @@ class Partition:
         # EP-1.
         if log.epochs.latest < self.state.leader_epoch:
             log.begin_epoch(self.state.leader_epoch)
-        self._lead(log, is_new=is_new)
+        self._become_leader(log, is_new=is_new)
         self._raise_high_watermark(log)
         self.check_isr()
 
-    def _lead(self, log: UnifiedLog, *, is_new: bool) -> None:
+    def _become_leader(self, log: UnifiedLog, *, is_new: bool) -> None:
         services, state = self._services, self.state
-        if services is None or (len(state.replicas) == 1 and self.leading is None):
+        if services is None or (len(state.replicas) == 1 and self.leader_state is None):
             # Shortcut for the common case of a single replica.
             return
-        if self.leading is None or is_new:
-            self.leading = LeaderState(
+        if self.leader_state is None or is_new:
+            self.leader_state = LeaderState(
                 self._node_id,
                 state,
                 services.rules,
                 end_offset=log.end_offset,
                 now_ms=services.steady_ms(),
-                waits=DelayedProducePurgatory() if self.leading is None else self.leading.waits,
+                delayed_produces=DelayedProducePurgatory()
+                if self.leader_state is None
+                else self.leader_state.delayed_produces,
             )
         else:
-            self.leading.place(state, services.steady_ms())
+            self.leader_state.update(state, services.steady_ms())
 
     def _resign(self, code: ErrorCode) -> None:
-        leading, self.leading = self.leading, None
-        if leading is not None:
-            leading.waits.fail(code)
-        self.start_waits.fail(code)
+        leader_state, self.leader_state = self.leader_state, None
+        if leader_state is not None:
+            leader_state.delayed_produces.fail(code)
+        self.delayed_delete_records.fail(code)
         # Another leader may write markers in between, so earlier verifications are void.
-        self.guard = None
+        self.transaction_verification = None
 
     # Appends and the high watermark.
 
-    def lacks_replicas(self, min_insync_replicas: int) -> bool:
+    def is_under_min_isr(self, min_insync_replicas: int) -> bool:
         """Return whether the ISR is too small for a produce with acks=all (MIN-1)."""
         return len(self.state.isr) < min(min_insync_replicas, len(self.state.replicas))
 
-    def advanced(self, log: UnifiedLog, size_bytes: int) -> None:
+    def on_append(self, log: UnifiedLog, size_bytes: int) -> None:
         """After an append: advance the high watermark and notify listeners (HW-2)."""
-        leading = self.leading
-        if leading is None:
+        leader_state = self.leader_state
+        if leader_state is None:
             log.raise_high_watermark(log.end_offset)
             if self.readers:
                 self.notify(size_bytes)
             return
-        leading.appended(log.end_offset)
+        leader_state.appended(log.end_offset)
         self._unseen_bytes += size_bytes
-        for tail in self.tails:
+        for tail in self.tail_listeners:
             tail.appended(size_bytes)
         self._raise_high_watermark(log)
 
-    def await_commit(self, wait: DelayedProduce, offset: int) -> bool:
+    def add_delayed_produce(self, wait: DelayedProduce, offset: int) -> bool:
         """Call `wait` when the high watermark reaches an offset. False if it never will.
 
         Call only while the high watermark is below the offset.
         """
-        if self.leading is None:
+        if self.leader_state is None:
             return False
-        self.leading.waits.add(wait, offset)
+        self.leader_state.delayed_produces.add(wait, offset)
         return True
 
-    def leave_commit(self, wait: DelayedProduce) -> None:
-        if self.leading is not None:
-            self.leading.waits.leave(wait)
+    def remove_delayed_produce(self, wait: DelayedProduce) -> None:
+        if self.leader_state is not None:
+            self.leader_state.delayed_produces.remove(wait)
 
     def has_follower(self, node_id: NodeId) -> bool:
-        return self.leading is not None and node_id in self.leading.followers
+        return self.leader_state is not None and node_id in self.leader_state.followers
 
-    def fetched(self, fetch: FollowerFetch) -> bool:
+    def update_follower_fetch_state(self, fetch: FollowerFetch) -> bool:
         """Record a follower's fetch and advance the ISR and high watermark (HW-4).
 
         False if the fetch comes from an outdated registration of the broker.
         """
-        leading, log, services = self.leading, self.log, self._services
-        if leading is None or log is None or services is None:
+        leader_state, log, services = self.leader_state, self.log, self._services
+        if leader_state is None or log is None or services is None:
             return False
-        if not leading.fetched(fetch, end_offset=log.end_offset, now_ms=services.steady_ms()):
+        if not leader_state.update_follower_fetch_state(
+            fetch, end_offset=log.end_offset, now_ms=services.steady_ms()
+        ):
             return False
-        proposal = leading.expand_isr(fetch.node_id, high_watermark=log.high_watermark)
+        proposal = leader_state.expand_isr(fetch.node_id, high_watermark=log.high_watermark)
         if proposal is not None:
             services.alter_partition_manager.add(self, proposal)
         self._raise_high_watermark(log)
-        if len(self.start_waits):
-            self.start_waits.reached(self.low_watermark, ErrorCode.NONE)
+        if len(self.delayed_delete_records):
+            self.delayed_delete_records.check_and_complete(self.low_watermark, ErrorCode.NONE)
         return True
 
     def may_send(self, follower: NodeId) -> bool:
@@ -294,14 +298,14 @@ class Partition:
             self._services.record_sent(self, size_bytes)
 
     def check_isr(self) -> None:
-        """Propose to remove lagging followers from the ISR or to add caught-up ones (ISR-1)."""
-        leading, log, services = self.leading, self.log, self._services
-        if leading is None or log is None or services is None:
+        """Propose to remove lagging followers and to add caught-up ones (ISR-1)."""
+        leader_state, log, services = self.leader_state, self.log, self._services
+        if leader_state is None or log is None or services is None:
             return
         now_ms = services.steady_ms()
-        proposal = leading.shrink_isr(
+        proposal = leader_state.shrink_isr(
             end_offset=log.end_offset, now_ms=now_ms
-        ) or leading.expand_isr_with_any(high_watermark=log.high_watermark, now_ms=now_ms)
+        ) or leader_state.expand_isr_with_any(high_watermark=log.high_watermark, now_ms=now_ms)
         if proposal is not None:
             services.alter_partition_manager.add(self, proposal)
         # A follower that was about to join counted for the high watermark; it may not any more.
@@ -312,17 +316,17 @@ class Partition:
         """The lowest log start offset of all live replicas (DR-1)."""
         assert self.log is not None
         start = self.log.log_start_offset
-        return start if self.leading is None else self.leading.low_watermark(start)
+        return start if self.leader_state is None else self.leader_state.low_watermark(start)
 
-    def start_moved(self) -> None:
-        """The log start offset was raised here; the next fetch responses carry it to followers."""
-        for tail in self.tails:
+    def on_log_start_change(self) -> None:
+        """The log start was raised here; fetch responses carry it to followers."""
+        for tail in self.tail_listeners:
             tail.moved()
 
-    def followed(
+    def on_follower_append(
         self, log: UnifiedLog, *, high_watermark: int, log_start_offset: int, size_bytes: int
     ) -> None:
-        """As a follower: apply the leader's high watermark and log start after an append (HW-5)."""
+        """As a follower: apply the leader's high watermark and log start (HW-5)."""
         before = log.high_watermark
         if log_start_offset > log.log_start_offset:
             log.raise_log_start(min(log_start_offset, log.end_offset))
@@ -333,29 +337,33 @@ class Partition:
     @property
     def is_new_leader(self) -> bool:
         """Whether records of former leader epochs may still be uncommitted (HW-8)."""
-        leading, log = self.leading, self.log
-        return leading is not None and log is not None and leading.epoch_start > log.high_watermark
+        leader_state, log = self.leader_state, self.log
+        return (
+            leader_state is not None
+            and log is not None
+            and leader_state.epoch_start > log.high_watermark
+        )
 
     def _raise_high_watermark(self, log: UnifiedLog) -> None:
-        leading, services = self.leading, self._services
-        if leading is None:
+        leader_state, services = self.leader_state, self._services
+        if leader_state is None:
             log.raise_high_watermark(log.end_offset)
             return
         assert services is not None
         min_in_sync = min(log.settings.min_insync_replicas, len(self.state.replicas))
-        committed = leading.committed_end(
+        committed = leader_state.committed_end(
             log.end_offset, min_in_sync=min_in_sync, now_ms=services.steady_ms()
         )
         if committed <= log.high_watermark:
             return
         log.raise_high_watermark(committed)
-        has_enough_replicas = len(leading.isr.maximal) >= min_in_sync
+        has_enough_replicas = len(leader_state.isr.maximal) >= min_in_sync
         code = ErrorCode.NONE if has_enough_replicas else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        for tail in self.tails:
+        for tail in self.tail_listeners:
             tail.moved()
         size_bytes, self._unseen_bytes = self._unseen_bytes, 0
         self.notify_readers(size_bytes if log.high_watermark == log.end_offset else 0)
-        leading.waits.reached(log.high_watermark, code)
+        leader_state.delayed_produces.check_and_complete(log.high_watermark, code)
 
     # `headwater.replication.alter_partition_manager.IsrProposer`.
 
@@ -369,26 +377,26 @@ class Partition:
 
     @property
     def proposal(self) -> IsrProposal | None:
-        return None if self.leading is None else self.leading.isr.pending
+        return None if self.leader_state is None else self.leader_state.isr.pending
 
     def member_epochs(self, proposal: IsrProposal) -> list[tuple[NodeId, int]]:
-        assert self.leading is not None
-        return list(self.leading.broker_epochs(proposal.isr))
+        assert self.leader_state is not None
+        return list(self.leader_state.broker_epochs(proposal.isr))
 
-    def proposal_answered(
+    def handle_alter_partition_response(
         self, proposal: IsrProposal, answer: CommittedIsr | ErrorCode
     ) -> ProposalOutcome:
-        if self.leading is None or self.log is None:
+        if self.leader_state is None or self.log is None:
             return ProposalOutcome.STALE
-        outcome = self.leading.isr.answered(proposal, answer)
-        if outcome is ProposalOutcome.GRANTED:
+        outcome = self.leader_state.isr.handle_response(proposal, answer)
+        if outcome is ProposalOutcome.ACCEPTED:
             assert isinstance(answer, CommittedIsr)
             assert self._services is not None
             self._services.record_isr_change(len(self.state.isr), len(answer.isr))
             self.state = replace(self.state, isr=answer.isr, partition_epoch=answer.partition_epoch)
             # Other followers may have been waiting for the pending change.
             self.check_isr()
-        if outcome in (ProposalOutcome.GRANTED, ProposalOutcome.WITHDRAWN):
+        if outcome in (ProposalOutcome.ACCEPTED, ProposalOutcome.WITHDRAWN):
             self._raise_high_watermark(self.log)
         return outcome
 
@@ -397,7 +405,7 @@ class Partition:
     def notify(self, size_bytes: int) -> None:
         """Wake all fetches that wait on this partition."""
         self.notify_readers(size_bytes)
-        for tail in list(self.tails):
+        for tail in list(self.tail_listeners):
             tail.changed()
 
     def notify_readers(self, size_bytes: int) -> None:

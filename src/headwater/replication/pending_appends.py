@@ -7,7 +7,7 @@ batches that need no preparation. Idempotent producers count on the order.
 from collections.abc import Callable
 from functools import partial
 
-from headwater.common.exceptions import BatchError, HeadwaterError, StorageError, TooMuchWork
+from headwater.common.exceptions import BatchError, HeadwaterError, QueueFull, StorageError
 from headwater.common.settings.topic_settings import TopicSettings
 from headwater.records.batch_preparation import PreparedBatch, prepare_batch
 from headwater.replication.partition import Partition
@@ -46,16 +46,16 @@ def append_in_order(
     Ownership of the batch moves here. `then` may be called before this function returns.
     """
     waiting = PendingAppend(then)
-    hosted.waiting.append(waiting)
+    hosted.pending_appends.append(waiting)
     if not log.needs_preparation(batch, is_waiting=True):
         _ready(hosted, waiting, batch)
         return
     job = partial(_prepared, batch, log.settings, now_ms)
     try:
         executor.submit(
-            job, then=partial(_ready, hosted, waiting), otherwise=partial(_ready, hosted, waiting)
+            job, then=partial(_ready, hosted, waiting), on_error=partial(_ready, hosted, waiting)
         )
-    except TooMuchWork as refusal:
+    except QueueFull as refusal:
         _ready(hosted, waiting, refusal)
 
 
@@ -72,6 +72,6 @@ def _prepared(batch: bytearray, settings: TopicSettings, now_ms: int) -> Prepare
 
 def _ready(hosted: Partition, entry: PendingAppend, outcome: Ready | StorageError) -> None:
     entry.outcome = outcome
-    waiting = hosted.waiting
+    waiting = hosted.pending_appends
     while waiting and waiting[0].outcome is not None:
         waiting.popleft().end()

@@ -151,13 +151,13 @@ class ReplicaFetcher:
         self._sent += 1
         session_number, number, request = self._session_number, self._sent, self._request()
         self._in_flight += 1
-        services.inter_broker_client.ask(
+        services.inter_broker_client.send_request(
             self.leader,
             request,
             purpose=Purpose.REPLICATION,
             timeout_ms=services.settings.timeout_ms,
             then=lambda response: self._handle_response(session_number, number, response),
-            otherwise=lambda error: self._handle_failure(session_number, error),
+            on_error=lambda error: self._handle_failure(session_number, error),
         )
 
     def _has_partitions_to_fetch(self) -> bool:
@@ -250,7 +250,7 @@ class ReplicaFetcher:
                 state = self._following.get((topic.topic_id, data.partition_index))
                 # Skip a partition that was added or updated after this request was sent.
                 if state is not None and state.is_answered_by(number):
-                    self._handle_outcome(state, state.take(data, now_ms))
+                    self._handle_outcome(state, state.process_partition_data(data, now_ms))
                     if data.records:
                         self._record_bytes(state, data.records)
         if self._session_id == _NO_SESSION:
@@ -260,9 +260,9 @@ class ReplicaFetcher:
         self._send()
 
     def _handle_outcome(self, state: FollowerState, outcome: Outcome) -> None:
-        if outcome is Outcome.FETCH_ON:
+        if outcome is Outcome.CONTINUE:
             state.delays = 0
-            if state.has_news and self._following.get(state.key) is state:
+            if state.has_changed and self._following.get(state.key) is state:
                 self._updated[state] = None
         elif outcome is Outcome.OUT_OF_RANGE:
             self._delay(state)

@@ -33,7 +33,7 @@ _CHECKS_PER_LAG: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFetcherManagerServices:
-    """What the composition root provides. `broker_epoch` is the epoch of this registration."""
+    """Dependencies from the composition root; `broker_epoch` is this broker's."""
 
     node_id: NodeId
     broker_epoch: Callable[[], int]
@@ -158,7 +158,7 @@ class ReplicaFetcherManager:
             partition.name,
             self._services.node_id,
         ):
-            self._leader_throttle.note(size_bytes, self.steady_ms())
+            self._leader_throttle.record(size_bytes, self.steady_ms())
 
     def record_isr_change(self, before: int, after: int) -> None:
         self.in_sync_shrinks += after < before
@@ -173,7 +173,7 @@ class ReplicaFetcherManager:
     def _record_fetched(self, partition: Partition, size_bytes: int) -> None:
         self.bytes_in += size_bytes
         if self._is_throttled_here(partition):
-            self._follower_throttle.note(size_bytes, self.steady_ms())
+            self._follower_throttle.record(size_bytes, self.steady_ms())
 
     def _is_throttled_here(self, partition: Partition) -> bool:
         log = partition.log

@@ -1,8 +1,8 @@
 """All partitions of this broker, kept in step with the cluster image.
 
 Note: a partition exists here as soon as the cluster image has it, but its folder may not.
-`Partition.opened` creates it; `open_some` does so in the background for partitions that no request
-has used yet.
+`Partition.open_log` creates it; `open_some` does so in the background for partitions that no
+request has used yet.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ReplicaManager:
         self._unopened: dict[Partition, None] = {}
         self._failed_count = 0
         # In a cluster, the first update from the controller says which partitions belong here.
-        self._is_settled = replicas is None
+        self._is_reconciled = replicas is None
         # First partition that was created while this broker ran, by topic: the folders of these are
         # not on a directory that had failed before.
         self._new_from: dict[TopicId, int] = {}
@@ -83,7 +83,7 @@ class ReplicaManager:
         return sum(map(len, self._by_name.values()))
 
     def by_name(self, topic: str) -> dict[int, Partition] | None:
-        """Return the partitions of a topic on this broker by number; None if there are none."""
+        """Return a topic's partitions on this broker by number; None without any."""
         return self._by_name.get(topic)
 
     def by_id(self, topic_id: TopicId) -> dict[int, Partition] | None:
@@ -93,7 +93,7 @@ class ReplicaManager:
         partitions = self._by_name.get(topic)
         return None if partitions is None else partitions.get(partition)
 
-    def missing(self, topic: str | TopicId, partition: int) -> ErrorCode:
+    def missing_partition_error(self, topic: str | TopicId, partition: int) -> ErrorCode:
         """Return the error for a partition that is not on this broker (FT-11)."""
         image = self._image
         if isinstance(topic, TopicId):
@@ -149,8 +149,10 @@ class ReplicaManager:
                     removed += dropped if is_deleted else ()
                 case BrokerRegistered(broker):
                     self._check_isr_of(broker.node_id)
-        if not self._is_settled and any(isinstance(change, BrokerRegistered) for change in changes):
-            self.settle()
+        if not self._is_reconciled and any(
+            isinstance(change, BrokerRegistered) for change in changes
+        ):
+            self.reconcile_log_dirs()
         self._delete_logs(removed)
         if self.replicas is not None:
             # Leaders need their followers, and followers only fetch once their logs are open.
@@ -170,7 +172,7 @@ class ReplicaManager:
         while self._unopened:
             partition = next(iter(self._unopened))
             try:
-                partition.opened()
+                partition.open_log()
             except (StorageError, UnreadableLog) as error:
                 _log.error("Partition is offline: partition=%s error=%s", partition.name, error)
             except TooManyOpenFiles:
@@ -181,19 +183,19 @@ class ReplicaManager:
             if self._clock.steady_ms() >= until_ms:
                 return
 
-    def expire_questions(self, now_ms: int, expiration_ms: int) -> None:
+    def expire_verifications(self, now_ms: int, expiration_ms: int) -> None:
         """Drop pending transaction verifications that led to no batch (IDP-8)."""
         for partition in self:
-            if partition.guard is not None:
-                partition.guard.expire(now_ms, expiration_ms)
+            if partition.transaction_verification is not None:
+                partition.transaction_verification.expire(now_ms, expiration_ms)
 
     # Failed log directories.
 
-    def leave_failed_directories(self) -> bool:
-        """Take partitions on failed log directories offline. True if a directory failed since.
+    def handle_failed_log_dirs(self) -> bool:
+        """Take partitions on failed log directories offline; True if one failed.
 
         The caller reports to the controller, which then asks for each partition's state with
-        `trouble` and elects other leaders.
+        `log_dir_error` and elects other leaders.
         """
         failed = [each for each in self._directories.directories if each.failure is not None]
         if len(failed) == self._failed_count:
@@ -204,20 +206,20 @@ class ReplicaManager:
                 partition.go_offline()
         return True
 
-    def trouble(self, name: TopicPartition) -> ErrorCode:
+    def log_dir_error(self, name: TopicPartition) -> ErrorCode:
         """Return KAFKA_STORAGE_ERROR if the partition's log directory failed, else NONE."""
         partition = self.find(*name)
         is_offline = partition is not None and self._is_offline(partition)
         return ErrorCode.KAFKA_STORAGE_ERROR if is_offline else ErrorCode.NONE
 
     def _is_offline(self, partition: Partition) -> bool:
-        """Does not open the log: the controller may ask about thousands of partitions at once."""
+        """Does not open the log, as the controller may ask about thousands."""
         if partition.log is not None:
             return partition.log.failure is not None
         directories = self._directories
         if partition.name in directories:
             home = directories.directory_of(partition.name)
-            return home.failure is not None or partition.name in home.broken
+            return home.failure is not None or partition.name in home.unreadable_logs
         # Its log may be on the failed directory and must not be created again elsewhere.
         new_from = self._new_from.get(partition.topic.topic_id)
         is_new = new_from is not None and partition.number >= new_from
@@ -261,7 +263,7 @@ class ReplicaManager:
         return list(partitions.values())
 
     def _drop(self, name: str, number: int) -> list[Partition]:
-        """Remove a partition that still exists on other brokers. Its log is not deleted here."""
+        """Remove a partition that other brokers still have; keep its log."""
         of_topic = self._by_name.get(name, {})
         partition = of_topic.pop(number, None)
         if partition is None:
@@ -275,20 +277,20 @@ class ReplicaManager:
     def _update(self, topic: TopicImage, number: int, state: PartitionRegistration) -> None:
         partition = self.find(topic.name, number)
         if partition is not None:
-            partition.place(state)
+            partition.update_state(state)
         elif self._static.node_id in state.replicas:
             # A reassignment adds a replica on this broker.
             self._add(topic, number, state)
 
     def _check_isr_of(self, node_id: NodeId) -> None:
-        """A broker registered: its earlier fetches may now make it eligible for the ISR (ISR-3)."""
+        """Check ISRs after a registration: earlier fetches may count now (ISR-3)."""
         for partition in self._led():
             if partition.has_follower(node_id):
                 partition.check_isr()
 
     def _led(self) -> Iterator[Partition]:
         """Led partitions with replicas on other brokers."""
-        return (each for each in self if each.leading is not None)
+        return (each for each in self if each.leader_state is not None)
 
     def _reconfigure(self, resource_type: ResourceType, name: str) -> None:
         """Apply new settings to open logs at once (CF-1), to others when they are opened."""
@@ -325,8 +327,8 @@ class ReplicaManager:
         except StorageError as error:
             _log.error("Deleting the folders of removed partitions failed: error=%s", error)
 
-    def settle(self) -> None:
-        """Compare the partition folders on disk with the cluster image, once all are known.
+    def reconcile_log_dirs(self) -> None:
+        """Compare partition folders with the cluster image, once all are known.
 
         In a cluster this waits for the controller's first update, which contains all partitions and
         the live brokers.
@@ -335,7 +337,7 @@ class ReplicaManager:
         name if no other folder belongs to it. A folder of a deleted topic, or of a topic with the
         same name and another id, is set aside (TI-1).
         """
-        self._is_settled = True
+        self._is_reconciled = True
         for name in self._directories.partitions():
             partition = self.find(*name)
             wanted = None if partition is None else partition.topic.topic_id
@@ -349,7 +351,7 @@ class ReplicaManager:
         return None if partition is None else partition.topic.topic_id
 
     def _strays(self, name: TopicPartition, wanted: TopicId | None) -> list[LogDirectory]:
-        """Return the directories where this name is another topic's folder; adopt the right one."""
+        """Return directories with a folder of another topic id; adopt the right one."""
         candidates = self._directories.candidates(name)
         found = {each: each.topic_id(name) for each in candidates if each.failure is None}
         strays = [each for each, topic_id in found.items() if topic_id not in (None, wanted)]

@@ -24,7 +24,7 @@ class ReplicaServices(Protocol):
     def steady_ms(self) -> int: ...
 
     def follow(self, partition: Partition) -> None:
-        """Fetch the partition from its leader, or continue in its new epoch. Its log is open."""
+        """Fetch the partition from its leader or in a new epoch; its log is open."""
 
     def unfollow(self, partition: Partition) -> None:
         """Stop fetching the partition, if it was fetched."""

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Final
 
 from headwater.common.error_codes import ErrorCode
-from headwater.common.exceptions import SequenceRefused, TransactionStateRefused
+from headwater.common.exceptions import InvalidTxnState, OutOfOrderSequenceNumber
 from headwater.common.ids import NO_SEQUENCE
 
 _ABORTABLE_SINCE: Final = 11
@@ -92,8 +92,8 @@ def _known_to_producers(error: ErrorCode, request: VerificationRequest) -> Error
     return error
 
 
-def refuse_late(client_version: int, *, has_open_transaction: bool) -> ErrorCode | None:
-    """Return the error for a late marker, if a transaction of the marker's epoch is open.
+def late_marker_error(client_version: int, *, has_open_transaction: bool) -> ErrorCode | None:
+    """Return the error for a late marker, if its epoch has an open transaction.
 
     With transaction version 2 a marker has the epoch after that of its batches. A transaction that
     is open in the marker's own epoch is therefore the next one, and the marker is a late copy that
@@ -138,7 +138,7 @@ class TransactionVerification:
     def __len__(self) -> int:
         return len(self._pending)
 
-    def ask(
+    def start(
         self,
         producer_id: int,
         *,
@@ -166,14 +166,14 @@ class TransactionVerification:
         sequence: int,
         knows_producer: bool,
     ) -> None:
-        """Reject a batch that would open an unverified transaction, right before the append.
+        """Before the append, reject a batch that would open an unverified transaction.
 
         `knows_producer`: whether the log has state of the producer. Batches of coordinators have no
         sequence to check (IDP-9).
         """
         pending = self._pending.get(producer_id)
         if pending is None or pending.guard is not guard:
-            raise TransactionStateRefused(
+            raise InvalidTxnState(
                 f"producer {producer_id} has no verified transaction in this partition"
             )
         if sequence == NO_SEQUENCE:
@@ -181,7 +181,7 @@ class TransactionVerification:
         must_be_first = pending.request is VerificationRequest.ADD and not knows_producer
         if sequence > pending.lowest_sequence or (must_be_first and sequence != 0):
             expected = 0 if must_be_first else pending.lowest_sequence
-            raise SequenceRefused(
+            raise OutOfOrderSequenceNumber(
                 f"producer {producer_id} sent sequence {sequence} as the first of a transaction, "
                 f"expected {expected}"
             )

@@ -40,20 +40,23 @@ def begin_verification(
     *,
     epoch: int,
     sequence: int,
-    question: VerificationRequest,
+    request: VerificationRequest,
     now_ms: int,
 ) -> VerificationGuard:
     """Create the guard for a batch that would open a transaction."""
-    if partition.guard is None:
-        partition.guard = TransactionVerification()
-    return partition.guard.ask(
-        producer_id, epoch=epoch, sequence=sequence, request=question, now_ms=now_ms
+    if partition.transaction_verification is None:
+        partition.transaction_verification = TransactionVerification()
+    return partition.transaction_verification.start(
+        producer_id, epoch=epoch, sequence=sequence, request=request, now_ms=now_ms
     )
 
 
 def is_current(partition: Partition, producer_id: int, guard: VerificationGuard) -> bool:
     """Return whether a guard is current: no marker of the producer was appended since."""
-    return partition.guard is not None and partition.guard.is_current(producer_id, guard)
+    return (
+        partition.transaction_verification is not None
+        and partition.transaction_verification.is_current(producer_id, guard)
+    )
 
 
 def check_verification(
@@ -67,22 +70,22 @@ def check_verification(
 ) -> None:
     """Check the guard right before the append.
 
-    Raises `TransactionStateRefused` or `SequenceRefused`.
+    Raises `InvalidTxnState` or `OutOfOrderSequenceNumber`.
     """
     producers = log.producers
     if guard is UNGUARDED or producers.has_open_transaction(producer_id, epoch):
         return
-    verification = partition.guard or TransactionVerification()
+    verification = partition.transaction_verification or TransactionVerification()
     verification.check(
         producer_id,
         guard,
         sequence=sequence,
-        knows_producer=producers.knows(producer_id),
+        knows_producer=producers.has_producer(producer_id),
     )
 
 
 def verification_failed(partition: Partition, producer_id: int, code: ErrorCode) -> None:
-    """The coordinator rejected the transaction: drop the guard of an unknown producer id.
+    """The coordinator rejected it: drop the guard of an unknown producer id.
 
     Otherwise a client could fill the memory with invented producer ids.
     """
@@ -92,5 +95,5 @@ def verification_failed(partition: Partition, producer_id: int, code: ErrorCode)
 
 def written(partition: Partition, producer_id: int) -> None:
     """A batch or marker of the producer was appended: its guard is void."""
-    if partition.guard is not None:
-        partition.guard.forget(producer_id)
+    if partition.transaction_verification is not None:
+        partition.transaction_verification.forget(producer_id)

@@ -1,4 +1,6 @@
-"""`python -m headwater.spark.archive_session FILE`: a session that leaves its classes in a file.
+"""Run a Spark session that writes its loaded classes to an archive file.
+
+`python -m headwater.spark.archive_session FILE`
 
 It does a little of all that pipelines do, so that those classes are among them. What a reader would
 get wrong: Java writes the file when it ends, which is after Spark has stopped, and takes a while;
@@ -21,7 +23,7 @@ from headwater.spark.spark_session import COLLECTOR, session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PATIENCE_S: Final = 300
+_TIMEOUT_S: Final = 300
 _ROWS: Final = 100
 
 
@@ -66,7 +68,7 @@ def main(arguments: list[str]) -> None:
     gateway.shutdown()
     assert java.stdin is not None
     java.stdin.close()
-    java.wait(_PATIENCE_S)
+    java.wait(_TIMEOUT_S)
 
 
 def _work(spark: "SparkSession", folder: Path) -> None:

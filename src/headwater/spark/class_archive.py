@@ -23,7 +23,7 @@ from headwater.common.exceptions import HeadwaterError
 from headwater.process.java import Java
 
 _SESSION: Final = "headwater.spark.archive_session"
-_PATIENCE_S: Final = 900
+_TIMEOUT_S: Final = 900
 
 _NAME: Final = re.compile(r"spark-[0-9a-f]{16}-(\d+)\.jsa")
 # Otherwise Java prints a warning that the archive is not used.
@@ -66,7 +66,7 @@ def find_archive(folder: Path, mark: str) -> Path | None:
 
 
 def adopt_archive(written: Path, folder: Path, mark: str) -> Path:
-    """Give a file that Java has just written its name; older ones of other marks are removed."""
+    """Rename an archive that Java has written; remove those of other versions."""
     with written.open("rb") as file:
         os.fsync(file.fileno())
     target = folder / f"spark-{mark}-{written.stat().st_size}.jsa"
@@ -93,7 +93,7 @@ def reading_option(java: Java, environment: Mapping[str, str]) -> str | None:
 
 
 def make_archive(java: Java, environment: Mapping[str, str]) -> Path:
-    """Have Spark started, used and ended in a process of its own; takes half a minute or more."""
+    """Start, use and end Spark in its own process; takes half a minute or more."""
     folder = archive_folder(environment)
     folder.mkdir(parents=True, exist_ok=True)
     mark = fingerprint(java, jars_folder(environment))
@@ -105,11 +105,11 @@ def make_archive(java: Java, environment: Mapping[str, str]) -> Path:
                 env={**environment, "JAVA_HOME": str(java.home)},
                 capture_output=True,
                 text=True,
-                timeout=_PATIENCE_S,
+                timeout=_TIMEOUT_S,
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise NotPrepared(f"Spark has not ended within {_PATIENCE_S} s") from error
+            raise NotPrepared(f"Spark has not ended within {_TIMEOUT_S} s") from error
         if ended.returncode or not written.exists():
             lines = ended.stderr.strip().splitlines() or ["Java has written nothing"]
             raise NotPrepared(f"Spark's classes could not be written down: {lines[-1]}")

@@ -1,4 +1,4 @@
-"""Keep clients between the tasks of a Python worker, because connecting takes time.
+"""Keep clients between the tasks of a Python worker: connecting takes time.
 
 The caches are module state, since a worker process offers no other place that outlives a task. They
 are bounded, and a client that failed is not reused. A forked process does not use the clients of
@@ -29,7 +29,7 @@ _Key = tuple[int, tuple[tuple[str, str], ...]]
 
 
 class ClientCache(Generic[C]):
-    """Clients by their settings; the one that was used longest ago makes room for a new one."""
+    """Clients by their settings; the least recently used makes room."""
 
     def __init__(self, make: Callable[[Mapping[str, str]], C], limit: int = _KEPT_MAX) -> None:
         self._make = make
@@ -71,7 +71,7 @@ def drop_reader(settings: Mapping[str, str]) -> None:
 
 @contextmanager
 def cached_producer(settings: Mapping[str, str]) -> Iterator[Producer]:
-    """A producer for one task. What a task that fails leaves in it is not sent by the next one."""
+    """A producer for one task, without unsent records of an earlier failed task."""
     producer = _producers.get(settings)
     try:
         yield producer

@@ -1,4 +1,4 @@
-"""The data source `format("headwater")`, through which Spark finds source and sink.
+"""The data source `format("headwater")` with its source and sink.
 
 Spark creates an instance in a Python process of its own, not the user's, for each question about a
 query. So the constructor must be cheap, and its exceptions are what the user reads.
@@ -18,13 +18,13 @@ from pyspark.sql.datasource import (
 )
 
 from headwater.spark.exceptions import InvalidOption
-from headwater.spark.formats.json.json_types import json_type, refuse_not_null
+from headwater.spark.formats.json.json_types import check_nullable, json_type
 from headwater.spark.formats.typed_values import AvroColumn, JsonColumn, TypedColumn
 from headwater.spark.formats.value_formats import (
     ValueFormat,
+    check_has_schema,
     names_avro,
     parts_with,
-    refuse_without_schema,
 )
 from headwater.spark.sink import row_encoder
 from headwater.spark.sink.sink_options import SinkOptions, read_sink_options
@@ -48,7 +48,7 @@ class HeadwaterSource(DataSource):
         return "headwater"
 
     def schema(self) -> "StructType | str":
-        refuse_without_schema(self.options)
+        check_has_schema(self.options)
         if self.options.get("rowtype", "").lower() == RowType.BATCH.value:
             return row_decoder.BATCH_COLUMNS
         has_headers = self.options.get("includeheaders", "").lower() == "true"
@@ -87,17 +87,17 @@ class HeadwaterSource(DataSource):
 
     def _sink_options(self, schema: "StructType", *, is_streaming: bool) -> SinkOptions:
         # Loaded where something is written only: it brings the whole client.
-        from headwater.spark.sink.sink_topics import refuse_missing_topics
+        from headwater.spark.sink.sink_topics import check_topics_exist
 
         options = read_sink_options(self.options, is_streaming=is_streaming)
-        refuse_unwritable(schema, options)
-        refuse_missing_topics(options)
+        check_writable(schema, options)
+        check_topics_exist(options)
         return with_targets(schema, options)
 
 
-def refuse_unwritable(schema: "StructType", options: SinkOptions) -> None:
+def check_writable(schema: "StructType", options: SinkOptions) -> None:
     """`WrongColumns` where rows of a schema cannot be written as the options say."""
-    row_encoder.refuse_columns(_columns(schema), options.topic, options.formats)
+    row_encoder.check_columns(_columns(schema), options.topic, options.formats)
     _typed(schema, options.formats)
 
 
@@ -133,13 +133,13 @@ def _checked(
         return columns, {}
     for field in schema.fields:
         if field.name in options.formats:
-            refuse_not_null(field.dataType, field.name)
+            check_nullable(field.dataType, field.name)
     typed: dict[str, TypedColumn] = {
         name: JsonColumn(kind, options.is_lenient)
         for name, kind in _typed(schema, options.formats).items()
     }
     typed.update(_avro_columns(schema, options))
-    row_decoder.refuse_columns({name: kind for name, kind in columns.items() if name not in typed})
+    row_decoder.check_columns({name: kind for name, kind in columns.items() if name not in typed})
     return columns, typed
 
 

@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> None:
 
 
 def connect(environment: Mapping[str, str]) -> BinaryIO | None:
-    """Connect to the JVM and send this process's id, as the worker would do after its imports.
+    """Connect to the JVM and send the process id, before the worker's imports.
 
     None if Spark does not use a Unix domain socket: then there is a secret to be exchanged, which
     is left to the worker.

@@ -1,14 +1,14 @@
-"""What stops a pipeline before or while data moves, in one line that says what to do."""
+"""Errors that stop a pipeline, in one line that says what to do."""
 
 from headwater.common.exceptions import HeadwaterError, InvalidSetting
 
 
 class InvalidOption(InvalidSetting):
-    """An option of a source or a sink is missing, unknown, or has a value that cannot be."""
+    """An option of a source or sink is missing, unknown or invalid."""
 
 
 class DataLost(HeadwaterError):
-    """Records that a query has not read yet are gone, and the query may not go on without them."""
+    """Records that a query has not read are gone, and it must not skip them."""
 
 
 class WrongColumns(HeadwaterError):
@@ -16,7 +16,7 @@ class WrongColumns(HeadwaterError):
 
 
 class UnsafeReplay(HeadwaterError):
-    """A repeated batch would send rows through other tasks: some come twice, others never."""
+    """A repeated batch would send rows through other tasks, and duplicate some."""
 
 
 class UnparsableRecord(HeadwaterError):

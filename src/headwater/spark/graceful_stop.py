@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
-STOP_PATIENCE_MS: Final = 30_000
+STOP_TIMEOUT_MS: Final = 30_000
 _LOOK_EVERY_S: Final = 0.25
 
 
@@ -33,10 +33,10 @@ def stop_gracefully(
     queries: Iterable[Query],
     *,
     steady_ms: Callable[[], int],
-    patience_ms: int = STOP_PATIENCE_MS,
+    timeout_ms: int = STOP_TIMEOUT_MS,
 ) -> None:
-    """Stop each as soon as its batch is done, and all when patience is at its end."""
-    deadline_ms = steady_ms() + patience_ms
+    """Stop each as soon as its batch is done, and all at the timeout."""
+    deadline_ms = steady_ms() + timeout_ms
     waiting = [(query, _batch_of(query)) for query in queries]
     while waiting and steady_ms() < deadline_ms:
         done = [query for query, batch in waiting if _is_between_batches(query, batch)]

@@ -6,7 +6,7 @@ failed commit does not affect it.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -33,9 +33,18 @@ _log = logging.getLogger(__name__)
 class GroupCommits(StreamingQueryListener):
     """Commits what queries have read to the group that their names give."""
 
-    def __init__(self, client: Mapping[str, object], group_id: str | None) -> None:
+    def __init__(
+        self,
+        client: Mapping[str, object],
+        group_id: str | None,
+        *,
+        accepts: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        """`accepts` tells which topics are in the cluster of these brokers."""
         self._client = dict(client)
         self._group_id = group_id
+        self.accepts = accepts
+        self._warned: str | None = None
         self._brokers: OffsetRangeReader | None = None
 
     def onQueryStarted(self, event: "QueryStartedEvent") -> None:  # noqa: N802
@@ -68,7 +77,11 @@ class GroupCommits(StreamingQueryListener):
     def _commit_all(self, progress: "StreamingQueryProgress") -> None:
         group_id = self._group_id or f"spark-{progress.name or progress.id}"
         for source in progress.sources:
-            offsets = offsets_in(source.endOffset)
+            offsets = {
+                each: offset
+                for each, offset in offsets_in(source.endOffset).items()
+                if self.accepts(each.topic)
+            }
             if offsets:
                 self._commit(group_id, offsets)
 
@@ -79,7 +92,10 @@ class GroupCommits(StreamingQueryListener):
             positions = {each: OffsetAndMetadata(offset) for each, offset in offsets.items()}
             self._brokers.commit(group_id, positions)
         except KafkaError as error:
-            _log.warning("the offsets of group %s are not committed: %s", group_id, error)
+            # Once, and not with every batch, for example where an ACL denies it.
+            if str(error) != self._warned:
+                self._warned = str(error)
+                _log.warning("Offsets not committed: group=%s error=%s", group_id, error)
 
 
 def commit_progress(

@@ -1,4 +1,4 @@
-"""What is installed: the PySpark versions that Headwater supports, and the compiled kernel."""
+"""Check the installation: the PySpark version, and the compiled kernel."""
 
 import os
 import re
@@ -18,7 +18,7 @@ class UnsupportedSpark(HeadwaterError):
 
 
 def check_spark_version(version: str | None = None) -> None:
-    """Raise `UnsupportedSpark` if PySpark (the installed one, unless given) is too old.
+    """Raise `UnsupportedSpark` if PySpark (by default the installed one) is too old.
 
     Versions newer than the tested ones pass: pip keeps them out, and a user who installs one on
     purpose can try it.
@@ -41,7 +41,7 @@ def is_in_zip_file(package: Path = PACKAGE) -> bool:
 
 
 def kernel_warning() -> str | None:
-    """One line about the pure Python kernel if this process uses it without being told to."""
+    """One line if this process uses the pure Python kernel without being told to."""
     from headwater.records.kernel import IS_COMPILED
 
     if IS_COMPILED or os.environ.get("HEADWATER_PURE") == "1":

@@ -55,7 +55,7 @@ def start_java(settings: Mapping[str, str], log_file: Path | None) -> None:
 
 
 def logging_option(conf: Mapping[str, str], environment: Mapping[str, str]) -> str | None:
-    """The option that sets Java's log level, if `conf` has one and no other file configures it.
+    """The option for Java's log level, if `conf` sets one and no file does.
 
     Spark applies its own setting of that name only after it has logged a page of warnings.
     """

@@ -76,7 +76,7 @@ def pack_environment(target: Path, extra_packages: Iterable[str] = ()) -> list[s
 
 
 def required_distributions(name: str, extras: frozenset[str]) -> dict[str, Distribution]:
-    """A distribution and all that it requires and that is installed, by normalized name."""
+    """A distribution and its installed requirements, by normalized name."""
     found: dict[str, Distribution] = {}
     waiting = [(name, extras)]
     while waiting:

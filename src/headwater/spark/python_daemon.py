@@ -1,4 +1,4 @@
-"""PySpark's daemon, with imports done before it forks workers and a short pause after each task.
+"""PySpark's daemon, which imports before it forks and pauses after each task.
 
 Spark runs `python -m headwater.spark.python_daemon WORKER_MODULE` because a session sets
 `spark.python.daemon.module`. The loop that forks workers is PySpark's own. Four things differ:
@@ -116,7 +116,7 @@ def use_installed_pyspark() -> None:
 
 
 def _reseed_numpy() -> None:
-    """Give each worker random numbers of its own: numpy, unlike Python, keeps the parent's."""
+    """Seed numpy in each worker; unlike Python it keeps the parent's state."""
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
 

@@ -1,4 +1,4 @@
-"""Client settings for queries from a properties file, and the certificate files that it names.
+"""Client settings from a properties file, with the certificates that it names.
 
 An option of a query is visible to listeners of Spark and in its plans. A file is the way to keep
 secrets out of options: Spark sees its name only.
@@ -38,7 +38,7 @@ def beside(options: dict[str, str], folder: Path) -> dict[str, str]:
 
 
 def settings_in(path: str | Path) -> dict[str, str]:
-    """Read a properties file. `InvalidOption` has the reason in one line if that fails."""
+    """Read a properties file. `InvalidOption` has the reason in one line."""
     try:
         with Path(path).expanduser().open("rb") as file:
             content = file.read(_BYTES_MAX + 1)
@@ -71,7 +71,7 @@ def with_certificates(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _pem_blocks(path: str) -> list[tuple[str, str]]:
-    """The labels and texts of a PEM file; none if it is another kind of file or is not there."""
+    """Labels and texts of a PEM file; none if it is missing or of another kind."""
     try:
         with Path(path).expanduser().open("rb") as file:
             content = file.read(_BYTES_MAX)

@@ -1,4 +1,4 @@
-"""Start Spark sessions that are set up for topics: Java found, settings tuned, formats registered.
+"""Start Spark sessions for topics: find Java, tune settings, register formats.
 
     spark = headwater.spark.session("local[2]")
 
@@ -130,7 +130,7 @@ def is_local(master: str) -> bool:
 
 
 def check_master(master: str) -> None:
-    """Refuse an unknown kind of master before Java reports it with a page of exceptions."""
+    """Reject an unknown kind of master before Java fails with a long trace."""
     if not master.startswith(_MASTERS):
         known = "local[2], spark://..., k8s://..., yarn or sc://..."
         raise InvalidOption(f"unknown master {master}; a master is {known}")
@@ -161,7 +161,7 @@ def _start(
 
 
 def _connect(url: str, conf: dict[str, str], app_name: str) -> "SparkSession":
-    """A session of a Spark Connect server, which has its own Java, settings and workers."""
+    """A session of a Spark Connect server, which has its own Java and workers."""
     from pyspark.sql import SparkSession
 
     if importlib.util.find_spec("grpc") is None:
@@ -178,7 +178,7 @@ def _connect(url: str, conf: dict[str, str], app_name: str) -> "SparkSession":
 def _in_submitted_program(
     master: str | None, conf: dict[str, str], app_name: str
 ) -> "SparkSession":
-    """A session in a program of `spark-submit`, whose options win over the tuned settings."""
+    """A session in `spark-submit`, whose options win over the tuned settings."""
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 

@@ -1,4 +1,4 @@
-"""Choose the Python that runs Spark's workers, on the driver's machine and on executors.
+"""Choose the Python of Spark's workers, on the driver and on executors.
 
 Spark runs one command everywhere: the driver's JVM plans a data source with it, and executors run
 tasks with it. So the command must exist on all of these machines.
@@ -58,7 +58,7 @@ exec {python} "$@"
 
 
 def choose_worker_python(settings: Mapping[str, str], *, is_local: bool) -> dict[str, str]:
-    """Set the environment of the JVM that is about to start; the result is settings to add.
+    """Set the environment of the JVM to be started; return settings to add.
 
     Spark's JVM reads these variables, and not its settings, when Python has started it: one for
     tasks, the other for the process that looks up which formats are installed.
@@ -83,7 +83,7 @@ def choose_worker_python(settings: Mapping[str, str], *, is_local: bool) -> dict
 
 
 def uses_archive(settings: Mapping[str, str]) -> bool:
-    """Whether executors unpack an environment that `headwater pipeline package` has packed."""
+    """Whether executors unpack an environment of `headwater pipeline package`."""
     archives = settings.get("spark.archives", "").split(",")
     return any(each.strip().endswith(f"#{ARCHIVE}") for each in archives)
 

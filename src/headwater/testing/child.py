@@ -1,4 +1,6 @@
-"""The process of an embedded broker: `python -m headwater.testing.child PARENT FOLDER ARGUMENT...`
+"""The process of an embedded broker.
+
+`python -m headwater.testing.child PARENT FOLDER ARGUMENT...`
 
 Runs the `headwater` command with these arguments, and a thread that waits until the parent has
 exited for any reason, and then ends the process and removes the folder (none with `-`).
@@ -54,7 +56,7 @@ def _leave_with_parent(poll: select.poll, folder: Path | None) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Rename the folder first, so that the broker, which still runs, cannot write to it."""
+    """Rename the folder first, so that a running broker cannot write to it."""
     condemned = folder.with_name(f"{folder.name}.gone")
     try:
         folder.rename(condemned)

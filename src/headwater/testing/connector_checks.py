@@ -1,4 +1,4 @@
-"""Tests that every connector must pass: base classes with a few methods to implement.
+"""Tests that every connector must pass: base classes with a few methods.
 
     class TestWeather(SourceChecks):
         def source(self) -> Source:

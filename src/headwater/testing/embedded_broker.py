@@ -1,4 +1,4 @@
-"""A real broker for a test: a child process on a free port, with its own directory.
+"""A real broker for a test: a child process with a free port and directory.
 
     with EmbeddedBroker() as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
@@ -22,24 +22,24 @@ _FOR_TESTS: Mapping[str, Value] = {"group.initial.rebalance.delay.ms": 0}
 
 
 class EmbeddedBroker(EmbeddedProcess):
-    """A broker process. Start it with `with` or `start`; `close` ends it and removes its data."""
+    """A broker process, started by `with` or `start`; `close` removes its data."""
 
     def __init__(
         self,
         settings: Mapping[str, Value] | None = None,
         *,
         data_directory: Path | str | None = None,
-        patience_s: float = 30,
+        timeout_s: float = 30,
     ) -> None:
-        """Settings have Kafka's names. A given data directory is kept, the default one is removed.
+        """Settings have Kafka's names; only the default data directory is removed.
 
-        `patience_s` is the timeout of a start and of a clean stop.
+        `timeout_s` is the timeout of a start and of a clean stop.
         """
         super().__init__(
             name="the broker",
             folder_prefix="headwater-",
             log_name="broker.log",
-            patience_s=patience_s,
+            timeout_s=timeout_s,
         )
         self._settings = {**_FOR_TESTS, **(settings or {})}
         self._given_directory = None if data_directory is None else Path(data_directory)

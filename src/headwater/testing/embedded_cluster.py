@@ -28,13 +28,13 @@ class EmbeddedCluster:
         brokers: int = 3,
         settings: Mapping[str, Value] | None = None,
         *,
-        patience_s: float = 60,
+        timeout_s: float = 60,
     ) -> None:
         """Settings have Kafka's names and apply to all brokers. Node ids start at 0."""
         self._settings = dict(settings or {})
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._count = brokers
-        self.zookeeper = EmbeddedZooKeeper(patience_s=patience_s)
+        self.zookeeper = EmbeddedZooKeeper(timeout_s=timeout_s)
         self.brokers: list[EmbeddedBroker] = []
 
     @property
@@ -73,7 +73,7 @@ class EmbeddedCluster:
             "node.id": node_id,
             "zookeeper.connect": self.zookeeper.connect,
         }
-        return EmbeddedBroker(settings, patience_s=self._patience_s)
+        return EmbeddedBroker(settings, timeout_s=self._timeout_s)
 
 
 _READY = re.compile(r"headwater zookeeper ready on ([^ ]+) \(pid (\d+)")
@@ -84,12 +84,12 @@ _READY = re.compile(r"headwater zookeeper ready on ([^ ]+) \(pid (\d+)")
 class EmbeddedZooKeeper(EmbeddedProcess):
     """A ZooKeeper process. Start it with `with` or `start`; `close` ends it."""
 
-    def __init__(self, *, tick_ms: int = 500, patience_s: float = 60) -> None:
+    def __init__(self, *, tick_ms: int = 500, timeout_s: float = 60) -> None:
         super().__init__(
             name="ZooKeeper",
             folder_prefix="headwater-zookeeper-",
             log_name="zookeeper.log",
-            patience_s=patience_s,
+            timeout_s=timeout_s,
         )
         self._tick_ms = tick_ms
         self._address: str | None = None

@@ -1,4 +1,4 @@
-"""A child process with its own directory: the base of embedded brokers, ZooKeepers and registries.
+"""A child process with its own directory, base of all embedded servers.
 
 Note: the directory outlives the process. After `stop` or `kill`, `start` continues with its
 contents; only `close` removes it, or the end of this process for any reason: see
@@ -26,11 +26,11 @@ from headwater.common.exceptions import BrokerDidNotStart
 class EmbeddedProcess(ABC):
     """A child process. Start it with `with` or `start`; `close` ends it."""
 
-    def __init__(self, *, name: str, folder_prefix: str, log_name: str, patience_s: float) -> None:
+    def __init__(self, *, name: str, folder_prefix: str, log_name: str, timeout_s: float) -> None:
         self._name = name
         self._folder_prefix = folder_prefix
         self._log_name = log_name
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._folder: Path | None = None
         self._remove_folder: Callable[[], object] | None = None
         self._child: Child | None = None
@@ -59,7 +59,7 @@ class EmbeddedProcess(ABC):
         self._child = Child(self._arguments(folder), folder, folder / self._log_name)
         weakref.finalize(self, Child.kill, self._child)
         try:
-            line = self._child.ready_line(self._patience_s)
+            line = self._child.ready_line(self._timeout_s)
         except BrokerDidNotStart as failure:
             self._child.kill()
             raise BrokerDidNotStart(f"{self._name} {failure}; log:\n{self.log_text}") from None
@@ -69,7 +69,7 @@ class EmbeddedProcess(ABC):
     def stop(self) -> None:
         """Stop with SIGTERM, after a flush to disk. The directory stays."""
         if self._child is not None:
-            self._child.stop(self._patience_s)
+            self._child.stop(self._timeout_s)
 
     def kill(self) -> None:
         """Kill the process, as in a crash. The directory stays."""
@@ -145,21 +145,21 @@ class Child:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
-    def ready_line(self, patience_s: float) -> str:
+    def ready_line(self, timeout_s: float) -> str:
         try:
-            line = self._lines.get(timeout=patience_s)
+            line = self._lines.get(timeout=timeout_s)
         except queue.Empty:
-            raise BrokerDidNotStart(f"was not ready within {patience_s} s") from None
+            raise BrokerDidNotStart(f"was not ready within {timeout_s} s") from None
         if not line:
             code = self._process.wait()
             raise BrokerDidNotStart(f"exited with code {code}")
         return line
 
-    def stop(self, patience_s: float) -> None:
+    def stop(self, timeout_s: float) -> None:
         if self.is_running:
             self._process.send_signal(signal.SIGTERM)
             try:
-                self._process.wait(patience_s)
+                self._process.wait(timeout_s)
             except subprocess.TimeoutExpired:
                 self.kill()
                 raise
@@ -183,7 +183,7 @@ class Child:
 
 
 def _pass_on(output: IO[str], lines: queue.SimpleQueue[str]) -> None:
-    """Queue all lines, and an empty one at the end, so that the child never blocks on output."""
+    """Queue all lines, then an empty one, so that the child never blocks."""
     for line in output:
         lines.put(line)
     lines.put("")

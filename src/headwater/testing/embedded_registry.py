@@ -1,4 +1,4 @@
-"""A real schema registry for a test: a child process on a free port, next to a broker.
+"""A real schema registry for a test: a child process beside a broker.
 
     with EmbeddedBroker() as broker, EmbeddedRegistry(broker.bootstrap_servers) as registry:
         client = SchemaRegistryClient({"url": registry.url})
@@ -29,17 +29,17 @@ class EmbeddedRegistry(EmbeddedProcess):
         *,
         client_settings: Mapping[str, Value] | None = None,
         write_timeout_s: float = 10,
-        patience_s: float = 60,
+        timeout_s: float = 60,
     ) -> None:
-        """`settings` are for its HTTP port (TLS, users); `client_settings` for its Kafka clients.
+        """`settings` are for the HTTP port, `client_settings` for Kafka clients.
 
-        `patience_s` is the timeout of a start and of a clean stop.
+        `timeout_s` is the timeout of a start and of a clean stop.
         """
         super().__init__(
             name="the schema registry",
             folder_prefix="headwater-registry-",
             log_name="registry.log",
-            patience_s=patience_s,
+            timeout_s=timeout_s,
         )
         self._bootstrap_servers = bootstrap_servers
         self._settings = dict(settings or {})

@@ -49,7 +49,7 @@ def headwater_settings() -> Mapping[str, Value]:
 
 @pytest.fixture(scope="session")
 def headwater_client_settings() -> Mapping[str, Value]:
-    """Client settings of the other fixtures; override them for a broker with TLS or SASL."""
+    """Client settings of the fixtures; override them for TLS or SASL."""
     return {}
 
 
@@ -71,7 +71,7 @@ def headwater_broker(headwater_settings: Mapping[str, Value]) -> Iterator[Embedd
 
 @pytest.fixture(scope="session")
 def kafka_broker(headwater_broker: EmbeddedBroker) -> EmbeddedBroker:
-    """A broker for all tests of the session; use `bootstrap_servers` in any Kafka client."""
+    """A broker for all tests of the session; clients use `bootstrap_servers`."""
     return headwater_broker
 
 
@@ -79,7 +79,7 @@ def kafka_broker(headwater_broker: EmbeddedBroker) -> EmbeddedBroker:
 def schema_registry(
     kafka_broker: EmbeddedBroker, headwater_client_settings: Mapping[str, Value]
 ) -> Iterator[EmbeddedRegistry]:
-    """A schema registry for all tests of the session, on the same broker; use its `url`."""
+    """A schema registry for all tests of the session; clients use its `url`."""
     from headwater.testing import BrokerDidNotStart, EmbeddedRegistry
 
     registry = EmbeddedRegistry(

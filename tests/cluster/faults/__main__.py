@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"seed {seed}, {options.minutes:g} minutes, in {folder}", flush=True)
     outcome = Trial(folder, lambda line: print(line, flush=True)).run(seed, options.minutes * 60)
     _tell(outcome)
-    if outcome.complaints:
+    if outcome.violations:
         print(f"FAILED; the same faults again with: make test-faults SEED={seed}")
         print(f"the brokers' folders and logs are in {folder}")
         return 1
@@ -58,7 +58,7 @@ def _tell(outcome: Outcome) -> None:
         print(f"{outcome.sent_again} records were sent again by librdkafka under a new epoch")
     for seconds, fault in sorted(outcome.stalls_s, reverse=True)[:_TOLD_STALLS]:
         print(f"stall of {seconds:.1f} s: {fault}")
-    for each in outcome.complaints:
+    for each in outcome.violations:
         print(f"  {each}")
 
 

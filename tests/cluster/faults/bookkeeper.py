@@ -11,7 +11,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from tests.cluster.faults.verdict import Fate
+from tests.cluster.faults.guarantee_checks import Fate
 from tests.cluster.faults.witnesses import IMPATIENT, Target, Witness
 
 RECORDS_EACH: Final = 8

@@ -53,7 +53,7 @@ class HurtCluster:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._links = Links()
-        self.zookeeper = EmbeddedZooKeeper(patience_s=PATIENCE_S)
+        self.zookeeper = EmbeddedZooKeeper(timeout_s=PATIENCE_S)
         self.brokers: list[EmbeddedBroker] = []
         self.restarts = 0
         # Fault durations are the point here; the end of the cluster ends them too.
@@ -115,7 +115,7 @@ class HurtCluster:
             "advertised.listeners": f"PLAINTEXT://{HOST}:{port},INNER://{HOST}:{told_port}",
             "zookeeper.connect": f"{HOST}:{self._links.to_zookeeper(number, zookeeper_port)}",
         }
-        return EmbeddedBroker(settings, data_directory=self.data_of(number), patience_s=PATIENCE_S)
+        return EmbeddedBroker(settings, data_directory=self.data_of(number), timeout_s=PATIENCE_S)
 
     def _hurt(self, fault: Fault) -> None:
         self._is_over.wait(fault.delay_s)

@@ -18,5 +18,5 @@ def test_cluster_keeps_its_guarantees_through_a_minute_of_faults(tmp_path: Path)
         pytest.skip(reason)
     told: list[str] = []
     outcome = Trial(tmp_path, told.append).run(seed=1, seconds=SECONDS)
-    assert outcome.complaints == [], told
+    assert outcome.violations == [], told
     assert outcome.acknowledged > 0

@@ -15,8 +15,14 @@ from tests.cluster.cluster_clients import Clients
 from tests.cluster.faults.bookkeeper import RECORDS_EACH, Bookkeeper, committed_records
 from tests.cluster.faults.epochs import sent_again
 from tests.cluster.faults.fault_plan import BROKERS, Round, rounds
+from tests.cluster.faults.guarantee_checks import (
+    Fate,
+    Log,
+    Observations,
+    broken_transactions,
+    violations,
+)
 from tests.cluster.faults.hurt_cluster import PATIENCE_S, HurtCluster, replica_bytes
-from tests.cluster.faults.verdict import Fate, Heard, Log, broken_transactions, complaints
 from tests.cluster.faults.witnesses import Member, Tail, Target, Witness, Writer
 
 PARTITIONS: Final = 6
@@ -40,7 +46,7 @@ class Outcome:
     restarts: int = 0
     # The longest time without a delivery report, by fault.
     stalls_s: list[tuple[float, str]] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
 
 
 class Trial:
@@ -49,7 +55,7 @@ class Trial:
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
         self._folder = folder
         self._say = say
-        self._heard = Heard()
+        self._observed = Observations()
         self._outcome = Outcome()
 
     def run(self, seed: int, seconds: float) -> Outcome:
@@ -70,7 +76,7 @@ class Trial:
             committed = self._committed(target)
             cluster.stop()
             self._look_for_copies(cluster, target.topic)
-            self._outcome.complaints += complaints(self._heard, log, committed)
+            self._outcome.violations += violations(self._observed, log, committed)
             self._compare_replicas(cluster, target.topic)
             self._look_into_logs(cluster)
             self._outcome.restarts = cluster.restarts
@@ -79,9 +85,9 @@ class Trial:
     @contextmanager
     def _witnesses(self, target: Target, bookkeeper: Bookkeeper) -> Iterator[None]:
         lock = threading.Lock()
-        writers = [Writer(target, number, self._heard) for number in range(WRITERS)]
-        tail = Tail(target, self._heard)
-        members = [Member(target, GROUP, self._heard, lock) for _ in range(2)]
+        writers = [Writer(target, number, self._observed) for number in range(WRITERS)]
+        tail = Tail(target, self._observed)
+        members = [Member(target, GROUP, self._observed, lock) for _ in range(2)]
         all_of_them: list[Witness] = [*writers, tail, *members, bookkeeper]
         self._writers = writers
         self._all_of_them = all_of_them
@@ -93,13 +99,13 @@ class Trial:
             writer.finish(PATIENCE_S)
         ends = self._ends(target)
         tail.finish_at(ends, PATIENCE_S)
-        wanted = len({(partition, value) for partition, _, value in self._heard.seen})
+        wanted = len({(partition, value) for partition, _, value in self._observed.seen})
         for member in members:
-            member.finish_when(lambda: len(self._heard.handled) >= wanted, PATIENCE_S)
+            member.finish_when(lambda: len(self._observed.handled) >= wanted, PATIENCE_S)
         self._outcome.acknowledged = sum(writer.acknowledged for writer in writers)
-        self._outcome.seen = len(self._heard.seen)
+        self._outcome.seen = len(self._observed.seen)
         self._outcome.commits = sum(member.commits for member in members)
-        self._outcome.complaints += [said for each in all_of_them for said in each.trouble]
+        self._outcome.violations += [said for each in all_of_them for said in each.trouble]
 
     def _suffer(self, cluster: HurtCluster, seed: int, seconds: float) -> None:
         began_s = time.monotonic()
@@ -111,15 +117,15 @@ class Trial:
             self._one_round(cluster, number, each, time.monotonic() - began_s)
 
     def _one_round(self, cluster: HurtCluster, number: int, this: Round, at_s: float) -> None:
-        told = " + ".join(map(str, this.faults))
-        self._say(f"{at_s:6.1f} s  {number:3}  {told}")
+        described = " + ".join(map(str, this.faults))
+        self._say(f"{at_s:6.1f} s  {number:3}  {described}")
         for writer in self._writers:
             writer.longest_stall_s = 0.0
         cluster.hurt(this.faults)
         cluster.rest(this.calm_s)
         self._outcome.faults.update(fault.kind.value for fault in this.faults)
         stall_s = max(writer.longest_stall_s for writer in self._writers)
-        self._outcome.stalls_s.append((stall_s, told))
+        self._outcome.stalls_s.append((stall_s, described))
 
     def _recover(self, cluster: HurtCluster, clients: Clients, topic: str) -> None:
         """All faults are over: all replicas must rejoin the ISR, in reasonable time."""
@@ -127,13 +133,13 @@ class Trial:
         wanted = {each: list(BROKERS) for each in range(PARTITIONS)}
         while (found := clients.in_sync(topic)) != wanted:
             if time.monotonic() > until:
-                self._outcome.complaints.append(f"not in sync again: {found}")
+                self._outcome.violations.append(f"not in sync again: {found}")
                 return
             cluster.rest(_LOOK_S)
 
     def _audit(self, ledger: Target, bookkeeper: Bookkeeper) -> None:
         found = committed_records(ledger, bookkeeper.committed, PATIENCE_S)
-        self._outcome.complaints += broken_transactions(bookkeeper.fates, found, whole=RECORDS_EACH)
+        self._outcome.violations += broken_transactions(bookkeeper.fates, found, whole=RECORDS_EACH)
         self._outcome.transactions.update(bookkeeper.fates.values())
 
     def _ends(self, target: Target) -> dict[int, int]:
@@ -162,7 +168,7 @@ class Trial:
                     left -= 1
         consumer.close()
         if left > 0:
-            self._outcome.complaints.append(f"{left} records cannot be read back")
+            self._outcome.violations.append(f"{left} records cannot be read back")
         return log
 
     def _committed(self, target: Target) -> dict[int, int]:
@@ -178,8 +184,8 @@ class Trial:
         for number in range(PARTITIONS):
             content = replica_bytes(cluster.data_of(BROKERS[0]), f"{topic}-{number}")
             copies = sent_again(content)
-            self._heard.sent_again |= {(number, value) for value in copies}
-        self._outcome.sent_again = len(self._heard.sent_again)
+            self._observed.sent_again |= {(number, value) for value in copies}
+        self._outcome.sent_again = len(self._observed.sent_again)
 
     def _compare_replicas(self, cluster: HurtCluster, topic: str) -> None:
         for number in range(PARTITIONS):
@@ -187,14 +193,14 @@ class Trial:
             first, *others = (replica_bytes(cluster.data_of(each), partition) for each in BROKERS)
             if any(each != first for each in others):
                 sizes = [len(each) for each in (first, *others)]
-                self._outcome.complaints.append(
+                self._outcome.violations.append(
                     f"the replicas of partition {number} differ, of {sizes} bytes"
                 )
 
     def _look_into_logs(self, cluster: HurtCluster) -> None:
         for number, broker in enumerate(cluster.brokers):
             if "Traceback" in broker.log_text:
-                self._outcome.complaints.append(f"broker {number} has logged a traceback")
+                self._outcome.violations.append(f"broker {number} has logged a traceback")
 
 
 def _consumer(target: Target) -> Consumer:

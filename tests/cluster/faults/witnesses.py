@@ -21,7 +21,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from tests.cluster.faults.verdict import Acknowledged, Heard, value_of
+from tests.cluster.faults.guarantee_checks import Acknowledged, Observations, value_of
 
 RECORDS_PER_S: Final = 300
 """Per producer."""
@@ -85,11 +85,11 @@ class Witness:
 class Writer(Witness):
     """An idempotent producer with acks=all that writes to all partitions in turn."""
 
-    def __init__(self, target: Target, number: int, heard: Heard) -> None:
+    def __init__(self, target: Target, number: int, observed: Observations) -> None:
         super().__init__()
         self._target = target
         self._number = number
-        self._heard = heard
+        self._observed = observed
         self._unanswered = 0
         self.acknowledged = 0
         self.last_answer_s = time.monotonic()
@@ -133,7 +133,7 @@ class Writer(Witness):
         if not self._unanswered:
             self.last_answer_s = time.monotonic()
         self._unanswered += 1
-        self._heard.sent.setdefault(partition, []).append(value)
+        self._observed.sent.setdefault(partition, []).append(value)
         self._producer.produce(
             self._target.topic,
             value,
@@ -153,7 +153,7 @@ class Writer(Witness):
         self.acknowledged += 1
         partition, offset, value = message.partition(), message.offset(), message.value()
         assert partition is not None
-        self._heard.acknowledged.append(
+        self._observed.acknowledged.append(
             Acknowledged(partition=partition, offset=offset, value=bytes(value or b""))
         )
 
@@ -161,10 +161,10 @@ class Writer(Witness):
 class Tail(Witness):
     """A tailing consumer, read_uncommitted, that never goes back."""
 
-    def __init__(self, target: Target, heard: Heard) -> None:
+    def __init__(self, target: Target, observed: Observations) -> None:
         super().__init__()
         self._target = target
-        self._heard = heard
+        self._observed = observed
         self._next = dict.fromkeys(range(target.partitions), 0)
         self._ends: dict[int, int] = {}
 
@@ -211,17 +211,19 @@ class Tail(Witness):
             wanted = self._next[partition]
             self.trouble.append(f"{offset} of {partition} came where {wanted} was next")
         self._next[partition] = offset + 1
-        self._heard.seen.append((partition, offset, bytes(value or b"")))
+        self._observed.seen.append((partition, offset, bytes(value or b"")))
 
 
 class Member(Witness):
     """A group member that commits what it has processed."""
 
-    def __init__(self, target: Target, group: str, heard: Heard, lock: threading.Lock) -> None:
+    def __init__(
+        self, target: Target, group: str, observed: Observations, lock: threading.Lock
+    ) -> None:
         super().__init__()
         self._target = target
         self._group = group
-        self._heard = heard
+        self._observed = observed
         self._lock = lock
         self._all_done: Callable[[], bool] = lambda: False
         self.commits = 0
@@ -260,7 +262,7 @@ class Member(Witness):
                 partition, offset = message.partition(), message.offset()
                 if message.error() is not None or partition is None or offset is None:
                     continue
-                self._heard.handled.add(bytes(message.value() or b""))
+                self._observed.handled.add(bytes(message.value() or b""))
                 handled[partition] = offset + 1
 
     def _commit(self, consumer: Consumer, handled: dict[int, int]) -> None:
@@ -274,7 +276,7 @@ class Member(Witness):
             return
         self.commits += 1
         with self._lock:
-            committed = self._heard.committed
+            committed = self._observed.committed
             for each in answered:
                 if each.error is None:
                     committed[each.partition] = max(committed.get(each.partition, 0), each.offset)

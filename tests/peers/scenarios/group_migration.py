@@ -67,7 +67,7 @@ class Group:
             epoch = self.beat(member_id, answer.member_epoch, owned).member_epoch
 
     def join(self, member_id: str, instance_id: str | None = None) -> JoinGroupResponse:
-        wishes = JoinGroupRequestProtocol(name=PROTOCOL, metadata=subscription(self.topic))
+        protocol = JoinGroupRequestProtocol(name=PROTOCOL, metadata=subscription(self.topic))
         request = JoinGroupRequest(
             group_id=self.name,
             session_timeout_ms=30_000,
@@ -75,7 +75,7 @@ class Group:
             member_id=member_id,
             group_instance_id=instance_id,
             protocol_type="consumer",
-            protocols=(wishes,),
+            protocols=(protocol,),
         )
         return self.lab.get(request, JoinGroupResponse)
 

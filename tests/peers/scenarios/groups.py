@@ -73,21 +73,21 @@ def refused_joins(lab: Lab) -> None:
             ("no group", _joining("")),
             ("a session too short", replace(good, session_timeout_ms=1)),
             ("a session too long", replace(good, session_timeout_ms=2_000_000)),
-            ("an unknown member", replace(good, member_id="stranger")),
+            ("an unknown member", replace(good, member_id="unknown")),
             ("no protocols", replace(good, protocols=())),
             ("no protocol type", replace(good, protocol_type="")),
         ):
             lab.show(f"version {version}: {label}", request, version)
 
 
-def requests_of_strangers(lab: Lab) -> None:
+def requests_of_unknown_members(lab: Lab) -> None:
     group = await_coordinator(lab, lab.named())
     requests: dict[str, Message] = {
-        "heartbeat": HeartbeatRequest(group_id=group, member_id="stranger"),
+        "heartbeat": HeartbeatRequest(group_id=group, member_id="unknown"),
         "heartbeat of an instance": HeartbeatRequest(
-            group_id=group, member_id="stranger", group_instance_id="till"
+            group_id=group, member_id="unknown", group_instance_id="till"
         ),
-        "heartbeat without a group": HeartbeatRequest(group_id="", member_id="stranger"),
+        "heartbeat without a group": HeartbeatRequest(group_id="", member_id="unknown"),
         "sync": SyncGroupRequest(
             group_id=group, member_id="x", protocol_type="consumer", protocol_name="range"
         ),
@@ -152,7 +152,7 @@ def offsets_by_name_and_id(lab: Lab) -> None:
         ("fetch by no id", _fetch(group, no_id), 10),
         ("fetch of an unknown group", _fetch(lab.named("unknown"), by_id), 10),
         ("fetch of no group", _fetch("", by_id), 10),
-        ("fetch as a stranger", _fetch_as(group, "stranger", 3, by_id), 10),
+        ("fetch as an unknown member", _fetch_as(group, "unknown", 3, by_id), 10),
     )
     for label, request, version in (*commits, *fetches):
         lab.show(label, request, version, unordered=True)
@@ -246,9 +246,9 @@ def refused_heartbeats(lab: Lab) -> None:
         ("an unknown assignor", replace(good, server_assignor="astrology")),
         ("an empty assignor", replace(good, server_assignor="")),
         ("an unknown member", replace(good, member_epoch=5)),
-        ("a stranger leaves", replace(good, member_epoch=-1)),
-        ("a static stranger leaves", replace(good, member_epoch=-2, instance_id="till")),
-        ("a dynamic stranger leaves", replace(good, member_epoch=-2)),
+        ("an unknown member leaves", replace(good, member_epoch=-1)),
+        ("an unknown static member leaves", replace(good, member_epoch=-2, instance_id="till")),
+        ("an unknown dynamic member leaves", replace(good, member_epoch=-2)),
         ("no expression", replace(good, subscribed_topic_regex="a(")),
         ("a look ahead", replace(good, subscribed_topic_regex="(?=a)")),
         ("a thousand and one", replace(good, subscribed_topic_regex="a{1001}")),

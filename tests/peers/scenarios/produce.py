@@ -362,7 +362,7 @@ def sequences(lab: Lab) -> None:
     lab.show("the log", fetch_all(topic), BY_NAME)
 
 
-def sequences_of_strangers(lab: Lab) -> None:
+def sequences_of_unknown_producers(lab: Lab) -> None:
     """IDP-6, and the wrap of IDP-7."""
     topic = lab.topic()
     for label, producer_id, first in (

@@ -259,8 +259,8 @@ def batches_that_are_no_transaction(lab: Lab) -> None:
     lab.show("an empty id", _named(producer, "").send(topic, "a", sequence=0), NEW)
     without = produce(topic, producer.batch("a", sequence=0))
     lab.show("no id", without, NEW)
-    stranger = replace(producer, producer_id=lab.producer_id())
-    lab.show("the id of another", stranger.send(topic, "a", sequence=0), NEW)
+    other = replace(producer, producer_id=lab.producer_id())
+    lab.show("the id of another", other.send(topic, "a", sequence=0), NEW)
     lab.show("a plain batch under an id", _plain_batch(producer, topic), NEW)
 
 

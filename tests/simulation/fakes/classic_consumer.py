@@ -49,7 +49,7 @@ class ClassicConsumer:
     member_id: str = ""
     generation: int = -1
     owned: tuple[int, ...] = ()
-    wish: int = 0
+    preference: int = 0
     """Part of its metadata; change it to make it rejoin."""
     is_alive: bool = True
     is_settled: bool = False
@@ -95,10 +95,12 @@ class ClassicConsumer:
         self._ask(request, self.version, self._on_join, REBALANCE_MS + PATIENCE_MS)
 
     def _offers(self) -> tuple[JoinGroupRequestProtocol, ...]:
-        said = {"generation": self.generation, "owned": self.owned, "wish": self.wish}
-        metadata = json.dumps(said if self.is_cooperative else {"wish": self.wish}).encode()
+        said = {"generation": self.generation, "owned": self.owned, "preference": self.preference}
+        metadata = json.dumps(
+            said if self.is_cooperative else {"preference": self.preference}
+        ).encode()
         names = ["cooperative"] if self.is_cooperative else ["range", "roundrobin"]
-        if self.wish % 3 == 1:
+        if self.preference % 3 == 1:
             names.reverse()
         return tuple(JoinGroupRequestProtocol(name=name, metadata=metadata) for name in names)
 
@@ -196,7 +198,7 @@ class ClassicConsumer:
 
     def _recover(self, error: ErrorCode) -> None:
         self._turn += 1
-        self.time.say(f"{self.name} hears {error.name}")
+        self.time.say(f"{self.name} gets {error.name}")
         if is_fatal(error):
             self.die()
             return
@@ -235,7 +237,7 @@ class ClassicConsumer:
         self, request: ClassicRequest, version: int, answer: Answer, patience_ms: int
     ) -> None:
         call = Call(self.time, answer)
-        self.time.after(patience_ms, lambda: call.hear(None))
+        self.time.after(patience_ms, lambda: call.complete(None))
         self._deliver(request, version, call)
         if self.time.happens(self.time.weather.repeat):
             # An earlier try over a broken connection: its response is not received.

@@ -74,7 +74,7 @@ class Client:
             for each in changes.by_topic(self.owned)
         )
 
-    def hear(
+    def on_response(
         self, request: ConsumerGroupHeartbeatRequest, response: ConsumerGroupHeartbeatResponse
     ) -> None:
         """Handle the response to its request."""

@@ -81,15 +81,15 @@ class CooperativeClient:
         who = MemberIdentity(member_id=self.member_id)
         return LeaveGroupRequest(group_id=GROUP, members=(who,)), LEAVE_VERSION
 
-    def hear(self, outcome: Outcome) -> None:
+    def on_response(self, outcome: Outcome) -> None:
         self.waiting = None
         match outcome:
             case JoinGroupResponse():
-                self._hear_join(outcome)
+                self._on_join(outcome)
             case SyncGroupResponse():
-                self._hear_sync(outcome)
+                self._on_sync(outcome)
             case HeartbeatResponse():
-                self._hear_error(outcome.error_code)
+                self._on_error(outcome.error_code)
             case _:
                 self._join_again()
 
@@ -103,7 +103,7 @@ class CooperativeClient:
 
     def _joining(self) -> JoinGroupRequest:
         owned = {self.topic: self.owned} if self.owned else None
-        wishes = JoinGroupRequestProtocol(
+        protocol = JoinGroupRequestProtocol(
             name=PROTOCOL, metadata=subscription(self.topic, owned=owned)
         )
         return JoinGroupRequest(
@@ -112,14 +112,14 @@ class CooperativeClient:
             rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
             member_id=self.member_id,
             protocol_type="consumer",
-            protocols=(wishes,),
+            protocols=(protocol,),
         )
 
-    def _hear_join(self, response: JoinGroupResponse) -> None:
+    def _on_join(self, response: JoinGroupResponse) -> None:
         if response.error_code is not ErrorCode.NONE:
             if response.error_code is ErrorCode.MEMBER_ID_REQUIRED:
                 self.member_id = response.member_id
-            self._hear_error(response.error_code)
+            self._on_error(response.error_code)
             return
         self.member_id = response.member_id
         self.generation = response.generation_id
@@ -135,10 +135,10 @@ class CooperativeClient:
                 for member_id, numbers in _shared_out(claims, self.partitions).items()
             )
 
-    def _hear_sync(self, response: SyncGroupResponse) -> None:
+    def _on_sync(self, response: SyncGroupResponse) -> None:
         self._owes_sync = False
         if response.error_code is not ErrorCode.NONE:
-            self._hear_error(response.error_code)
+            self._on_error(response.error_code)
             return
         named = read_assignment(response.assignment).assigned_partitions
         given = tuple(sorted(number for each in named for number in each.partitions))
@@ -146,7 +146,7 @@ class CooperativeClient:
         self.owned = given
         self.is_settled = not has_given_up
 
-    def _hear_error(self, error: ErrorCode) -> None:
+    def _on_error(self, error: ErrorCode) -> None:
         match error:
             case ErrorCode.NONE:
                 return

@@ -21,16 +21,16 @@ from typing import Final, Protocol
 
 from headwater.common.exceptions import (
     ConnectionLost,
+    ConnectionRefused,
     HeadwaterError,
-    PeerRefused,
     RequestTimedOut,
 )
 from headwater.common.ids import NodeId
 from headwater.common.principal import ANONYMOUS, Requester
 from headwater.metadata.cluster_image import BrokerEndpoint
-from headwater.metadata.ports.inter_broker_client import Answered, Purpose
+from headwater.metadata.ports.inter_broker_client import OnResponse, Purpose
 from headwater.metadata.ports.metadata_store import Failed
-from headwater.network.request_service import ClientAddress, ReplySlot
+from headwater.network.request_service import ClientAddress, ResponseSlot
 from headwater.protocol.api_key import ApiKey
 from headwater.protocol.api_table import APIS
 from headwater.protocol.codec import read, request_class, response_class, write
@@ -73,7 +73,7 @@ class FakeNetwork:
     def leave(self, node_id: NodeId) -> None:
         """A broker's process ended: it receives nothing more, and the others notice."""
         gone = self._nodes.pop(node_id)
-        gone.is_gone = True
+        gone.is_disconnected = True
         for other in self._nodes.values():
             other.lost_sight_of(node_id)
 
@@ -107,8 +107,8 @@ class _Asked:
     """A request that waits for its response."""
 
     api: ApiKey
-    then: Answered
-    otherwise: Failed
+    then: OnResponse
+    on_error: Failed
     response: Message | None = None
     has_left: bool = False
 
@@ -120,23 +120,23 @@ class FakeInterBrokerClient:
         self.node_id = node_id
         self.serve = serve
         self.stall = stall
-        self.is_gone = False
+        self.is_disconnected = False
         self._network = network
         self._connections: dict[tuple[NodeId, Purpose], _Connection] = {}
         self._held: dict[FakeConnection, None] = {}
 
-    def ask(
+    def send_request(
         self,
         node_id: NodeId,
         request: Message,
         *,
         purpose: Purpose,
         timeout_ms: int,
-        then: Answered,
-        otherwise: Failed,
+        then: OnResponse,
+        on_error: Failed,
     ) -> None:
-        assert not self.is_gone, f"broker {self.node_id} is gone, and asks {node_id}"
-        asked = _Asked(request.api, then, otherwise)
+        assert not self.is_disconnected, f"broker {self.node_id} is gone, and asks {node_id}"
+        asked = _Asked(request.api, then, on_error)
         connection = self._connections.get((node_id, purpose))
         if connection is None or connection.is_broken:
             connection = _Connection(self._network, self, node_id)
@@ -209,7 +209,7 @@ class FakeConnection:
         if any(self.network.is_cut(*way) for way in there_and_back):
             self._after(_SLOW_MS, partial(self._lose, RequestTimedOut("no response")))
         elif self.network.node(self.target_id) is None:
-            self._lose(PeerRefused("connection refused"))
+            self._lose(ConnectionRefused("connection refused"))
         else:
             # A stopped process is still connected by its kernel.
             self.source.hold(self, is_up=True)
@@ -225,7 +225,7 @@ class FakeConnection:
 
     def _after(self, delay_ms: int, action: Callable[[], None]) -> None:
         def act() -> None:
-            if not self.is_closed and not self.source.is_gone:
+            if not self.is_closed and not self.source.is_disconnected:
                 action()
 
         self.network.time.after(delay_ms, partial(self.source.stall.pass_on, act))
@@ -267,8 +267,8 @@ class _Connection:
         self.is_broken = True
         while self._asked:
             asked = self._asked.popleft()
-            if not self.source.is_gone:
-                asked.otherwise(error)
+            if not self.source.is_disconnected:
+                asked.on_error(error)
 
     def break_soon(self) -> None:
         self.is_broken = True
@@ -280,12 +280,12 @@ class _Connection:
     def _arrive(self, target: FakeInterBrokerClient, asked: _Asked, request: Message) -> None:
         if self.network.is_cut(self.source.node_id, target.node_id):
             self._is_silent = True
-        elif not target.is_gone:
+        elif not target.is_disconnected:
             target.serve(self.source.node_id, request, partial(self._answer, target, asked))
 
     def _answer(self, target: FakeInterBrokerClient, asked: _Asked, response: Message) -> None:
         """Responses are sent in request order."""
-        if target.is_gone or self.is_broken:
+        if target.is_disconnected or self.is_broken:
             return
         # The response's bytes belong to the target and may be gone when this returns.
         asked.response = self._copy(response, response_class(response.api))
@@ -302,14 +302,14 @@ class _Connection:
             self._is_silent = True
         elif not self._goes_wrong():
             self._back_ms = max(self._back_ms, self._arrival_ms())
-            hear = partial(self._hear, asked, response)
-            time.after(self._back_ms - time.now_ms, partial(self.source.stall.pass_on, hear))
+            deliver = partial(self._deliver, asked, response)
+            time.after(self._back_ms - time.now_ms, partial(self.source.stall.pass_on, deliver))
 
-    def _hear(self, asked: _Asked, response: Message) -> None:
+    def _deliver(self, asked: _Asked, response: Message) -> None:
         if asked not in self._asked:
             return
         self._asked.remove(asked)
-        if not self.source.is_gone:
+        if not self.source.is_disconnected:
             self._tell(asked, response)
 
     def _tell(self, asked: _Asked, response: Message) -> None:
@@ -353,7 +353,7 @@ class _Connection:
 class Served(Protocol):
     """A `headwater.broker.requests.dispatch.Dispatch`, or anything that takes frames like one."""
 
-    def serve(self, slot: ReplySlot, frame: memoryview) -> None: ...
+    def serve(self, slot: ResponseSlot, frame: memoryview) -> None: ...
 
 
 def served_by(dispatch: Served, *, listener: str = "PLAINTEXT") -> Serve:
@@ -365,7 +365,7 @@ def served_by(dispatch: Served, *, listener: str = "PLAINTEXT") -> Serve:
         parts = request_frame(api, version, 1, f"broker-{source}", write(request, version))
         frame = bytearray(_joined(parts))[_SIZE_BYTES:]
 
-        def answered(slot: ReplySlot) -> None:
+        def answered(slot: ResponseSlot) -> None:
             assert slot.parts is not None
             answer = memoryview(_joined(slot.parts))[_SIZE_BYTES:]
             position = response_body_position(api, version, answer)
@@ -373,7 +373,7 @@ def served_by(dispatch: Served, *, listener: str = "PLAINTEXT") -> Serve:
 
         # If the connection is closed instead, the request times out.
         with suppress(ConnectionLost):
-            dispatch.serve(ReplySlot(_BrokerPeer(source, listener, answered)), memoryview(frame))
+            dispatch.serve(ResponseSlot(_BrokerPeer(source, listener, answered)), memoryview(frame))
         frame[:] = bytes(len(frame))
 
     return serve
@@ -383,7 +383,7 @@ class _BrokerPeer:
     """The other end of a connection: `headwater.network.request_service.ServedConnection`."""
 
     def __init__(
-        self, source: NodeId, listener: str, answered: Callable[[ReplySlot], None]
+        self, source: NodeId, listener: str, answered: Callable[[ResponseSlot], None]
     ) -> None:
         self.address = ClientAddress(listener=listener, peer_host="192.0.2.1", peer_port=source)
         self.requester = Requester(ANONYMOUS, "192.0.2.1")
@@ -399,14 +399,14 @@ class _BrokerPeer:
     def close(self) -> None:
         self.is_closed = True
 
-    def note_answer(self, slot: ReplySlot) -> None:
+    def on_response(self, slot: ResponseSlot) -> None:
         if not self.is_closed:
             self._answered(slot)
 
-    def note_hold(self, slot: ReplySlot) -> None:
+    def on_hold(self, slot: ResponseSlot) -> None:
         """Brokers send one request after the other where it matters."""
 
-    def note_steps(self, slot: ReplySlot, steps: Iterator[None], size_bytes: int) -> None:  # noqa: ARG002
+    def on_steps(self, slot: ResponseSlot, steps: Iterator[None], size_bytes: int) -> None:  # noqa: ARG002
         """Executed at once; interleaving is tested with single connections."""
         for _ in steps:
             pass

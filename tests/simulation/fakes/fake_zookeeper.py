@@ -221,24 +221,24 @@ class FakeZooKeeperClient:
         path: str,
         *,
         then: Callable[[bytes, Stat], None],
-        otherwise: Failed,
+        on_error: Failed,
         watch: Watch | None = None,
     ) -> None:
         def serve() -> Callable[[], None]:
             node = self._server.nodes.get(path)
             if node is None:
-                return partial(otherwise, ZooKeeperError.NO_NODE)
+                return partial(on_error, ZooKeeperError.NO_NODE)
             self._watch("data", path, watch)
             return partial(then, node.data, node.stat)
 
-        self._put(_Call(serve, otherwise, is_read=True))
+        self._put(_Call(serve, on_error, is_read=True))
 
     def exists(
         self,
         path: str,
         *,
         then: Callable[[Stat | None], None],
-        otherwise: Failed,
+        on_error: Failed,
         watch: Watch | None = None,
     ) -> None:
         def serve() -> Callable[[], None]:
@@ -246,45 +246,45 @@ class FakeZooKeeperClient:
             self._watch("data", path, watch)
             return partial(then, None if node is None else node.stat)
 
-        self._put(_Call(serve, otherwise, is_read=True))
+        self._put(_Call(serve, on_error, is_read=True))
 
     def children(
         self,
         path: str,
         *,
         then: Callable[[list[str]], None],
-        otherwise: Failed,
+        on_error: Failed,
         watch: Watch | None = None,
     ) -> None:
         def serve() -> Callable[[], None]:
             if path not in self._server.nodes:
-                return partial(otherwise, ZooKeeperError.NO_NODE)
+                return partial(on_error, ZooKeeperError.NO_NODE)
             self._watch("children", path, watch)
             return partial(then, self._server.children(path)[::-1])
 
-        self._put(_Call(serve, otherwise, is_read=True))
+        self._put(_Call(serve, on_error, is_read=True))
 
     def multi(
         self,
         operations: Sequence[Operation],
         *,
         then: Callable[[], None],
-        otherwise: Callable[[FailedOperation], None],
+        on_error: Callable[[FailedOperation], None],
     ) -> None:
         def serve() -> Callable[[], None]:
             self.largest_multi = max(self.largest_multi, len(operations))
             fate, self.fate = self.fate, "served"
             if fate == "lost before":
                 self.disconnect()
-                return partial(otherwise, FailedOperation(-1, ZooKeeperError.UNKNOWN))
+                return partial(on_error, FailedOperation(-1, ZooKeeperError.UNKNOWN))
             refused = self._server.apply(operations, owner=self.session_id)
             if fate == "lost after":
                 self.disconnect()
-                return partial(otherwise, FailedOperation(-1, ZooKeeperError.UNKNOWN))
-            return then if refused is None else partial(otherwise, refused)
+                return partial(on_error, FailedOperation(-1, ZooKeeperError.UNKNOWN))
+            return then if refused is None else partial(on_error, refused)
 
         def failed(problem: ZooKeeperError) -> None:
-            otherwise(FailedOperation(-1, problem))
+            on_error(FailedOperation(-1, problem))
 
         self._put(_Call(serve, failed, is_read=False))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from headwater.common.exceptions import StorageError, TooMuchWork
+from headwater.common.exceptions import QueueFull, StorageError
 
 T = TypeVar("T")
 
@@ -36,16 +36,16 @@ class HeldExecutor:
         job: Callable[[], T],
         *,
         then: Callable[[T], None],
-        otherwise: Callable[[StorageError], None],
+        on_error: Callable[[StorageError], None],
     ) -> None:
         if self.is_full:
-            raise TooMuchWork("the test says so")
+            raise QueueFull("the test says so")
 
         def run() -> Callable[[], None]:
             try:
                 return partial(then, job())
             except StorageError as error:
-                return partial(otherwise, error)
+                return partial(on_error, error)
 
         self._jobs.append(run)
 

@@ -90,9 +90,9 @@ class InMemoryCoordinatorLog:
         offset: int,
         *,
         then: Callable[[LogSlice], None],
-        otherwise: Callable[[HeadwaterError], None],
+        on_error: Callable[[HeadwaterError], None],
     ) -> None:
-        outcome = partial(self._deliver, offset, then, otherwise)
+        outcome = partial(self._deliver, offset, then, on_error)
         if self.is_slow:
             self.waiting.append(outcome)
         else:
@@ -108,10 +108,10 @@ class InMemoryCoordinatorLog:
         self,
         offset: int,
         then: Callable[[LogSlice], None],
-        otherwise: Callable[[HeadwaterError], None],
+        on_error: Callable[[HeadwaterError], None],
     ) -> None:
         if self.read_error is not None:
-            otherwise(self.read_error)
+            on_error(self.read_error)
             return
         first = next(
             index for index, header in enumerate(self.headers()) if header.last_offset >= offset
@@ -121,6 +121,6 @@ class InMemoryCoordinatorLog:
         try:
             found = read_slice(b"".join(self.batches[first:])[:size], offset, self._codec)
         except HeadwaterError as error:
-            otherwise(error)
+            on_error(error)
             return
         then(found)

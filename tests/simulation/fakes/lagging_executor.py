@@ -19,12 +19,12 @@ class LaggingExecutor:
     """`headwater.storage.io.executor.Executor`. `most_ms` is the current delay of the disk."""
 
     def __init__(
-        self, rng: random.Random, later: Callable[[int, Callable[[], None]], object]
+        self, rng: random.Random, call_later: Callable[[int, Callable[[], None]], object]
     ) -> None:
         """`later` calls back after some time, unless the process has ended."""
         self.most_ms = 0
         self._rng = rng
-        self._later = later
+        self._later = call_later
         self._jobs: dict[object, Callable[[], Callable[[], None]]] = {}
         self._outcomes: dict[object, Callable[[], None]] = {}
 
@@ -33,13 +33,13 @@ class LaggingExecutor:
         job: Callable[[], T],
         *,
         then: Callable[[T], None],
-        otherwise: Callable[[StorageError], None],
+        on_error: Callable[[StorageError], None],
     ) -> None:
         def run() -> Callable[[], None]:
             try:
                 return partial(then, job())
             except StorageError as error:
-                return partial(otherwise, error)
+                return partial(on_error, error)
 
         key = object()
         self._jobs[key] = run

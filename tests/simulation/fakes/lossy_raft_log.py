@@ -13,11 +13,15 @@ from typing import NamedTuple
 from headwater.raft.replicated_log import (
     LogAppendInfo,
     OffsetAndEpoch,
+    RawSnapshotWriter,
     SnapshotSlice,
 )
 from headwater.records.batch_header import Buffer, read_header
 from headwater.records.batch_stamping import assign_offset
 from headwater.storage.log.leader_epoch_checkpoint import LeaderEpochFileCache
+
+UNKNOWN_EPOCH = -1
+"""Start epoch of a log that begins within a segment that the latest snapshot covers."""
 
 
 class Batch(NamedTuple):
@@ -79,6 +83,10 @@ class LossyRaftLog:
         self.truncate_to_latest_snapshot()
         self.flush()
 
+    def store_snapshot(self, snapshot_id: OffsetAndEpoch, content: bytes) -> None:
+        """Write a whole snapshot, as the controller does."""
+        self.snapshots[snapshot_id] = content
+
     # The port
 
     @property
@@ -110,7 +118,7 @@ class LossyRaftLog:
             header = read_header(batches, position)
             end = position + header.size_bytes
             assert header.base_offset == self.end_offset, (header, self.end_offset)
-            assert header.leader_epoch >= self.last_fetched_epoch, header
+            assert header.leader_epoch >= self.image.last_epoch, header
             batch = Batch(
                 header.base_offset,
                 header.next_offset,
@@ -171,12 +179,12 @@ class LossyRaftLog:
         end = position + min(max_bytes, self.slice_bytes)
         return SnapshotSlice(len(content), content[position:end])
 
-    def create_new_snapshot(self, snapshot_id: OffsetAndEpoch) -> SnapshotInMemory | None:
+    def create_new_snapshot(self, snapshot_id: OffsetAndEpoch) -> RawSnapshotWriter | None:
         return None if snapshot_id in self.snapshots else SnapshotInMemory(self, snapshot_id)
 
     def truncate_to_latest_snapshot(self) -> bool:
         latest = self.latest_snapshot_id
-        if latest is None or not _is_beyond(latest, self.image):
+        if latest is None or not is_beyond(latest, self.image):
             return False
         self._become(LogImage(latest.offset, latest.epoch))
         for each in list(self.snapshots):
@@ -195,7 +203,7 @@ class LossyRaftLog:
         return True
 
 
-def _is_beyond(snapshot: OffsetAndEpoch, image: LogImage) -> bool:
+def is_beyond(snapshot: OffsetAndEpoch, image: LogImage) -> bool:
     if snapshot.offset == 0:
         return False
     return snapshot.epoch > image.last_epoch or (

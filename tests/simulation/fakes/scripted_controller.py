@@ -184,11 +184,11 @@ class ScriptedController:
         self._arrivals[node.node_id] = arrival_ms
         epoch = node.broker_epoch
 
-        def hear() -> None:
+        def deliver() -> None:
             if node.is_up and node.broker_epoch == epoch:
                 node.told(changes)
 
-        self.time.after(arrival_ms - self.time.now_ms, hear)
+        self.time.after(arrival_ms - self.time.now_ms, deliver)
 
     # AlterPartition.
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from headwater.common.exceptions import ConnectionLost
 from headwater.common.ids import NodeId
-from headwater.metadata.ports.inter_broker_client import Answered, Purpose
+from headwater.metadata.ports.inter_broker_client import OnResponse, Purpose
 from headwater.metadata.ports.metadata_store import Failed
 from headwater.protocol.older_versions import Message
 
@@ -17,14 +17,14 @@ class Question:
     request: Message
     purpose: Purpose
     timeout_ms: int
-    then: Answered
-    otherwise: Failed
+    then: OnResponse
+    on_error: Failed
 
     def answer(self, response: Message) -> None:
         self.then(response)
 
     def fail(self) -> None:
-        self.otherwise(ConnectionLost("the test says so"))
+        self.on_error(ConnectionLost("the test says so"))
 
 
 class ScriptedInterBrokerClient:
@@ -33,17 +33,17 @@ class ScriptedInterBrokerClient:
     def __init__(self) -> None:
         self.asked: list[Question] = []
 
-    def ask(
+    def send_request(
         self,
         node_id: NodeId,
         request: Message,
         *,
         purpose: Purpose,
         timeout_ms: int,
-        then: Answered,
-        otherwise: Failed,
+        then: OnResponse,
+        on_error: Failed,
     ) -> None:
-        self.asked.append(Question(node_id, request, purpose, timeout_ms, then, otherwise))
+        self.asked.append(Question(node_id, request, purpose, timeout_ms, then, on_error))
 
     def drop(self, node_id: NodeId, purpose: Purpose) -> None:
         raise AssertionError(f"unexpected close of {purpose} to {node_id}")

@@ -27,12 +27,12 @@ class ScriptedShard:
 
     leader_epoch: int = 0
     scripts: deque[Script] = field(default_factory=deque)
-    heard: list[Event] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     replayed: list[tuple[StateRecord, int, ProducerId | None]] = field(default_factory=list)
     ended: list[tuple[ProducerId, bool]] = field(default_factory=list)
 
     def decide(self, event: Event) -> Sequence[Effect]:
-        self.heard.append(event)
+        self.events.append(event)
         if isinstance(event, Loaded) or not self.scripts:
             return ()
         return self.scripts.popleft()(event)

@@ -99,10 +99,10 @@ class SharedStore:
             raise ControllerFenced("no longer the controller")
         if fence != self.image.version:
             raise ControllerFenced(f"decided on {fence}, and {self.image.version} is the newest")
-        heard = [each for change in changes for each in self._heard_by_all(change)]
+        broadcast = [each for change in changes for each in self._broadcast_changes(change)]
         version = fence._replace(sequence=fence.sequence + 1)
         self.image = apply(self.image, changes, version)
-        self._tell(heard)
+        self._tell(broadcast)
         return version
 
     def resign(self, token: object) -> None:
@@ -149,7 +149,7 @@ class SharedStore:
     def has_ended(self, token: object) -> bool:
         return token in self._ended
 
-    def _heard_by_all(self, change: MetadataChange) -> list[MetadataChange]:
+    def _broadcast_changes(self, change: MetadataChange) -> list[MetadataChange]:
         match change:
             case ConfigsReplaced() | FeatureFinalized() | AclsReplaced():
                 return [change]
@@ -223,29 +223,29 @@ class StoreSession:
     def listen(self, listener: StoreListener) -> None:
         self._listener = listener
         controller_id = self._store.image.controller_id
-        is_gone = controller_id == NO_CONTROLLER
-        change = ControllerGone() if is_gone else ControllerElected(controller_id)
+        is_disconnected = controller_id == NO_CONTROLLER
+        change = ControllerGone() if is_disconnected else ControllerElected(controller_id)
         self.tell([change], self._store.image.version)
 
     def register(
-        self, registration: Registration, *, then: Callable[[int], None], otherwise: Failed
+        self, registration: Registration, *, then: Callable[[int], None], on_error: Failed
     ) -> None:
         token = self._token
 
         def done() -> Callable[[], None]:
             return partial(then, self._store.register(token, registration))
 
-        self._ask(done, otherwise)
+        self._ask(done, on_error)
 
     def become_controller(
-        self, node_id: NodeId, *, then: Callable[[Version], None], otherwise: Failed
+        self, node_id: NodeId, *, then: Callable[[Version], None], on_error: Failed
     ) -> None:
         token = self._token
 
         def done() -> Callable[[], None]:
             return partial(then, self._store.become_controller(token, node_id))
 
-        self._ask(done, otherwise)
+        self._ask(done, on_error)
 
     def resign(self) -> None:
         token = self._token
@@ -287,8 +287,8 @@ class StoreSession:
 
         self._ask(done, again)
 
-    def read(self, *, then: Callable[[ClusterImage], None], otherwise: Failed) -> None:
-        self._ask(lambda: partial(then, self._store.image), otherwise)
+    def read(self, *, then: Callable[[ClusterImage], None], on_error: Failed) -> None:
+        self._ask(lambda: partial(then, self._store.image), on_error)
 
     def write(
         self,
@@ -296,14 +296,14 @@ class StoreSession:
         *,
         fence: Version,
         then: Callable[[Version], None],
-        otherwise: Failed,
+        on_error: Failed,
     ) -> None:
         token = self._token
 
         def done() -> Callable[[], None]:
             return partial(then, self._store.write(token, changes, fence))
 
-        self._ask(done, otherwise)
+        self._ask(done, on_error)
 
     def end_registration(self, broker: BrokerRegistration) -> None:
         token = self._token
@@ -319,19 +319,19 @@ class StoreSession:
     # Between the two.
 
     def tell(self, changes: Sequence[MetadataChange], version: Version) -> None:
-        def heard() -> None:
+        def notify() -> None:
             if self._listener is not None:
                 self._listener.changed(changes, version)
 
-        self._back(heard)
+        self._back(notify)
 
     def lost_registration(self, token: object) -> None:
-        def heard() -> None:
+        def notify() -> None:
             if self._listener is not None and token is self._token:
                 self._listener.registration_lost()
 
         if token is self._token:
-            self._back(heard)
+            self._back(notify)
 
     def _say(self, done: Callable[[], None]) -> None:
         """A request without a response, which may be lost."""
@@ -342,10 +342,10 @@ class StoreSession:
 
         self._ask(said, _ignore)
 
-    def _ask(self, done: Callable[[], Callable[[], None]], otherwise: Failed) -> None:
+    def _ask(self, done: Callable[[], Callable[[], None]], on_error: Failed) -> None:
         """`done` runs at the store and returns what then runs here."""
         key, token = object(), self._token
-        self._under_way[key] = otherwise
+        self._under_way[key] = on_error
 
         def arrive() -> None:
             if self._is_cut or self._store.has_ended(token):
@@ -353,11 +353,11 @@ class StoreSession:
             try:
                 answer = done()
             except HeadwaterError as error:
-                answer = partial(otherwise, error)
+                answer = partial(on_error, error)
             self._back(partial(self._end, key, answer))
 
         if self._is_cut:
-            self._fail(key, otherwise)
+            self._fail(key, on_error)
             return
         self._there_ms = max(self._there_ms, self._time.now_ms + self._delay_ms())
         self._time.after(self._there_ms - self._time.now_ms, arrive)
@@ -373,20 +373,20 @@ class StoreSession:
             if self._is_cut:
                 self._missed.append(action)
             else:
-                self._stall.pass_on(partial(self._hear, action))
+                self._stall.pass_on(partial(self._deliver, action))
 
         self._time.after(self._back_ms - self._time.now_ms, arrive)
 
-    def _hear(self, action: Callable[[], None]) -> None:
+    def _deliver(self, action: Callable[[], None]) -> None:
         if not self._is_dead:
             action()
 
     def _fail_all(self) -> None:
-        for key, otherwise in list(self._under_way.items()):
-            self._fail(key, otherwise)
+        for key, on_error in list(self._under_way.items()):
+            self._fail(key, on_error)
 
-    def _fail(self, key: object, otherwise: Failed) -> None:
-        end = partial(self._end, key, partial(otherwise, _lost()))
+    def _fail(self, key: object, on_error: Failed) -> None:
+        end = partial(self._end, key, partial(on_error, _lost()))
         self._time.after(1, partial(self._stall.pass_on, end))
 
     def _expire(self, token: object) -> None:

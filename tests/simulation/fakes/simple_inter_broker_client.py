@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from headwater.common.exceptions import HeadwaterError
 from headwater.common.ids import NodeId
-from headwater.metadata.ports.inter_broker_client import Answered, Purpose
+from headwater.metadata.ports.inter_broker_client import OnResponse, Purpose
 from headwater.protocol.older_versions import Message
 
 
@@ -17,8 +17,8 @@ class Asked:
     request: Message
     purpose: Purpose
     timeout_ms: int
-    then: Answered
-    otherwise: Callable[[HeadwaterError], None]
+    then: OnResponse
+    on_error: Callable[[HeadwaterError], None]
 
 
 class SimpleInterBrokerClient:
@@ -27,15 +27,15 @@ class SimpleInterBrokerClient:
     def __init__(self) -> None:
         self.asked: list[Asked] = []
 
-    def ask(
+    def send_request(
         self,
         node_id: NodeId,
         request: Message,
         *,
         purpose: Purpose,
         timeout_ms: int,
-        then: Answered,
-        otherwise: Callable[[HeadwaterError], None],
+        then: OnResponse,
+        on_error: Callable[[HeadwaterError], None],
     ) -> None:
         self.asked.append(
             Asked(
@@ -44,7 +44,7 @@ class SimpleInterBrokerClient:
                 purpose=purpose,
                 timeout_ms=timeout_ms,
                 then=then,
-                otherwise=otherwise,
+                on_error=on_error,
             )
         )
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from headwater.common.exceptions import HeadwaterError, WriteContradicted
+from headwater.common.exceptions import HeadwaterError, WriteConflict
 from headwater.common.ids import NodeId
 from headwater.metadata.changes import BrokerRegistered, ControllerElected, MetadataChange, apply
 from headwater.metadata.cluster_image import ClusterImage, Version
@@ -116,7 +116,7 @@ class TimedSession:
         self._store = _WatchedStore(
             self._zk_client,
             clock=NodeClock(server.time, 0),
-            later=self._later,
+            call_later=self._later,
             session_timeout_ms=server.session_timeout_ms,
             contradicted=server.contradictions.append,
         )
@@ -149,7 +149,7 @@ class TimedSession:
 
     def _found(self, _: HeadwaterError | None = None) -> None:
         again = partial(self._later, _RETRY_MS, self._found)
-        self._store.found(CLUSTER_ID, then=_ignore, otherwise=lambda _: again())
+        self._store.create_cluster(CLUSTER_ID, then=_ignore, on_error=lambda _: again())
 
     def _later(self, delay_ms: int, work: Callable[[], None]) -> None:
         def act() -> None:
@@ -167,7 +167,7 @@ class _WatchedStore(ZooKeeperStore):
         self._contradicted = contradicted
 
     def _term_failed(self, error: HeadwaterError) -> None:
-        if isinstance(error, WriteContradicted):
+        if isinstance(error, WriteConflict):
             self._contradicted(str(error))
         super()._term_failed(error)
 
@@ -236,24 +236,24 @@ class TimedKeeper:
         path: str,
         *,
         then: Callable[[bytes, Stat], None],
-        otherwise: ReadFailed,
+        on_error: ReadFailed,
         watch: Watch | None = None,
     ) -> None:
         def serve() -> Callable[[], None]:
             node = self._server.tree.nodes.get(path)
             if node is None:
-                return partial(otherwise, ZooKeeperError.NO_NODE)
+                return partial(on_error, ZooKeeperError.NO_NODE)
             self._watch("data", path, watch)
             return partial(then, node.data, node.stat)
 
-        self._put(_Call(serve, otherwise, is_read=True))
+        self._put(_Call(serve, on_error, is_read=True))
 
     def exists(
         self,
         path: str,
         *,
         then: Callable[[Stat | None], None],
-        otherwise: ReadFailed,
+        on_error: ReadFailed,
         watch: Watch | None = None,
     ) -> None:
         def serve() -> Callable[[], None]:
@@ -261,38 +261,38 @@ class TimedKeeper:
             self._watch("data", path, watch)
             return partial(then, None if node is None else node.stat)
 
-        self._put(_Call(serve, otherwise, is_read=True))
+        self._put(_Call(serve, on_error, is_read=True))
 
     def children(
         self,
         path: str,
         *,
         then: Callable[[list[str]], None],
-        otherwise: ReadFailed,
+        on_error: ReadFailed,
         watch: Watch | None = None,
     ) -> None:
         def serve() -> Callable[[], None]:
             if path not in self._server.tree.nodes:
-                return partial(otherwise, ZooKeeperError.NO_NODE)
+                return partial(on_error, ZooKeeperError.NO_NODE)
             self._watch("children", path, watch)
             return partial(then, self._server.tree.children(path)[::-1])
 
-        self._put(_Call(serve, otherwise, is_read=True))
+        self._put(_Call(serve, on_error, is_read=True))
 
     def multi(
         self,
         operations: Sequence[Operation],
         *,
         then: Callable[[], None],
-        otherwise: Callable[[FailedOperation], None],
+        on_error: Callable[[FailedOperation], None],
     ) -> None:
         def serve() -> Callable[[], None]:
             self._server.tree.now_ms = self._time.now_ms
             refused = self._server.tree.apply(operations, owner=self.session_id)
-            return then if refused is None else partial(otherwise, refused)
+            return then if refused is None else partial(on_error, refused)
 
         def failed(problem: ZooKeeperError) -> None:
-            otherwise(FailedOperation(-1, problem))
+            on_error(FailedOperation(-1, problem))
 
         self._put(_Call(serve, failed, is_read=False))
 
@@ -334,13 +334,13 @@ class TimedKeeper:
         connection = self._connection
         self._back_ms = max(self._back_ms, self._time.now_ms + self._delay_ms())
 
-        def hear() -> None:
+        def deliver() -> None:
             if connection == self._connection and not self._is_dead:
                 action()
 
         def arrive() -> None:
             if connection == self._connection:
-                self._stall.pass_on(hear)
+                self._stall.pass_on(deliver)
 
         self._time.after(self._back_ms - self._time.now_ms, arrive)
 
@@ -453,12 +453,12 @@ class _InstantKeeper:
         path: str,
         *,
         then: Callable[[bytes, Stat], None],
-        otherwise: ReadFailed,
+        on_error: ReadFailed,
         watch: Watch | None = None,  # noqa: ARG002
     ) -> None:
         node = self._tree.nodes.get(path)
         if node is None:
-            otherwise(ZooKeeperError.NO_NODE)
+            on_error(ZooKeeperError.NO_NODE)
         else:
             then(node.data, node.stat)
 
@@ -467,19 +467,19 @@ class _InstantKeeper:
         path: str,
         *,
         then: Callable[[list[str]], None],
-        otherwise: ReadFailed,
+        on_error: ReadFailed,
         watch: Watch | None = None,  # noqa: ARG002
     ) -> None:
         if path in self._tree.nodes:
             then(self._tree.children(path))
         else:
-            otherwise(ZooKeeperError.NO_NODE)
+            on_error(ZooKeeperError.NO_NODE)
 
 
 def _image_of(tree: FakeZooKeeper) -> ClusterImage:
     found: list[ClusterContents] = []
     failures: list[HeadwaterError] = []
-    read_all(_InstantKeeper(tree), then=found.append, otherwise=failures.append)  # type: ignore[arg-type]
+    read_all(_InstantKeeper(tree), then=found.append, on_error=failures.append)  # type: ignore[arg-type]
     assert not failures, failures
     changes: list[MetadataChange] = found[0].changes()
     for name in sorted(tree.children(znode_paths.BROKER_IDS), key=int):

@@ -77,11 +77,11 @@ class Call:
     answer: Answer
     is_over: bool = False
 
-    def hear(self, response: Message | None) -> None:
+    def complete(self, response: Message | None) -> None:
         if not self.is_over:
             self.is_over = True
             self.answer(response)
 
     def respond(self, response: Message | None) -> None:
         """Respond, from the other side."""
-        self.time.travel(lambda: self.hear(response))
+        self.time.travel(lambda: self.complete(response))

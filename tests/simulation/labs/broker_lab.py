@@ -31,7 +31,7 @@ from headwater.metadata.effective_configs import StaticConfig
 from headwater.metadata.features import of_new_cluster
 from headwater.metadata.ports.metadata_store import Registration
 from headwater.metadata_store.standalone.standalone_store import StandaloneStore
-from headwater.network.request_service import ClientAddress, ReplySlot
+from headwater.network.request_service import ClientAddress, ResponseSlot
 from headwater.protocol.api_table import APIS
 from headwater.protocol.codec import read, write
 from headwater.protocol.headers import read_correlation_id, request_frame, response_body_position
@@ -45,7 +45,7 @@ from headwater.protocol.messages.produce import (
 from headwater.protocol.older_versions import Message
 from headwater.records.batch_building import build_batch
 from headwater.records.record import Record
-from headwater.replication.fetch.fetch_session import FetchSessions
+from headwater.replication.fetch.fetch_session import FetchSessionCache
 from headwater.replication.purgatory.timer import Timer
 from headwater.replication.replica_manager import ReplicaManager
 from headwater.security.authorization.authorizer import (
@@ -54,7 +54,7 @@ from headwater.security.authorization.authorizer import (
     Resource,
     ResourceKind,
 )
-from headwater.storage.io.cold_read import read_plainly
+from headwater.storage.io.cold_read import read_buffered
 from headwater.storage.io.disk import File
 from headwater.storage.io.executor import Executor, InlineExecutor
 from headwater.storage.io.file_range_reader import FileRangeReader
@@ -119,14 +119,14 @@ class Peer:
         self.address = ClientAddress(listener=LISTENER, peer_host="192.0.2.1", peer_port=50_000)
         self.requester = Requester(principal, "192.0.2.1")
         self.is_closed = False
-        self.holds: list[ReplySlot] = []
+        self.holds: list[ResponseSlot] = []
         self.muted_until_ms: int | None = None
         self.takes_steps = True
         self.steps_taken = 0
         self.steps: Iterator[None] = iter(())
         # Frames that steps may still read, until the request is answered.
-        self.kept_frames: dict[ReplySlot, bytearray] = {}
-        self._stepwise: set[ReplySlot] = set()
+        self.kept_frames: dict[ResponseSlot, bytearray] = {}
+        self._stepwise: set[ResponseSlot] = set()
 
     def mute(self, until_ms: int) -> None:
         self.muted_until_ms = max(until_ms, self.muted_until_ms or until_ms)
@@ -138,37 +138,37 @@ class Peer:
     def close(self) -> None:
         self.is_closed = True
 
-    def note_answer(self, slot: ReplySlot) -> None:
+    def on_response(self, slot: ResponseSlot) -> None:
         if slot in self.holds:
             self.holds.remove(slot)
         self._stepwise.discard(slot)
         if slot in self.kept_frames:
             _overwrite(self.kept_frames.pop(slot))
 
-    def release_frame(self, slot: ReplySlot, frame: bytearray) -> None:
+    def release_frame(self, slot: ResponseSlot, frame: bytearray) -> None:
         """Overwrite a request's bytes as soon as they are invalid, so that late readers fail."""
         if slot in self._stepwise:
             self.kept_frames[slot] = frame
         else:
             _overwrite(frame)
 
-    def note_hold(self, slot: ReplySlot) -> None:
+    def on_hold(self, slot: ResponseSlot) -> None:
         self.holds.append(slot)
 
-    def note_steps(self, slot: ReplySlot, steps: Iterator[None], size_bytes: int) -> None:  # noqa: ARG002
+    def on_steps(self, slot: ResponseSlot, steps: Iterator[None], size_bytes: int) -> None:  # noqa: ARG002
         """Executed at once and counted, unless the test executes them itself."""
         self._stepwise.add(slot)
         if self.takes_steps:
             self.steps_taken += sum(1 for _ in steps)
         else:
-            self.note_hold(slot)
+            self.on_hold(slot)
             self.steps = steps
 
 
 class Sent:
     """A request in flight."""
 
-    def __init__(self, request: Message, version: int, slot: ReplySlot, peer: Peer) -> None:
+    def __init__(self, request: Message, version: int, slot: ResponseSlot, peer: Peer) -> None:
         self._request = request
         self._version = version
         self._slot = slot
@@ -237,7 +237,7 @@ class BrokerLab:
         api = APIS[request.api]
         version = api.newest_served(unstable=False) if version is None else version
         peer = peer or Peer()
-        slot = ReplySlot(peer)
+        slot = ResponseSlot(peer)
         parts = request_frame(api, version, 1, client_id, write(request, version))
         frame = bytearray(b"".join(_content(part) for part in parts))[_SIZE_BYTES:]
         self.dispatch.serve(slot, memoryview(frame))
@@ -272,7 +272,7 @@ class BrokerLab:
     def change(self, *changes: MetadataChange) -> None:
         """Apply a change to the cluster that no client request causes."""
         self.broker.controller.submit(
-            lambda _: ControllerResult(changes, None), then=_ignore, otherwise=_raise
+            lambda _: ControllerResult(changes, None), then=_ignore, on_error=_raise
         )
 
     def hold_store(self) -> HeldExecutor:
@@ -345,18 +345,18 @@ class BrokerLab:
             directories=directories,
             partitions=partitions,
             ranges=FileRangeReader(
-                _AllCold(), self.executor, read_plainly, cold_limit_bytes=1 << 20
+                _AllCold(), self.executor, read_buffered, cold_limit_bytes=1 << 20
             ),
-            sessions=FetchSessions(100, self.rng),
+            sessions=FetchSessionCache(100, self.rng),
             timer=timer,
             authorizer=authorizer,
             metadata=MetadataResponses(),
             producer_ids=producer_ids,
             groups=coordinators.groups,
             transactions=coordinators.transactions,
-            questions=coordinators.questions,
+            add_partitions_to_txn_manager=coordinators.add_partitions_to_txn_manager,
             markers=coordinators.markers,
-            soon=self._soon_append,
+            call_soon=self._soon_append,
         )
 
     def _soon_append(self, action: Callable[[], None]) -> None:
@@ -377,8 +377,8 @@ class BrokerLab:
         node_id = self.static.node_id
         endpoint = BrokerEndpoint(listener=LISTENER, host="broker.test", port=9092)
         registration = Registration(node_id=node_id, rack=None, endpoints=(endpoint,))
-        self.store.register(registration, then=_ignore, otherwise=_raise)
-        self.store.become_controller(node_id, then=_ignore, otherwise=_raise)
+        self.store.register(registration, then=_ignore, on_error=_raise)
+        self.store.become_controller(node_id, then=_ignore, on_error=_raise)
         image = _read(self.store)
         self.broker.controller.take_over(image)
         self.broker.partitions.changed(image, ())
@@ -397,9 +397,9 @@ class _Switch:
         job: Callable[[], T],
         *,
         then: Callable[[T], None],
-        otherwise: Callable[[StorageError], None],
+        on_error: Callable[[StorageError], None],
     ) -> None:
-        self.behind.submit(job, then=then, otherwise=otherwise)
+        self.behind.submit(job, then=then, on_error=on_error)
 
 
 class _AllCold:
@@ -411,7 +411,7 @@ class _AllCold:
 
 def _read(store: StandaloneStore) -> ClusterImage:
     found: list[ClusterImage] = []
-    store.read(then=found.append, otherwise=_raise)
+    store.read(then=found.append, on_error=_raise)
     return found[0]
 
 

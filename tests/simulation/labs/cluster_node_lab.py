@@ -30,7 +30,7 @@ from headwater.metadata.cluster_image import BrokerEndpoint, ClusterImage
 from headwater.metadata.effective_configs import StaticConfig
 from headwater.metadata.metadata_cache import MetadataCache
 from headwater.metadata.ports.metadata_store import Registration
-from headwater.network.request_service import ReplySlot
+from headwater.network.request_service import ResponseSlot
 from headwater.protocol.api_table import APIS
 from headwater.protocol.codec import write
 from headwater.protocol.headers import request_frame
@@ -39,14 +39,14 @@ from headwater.protocol.messages.controlled_shutdown import (
     ControlledShutdownResponse,
 )
 from headwater.protocol.older_versions import Message
-from headwater.replication.fetch.fetch_session import FetchSessions
+from headwater.replication.fetch.fetch_session import FetchSessionCache
 from headwater.replication.purgatory.timer import Timer
 from headwater.replication.replica_fetcher_manager import (
     ReplicaFetcherManager,
     ReplicaFetcherManagerServices,
 )
 from headwater.replication.replica_manager import ReplicaManager
-from headwater.storage.io.cold_read import read_plainly
+from headwater.storage.io.cold_read import read_buffered
 from headwater.storage.io.disk import File
 from headwater.storage.io.file_range_reader import FileRangeReader
 from headwater.storage.io.open_files import OpenFiles
@@ -69,7 +69,7 @@ R = TypeVar("R", bound=Message)
 
 DIRECTORIES: Final = (PurePath("/data"), PurePath("/more"))
 # Logs are small here; slow down moves between directories all the same.
-SMALL_STEPS: Final = MoveSizes(step_bytes=500, unflushed_bytes=2_000, last_lap_bytes=200)
+SMALL_STEPS: Final = MoveSizes(step_bytes=500, unflushed_bytes=2_000, final_copy_bytes=200)
 LISTENER: Final = "PLAINTEXT"
 _SIZE_BYTES: Final = 4
 _TICK_MS: Final = 100
@@ -116,13 +116,13 @@ class ClusterNodeLab:
 
     @property
     def controller(self) -> MemberNode:
-        (found,) = [node for node in self.nodes if node.is_up and node.membership.leading]
+        (found,) = [node for node in self.nodes if node.is_up and node.membership.controller]
         return found
 
     @property
     def others(self) -> list[MemberNode]:
         """Live brokers that are not the controller."""
-        return [node for node in self.nodes if node.is_up and not node.membership.leading]
+        return [node for node in self.nodes if node.is_up and not node.membership.controller]
 
     def run(self, span_ms: int) -> None:
         self.time.run_for(span_ms)
@@ -239,7 +239,7 @@ class MemberNode:
         api = APIS[request.api]
         version = api.newest_served(unstable=False) if version is None else version
         peer = peer or Peer()
-        slot = ReplySlot(peer)
+        slot = ResponseSlot(peer)
         parts = request_frame(api, version, 1, "lab", write(request, version))
         frame = bytearray(b"".join(_content(part) for part in parts))[_SIZE_BYTES:]
         self.dispatch.serve(slot, memoryview(frame))
@@ -254,7 +254,7 @@ class MemberNode:
 
     def endpoint(self, node_id: NodeId) -> BrokerEndpoint | None:
         """`BrokerDirectory`, as in `cluster_node`."""
-        leading = self.membership.leading
+        leading = self.membership.controller
         image = self.image if leading is None else leading.image
         broker = image.brokers.get(node_id)
         return None if broker is None else broker.endpoint(LISTENER)
@@ -283,12 +283,12 @@ class MemberNode:
                 directory=self,
                 dial=self.inter_broker_client.dial,
                 clock=self.clock,
-                later=self._later,
+                call_later=self._later,
             ),
             metadata_cache=MetadataCache(
-                image, self._told, node_id=self.node_id, trouble=self.partitions.trouble
+                image, self._told, node_id=self.node_id, log_dir_error=self.partitions.log_dir_error
             ),
-            later=self._later,
+            call_later=self._later,
             fatal=self.fatal.append,
         )
         self.broker = self._broker(directories)
@@ -316,7 +316,7 @@ class MemberNode:
             inter_broker_client=self.inter_broker_client,
             clock=self.clock,
             rng=self.rng,
-            later=self._later,
+            call_later=self._later,
         )
         producer_ids = ProducerIdManager(controller_access.allocate_producer_ids)
         self.coordinators = new_coordinators(
@@ -339,17 +339,17 @@ class MemberNode:
             controller_access=controller_access,
             directories=directories,
             partitions=self.partitions,
-            ranges=FileRangeReader(_AllCold(), executor, read_plainly, cold_limit_bytes=1 << 20),
-            sessions=FetchSessions(100, self.rng),
+            ranges=FileRangeReader(_AllCold(), executor, read_buffered, cold_limit_bytes=1 << 20),
+            sessions=FetchSessionCache(100, self.rng),
             timer=self.timer,
             authorizer=authorizer_of(self.static.settings),
             metadata=MetadataResponses(),
             producer_ids=producer_ids,
             groups=self.coordinators.groups,
             transactions=self.coordinators.transactions,
-            questions=self.coordinators.questions,
+            add_partitions_to_txn_manager=self.coordinators.add_partitions_to_txn_manager,
             markers=self.coordinators.markers,
-            soon=lambda action: self._later(0, action),
+            call_soon=lambda action: self._later(0, action),
         )
 
     # Events.
@@ -393,13 +393,13 @@ class MemberNode:
         request = ControlledShutdownRequest(
             broker_id=self.node_id, broker_epoch=self.membership.broker_epoch
         )
-        self.member.ask_controller(request, then=answered, otherwise=again)
+        self.member.send_to_controller(request, then=answered, on_error=again)
 
     def _tick(self) -> None:
         self.partitions.open_some(10)
         self.coordinators.groups.load_some(10)
         self.coordinators.transactions.load_some(10)
-        self.coordinators.questions.tick(self.clock.now_ms())
+        self.coordinators.add_partitions_to_txn_manager.tick(self.clock.now_ms())
         self.broker.directories.tick(self.clock.now_ms())
         self._later(_TICK_MS, self._tick)
         self._look_for_failures()
@@ -410,7 +410,7 @@ class MemberNode:
         failed_count = len(directories.directories) - len(directories.serving())
         if failed_count > self._failed_count:
             self._failed_count = failed_count
-            if self.partitions.leave_failed_directories():
+            if self.partitions.handle_failed_log_dirs():
                 self.session.report_failed_directory(self.node_id)
         if not directories.serving():
             self.crash()

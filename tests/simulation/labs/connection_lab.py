@@ -4,12 +4,12 @@ import struct
 from collections.abc import Callable
 
 from headwater.network.connection import Connection, ConnectionContext
-from headwater.network.limits.closed_connection_log import Complaints
+from headwater.network.limits.closed_connection_log import ClosedConnectionLog
 from headwater.network.limits.fair_queue import FairQueue
 from headwater.network.limits.idle_expiry import CoarseClock
 from headwater.network.limits.inflight_bytes import STEPWISE_BYTES_MAX, ByteLimit, InflightBytes
 from headwater.network.network_settings import NetworkSettings
-from headwater.network.request_service import ClientAddress, ReplySlot, ServedConnection
+from headwater.network.request_service import ClientAddress, ResponseSlot, ServedConnection
 from headwater.network.response_batching import ResponseBatching
 from tests.simulation.fakes.scripted_network import ScriptedTransportLayer, SteppedLoop
 
@@ -34,11 +34,11 @@ class Range:
         self.release_count += 1
 
 
-def echo(slot: ReplySlot, frame: memoryview) -> None:
-    slot.reply([framed(bytes(frame))])
+def echo(slot: ResponseSlot, frame: memoryview) -> None:
+    slot.respond([framed(bytes(frame))])
 
 
-def keep_waiting(slot: ReplySlot, frame: memoryview) -> None:
+def keep_waiting(slot: ResponseSlot, frame: memoryview) -> None:
     """The test answers through `ConnectionLab.slots`."""
 
 
@@ -51,7 +51,7 @@ class ConnectionLab:
     def __init__(
         self,
         settings: NetworkSettings | None = None,
-        behave: Callable[[ReplySlot, memoryview], None] = echo,
+        behave: Callable[[ResponseSlot, memoryview], None] = echo,
     ) -> None:
         settings = settings or NetworkSettings()
         self.behave = behave
@@ -64,27 +64,27 @@ class ConnectionLab:
             buffer_bytes=ByteLimit(self.loop, settings.queued_max_request_bytes),
             stepwise_bytes=ByteLimit(self.loop, STEPWISE_BYTES_MAX),
         )
-        self.complaints = Complaints()
-        self.attentive: dict[Connection, None] = {}
+        self.closed_connection_log = ClosedConnectionLog()
+        self.to_sweep: dict[Connection, None] = {}
         self.fair_queue = FairQueue(self.loop, lambda: self.now_ns)
-        self.departed: Callable[[Connection], None] = lambda _: None
+        self.on_closed: Callable[[Connection], None] = lambda _: None
         self._surroundings = ConnectionContext(
             loop=self.loop,
             settings=settings,
             service=self,
             inflight_bytes=self.inflight_bytes,
             clock=self.clock,
-            attentive=self.attentive,
-            departed=lambda connection: self.departed(connection),
+            to_sweep=self.to_sweep,
+            on_closed=lambda connection: self.on_closed(connection),
             is_crowded=lambda: self.is_crowded,
             response_batching=ResponseBatching(self.loop),
             fair_queue=self.fair_queue,
-            complaints=self.complaints,
+            closed_connection_log=self.closed_connection_log,
             close=lambda channel, _: channel.close(),
-            part=lambda channel, _: channel.close(),
+            close_gracefully=lambda channel, _: channel.close(),
         )
         self.frames: list[bytes] = []
-        self.slots: list[ReplySlot] = []
+        self.slots: list[ResponseSlot] = []
         self.failures: list[Exception] = []
         self.closed_ones: list[ServedConnection] = []
         self._next_fd = 3
@@ -99,13 +99,13 @@ class ConnectionLab:
         return Connection(channel, address, self._surroundings, listener_tag_ns), channel
 
     def sweep(self, now_ms: int) -> None:
-        for connection in list(self.attentive):
+        for connection in list(self.to_sweep):
             connection.sweep(now_ms)
         self.clock.now_ms = now_ms
 
     # The service.
 
-    def serve(self, slot: ReplySlot, frame: memoryview) -> None:
+    def serve(self, slot: ResponseSlot, frame: memoryview) -> None:
         self.frames.append(bytes(frame))
         self.slots.append(slot)
         self.behave(slot, frame)

@@ -68,7 +68,7 @@ class GroupLab:
     def send(self, request: Message, version: int) -> list[Outcome]:
         """Return the outcome of a request, now or later."""
         answers: list[Outcome] = []
-        self.hosted.ask(
+        self.hosted.handle_request(
             request, version=version, client_id="c", client_host="/h", answer=answers.append
         )
         return answers

@@ -8,15 +8,15 @@ from headwater.coordinator.runtime.coordinator_context import (
 )
 from headwater.coordinator.runtime.coordinator_effects import (
     Effect,
+    GenerateProducerId,
     MarkerOutcome,
     MarkersAnswered,
-    ProducerIdTaken,
+    ProducerIdGenerated,
     SendMarkers,
-    TakeProducerId,
 )
 from headwater.coordinator.runtime.pending_responses import Outcome
 from headwater.coordinator.transaction.transaction_coordinator_shard import (
-    Told,
+    ExternalEvent,
     TransactionCoordinatorShard,
 )
 from headwater.protocol.older_versions import Message
@@ -38,7 +38,7 @@ class HostedTransactions:
     def restart(self) -> None:
         self.sent.clear()
         self.timer = Timer()
-        tools: CoordinatorServices[Told] = CoordinatorServices(
+        tools: CoordinatorServices[ExternalEvent] = CoordinatorServices(
             topic="__transaction_state",
             make=self._make,
             codec=TRANSACTION_RECORDS,
@@ -51,7 +51,7 @@ class HostedTransactions:
 
     def ask(self, request: Message, version: int = 5) -> list[Outcome]:
         answers: list[Outcome] = []
-        self.hosted.ask(
+        self.hosted.handle_request(
             request, version=version, client_id="c", client_host="/h", answer=answers.append
         )
         return answers
@@ -59,7 +59,7 @@ class HostedTransactions:
     def answer_markers(self) -> None:
         for sending in self.sent:
             outcomes = tuple((each, MarkerOutcome.WRITTEN) for each in sending.partitions)
-            self.hosted.tell(
+            self.hosted.handle_event(
                 MarkersAnswered(
                     transactional_id=sending.transactional_id,
                     send_id=sending.send_id,
@@ -84,11 +84,11 @@ class HostedTransactions:
         self.shard = TransactionCoordinatorShard(lambda: SETTINGS, leader_epoch)
         return self.shard
 
-    def _perform(self, shard: CoordinatorContext[Told], effect: Effect) -> None:
+    def _perform(self, shard: CoordinatorContext[ExternalEvent], effect: Effect) -> None:
         match effect:
-            case TakeProducerId():
-                taken = ProducerIdTaken(effect.asked, ProducerId(9), self.clock.now_ms())
-                shard.tell(taken)
+            case GenerateProducerId():
+                taken = ProducerIdGenerated(effect.asked, ProducerId(9), self.clock.now_ms())
+                shard.handle_event(taken)
             case SendMarkers():
                 self.sent.append(effect)
             case _:

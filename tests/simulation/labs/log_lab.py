@@ -17,7 +17,7 @@ from headwater.storage.io.executor import Executor, InlineExecutor
 from headwater.storage.io.open_files import OpenFiles
 from headwater.storage.log.append import LogAppendInfo
 from headwater.storage.log.batch_walk import walk_batches
-from headwater.storage.log.log_loader import CheckpointedState, LoadReport, LogPlace, load_log
+from headwater.storage.log.log_loader import CheckpointedState, LoadReport, LogLocation, load_log
 from headwater.storage.log.unified_log import LogEvents, ReadBound, UnifiedLog
 from headwater.storage.log_manager.pending_deletes import PendingDeletes
 from headwater.storage.producer_state.producer_state_manager import AppendOrigin
@@ -64,7 +64,7 @@ class LogLab:
         """What a start of the process does."""
         self.removals = PendingDeletes()
         self.files = OpenFiles(self.disk, self.max_open_files)
-        place = LogPlace(
+        place = LogLocation(
             disk=self.disk,
             files=self.files,
             removals=self.removals,

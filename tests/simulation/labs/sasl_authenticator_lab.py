@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from headwater.broker.authentication.sasl_authenticator import SaslAuthenticator
 from headwater.broker.authentication.sasl_listener import OfferedMechanism, SaslListener
-from headwater.network.request_service import ReplySlot, Service
+from headwater.network.request_service import ResponseSlot, Service
 from headwater.protocol.api_table import APIS
 from headwater.protocol.codec import write
 from headwater.protocol.headers import request_frame
@@ -30,19 +30,19 @@ DELAY_MS = 100
 RECEIVE_BYTES, REQUEST_BYTES = 1_000, 1_000_000
 
 
-class GuardedPeer(Peer):
-    """`headwater.network.request_service.GuardedConnection`."""
+class AuthenticatingPeer(Peer):
+    """`headwater.network.request_service.AuthenticatingConnection`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.is_leaving = False
+        self.is_draining = False
         self.frame_limit_bytes = 0
 
-    def guard(self, service: Service, *, frame_limit_bytes: int) -> None:  # noqa: ARG002
+    def set_service(self, service: Service, *, frame_limit_bytes: int) -> None:  # noqa: ARG002
         self.frame_limit_bytes = frame_limit_bytes
 
-    def leave(self) -> None:
-        self.is_leaving = True
+    def drain(self) -> None:
+        self.is_draining = True
 
 
 @dataclass
@@ -73,7 +73,7 @@ class SaslAuthenticatorLab:
             request_limit_bytes=REQUEST_BYTES,
             failed_delay_ms=self.delay_ms,
         )
-        self.peer = GuardedPeer()
+        self.peer = AuthenticatingPeer()
         self.gate = SaslAuthenticator(self.peer, self.listener, self.lab.dispatch)
 
     def send(self, request: Message, version: int | None = None) -> Sent:
@@ -81,13 +81,13 @@ class SaslAuthenticatorLab:
         version = api.newest_served(unstable=False) if version is None else version
         parts = request_frame(api, version, 1, "lab", write(request, version))
         frame = bytearray(b"".join(bytes(part) for part in parts if isinstance(part, Buffer)))[4:]
-        slot = ReplySlot(self.peer)
+        slot = ResponseSlot(self.peer)
         self.gate.serve(slot, memoryview(frame))
         frame[:] = bytes(len(frame))
         return Sent(request, version, slot, self.peer)
 
-    def raw(self, token: bytes) -> ReplySlot:
-        slot = ReplySlot(self.peer)
+    def raw(self, token: bytes) -> ResponseSlot:
+        slot = ResponseSlot(self.peer)
         self.gate.serve(slot, memoryview(bytearray(token)))
         return slot
 

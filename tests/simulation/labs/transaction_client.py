@@ -188,10 +188,10 @@ def fetching(topic: str, *, wait_ms: int = 0, min_bytes: int = 1) -> FetchReques
 def stable_offset(lab: BrokerLab, topic: str, partition: int = 0) -> int:
     hosted = lab.broker.partitions.find(topic, partition)
     assert hosted is not None
-    return hosted.opened().last_stable_offset
+    return hosted.open_log().last_stable_offset
 
 
 def end_offset(lab: BrokerLab, topic: str, partition: int = 0) -> int:
     hosted = lab.broker.partitions.find(topic, partition)
     assert hosted is not None
-    return hosted.opened().end_offset
+    return hosted.open_log().end_offset

@@ -10,14 +10,14 @@ from headwater.coordinator.runtime.coordinator_effects import (
     Append,
     Caller,
     Effect,
+    GenerateProducerId,
     Loaded,
     MarkerOutcome,
     MarkersAnswered,
-    ProducerIdTaken,
+    ProducerIdGenerated,
     Reply,
     RequestEvent,
     SendMarkers,
-    TakeProducerId,
     TimerFired,
     TimerKey,
 )
@@ -99,9 +99,9 @@ class TransactionLab:
             read = TRANSACTION_RECORDS.decode(*TRANSACTION_RECORDS.encode(record))
             assert isinstance(read, TransactionLogRecord)
             self.shard.replay(read, offset=0, producer_id=None)
-        return self.hear(Loaded(self.now_ms))
+        return self.handle(Loaded(self.now_ms))
 
-    def hear(self, event: Event, *, appends_fail: bool = False) -> list[Effect]:
+    def handle(self, event: Event, *, appends_fail: bool = False) -> list[Effect]:
         effects = self.shard.decide(event)
         for effect in effects:
             if isinstance(effect, Append) and not appends_fail:
@@ -124,7 +124,7 @@ class TransactionLab:
     def ask(
         self, request: Message, version: int = 5, *, appends_fail: bool = False
     ) -> list[Effect]:
-        return self.hear(self.asked(request, version), appends_fail=appends_fail)
+        return self.handle(self.asked(request, version), appends_fail=appends_fail)
 
     def answer(self, request: Message, version: int = 5) -> Message:
         """Only the response."""
@@ -134,13 +134,13 @@ class TransactionLab:
     def give(self, effects: list[Effect], outcome: int | ErrorCode) -> list[Effect]:
         """Give the producer id that a decision waits for, or the error."""
         (taking,) = effects
-        assert isinstance(taking, TakeProducerId)
+        assert isinstance(taking, GenerateProducerId)
         given = outcome if isinstance(outcome, ErrorCode) else ProducerId(outcome)
-        return self.hear(ProducerIdTaken(taking.asked, given, self.now_ms))
+        return self.handle(ProducerIdGenerated(taking.asked, given, self.now_ms))
 
     def fire(self, *key: str) -> list[Effect]:
         timer: TimerKey = key
-        return self.hear(TimerFired(timer, self.now_ms))
+        return self.handle(TimerFired(timer, self.now_ms))
 
     def markers(self, effects: list[Effect], *outcomes: MarkerOutcome) -> list[Effect]:
         """Outcomes of the markers that were just sent, by default that all are written."""
@@ -152,7 +152,7 @@ class TransactionLab:
             outcomes=tuple(zip(sending.partitions, told, strict=True)),
             now_ms=self.now_ms,
         )
-        return self.hear(answer)
+        return self.handle(answer)
 
     @property
     def state(self) -> TransactionMetadata:

@@ -27,7 +27,7 @@ class Outcome:
     def then(self, result: object = None) -> None:
         self.results.append(result)
 
-    def otherwise(self, error: HeadwaterError) -> None:
+    def on_error(self, error: HeadwaterError) -> None:
         self.results.append(error)
 
     @property
@@ -56,7 +56,7 @@ class StoreLab:
         self.store = ZooKeeperStore(
             self.zk_client,
             clock=self.clock,
-            later=lambda _, work: self._timers.append(work),
+            call_later=lambda _, work: self._timers.append(work),
             session_timeout_ms=SESSION_MS,
         )
         self.store.listen(self)
@@ -89,7 +89,7 @@ class StoreLab:
 
     def found(self) -> str:
         outcome = Outcome()
-        self.store.found(CLUSTER_ID, then=outcome.then, otherwise=outcome.otherwise)
+        self.store.create_cluster(CLUSTER_ID, then=outcome.then, on_error=outcome.on_error)
         self.server.run()
         return outcome.of(str)
 
@@ -103,26 +103,26 @@ class StoreLab:
     def register(self, registration: Registration | None = None) -> Outcome:
         outcome = Outcome()
         self.store.register(
-            registration or self.registration(), then=outcome.then, otherwise=outcome.otherwise
+            registration or self.registration(), then=outcome.then, on_error=outcome.on_error
         )
         self.server.run()
         return outcome
 
     def elect(self) -> Outcome:
         outcome = Outcome()
-        self.store.become_controller(self.node_id, then=outcome.then, otherwise=outcome.otherwise)
+        self.store.become_controller(self.node_id, then=outcome.then, on_error=outcome.on_error)
         self.server.run()
         return outcome
 
     def read(self) -> ClusterImage:
         outcome = Outcome()
-        self.store.read(then=outcome.then, otherwise=outcome.otherwise)
+        self.store.read(then=outcome.then, on_error=outcome.on_error)
         self.server.run()
         return outcome.of(ClusterImage)
 
     def write(self, fence: Version, *changes: MetadataChange) -> Outcome:
         outcome = Outcome()
-        self.store.write(changes, fence=fence, then=outcome.then, otherwise=outcome.otherwise)
+        self.store.write(changes, fence=fence, then=outcome.then, on_error=outcome.on_error)
         return outcome
 
     def lead(self) -> ClusterImage:

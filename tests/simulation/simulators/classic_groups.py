@@ -137,7 +137,7 @@ class ClassicLife:
             version=self.rand.choice(versions),
             instance=instance,
             is_cooperative=group_id == "cooperative",
-            wish=self.rand.randrange(3),
+            preference=self.rand.randrange(3),
         )
         self.consumers.append(consumer)
         self.time.say(f"{consumer.name} starts in {group_id} as {instance}, v{consumer.version}")
@@ -163,8 +163,8 @@ class ClassicLife:
         living = [one for one in self.consumers if one.is_alive]
         if living:
             consumer = self.rand.choice(living)
-            consumer.wish += self.rand.randrange(2)
-            self.time.say(f"{consumer.name} rejoins with wish {consumer.wish}")
+            consumer.preference += self.rand.randrange(2)
+            self.time.say(f"{consumer.name} rejoins with preference {consumer.preference}")
             consumer.rejoin()
 
 

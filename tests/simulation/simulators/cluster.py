@@ -22,7 +22,7 @@ from tests.simulation.fakes.timed_zookeeper import TimedZooKeeper
 from tests.simulation.fakes.virtual_time import CALM, Weather
 from tests.simulation.labs.cluster_lab import topic
 from tests.simulation.labs.cluster_node_lab import ClusterNodeLab
-from tests.simulation.worlds.cluster_acknowledgements import Told, check
+from tests.simulation.worlds.cluster_acknowledgements import ClientGuarantees, check
 from tests.simulation.worlds.cluster_checks import ClusterChecks, partitions_of
 from tests.simulation.worlds.cluster_classic_members import ClassicMember
 from tests.simulation.worlds.cluster_clients import (
@@ -100,7 +100,7 @@ class ClusterLife:
         )
         self.rng = self.lab.time.rand
         self.trace: list[str] = []
-        self.told = Told()
+        self.told = ClientGuarantees()
         self.checks = ClusterChecks(self.told)
         self.mercy = FaultLimits(self.lab)
         self.faults = Faults(self.lab, self.mercy, self.say)

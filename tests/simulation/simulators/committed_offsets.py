@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import ProducerId
 from headwater.coordinator.runtime.coordinator_effects import TransactionalProducer
-from headwater.coordinator.runtime.pending_responses import Outcome as Answered
+from headwater.coordinator.runtime.pending_responses import Outcome as OnResponse
 from headwater.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -129,7 +129,7 @@ class World:
                 each.counts_from = -at - 1
         told = [(each.group, each.partition, each.number) for each in mine]
 
-        def answered(outcome: Answered) -> None:
+        def answered(outcome: OnResponse) -> None:
             if outcome is ErrorCode.NONE and is_commit:
                 self.promised += told
 
@@ -196,12 +196,12 @@ class World:
         version: int,
         promise: tuple[str, int, int] | None,
     ) -> None:
-        def answered(outcome: Answered) -> None:
+        def answered(outcome: OnResponse) -> None:
             assert isinstance(outcome, OffsetCommitResponse | TxnOffsetCommitResponse), outcome
             if promise is not None:
                 self.promised.append(promise)
 
-        self.lab.hosted.ask(
+        self.lab.hosted.handle_request(
             request, version=version, client_id="c", client_host="/h", answer=answered
         )
 

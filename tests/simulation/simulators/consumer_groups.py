@@ -89,7 +89,7 @@ class World:
         if response is None or loss:
             client.miss()
         else:
-            client.hear(request, response)
+            client.on_response(request, response)
 
     def _ask(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse | None:
         replies = self.lab.carry_out(self.lab.decide(request))
@@ -209,18 +209,18 @@ class World:
             member = state.members[client.member_id]
             assert client.owned == member.assigned == state.target_of(client.member_id)
             assert client.epoch == member.member_epoch == state.assignment_epoch
-        assert self._read_by_somebody() == self._wanted_by_somebody()
+        assert self._owned_by_members() == self._subscribed_by_members()
 
     def quiet_heartbeat(self, client: Client) -> None:
         request = client.request()
         response = self._ask(request)
         assert response is not None
-        client.hear(request, response)
+        client.on_response(request, response)
 
-    def _read_by_somebody(self) -> Partitions:
+    def _owned_by_members(self) -> Partitions:
         return NO_PARTITIONS.union(*(each.owned for each in self._alive()))
 
-    def _wanted_by_somebody(self) -> Partitions:
+    def _subscribed_by_members(self) -> Partitions:
         """Computed with Python's `re`, not with the code under test."""
         return frozenset(
             TopicIdPartition(topic.topic_id, partition)

@@ -104,7 +104,7 @@ class Cost:
 
 
 class LargeCluster:
-    """Brokers by number; time only passes in `until_all_have_heard`."""
+    """Brokers by number; time only passes in `await_metadata`."""
 
     def __init__(self, broker_count: int, *, seed: int = 1) -> None:
         self.time = VirtualTime(random.Random(seed))
@@ -114,16 +114,18 @@ class LargeCluster:
             NodeId(number): LargeNode(self, NodeId(number)) for number in range(broker_count)
         }
         self._gone_reads = 0
-        self.until_all_have_heard()
+        self.await_metadata()
 
     @property
     def leading(self) -> Controller | None:
-        found = [each.membership.leading for each in self.nodes.values()]
+        found = [each.membership.controller for each in self.nodes.values()]
         return next((each for each in found if each is not None), None)
 
     @property
     def controller_id(self) -> NodeId:
-        return next(key for key, each in self.nodes.items() if each.membership.leading is not None)
+        return next(
+            key for key, each in self.nodes.items() if each.membership.controller is not None
+        )
 
     def create(self, partition_count: int) -> None:
         """Create topics as fast as the controller accepts them."""
@@ -148,8 +150,8 @@ class LargeCluster:
         for first in range(0, len(topics), _TOPICS_AT_ONCE):
             changes = [TopicCreated(each) for each in topics[first : first + _TOPICS_AT_ONCE]]
             decision: ControllerResult[None] = ControllerResult(changes, None)
-            leading.controller.submit(partial(_always, decision), then=_ignore, otherwise=_fail)
-        self.until_all_have_heard()
+            leading.event_queue.submit(partial(_always, decision), then=_ignore, on_error=_fail)
+        self.await_metadata()
 
     def kill(self, node_id: NodeId) -> None:
         """End the process; its session ends after the timeout."""
@@ -161,7 +163,7 @@ class LargeCluster:
         began_ms = self.time.now_ms
         action()
         self.time.run_for(SESSION_MS)
-        self.until_all_have_heard()
+        self.await_metadata()
         after = self._counted()
         requests = {key.name: count for key, count in (after[1] - before[1]).items()}
         counts = {key: after[0][key] - before[0][key] for key in after[0]}
@@ -176,21 +178,21 @@ class LargeCluster:
             bytes_sent=counts["bytes"],
         )
 
-    def until_all_have_heard(self) -> None:
+    def await_metadata(self) -> None:
         end_ms = self.time.now_ms + _PATIENCE_MS
-        while not self._have_all_heard():
-            assert self.time.now_ms < end_ms, "not everybody has heard"
+        while not self._is_metadata_current():
+            assert self.time.now_ms < end_ms, "not all brokers have the current metadata"
             self.time.run_for(_LOOK_MS)
 
-    def _have_all_heard(self) -> bool:
+    def _is_metadata_current(self) -> bool:
         leading = self.leading
         if leading is None or not leading.is_idle:
             return False
         image = leading.image
-        if image is not leading.controller.proposed or sorted(image.brokers) != sorted(self.nodes):
+        if image is not leading.event_queue.proposed or sorted(image.brokers) != sorted(self.nodes):
             return False
         return all(
-            node.membership.metadata_cache.is_informed and node.image.topics == image.topics
+            node.membership.metadata_cache.has_full_update and node.image.topics == image.topics
             for node in self.nodes.values()
         )
 
@@ -222,7 +224,7 @@ class LargeNode:
         self.store = ZooKeeperStore(
             self.zk_client,
             clock=NodeClock(cluster.time),
-            later=self._later,
+            call_later=self._later,
             session_timeout_ms=SESSION_MS,
         )
         self.membership = ClusterMembership(
@@ -233,11 +235,11 @@ class LargeNode:
             metadata_cache=MetadataCache(
                 ClusterImage(cluster_id=CLUSTER_ID), _ignore_changes, node_id=node_id
             ),
-            later=self._later,
+            call_later=self._later,
             fatal=_fail,
         )
         self.store.listen(self.membership)
-        self.store.found(CLUSTER_ID, then=self._founded, otherwise=_fail)
+        self.store.create_cluster(CLUSTER_ID, then=self._founded, on_error=_fail)
 
     @property
     def image(self) -> ClusterImage:
@@ -246,8 +248,8 @@ class LargeNode:
     def die(self) -> None:
         self._is_alive = False
         self.zk_client.is_connected = False
-        if self.membership.leading is not None:
-            self.membership.leading.stop()
+        if self.membership.controller is not None:
+            self.membership.controller.stop()
         self._cluster.network.leave(self.node_id)
         self._cluster.note_gone(self.zk_client.reads)
         self._cluster.time.after(SESSION_MS, self.zk_client.close)

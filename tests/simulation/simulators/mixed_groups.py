@@ -98,7 +98,7 @@ class World:
         if loses or not isinstance(answer, ConsumerGroupHeartbeatResponse):
             client.miss()
         else:
-            client.hear(request, answer)
+            client.on_response(request, answer)
 
     def _talk_classic(self, client: CooperativeClient, *, loses: bool) -> None:
         if client.waiting is None:
@@ -106,7 +106,7 @@ class World:
         if loses:
             client.miss()
         elif client.waiting:
-            client.hear(client.waiting[0])
+            client.on_response(client.waiting[0])
 
     def come_new(self) -> None:
         if len(self._alive()) < MOST_CLIENTS:

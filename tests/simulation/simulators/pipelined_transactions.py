@@ -469,13 +469,13 @@ class Producer:
             content = self._batch(b"late", 0)
         else:
             return
-        self._ways.ask(
+        self._ways.send_request(
             self._leader_of(partition),
             self._request({partition: content}),
             purpose=Purpose.TRANSACTION,
             timeout_ms=_TIMEOUT_MS,
             then=_ignore,
-            otherwise=_ignore,
+            on_error=_ignore,
         )
 
     def _ask(
@@ -483,17 +483,17 @@ class Producer:
         node_id: NodeId,
         request: Message,
         then: Callable[[Message], None],
-        otherwise: Callable[[HeadwaterError], None],
+        on_error: Callable[[HeadwaterError], None],
     ) -> None:
         self.status = f"waits for {type(request).__name__}"
         is_produce = isinstance(request, ProduceRequest)
-        self._ways.ask(
+        self._ways.send_request(
             node_id,
             request,
             purpose=Purpose.TO_CONTROLLER if is_produce else Purpose.CONTROL,
             timeout_ms=_TIMEOUT_MS,
             then=then,
-            otherwise=otherwise,
+            on_error=on_error,
         )
 
     def _leader_of(self, partition: int) -> NodeId:

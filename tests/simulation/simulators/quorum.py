@@ -31,7 +31,6 @@ from headwater.protocol.messages.remove_raft_voter import (
 )
 from headwater.protocol.older_versions import Message
 from headwater.raft.quorum_config import QuorumConfig
-from headwater.raft.raft_events import Resign
 from headwater.raft.replicated_log import OffsetAndEpoch
 from headwater.raft.voter_set import ReplicaKey, VoterSet
 from tests.simulation.fakes.virtual_time import CALM, Weather
@@ -83,6 +82,7 @@ class QuorumLife:
             voters,
             0 if kraft_version == 0 else seed % 3,
             (seed // 3) % 2,
+            has_files=seed % 5 == 0,
         )
         world = self.world
         world.encodes = seed % 8 == 1
@@ -265,7 +265,8 @@ class QuorumLife:
         leader = self._leader()
         if leader is not None and leader.client is not None:
             epoch = leader.client.leader_and_epoch.epoch
-            leader.handle(Resign(epoch=epoch, now_ms=leader.now_ms()))
+            assert leader.driver is not None
+            leader.driver.resign(epoch)
             self.world.say(f"{leader.node_id} resigns")
 
     def _take_snapshot(self) -> None:

@@ -93,7 +93,7 @@ class ReplicationLife:
             case _:
                 pass
         self.world.run(self.rng.randint(1, _STEP_MS))
-        self._hear()
+        self._collect_responses()
         self.checks.look(self.world)
 
     def finish(self) -> None:
@@ -105,7 +105,7 @@ class ReplicationLife:
             if not node.is_up:
                 self._start(node)
         world.run(_REST_MS)
-        self._hear()
+        self._collect_responses()
         world.controller.elect_if_possible()
         last = [self._send_to_leader(number) for number in range(world.partitions)]
         world.run(_REST_MS)
@@ -141,7 +141,7 @@ class ReplicationLife:
         if acks == -1:
             self._unanswered[value] = number, sent
 
-    def _hear(self) -> None:
+    def _collect_responses(self) -> None:
         for value, (number, sent) in list(self._unanswered.items()):
             if sent.is_answered:
                 del self._unanswered[value]
@@ -240,7 +240,7 @@ class ReplicationLife:
             is_new = node_id not in self.world.controller.state_of(number).isr
             if is_new and self.world.nodes[node_id].is_up:
                 self._wiped.pop((number, node_id), None)
-        self.say(f"in sync in {number} by wish: {isr}")
+        self.say(f"proposed ISR of {number}: {isr}")
 
 
 def run(seed: int, *, steps: int = DEFAULT_STEPS) -> Outcome:

@@ -85,7 +85,7 @@ def run(seed: int, *, steps: int = DEFAULT_STEPS) -> Outcome:
         world.check()
     except Exception:  # noqa: BLE001, whatever the code under test raises is the finding
         failure = traceback.format_exc()
-    commits = sum(attempt.verdict is True for attempt in world.attempts)
+    commits = sum(attempt.is_committed is True for attempt in world.attempts)
     return Outcome(trace=world.trace, commits=commits, failure=failure)
 
 
@@ -97,7 +97,7 @@ class Attempt:
     acknowledged: list[tuple[int, bytes]] = field(default_factory=list)
     """Partition and value of what was certainly written."""
     sent: list[Sent] = field(default_factory=list)
-    verdict: bool | None = None
+    is_committed: bool | None = None
     """Whether it was committed, as far as the coordinator has answered."""
     is_ended: bool = False
     """Whether its end was requested, with any outcome."""
@@ -281,7 +281,7 @@ class World:
             return
         answer = sent.answer(EndTxnResponse)
         if answer.error_code is ErrorCode.NONE:
-            attempt.verdict = committed
+            attempt.is_committed = committed
             life.added = {}
             if life.is_new:
                 producer.producer_id, producer.epoch = answer.producer_id, answer.producer_epoch
@@ -289,7 +289,7 @@ class World:
             return
         if answer.error_code is ErrorCode.INVALID_TXN_STATE and not attempt.acknowledged:
             # Nothing was written, so there was nothing to end.
-            attempt.verdict = False
+            attempt.is_committed = False
         self._retire(life)
 
     def _succeed(self, life: Life) -> None:
@@ -361,16 +361,18 @@ class World:
         assert len(seen) == len(set(seen)), "something is there twice"
         for attempt in self.attempts:
             self._check(attempt, [each for each in seen if _attempt_of(each[1]) == attempt.number])
-        assert all(_attempt_of(value) is not None for _, value in seen), "a zombie was heard"
+        assert all(_attempt_of(value) is not None for _, value in seen), (
+            "a record of a zombie is visible"
+        )
         self._check_offset()
 
     def _check_offset(self) -> None:
         """The last committed one counts (TX-12)."""
         may_be = {-1}
         for attempt in self.offsets:
-            if attempt.verdict is True:
+            if attempt.is_committed is True:
                 may_be = {attempt.number}
-            elif attempt.verdict is None and attempt.is_ended and attempt.wants_commit:
+            elif attempt.is_committed is None and attempt.is_ended and attempt.wants_commit:
                 may_be.add(attempt.number)
         asked = OffsetFetchRequestGroup(
             group_id=GROUP,
@@ -384,9 +386,9 @@ class World:
 
     def _check(self, attempt: Attempt, visible: list[tuple[int, bytes]]) -> None:
         wanted = sorted(attempt.acknowledged)
-        if attempt.verdict is True:
+        if attempt.is_committed is True:
             assert sorted(visible) == wanted, f"{attempt.number} is not whole"
-        elif attempt.verdict is False or not (attempt.is_ended and attempt.wants_commit):
+        elif attempt.is_committed is False or not (attempt.is_ended and attempt.wants_commit):
             assert not visible, f"{attempt.number} was never committed"
         else:
             assert sorted(visible) in ([], wanted), f"{attempt.number} is seen in part"

@@ -42,7 +42,7 @@ class ClassicWatch:
     """By group, generation and partition."""
     fenced: dict[str, None] = field(default_factory=dict)
     """Member ids that were replaced."""
-    heard_ms: dict[str, int] = field(default_factory=dict)
+    last_request_ms: dict[str, int] = field(default_factory=dict)
     """Time of a member's last request that counts."""
     syncs: int = 0
     fences: int = 0
@@ -51,7 +51,7 @@ class ClassicWatch:
         """A coordinator crashed; what it did not write need not hold any more."""
         self.generations.clear()
         self.fenced.clear()
-        self.heard_ms.clear()
+        self.last_request_ms.clear()
 
     def decided(
         self,
@@ -75,7 +75,7 @@ class ClassicWatch:
                 and request.member_id == member.member_id
                 and request.generation_id == group.generation
             ):
-                self.heard_ms[member.member_id] = asked.now_ms
+                self.last_request_ms[member.member_id] = asked.now_ms
 
     def _check_standing(
         self, group: ClassicGroup, request: ClassicRequest, response: Message
@@ -141,7 +141,7 @@ class ClassicWatch:
             # A new member has a fixed time from its first join on, however often it repeats it.
             return
         assert not waited, "one that waits was thrown out"
-        silent_ms = now_ms - self.heard_ms.get(before.member_id, 0)
+        silent_ms = now_ms - self.last_request_ms.get(before.member_id, 0)
         assert silent_ms >= before.session_timeout_ms, "one that talks was thrown out"
 
     def look(

@@ -23,7 +23,7 @@ class Attempt:
     """One transaction, as its producer knows it."""
 
     values: list[tuple[TopicPartition, bytes]] = field(default_factory=list)
-    verdict: bool | None = None
+    is_committed: bool | None = None
     """Whether it was committed, as far as the coordinator has answered."""
     is_end_asked: bool = False
     """Whether its commit was requested, with any outcome."""
@@ -48,7 +48,7 @@ class Incarnation:
     places: dict[tuple[int, int], bytes] = field(default_factory=dict)
     """Values that must exist, by partition and offset, until it is deleted."""
     is_going: bool = False
-    is_gone: bool = False
+    is_disconnected: bool = False
 
     def nothing_vanished(self, partition: int, log: Sequence[Batch], who: str) -> None:
         values = _values(log)
@@ -69,7 +69,7 @@ class Incarnation:
 
 
 @dataclass(slots=True)
-class Told:
+class ClientGuarantees:
     """All guarantees given to clients."""
 
     # Values that must exist, by partition and producer, in order.
@@ -164,9 +164,9 @@ class Told:
         """All of a committed transaction is visible, nothing of another one, and never a part."""
         for attempt in self.attempts:
             found = [value in visible[place] for place, value in attempt.values]
-            if attempt.verdict is True:
+            if attempt.is_committed is True:
                 check(all(found), f"a committed transaction is not seen whole: {attempt}")
-            elif attempt.verdict is False or not attempt.is_end_asked:
+            elif attempt.is_committed is False or not attempt.is_end_asked:
                 check(not any(found), f"something of an aborted transaction is seen: {attempt}")
             else:
                 check(all(found) or not any(found), f"half a transaction is seen: {attempt}")
@@ -178,9 +178,9 @@ def possible_offsets(attempts: Sequence[Attempt]) -> list[int]:
     for attempt in attempts:
         if attempt.offset is None:
             continue
-        if attempt.verdict is True:
+        if attempt.is_committed is True:
             possible = [attempt.offset]
-        elif attempt.verdict is None and attempt.is_end_asked:
+        elif attempt.is_committed is None and attempt.is_end_asked:
             possible.append(attempt.offset)
     return possible
 

@@ -19,7 +19,7 @@ from headwater.storage.log_manager.partition_directory_names import (
     parse_directory_name,
 )
 from tests.simulation.labs.cluster_node_lab import DIRECTORIES, ClusterNodeLab, MemberNode
-from tests.simulation.worlds.cluster_acknowledgements import Told, check
+from tests.simulation.worlds.cluster_acknowledgements import ClientGuarantees, check
 from tests.simulation.worlds.cluster_clients import TOPIC
 from tests.simulation.worlds.cluster_records import Batch, log_of
 
@@ -30,7 +30,7 @@ Wiped = Mapping[tuple[TopicPartition, NodeId], None]
 class ClusterChecks:
     """Observations of a cluster."""
 
-    told: Told
+    told: ClientGuarantees
     leaders: dict[tuple[TopicId, TopicPartition, int], tuple[NodeId, int]] = field(
         default_factory=dict
     )
@@ -44,7 +44,7 @@ class ClusterChecks:
             check(not node.fatal, f"broker {node.node_id} cannot go on: {node.fatal}")
             if node.is_up:
                 for hosted in node.partitions:
-                    if hosted.is_led:
+                    if hosted.is_leader:
                         self._one_leader_per_epoch(node, hosted)
                         self._watermark_stays(node, hosted)
 
@@ -55,9 +55,9 @@ class ClusterChecks:
             logs = {node_id: log_of(hosted) for node_id, hosted in hosting.items()}
             _same_below_watermarks(place, hosting, logs)
             leader = hosting.get(state.leader)
-            if leader is None or leader.leader_epoch != state.leader_epoch or not leader.is_led:
+            if leader is None or leader.leader_epoch != state.leader_epoch or not leader.is_leader:
                 continue
-            limit = leader.opened().high_watermark
+            limit = leader.open_log().high_watermark
             committed = _below(logs[state.leader], limit)
             for node_id in state.isr:
                 if node_id in hosting and (place, node_id) not in wiped:
@@ -80,7 +80,7 @@ class ClusterChecks:
     def finish(self, lab: ClusterNodeLab) -> None:
         """All brokers are live and idle: everything is as without any fault."""
         self.compare(lab, {})
-        _all_have_heard(lab)
+        _all_have_current_metadata(lab)
         _all_hold_what_they_should(lab)
         self._topics_are_as_asked(lab)
         for place, state in partitions_of(lab):
@@ -94,7 +94,7 @@ class ClusterChecks:
             hosting = _hosting(lab, place)
             logs = [_bytes(log_of(hosting[each])) for each in state.replicas]
             check(all(each == logs[0] for each in logs), f"logs of {name} at rest differ")
-            leader = hosting[state.leader].opened()
+            leader = hosting[state.leader].open_log()
             check(
                 leader.high_watermark == leader.end_offset,
                 f"{leader.high_watermark} of {leader.end_offset} committed at rest in {name}",
@@ -111,7 +111,7 @@ class ClusterChecks:
         topics = {each.topic_id: each for each in lab.store.image.topics.values()}
         for topic_id, incarnation in self.told.incarnations.items():
             check(
-                not (incarnation.is_gone and topic_id in topics),
+                not (incarnation.is_disconnected and topic_id in topics),
                 f"incarnation {incarnation.number} was deleted, and is there",
             )
             check(
@@ -172,19 +172,19 @@ def _same_below_watermarks(
 ) -> None:
     """What two brokers both consider committed is the same."""
     for one, other in ((one, other) for one in hosting for other in hosting if one < other):
-        limit = min(hosting[each].opened().high_watermark for each in (one, other))
+        limit = min(hosting[each].open_log().high_watermark for each in (one, other))
         check(
             _below(logs[one], limit) == _below(logs[other], limit),
             f"{one} and {other} differ below {place.topic}-{place.partition}@{limit}",
         )
 
 
-def _all_have_heard(lab: ClusterNodeLab) -> None:
-    leaders = [node for node in lab.nodes if node.membership.leading is not None]
+def _all_have_current_metadata(lab: ClusterNodeLab) -> None:
+    leaders = [node for node in lab.nodes if node.membership.controller is not None]
     check(len(leaders) == 1, f"{len(leaders)} controllers at rest")
     (controller,) = leaders
-    assert controller.membership.leading is not None
-    decided = controller.membership.leading.image
+    assert controller.membership.controller is not None
+    decided = controller.membership.controller.image
     check(
         dict(decided.topics) == dict(lab.store.image.topics), "the controller knows another state"
     )
@@ -195,7 +195,7 @@ def _all_have_heard(lab: ClusterNodeLab) -> None:
         )
         check(
             dict(node.image.topics) == dict(decided.topics),
-            f"broker {node.node_id} has not heard what the controller has decided",
+            f"broker {node.node_id} does not have the controller's topics",
         )
         check(
             sorted(node.image.brokers) == sorted(decided.brokers),

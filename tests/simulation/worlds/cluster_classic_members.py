@@ -116,7 +116,7 @@ class ClassicMember(Member):
             group_id=self.group, generation_id=self._epoch, member_id=self._member_id
         )
 
-        def heard(response: Message) -> None:
+        def beaten(response: Message) -> None:
             assert isinstance(response, HeartbeatResponse)
             if response.error_code:
                 self._refused(response.error_code)
@@ -124,4 +124,4 @@ class ClassicMember(Member):
             self._in_doubt = False
             self._rest(HEARTBEAT_MS)
 
-        self._ask(coordinator, request, heard)
+        self._ask(coordinator, request, beaten)

@@ -49,7 +49,7 @@ from headwater.records.batch_building import build_batch
 from headwater.records.record import Record
 from tests.simulation.fakes.fake_network import Reply
 from tests.simulation.labs.cluster_node_lab import ClusterNodeLab
-from tests.simulation.worlds.cluster_acknowledgements import Told
+from tests.simulation.worlds.cluster_acknowledgements import ClientGuarantees
 from tests.simulation.worlds.cluster_records import committed_only, records_of
 
 TOPIC: Final = "t"
@@ -65,7 +65,7 @@ _MAX_BYTES: Final = 1 << 20
 class Client(ABC):
     """`turn` is called when nothing is in flight."""
 
-    def __init__(self, lab: ClusterNodeLab, told: Told, number: int) -> None:
+    def __init__(self, lab: ClusterNodeLab, told: ClientGuarantees, number: int) -> None:
         self.number = number
         self.told = told
         # Set for the end of a run: finish what was started, and start nothing.
@@ -86,13 +86,13 @@ class Client(ABC):
         """Do the next thing; `_rest` or `_ask` must follow from it."""
 
     def _ask(self, node_id: NodeId, request: Message, then: Callable[[Message], None]) -> None:
-        self._ways.ask(
+        self._ways.send_request(
             node_id,
             request,
             purpose=Purpose.TO_CONTROLLER,
             timeout_ms=TIMEOUT_MS,
             then=then,
-            otherwise=self._failed,
+            on_error=self._failed,
         )
 
     def _rest(self, most_ms: int) -> None:
@@ -137,7 +137,9 @@ class Client(ABC):
 class Producer(Client):
     """Idempotent, acks=all: acknowledged records exist, exactly once."""
 
-    def __init__(self, lab: ClusterNodeLab, told: Told, number: int, place: TopicPartition) -> None:
+    def __init__(
+        self, lab: ClusterNodeLab, told: ClientGuarantees, number: int, place: TopicPartition
+    ) -> None:
         self._place = place
         self._producer_id = -1
         self._sequence = 0
@@ -217,13 +219,13 @@ class LooseProducer(Client):
         if leader != NO_LEADER:
             batch = build_batch([Record(key=None, value=b"loose", timestamp=1_000_000)])
             request = produce(topic.topic_id, place.partition, batch, acks=1)
-            self._ways.ask(
+            self._ways.send_request(
                 leader,
                 request,
                 purpose=Purpose.TO_CONTROLLER,
                 timeout_ms=TIMEOUT_MS,
                 then=_ignore,
-                otherwise=_ignore,
+                on_error=_ignore,
             )
 
 
@@ -233,7 +235,7 @@ class Consumer(Client):
     def __init__(
         self,
         lab: ClusterNodeLab,
-        told: Told,
+        told: ClientGuarantees,
         number: int,
         place: TopicPartition,
         *,
@@ -292,7 +294,7 @@ class Consumer(Client):
 class Committer(Client):
     """Commits one offset for each of many groups: no late copy can undo a later commit."""
 
-    def __init__(self, lab: ClusterNodeLab, told: Told, number: int) -> None:
+    def __init__(self, lab: ClusterNodeLab, told: ClientGuarantees, number: int) -> None:
         self._count = 0
         self._is_begun = False
         super().__init__(lab, told, number)

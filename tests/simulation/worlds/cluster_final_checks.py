@@ -18,7 +18,7 @@ from headwater.protocol.messages.offset_fetch import (
 )
 from tests.simulation.labs.cluster_node_lab import ClusterNodeLab, MemberNode
 from tests.simulation.worlds.cluster_acknowledgements import (
-    Told,
+    ClientGuarantees,
     check,
     possible_commits,
     possible_offsets,
@@ -30,7 +30,7 @@ from tests.simulation.worlds.cluster_records import committed_only, records_of
 _PATIENCE_MS: Final = 300
 
 
-def commits_are_kept(lab: ClusterNodeLab, told: Told) -> None:
+def commits_are_kept(lab: ClusterNodeLab, told: ClientGuarantees) -> None:
     """No acknowledged commit is lost, nor an offset of a transaction without the rest of it."""
     wanted = {(group_id, 0): [offset] for group_id, offset in told.committed.items()}
     for group_id, attempts in told.attempts_of.items():
@@ -80,7 +80,7 @@ def committed_offsets(
     return found
 
 
-def transactions_are_whole(lab: ClusterNodeLab, told: Told) -> None:
+def transactions_are_whole(lab: ClusterNodeLab, told: ClientGuarantees) -> None:
     """As a read_committed consumer sees them, from the start."""
     visible = {}
     for place, state in partitions_of(lab):

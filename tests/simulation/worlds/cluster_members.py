@@ -29,7 +29,7 @@ from headwater.protocol.messages.offset_commit import (
 )
 from headwater.protocol.older_versions import Message
 from tests.simulation.labs.cluster_node_lab import ClusterNodeLab
-from tests.simulation.worlds.cluster_acknowledgements import Commit, Told
+from tests.simulation.worlds.cluster_acknowledgements import ClientGuarantees, Commit
 from tests.simulation.worlds.cluster_clients import GROUPS, TOPIC, Client
 
 HEARTBEAT_MS: Final = 300
@@ -42,7 +42,7 @@ class Member(Client, ABC):
 
     group: ClassVar[str]
 
-    def __init__(self, lab: ClusterNodeLab, told: Told, number: int) -> None:
+    def __init__(self, lab: ClusterNodeLab, told: ClientGuarantees, number: int) -> None:
         self._member_id = ""
         # The member epoch, or the generation.
         self._epoch = 0
@@ -99,7 +99,7 @@ class GroupMember(Member):
 
     group = "members"
 
-    def __init__(self, lab: ClusterNodeLab, told: Told, number: int) -> None:
+    def __init__(self, lab: ClusterNodeLab, told: ClientGuarantees, number: int) -> None:
         super().__init__(lab, told, number)
         self._member_id = f"m{number}"
 
@@ -124,9 +124,9 @@ class GroupMember(Member):
             subscribed_topic_names=(TOPIC,) if says_all else None,
             topic_partitions=(owned,) if self._owned else (),
         )
-        self._ask(coordinator, request, self._heard)
+        self._ask(coordinator, request, self._on_heartbeat)
 
-    def _heard(self, response: Message) -> None:
+    def _on_heartbeat(self, response: Message) -> None:
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
         code = response.error_code
         if code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):

@@ -38,7 +38,7 @@ from headwater.records.batch_building import build_batch
 from headwater.records.record import Record
 from tests.simulation.labs.cluster_lab import topic
 from tests.simulation.labs.cluster_node_lab import DIRECTORIES, ClusterNodeLab
-from tests.simulation.worlds.cluster_acknowledgements import Incarnation, Told, check
+from tests.simulation.worlds.cluster_acknowledgements import ClientGuarantees, Incarnation, check
 from tests.simulation.worlds.cluster_clients import (
     BACKOFF_MS,
     PAUSE_MS,
@@ -113,7 +113,7 @@ class Mover(Client):
 class Founder(Client):
     """Creates a topic, writes to it, deletes it, and creates another one of the same name."""
 
-    def __init__(self, lab: ClusterNodeLab, told: Told, number: int) -> None:
+    def __init__(self, lab: ClusterNodeLab, told: ClientGuarantees, number: int) -> None:
         self._current: Incarnation | None = None
         self._is_asked = False
         self._count = 0
@@ -163,7 +163,7 @@ class Founder(Client):
             self._refused(answer.error_code)
             return
         assert self._current is not None
-        self._current.is_gone = True
+        self._current.is_disconnected = True
         self._current, self._is_asked = None, False
         self._rest(4 * PAUSE_MS)
 
@@ -197,7 +197,12 @@ class TopicChurner(Client):
     """
 
     def __init__(
-        self, lab: ClusterNodeLab, told: Told, number: int, *, is_anything_lost: bool = True
+        self,
+        lab: ClusterNodeLab,
+        told: ClientGuarantees,
+        number: int,
+        *,
+        is_anything_lost: bool = True,
     ) -> None:
         self._is_anything_lost = is_anything_lost
         self.rounds = 0

@@ -77,7 +77,7 @@ def committed_only(
 
 def log_of(hosted: Partition) -> list[Batch]:
     """All batches of a broker's log."""
-    log = hosted.opened()
+    log = hosted.open_log()
     found: list[Batch] = []
     offset = log.log_start_offset
     while offset < log.end_offset:

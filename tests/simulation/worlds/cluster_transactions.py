@@ -30,7 +30,7 @@ from headwater.protocol.older_versions import Message
 from headwater.records.batch_building import build_batch
 from headwater.records.record import Record
 from tests.simulation.labs.cluster_node_lab import ClusterNodeLab
-from tests.simulation.worlds.cluster_acknowledgements import Attempt, Told
+from tests.simulation.worlds.cluster_acknowledgements import Attempt, ClientGuarantees
 from tests.simulation.worlds.cluster_clients import (
     BACKOFF_MS,
     GROUPS,
@@ -51,7 +51,7 @@ _AT_ONCE_MS: Final = 2
 class TransactionalProducer(Client):
     """It writes to any partition of the topic."""
 
-    def __init__(self, lab: ClusterNodeLab, told: Told, number: int) -> None:
+    def __init__(self, lab: ClusterNodeLab, told: ClientGuarantees, number: int) -> None:
         self._name = f"x{number}"
         self._producer_id = -1
         self._epoch = -1
@@ -145,13 +145,13 @@ class TransactionalProducer(Client):
                 self._failed(failures[0])
 
         for leader, request in batches:
-            self._ways.ask(
+            self._ways.send_request(
                 leader,
                 request,
                 purpose=Purpose.TO_CONTROLLER,
                 timeout_ms=TIMEOUT_MS,
                 then=lambda response: answered(produced(response).error_code),
-                otherwise=answered,
+                on_error=answered,
             )
 
     def _batch(self, attempt: Attempt, number: int) -> bytes:
@@ -213,7 +213,7 @@ class TransactionalProducer(Client):
             if response.error_code:
                 self._refused(response.error_code)
                 return
-            attempt.verdict = is_commit
+            attempt.is_committed = is_commit
             self._attempt = None
             self._become(response.producer_id, response.producer_epoch)
             self._rest(_AT_ONCE_MS if self._rng.random() < 0.5 else PAUSE_MS)

@@ -54,9 +54,9 @@ class ControllerWorld:
         texts: dict[str, str] | None = None,
         goes_through_bytes: bool = False,
         checked: Callable[[ClusterImage, ClusterImage], None] | None = None,
-        heard: Callable[["Node", Sequence[MetadataChange]], None] | None = None,
+        on_changes: Callable[["Node", Sequence[MetadataChange]], None] | None = None,
     ) -> None:
-        self.heard = heard
+        self.on_changes = on_changes
         self.time = VirtualTime(random.Random(seed))
         self.rand = self.time.rand
         self.store = WatchedStore(self.time, checked)
@@ -168,16 +168,16 @@ class Node:
         self._attempt = 0
         self.metadata_cache = MetadataCache(
             world.store.image,
-            self._told,
+            self._on_changes,
             node_id=node_id,
-            trouble=lambda name: self.trouble.get(name, ErrorCode.NONE),
+            log_dir_error=lambda name: self.trouble.get(name, ErrorCode.NONE),
         )
         self._register()
 
-    def _told(self, _: ClusterImage, changes: Sequence[MetadataChange]) -> None:
+    def _on_changes(self, _: ClusterImage, changes: Sequence[MetadataChange]) -> None:
         self.changes += changes
-        if self.world.heard is not None:
-            self.world.heard(self, changes)
+        if self.world.on_changes is not None:
+            self.world.on_changes(self, changes)
 
     def die(self) -> None:
         self._is_alive = False
@@ -190,7 +190,7 @@ class Node:
         self.session.register(
             registration,
             then=self._registered,
-            otherwise=lambda _: self._after(_RETRY_MS, self._register),
+            on_error=lambda _: self._after(_RETRY_MS, self._register),
         )
 
     def _registered(self, epoch: int) -> None:
@@ -217,7 +217,7 @@ class Node:
         self.session.become_controller(
             self.node_id,
             then=partial(self._elected, attempt),
-            otherwise=self._not_elected,
+            on_error=self._not_elected,
         )
 
     def _not_elected(self, error: HeadwaterError) -> None:
@@ -227,7 +227,7 @@ class Node:
     def _elected(self, attempt: int, version: Version) -> None:
         self.session.read(
             then=partial(self._lead, attempt, version),
-            otherwise=lambda _: self._after(_RETRY_MS, self._stand),
+            on_error=lambda _: self._after(_RETRY_MS, self._stand),
         )
 
     def _lead(self, attempt: int, version: Version, image: ClusterImage) -> None:
@@ -240,9 +240,9 @@ class Node:
             inter_broker_client=self.inter_broker_client,
             image=image,
             liveness=NoLiveness(),
-            later=self._after,
-            ended=self.session.end_registration,
-            resigned=self._resigned,
+            call_later=self._after,
+            on_broker_ended=self.session.end_registration,
+            on_resigned=self._resigned,
         )
         self.leading.start()
 
@@ -284,10 +284,10 @@ class Node:
         if self.leading is None:
             reply(AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER))
             return
-        self.leading.controller.submit(
+        self.leading.event_queue.submit(
             partial(alter_partition, request=request),
             then=reply,
-            otherwise=lambda error: reply(AlterPartitionResponse(error_code=error.code)),
+            on_error=lambda error: reply(AlterPartitionResponse(error_code=error.code)),
         )
 
     def _shut_down(self, request: ControlledShutdownRequest, reply: Reply) -> None:
@@ -297,7 +297,7 @@ class Node:
         self.leading.controlled_shutdown(
             request,
             then=reply,
-            otherwise=lambda error: reply(ControlledShutdownResponse(error_code=error.code)),
+            on_error=lambda error: reply(ControlledShutdownResponse(error_code=error.code)),
         )
 
     def _after(self, delay_ms: int, action: Callable[[], None]) -> None:

@@ -28,7 +28,7 @@ _ALLOWED = ("leader-epoch-checkpoint", "partition.metadata", "move-count")
 def look(log: UnifiedLog) -> Found:
     """All batches of the log's files, and its bounds."""
     batches: list[Batch] = []
-    for segment in log.body.segments:
+    for segment in log.local_log.segments:
         batches += _batches_of(segment)
     return Found(batches=batches, start=log.log_start_offset, end=log.end_offset)
 
@@ -48,7 +48,7 @@ def check_offsets(log: UnifiedLog) -> None:
     chain = [log.log_start_offset, log.last_stable_offset, log.high_watermark, log.end_offset]
     if chain != sorted(chain):
         raise Broken(f"start, last stable, high watermark and end do not rise: {chain}")
-    if log.log_start_offset < log.body.segments.first.base_offset:
+    if log.log_start_offset < log.local_log.segments.first.base_offset:
         raise Broken("the log starts before its first segment")
 
 
@@ -104,8 +104,8 @@ def _epochs_fit(entries: Sequence[EpochEntry], found: Found, start: int) -> bool
 
 
 def check_segments(log: UnifiedLog, found: Found) -> None:
-    disk = log.body.home.disk
-    segments = list(log.body.segments)
+    disk = log.local_log.home.disk
+    segments = list(log.local_log.segments)
     for index, segment in enumerate(segments):
         status = disk.status(segment.log.path)
         if status is None or status.size != segment.size:
@@ -224,7 +224,7 @@ def check_last_stable(log: UnifiedLog, batches: Sequence[Batch], producers: Prod
 
 def check_names(disk: Disk, log: UnifiedLog, *, strict: bool) -> None:
     """No unknown file in the folder; `strict` after a clean stop."""
-    bases = {segment.base_offset: None for segment in log.body.segments}
+    bases = {segment.base_offset: None for segment in log.local_log.segments}
     for name in disk.names(log.folder):
         if name in _ALLOWED or (not strict and name.endswith(_PASSING)):
             continue

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.common.exceptions import BatchError, SequenceRefused, TooManyOpenFiles
+from headwater.common.exceptions import BatchError, OutOfOrderSequenceNumber, TooManyOpenFiles
 from headwater.storage.log.unified_log import UnifiedLog
 from headwater.storage.producer_state.producer_state_manager import AppendOrigin
 from tests.simulation.fakes.batch_maker import placed
@@ -75,7 +75,7 @@ class LogDriver:
             again = self.log.append_as_leader(
                 content, leader_epoch=self.tracked.leader_epoch, now_ms=self.world.now_ms
             )
-        except SequenceRefused as refusal:
+        except OutOfOrderSequenceNumber as refusal:
             raise Broken(f"the retry of {sent} was refused: {refusal}") from refusal
         if not again.is_duplicate or again.base_offset != sent.first_offset:
             raise Broken(f"the retry of {sent} gave {again}")
@@ -97,7 +97,7 @@ class LogDriver:
         if offset >= model.end:
             self.log.truncate_to(offset, now_ms=self.world.now_ms)
             return
-        starts_over = offset < self.log.body.segments.first.base_offset
+        starts_over = offset < self.log.local_log.segments.first.base_offset
         model.in_flight = InFlight(cut_to=offset, starts_over=starts_over, start_up_to=model.start)
         self.log.truncate_to(offset, now_ms=self.world.now_ms)
         if starts_over:

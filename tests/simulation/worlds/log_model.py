@@ -59,7 +59,7 @@ class LogModel:
     batches: list[Batch] = field(default_factory=list)
     start: int = 0
     end: int = 0
-    vouched_end: int = 0
+    flushed_end: int = 0
     latest_epoch: int = 0
     is_compacted: bool = False
     # A crash may undo a raised log start, but not what has been forgotten because of it.
@@ -67,7 +67,7 @@ class LogModel:
     in_flight: InFlight | None = None
     worst_restart: Restart = Restart.CLEAN
     # A flush guarantees the folder as well, and its partition metadata.
-    is_folder_vouched: bool = False
+    is_folder_flushed: bool = False
     # What a truncation removed that a process crash interrupted before it was synced. A power cut
     # may bring it back, until the next flush; a follower then truncates again by its epochs.
     undone: list[Batch] = field(default_factory=list)
@@ -94,7 +94,7 @@ class LogModel:
         self.in_flight = None
         self.batches = []
         self._retreat_to(offset)
-        self.start = self.vouched_end = offset
+        self.start = self.flushed_end = offset
 
     def start_raised(self, offset: int) -> None:
         self.in_flight = None
@@ -111,8 +111,8 @@ class LogModel:
         if promise not in self._promises:
             raise Broken("a flush called back twice, or from a former life")
         self._promises = [each for each in self._promises if each is not promise]
-        self.vouched_end = max(self.vouched_end, promise.end)
-        self.is_folder_vouched = True
+        self.flushed_end = max(self.flushed_end, promise.end)
+        self.is_folder_flushed = True
         self.undone = []
 
     def flush_refused(self, promise: FlushPromise) -> None:
@@ -120,7 +120,7 @@ class LogModel:
 
     def closed(self) -> None:
         """A clean stop is a flush."""
-        self.vouched_end = self.end
+        self.flushed_end = self.end
         self.undone = []
         self._promises.clear()
 
@@ -139,7 +139,7 @@ class LogModel:
         if restart is Restart.CLEAN:
             self._expect_all(found)
             return
-        self._expect_vouched(found, restart, in_flight)
+        self._expect_flushed(found, restart, in_flight)
         history = known = [*self.batches, *in_flight.appended]
         if self.is_compacted:
             history = list(found.batches)
@@ -161,7 +161,7 @@ class LogModel:
             self.undone = []
         elif in_flight.cut_to is not None or in_flight.starts_over:
             self.undone = known
-        self.vouched_end = found.end if is_on_disk else min(self.vouched_end, found.end)
+        self.flushed_end = found.end if is_on_disk else min(self.flushed_end, found.end)
 
     def _expect_all(self, found: Found) -> None:
         """After a clean stop, and at any time while the log is open."""
@@ -187,10 +187,10 @@ class LogModel:
         """The open log contains everything that was appended and not removed again."""
         self._expect_all(found)
 
-    def _expect_vouched(self, found: Found, restart: Restart, in_flight: InFlight) -> None:
+    def _expect_flushed(self, found: Found, restart: Restart, in_flight: InFlight) -> None:
         if in_flight.starts_over and not self.is_compacted:
             return
-        floor = self.vouched_end if restart is Restart.POWER_CUT else self.end
+        floor = self.flushed_end if restart is Restart.POWER_CUT else self.end
         if in_flight.cut_to is not None:
             floor = min(floor, in_flight.cut_to)
         if in_flight.starts_over:
@@ -217,7 +217,7 @@ class LogModel:
         if offset < self.start:
             self.start = offset
             self.former_starts.append(offset)
-        self.vouched_end = min(self.vouched_end, offset)
+        self.flushed_end = min(self.flushed_end, offset)
         for promise in self._promises:
             promise.end = min(promise.end, offset)
 

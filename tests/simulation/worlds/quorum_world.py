@@ -1,17 +1,19 @@
 """Voters and observers of a quorum on cruel disks, a cruel network and wrong clocks.
 
-The shell of a replica is serial, as shipped code demands: it carries out effects one by one, a sync
-takes its time, and events wait meanwhile. A crash may come between any two effects.
+The shipped driver carries out effects one by one; a sync takes its time, and events wait meanwhile.
+A crash may come between any two effects.
 """
 
 from __future__ import annotations
 
 import random
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from headwater.common.error_codes import ErrorCode
+from headwater.common.exceptions import StorageError
 from headwater.common.ids import TopicId
+from headwater.metadata_store.raft.raft_driver import RaftDriver, Responded, Synced
 from headwater.protocol import codec
 from headwater.protocol.api_table import APIS
 from headwater.protocol.messages.api_versions import (
@@ -23,6 +25,7 @@ from headwater.protocol.messages.vote import VoteResponse
 from headwater.protocol.older_versions import Message
 from headwater.raft.election_state import (
     ElectionState,
+    LeaderAndEpoch,
     decode_election_state,
     encode_election_state,
 )
@@ -33,15 +36,7 @@ from headwater.raft.raft_events import (
     Effect,
     Event,
     FlushLog,
-    HandleCommit,
-    HandleLeaderChange,
-    HandleLoadSnapshot,
-    Poll,
-    RequestReceived,
-    ResponseReceived,
-    SendRequest,
     SendResponse,
-    WriteElectionState,
 )
 from headwater.raft.replicated_log import BOOTSTRAP_SNAPSHOT_ID, OffsetAndEpoch
 from headwater.raft.snapshots import build_snapshot
@@ -50,7 +45,8 @@ from headwater.records.batch_building import build_batch
 from headwater.records.batch_header import read_header
 from headwater.records.record import Record
 from headwater.records.record_reader import read_records
-from tests.simulation.fakes.lossy_raft_log import Batch, LossyRaftLog
+from tests.simulation.fakes.filed_raft_log import FiledRaftLog
+from tests.simulation.fakes.lossy_raft_log import UNKNOWN_EPOCH, Batch, LossyRaftLog
 from tests.simulation.fakes.seeded_random import SeededRandom
 from tests.simulation.fakes.virtual_time import VirtualTime
 from tests.simulation.worlds.quorum_checks import GENESIS, QuorumChecks
@@ -73,6 +69,31 @@ def address_of(node_id: int) -> Node:
     return Node(node_id, f"node-{node_id}", 9093)
 
 
+class SimulatedDriver(RaftDriver):
+    """The shipped driver, with a look at every effect and a crash after some of them."""
+
+    def __init__(self, node: QuorumNode, client: KafkaRaftClient) -> None:
+        super().__init__(client, io=node, listener=node, failed=node.disk_failed)
+        self.node = node
+
+    def _initialize(self, stored: ElectionState | None) -> None:
+        super()._initialize(stored)
+        self.node.leader_epoch = self.node.led_epoch()
+
+    def _decide(self, event: Event) -> None:
+        # A leader may commit and resign in one decision.
+        before = self.node.led_epoch()
+        super()._decide(event)
+        self.node.leader_epoch = self.node.led_epoch() if before is None else before
+        self.node.world.decisions += 1
+
+    def _carry_out(self, effect: Effect) -> None:
+        if isinstance(effect, FlushLog | SendResponse):
+            self.node.register_batches()
+        super()._carry_out(effect)
+        self.node.world.maybe_strike(self.node, effect)
+
+
 @dataclass(slots=True, kw_only=True)
 class QuorumNode:
     """One replica: its disk outlives its process."""
@@ -85,19 +106,14 @@ class QuorumNode:
     log: LossyRaftLog = field(default_factory=LossyRaftLog)
     quorum_state: bytes | None = None
     clock_rate: float = 1.0
-    client: KafkaRaftClient | None = None
+    driver: SimulatedDriver | None = None
     life: int = 0
     digest: bytes = GENESIS
     applied_end: int = 0
     applied_epoch: int = 0
-    announced: HandleLeaderChange | None = None
-    _queue: deque[Event] = field(default_factory=deque)
-    _effects: deque[Effect] = field(default_factory=deque)
-    _is_syncing: bool = False
+    announced: LeaderAndEpoch | None = None
     # The epoch that it leads, while it carries out the effects of a leader's decision.
-    _leader_epoch: int | None = None
-    _calls: dict[int, Answer] = field(default_factory=dict)
-    _next_call_id: int = 0
+    leader_epoch: int | None = None
     _next_poll_ms: int = 0
     _registered: dict[tuple[int, int], None] = field(default_factory=dict)
 
@@ -107,7 +123,11 @@ class QuorumNode:
 
     @property
     def is_up(self) -> bool:
-        return self.client is not None
+        return self.driver is not None
+
+    @property
+    def client(self) -> KafkaRaftClient | None:
+        return None if self.driver is None else self.driver.client
 
     def now_ms(self) -> int:
         return int(self.world.time.now_ms * self.clock_rate)
@@ -131,94 +151,70 @@ class QuorumNode:
         client = KafkaRaftClient(
             identity, config=world.config, log=self.log, random=SeededRandom(world.time.rand)
         )
-        self.client = client
-        stored = None if self.quorum_state is None else decode_election_state(self.quorum_state)
-        effects = client.initialize(stored, self.now_ms())
-        self._leader_epoch = self._led_epoch()
-        self._run(effects)
+        self.driver = SimulatedDriver(self, client)
+        self.driver.start(self._stored_election())
 
     def crash(self) -> None:
         self.life += 1
-        self.client = None
-        self._queue.clear()
-        self._effects.clear()
-        self._calls.clear()
+        assert self.driver is not None
+        self.driver.close()
+        self.driver = None
         self._registered.clear()
-        self._is_syncing = False
         self._next_poll_ms = 0
         self.log.crash(self.world.time.rand.randrange)
+
+    def disk_failed(self, error: StorageError) -> None:
+        raise AssertionError(f"the disk of {self.key} does not fail here: {error}")
 
     def wipe(self) -> None:
         """A new disk: another directory id, and nothing on it."""
         assert not self.is_up
         self.world.lost_disks.append((self.key, self.log))
         self.generation += 1
-        self.log = LossyRaftLog(slice_bytes=self.log.slice_bytes)
+        self.log = self.world.new_log(self.log.slice_bytes)
         self.quorum_state = None
 
     def _on_truncate(self, offset: int) -> None:
         if self.client is not None:
             self.world.checks.truncated(self.key, offset, self.client.high_watermark)
 
-    # Events and effects
+    # Events
 
     def receive(self, message: Message, answer: Answer) -> None:
         if isinstance(message, ApiVersionsRequest):
+            assert message.client_software_name, "Kafka refuses a client without a name"
             feature = SupportedFeatureKey(name="kraft.version", min_version=0, max_version=1)
             answer(ApiVersionsResponse(supported_features=(feature,)))
             return
-        self._next_call_id += 1
-        self._calls[self._next_call_id] = answer
-        self.handle(
-            RequestReceived(call_id=self._next_call_id, message=message, now_ms=self.now_ms())
-        )
-
-    def handle(self, event: Event) -> None:
-        self._queue.append(event)
-        self._work()
+        assert self.driver is not None
+        self.driver.receive(message, answer)
 
     def append(self, value: bytes) -> OffsetAndEpoch | None:
         """Append a record if this replica leads and is not busy."""
-        client = self.client
-        if client is None or not client.is_leader or self._is_syncing or self._effects:
+        driver, client = self.driver, self.client
+        if driver is None or client is None or not client.is_leader or not driver.is_idle:
             return None
         batch = build_batch([Record(value=value, timestamp=self.now_ms())])
         epoch = client.leader_and_epoch.epoch
-        self._leader_epoch = epoch
-        appended = client.append(epoch, bytearray(batch), self.now_ms())
-        self._run(appended.effects)
-        if appended.info is None:
-            return None
-        return OffsetAndEpoch(appended.info.last_offset + 1, epoch)
+        self.leader_epoch = epoch
+        outcomes: list[OffsetAndEpoch | None] = []
 
-    def _work(self) -> None:
-        while self.client is not None and not self._is_syncing:
-            if self._effects:
-                self._carry_out(self._effects.popleft())
-            elif self._queue:
-                event = self._queue.popleft()
-                # A leader may commit and resign in one decision.
-                before = self._led_epoch()
-                self._effects.extend(self.client.decide(event))
-                self._leader_epoch = self._led_epoch() if before is None else before
-                self.world.decisions += 1
-            else:
-                self._schedule_poll()
-                return
+        def appended(error: ErrorCode, last_offset: int) -> None:
+            is_done = error is ErrorCode.NONE
+            outcomes.append(OffsetAndEpoch(last_offset + 1, epoch) if is_done else None)
 
-    def _led_epoch(self) -> int | None:
+        driver.append(epoch, bytearray(batch), 1, appended)
+        return outcomes[0]
+
+    def led_epoch(self) -> int | None:
         client = self.client
         if client is None or not client.is_leader:
             return None
         return client.leader_and_epoch.epoch
 
-    def _run(self, effects: list[Effect]) -> None:
-        self._effects.extend(effects)
-        self._work()
+    # `RaftIo`
 
-    def _schedule_poll(self) -> None:
-        assert self.client is not None
-        due_ms = self.client.next_poll_ms(self.now_ms())
+    def poll_at(self, due_ms: int) -> None:
         wait_ms = max(1, int((due_ms - self.now_ms()) / self.clock_rate) + 1)
         at_ms = self.world.time.now_ms + wait_ms
         if self.world.time.now_ms < self._next_poll_ms <= at_ms:
@@ -227,94 +223,91 @@ class QuorumNode:
         life = self.life
 
         def poll() -> None:
-            if self.life == life and self.client is not None and self._next_poll_ms <= at_ms:
+            if self.life == life and self.driver is not None and self._next_poll_ms <= at_ms:
                 self._next_poll_ms = 0
-                self.handle(Poll(self.now_ms()))
+                self.driver.poll()
 
         self.world.time.after(wait_ms, poll)
 
-    def _carry_out(self, effect: Effect) -> None:
-        world = self.world
-        match effect:
-            case WriteElectionState(election):
-                self._sync(lambda: self._store(election))
-            case FlushLog():
-                self._register_batches()
-                self._sync(self.log.flush)
-            case SendRequest():
-                world.send_request(self, effect)
-            case SendResponse(call_id, message):
-                self._register_batches()
-                answer = self._calls.pop(call_id, None)
-                if answer is not None:
-                    answer(message)
-            case HandleCommit(start, end):
-                self._apply(start, end)
-            case HandleLoadSnapshot(snapshot_id):
-                self._load(snapshot_id)
-            case HandleLeaderChange():
-                self.announced = effect
-        world.maybe_strike(self, effect)
+    def flush(self, then: Synced) -> None:
+        self._sync(self.log.flush, then)
 
-    def _sync(self, done: Callable[[], None]) -> None:
+    def write_election_state(
+        self,
+        election: ElectionState,
+        *,
+        kraft_version: int,
+        voter_ids: tuple[int, ...],
+        then: Synced,
+    ) -> None:
+        def store() -> None:
+            self._store(election, kraft_version, voter_ids)
+
+        self._sync(store, then)
+
+    def send_request(self, node: Node, message: Message, then: Responded) -> None:
+        self.world.send_request(self, node, message, then)
+
+    def _sync(self, sync: Callable[[], None], then: Synced) -> None:
         """Most syncs are quick; a few make the replica miss its timeouts."""
         rand = self.world.time.rand
         wait_ms = rand.randint(0, 3)
         if self.world.time.happens(self.world.slow_sync):
             wait_ms = rand.randint(100, 4_000)
         if wait_ms == 0:
-            done()
+            sync()
+            then(None)
             return
-        self._is_syncing = True
         life = self.life
 
         def finish() -> None:
             if self.life == life:
-                done()
-                self._is_syncing = False
-                self._work()
+                sync()
+                then(None)
 
         self.world.time.after(wait_ms, finish)
 
-    def _store(self, election: ElectionState) -> None:
+    def _stored_election(self) -> ElectionState | None:
+        if isinstance(self.log, FiledRaftLog):
+            return self.log.read_election_state()
+        return None if self.quorum_state is None else decode_election_state(self.quorum_state)
+
+    def _store(
+        self, election: ElectionState, kraft_version: int, voter_ids: tuple[int, ...]
+    ) -> None:
         client = self.client
         assert client is not None
+        if isinstance(self.log, FiledRaftLog):
+            self.log.write_election_state(
+                election, kraft_version=kraft_version, voter_ids=voter_ids
+            )
         self.quorum_state = encode_election_state(
-            election, kraft_version=client.kraft_version, voter_ids=client.voters.ids
+            election, kraft_version=kraft_version, voter_ids=voter_ids
         )
         if election.leader_id == self.node_id and client.is_leader:
             self.world.checks.leader(self.key, election.epoch, self.log)
             self.world.say(f"{self.key.id} leads epoch {election.epoch}")
 
-    # What the checks see
+    # `RaftListener`
 
-    def _register_batches(self) -> None:
-        previous = self.log.image.start_epoch
-        for each in self.log.image.batches:
-            identity = (each.epoch, each.base_offset)
-            if identity not in self._registered:
-                self._registered[identity] = None
-                self.world.checks.appended(self.key, each, previous)
-            previous = each.epoch
-
-    def _apply(self, start: int, end: int) -> None:
+    def handle_commit(self, start_offset: int, end_offset: int) -> None:
         client = self.client
         assert client is not None
         checks = self.world.checks
-        assert start == self.applied_end, (start, self.applied_end)
+        assert start_offset == self.applied_end, (start_offset, self.applied_end)
         for each in self.log.image.batches:
-            if start <= each.base_offset < end:
+            if start_offset <= each.base_offset < end_offset:
                 self.digest = checks.applied(
-                    self.key, self.digest, each, leader_epoch=self._leader_epoch
+                    self.key, self.digest, each, leader_epoch=self.leader_epoch
                 )
                 self.applied_end, self.applied_epoch = each.next_offset, each.epoch
-        assert self.applied_end == end, (self.applied_end, end)
-        if self._leader_epoch is not None:
+        assert self.applied_end == end_offset, (self.applied_end, end_offset)
+        if self.leader_epoch is not None:
             at = OffsetAndEpoch(self.applied_end, self.applied_epoch)
             disks = [(each.key, each.log) for each in self.world.nodes.values()]
             checks.durable_on_majority(self.key, at, client.voters, disks + self.world.lost_disks)
 
-    def _load(self, snapshot_id: OffsetAndEpoch) -> None:
+    def handle_load_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
         content = self.log.snapshots[snapshot_id]
         self.applied_end, self.applied_epoch = snapshot_id
         if snapshot_id == BOOTSTRAP_SNAPSHOT_ID:
@@ -330,10 +323,24 @@ class QuorumNode:
             position += header.size_bytes
         self.world.checks.snapshot_loaded(self.key, snapshot_id, self.digest)
 
+    def handle_leader_change(self, leader: LeaderAndEpoch) -> None:
+        self.announced = leader
+
+    # What the checks see
+
+    def register_batches(self) -> None:
+        previous = self.log.image.start_epoch
+        for each in self.log.image.batches:
+            identity = (each.epoch, each.base_offset)
+            if identity not in self._registered and previous != UNKNOWN_EPOCH:
+                self._registered[identity] = None
+                self.world.checks.appended(self.key, each, previous)
+            previous = each.epoch
+
     def take_snapshot(self) -> bool:
         """Write the applied state as a snapshot, as the controller does."""
-        client = self.client
-        if client is None or self._effects or self._is_syncing or self.applied_end == 0:
+        driver, client = self.driver, self.client
+        if driver is None or client is None or not driver.is_idle or self.applied_end == 0:
             return False
         snapshot_id = OffsetAndEpoch(self.applied_end, self.applied_epoch)
         if snapshot_id in self.log.snapshots:
@@ -342,19 +349,20 @@ class QuorumNode:
         if latest is not None and latest.offset >= snapshot_id.offset:
             return False
         batch = build_batch([Record(value=self.digest, timestamp=0)])
-        self.log.snapshots[snapshot_id] = build_snapshot(
+        content = build_snapshot(
             snapshot_id,
             batches=[batch],
             last_contained_log_timestamp=0,
             kraft_version=client.kraft_version_at(snapshot_id.offset - 1),
             voters=client.voters_at(snapshot_id.offset - 1),
         )
+        self.log.store_snapshot(snapshot_id, content)
         return True
 
     def clean_log(self) -> bool:
-        if self.client is None or self._effects or self._is_syncing:
+        if self.driver is None or not self.driver.is_idle:
             return False
-        return self.client.clean_log()
+        return self.driver.client.clean_log()
 
 
 @dataclass(slots=True)
@@ -380,6 +388,8 @@ class QuorumWorld:
     crash_after_effect: float = 0.0
     crash_after_vote: float = 0.0
     encodes: bool = False
+    # Replicas have the shipped log on a lossy disk instead of one in memory.
+    has_files: bool = False
     decisions: int = 0
     trace: list[str] = field(default_factory=list)
 
@@ -394,7 +404,8 @@ class QuorumWorld:
                 node_id=node_id,
                 is_broker=node_id >= self.voter_count + self.observer_count,
             )
-            node.log.slice_bytes = self.time.rand.choice((100, 500, 1 << 20))
+            slice_bytes = self.time.rand.choice((100, 500, 1 << 20))
+            node.log = self.new_log(slice_bytes)
             self.nodes[node_id] = node
         if self.kraft_version == 0:
             self.static_voters = VoterSet.of(
@@ -419,7 +430,15 @@ class QuorumWorld:
             voters=voters,
         )
         for node_id in voters.ids:
-            self.nodes[node_id].log.snapshots[BOOTSTRAP_SNAPSHOT_ID] = content
+            self.nodes[node_id].log.store_snapshot(BOOTSTRAP_SNAPSHOT_ID, content)
+
+    def new_log(self, slice_bytes: int) -> LossyRaftLog:
+        if not self.has_files:
+            return LossyRaftLog(slice_bytes=slice_bytes)
+        rand = random.Random(self.time.rand.random())
+        return FiledRaftLog(
+            slice_bytes=slice_bytes, rand=rand, segment_bytes=rand.choice((300, 1_000, 1 << 20))
+        )
 
     def say(self, text: str) -> None:
         self.trace.append(f"{self.time.now_ms - 1_000_000:8} {text}")
@@ -448,28 +467,24 @@ class QuorumWorld:
     def is_cut(self, source: int, target: int) -> bool:
         return (source, target) in self.cut
 
-    def send_request(self, source: QuorumNode, effect: SendRequest) -> None:
+    def send_request(
+        self, source: QuorumNode, node: Node, message: Message, then: Responded
+    ) -> None:
         life = source.life
-        target = self.nodes[int(effect.destination.host.removeprefix("node-"))]
+        target = self.nodes[int(node.host.removeprefix("node-"))]
 
-        def answered(message: Message | None) -> None:
-            if source.life == life and source.client is not None:
-                source.handle(
-                    ResponseReceived(
-                        correlation_id=effect.correlation_id,
-                        message=message,
-                        now_ms=source.now_ms(),
-                    )
-                )
+        def answered(response: Message | None) -> None:
+            if source.life == life:
+                then(response)
 
-        def respond(message: Message | None) -> None:
-            self.deliver(target.node_id, source.node_id, message, answered)
+        def respond(response: Message | None) -> None:
+            self.deliver(target.node_id, source.node_id, response, answered)
 
         self.deliver(
             source.node_id,
             target.node_id,
-            effect.message,
-            lambda message: self._arrive(target, message, respond),
+            message,
+            lambda arrived: self._arrive(target, arrived, respond),
         )
 
     def _arrive(self, target: QuorumNode, message: Message | None, respond: Answer) -> None:

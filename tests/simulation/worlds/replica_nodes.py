@@ -26,12 +26,12 @@ from headwater.metadata.changes import MetadataChange, apply
 from headwater.metadata.cluster_image import ClusterImage
 from headwater.metadata.effective_configs import StaticConfig
 from headwater.metadata_store.standalone.standalone_store import StandaloneStore
-from headwater.network.request_service import ReplySlot
+from headwater.network.request_service import ResponseSlot
 from headwater.protocol.api_table import APIS
 from headwater.protocol.codec import write
 from headwater.protocol.headers import request_frame
 from headwater.protocol.older_versions import Message
-from headwater.replication.fetch.fetch_session import FetchSessions
+from headwater.replication.fetch.fetch_session import FetchSessionCache
 from headwater.replication.partition import Partition
 from headwater.replication.purgatory.timer import Timer
 from headwater.replication.replica_fetcher_manager import (
@@ -40,7 +40,7 @@ from headwater.replication.replica_fetcher_manager import (
 )
 from headwater.replication.replica_manager import ReplicaManager
 from headwater.security.authorization.authorizer import AllowAll
-from headwater.storage.io.cold_read import read_plainly
+from headwater.storage.io.cold_read import read_buffered
 from headwater.storage.io.disk import File
 from headwater.storage.io.executor import InlineExecutor
 from headwater.storage.io.file_range_reader import FileRangeReader
@@ -182,7 +182,7 @@ class ReplicaNode:
         api = APIS[request.api]
         version = api.newest_served(unstable=False) if version is None else version
         peer = peer or Peer()
-        slot = ReplySlot(peer)
+        slot = ResponseSlot(peer)
         parts = request_frame(api, version, 1, "lab", write(request, version))
         frame = bytearray(b"".join(_content(part) for part in parts))[_SIZE_BYTES:]
         self.dispatch.serve(slot, memoryview(frame))
@@ -255,17 +255,17 @@ class ReplicaNode:
             controller_access=controller_access,
             directories=directories,
             partitions=partitions,
-            ranges=FileRangeReader(_AllCold(), executor, read_plainly, cold_limit_bytes=1 << 20),
-            sessions=FetchSessions(100, rng),
+            ranges=FileRangeReader(_AllCold(), executor, read_buffered, cold_limit_bytes=1 << 20),
+            sessions=FetchSessionCache(100, rng),
             timer=self.timer,
             authorizer=AllowAll(),
             metadata=MetadataResponses(),
             producer_ids=producer_ids,
             groups=coordinators.groups,
             transactions=coordinators.transactions,
-            questions=coordinators.questions,
+            add_partitions_to_txn_manager=coordinators.add_partitions_to_txn_manager,
             markers=coordinators.markers,
-            soon=lambda action: self._later(0, action),
+            call_soon=lambda action: self._later(0, action),
         )
 
 

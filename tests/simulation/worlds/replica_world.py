@@ -124,7 +124,7 @@ def outcome(sent: Sent) -> PartitionProduceResponse:
 
 def content(node: ReplicaNode, number: int = 0) -> bytes:
     """All bytes of a broker's log."""
-    log = node.hosted_at(number).opened()
+    log = node.hosted_at(number).open_log()
     found, offset = b"", log.log_start_offset
     while offset < log.end_offset:
         read = log.read(offset, max_bytes=NO_LIMIT, bound=ReadBound.LOG_END).range

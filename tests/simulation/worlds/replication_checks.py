@@ -56,7 +56,7 @@ class ReplicationChecks:
             _in_sync_replicas_have_what_is_committed(world, number, logs)
             for node in nodes:
                 leader = world.controller.state_of(number).leader
-                if node.hosted_at(number).is_led and node.node_id == leader:
+                if node.hosted_at(number).is_leader and node.node_id == leader:
                     self._nothing_vanished(node, number)
 
     def finish(self, world: ReplicaWorld) -> None:
@@ -67,7 +67,7 @@ class ReplicationChecks:
             _check(all(log == logs[0] for log in logs), f"logs of {number} at rest differ")
             leader = world.nodes[world.controller.state_of(number).leader]
             self._nothing_vanished(leader, number)
-            log = leader.hosted_at(number).opened()
+            log = leader.hosted_at(number).open_log()
             _check(
                 log.high_watermark == log.end_offset,
                 f"{log.high_watermark} of {log.end_offset} committed at rest in {number}",
@@ -81,14 +81,14 @@ class ReplicationChecks:
 
     def _one_leader_per_epoch(self, node: ReplicaNode, number: int) -> None:
         hosted = node.hosted_at(number)
-        if hosted.is_led:
+        if hosted.is_leader:
             epoch = hosted.leader_epoch
             leader = self.leaders.setdefault((number, epoch), node.node_id)
             _check(leader == node.node_id, f"{leader} and {node.node_id} lead in epoch {epoch}")
 
     def _watermark_stays(self, node: ReplicaNode, number: int) -> None:
         hosted = node.hosted_at(number)
-        if not hosted.is_led or hosted.log is None:
+        if not hosted.is_leader or hosted.log is None:
             return
         key = (number, node.node_id, node.life, hosted.leader_epoch)
         now = hosted.log.high_watermark
@@ -150,7 +150,7 @@ def _in_sync_replicas_have_what_is_committed(
 
 
 def _watermark(node: ReplicaNode, number: int) -> int:
-    return node.hosted_at(number).opened().high_watermark
+    return node.hosted_at(number).open_log().high_watermark
 
 
 def _below(batches: dict[int, bytes], limit: int) -> dict[int, bytes]:

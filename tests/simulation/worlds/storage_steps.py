@@ -310,7 +310,7 @@ class StorageSteps:
     def _go_on_moving(self) -> str:
         moves = self.world.directories.moves
         moves.tick(self.world.now_ms)
-        news, moves.news = moves.news, []
+        news, moves.changed_partitions = moves.changed_partitions, []
         return f"{len(moves)} on their way; {', '.join(news)}"
 
     def _create(self) -> str:

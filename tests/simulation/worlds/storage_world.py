@@ -48,7 +48,7 @@ BROKER_SETTINGS = StorageSettings(
     log_cleaner_dedupe_buffer_size=1 << 14,
 )
 # Logs are small here; slow down moves all the same.
-SMALL_STEPS = MoveSizes(step_bytes=400, unflushed_bytes=1_500, last_lap_bytes=300)
+SMALL_STEPS = MoveSizes(step_bytes=400, unflushed_bytes=1_500, final_copy_bytes=300)
 
 
 @dataclass(slots=True)
@@ -300,7 +300,7 @@ class StorageWorld:
         elif tracked.is_coming or tracked.is_going:
             del self.tracked[partition]
         elif (
-            tracked.model.worst_restart is Restart.POWER_CUT and not tracked.model.is_folder_vouched
+            tracked.model.worst_restart is Restart.POWER_CUT and not tracked.model.is_folder_flushed
         ):
             self.directories.create(partition, tracked.topic_id, now_ms=self.now_ms)
         else:
@@ -311,7 +311,7 @@ class StorageWorld:
         directory = self.directory_of(tracked)
         found = directory.topic_id(tracked.partition)
         model = tracked.model
-        is_safe = model.worst_restart is not Restart.POWER_CUT or model.is_folder_vouched
+        is_safe = model.worst_restart is not Restart.POWER_CUT or model.is_folder_flushed
         if found is None and (tracked.is_coming or not is_safe):
             directory.adopt(tracked.partition, tracked.topic_id)
         elif found != tracked.topic_id:

@@ -15,14 +15,14 @@ from headwater.coordinator.runtime.coordinator_effects import (
     Caller,
     CancelTimer,
     Effect,
+    GenerateProducerId,
     Loaded,
     MarkersAnswered,
-    ProducerIdTaken,
+    ProducerIdGenerated,
     Reply,
     RequestEvent,
     SendMarkers,
     SetTimer,
-    TakeProducerId,
     TimerFired,
     TimerKey,
 )
@@ -73,7 +73,7 @@ class SimCoordinator:
         self._waiting, self._callers, self._timers = [], {}, {}
         for offset, each in enumerate(self.log):
             self._shard.replay(decoded(each), offset=offset, producer_id=None)
-        self.hear(Loaded(self.world.now_ms))
+        self.handle(Loaded(self.world.now_ms))
 
     def crash(self) -> None:
         """Lose some of what is not committed."""
@@ -88,7 +88,7 @@ class SimCoordinator:
         self._asked += 1
         caller = self._asked
         self._callers[caller] = answer
-        self.hear(
+        self.handle(
             RequestEvent(
                 request=ask.request,
                 version=ask.version,
@@ -99,7 +99,7 @@ class SimCoordinator:
             )
         )
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         effects = self._shard.decide(event)
         for effect in effects:
             if not self._carry_out(effect):
@@ -133,7 +133,7 @@ class SimCoordinator:
                 self._set_timer(effect)
             case CancelTimer():
                 self._timers.pop(effect.key, None)
-            case TakeProducerId():
+            case GenerateProducerId():
                 self._take_producer_id(effect)
         return True
 
@@ -166,7 +166,7 @@ class SimCoordinator:
 
         def answered(event: MarkersAnswered) -> None:
             if self.is_up and self.life == life:
-                self.hear(event)
+                self.handle(event)
 
         self.send_markers(sending, answered)
 
@@ -175,7 +175,7 @@ class SimCoordinator:
 
         def fire() -> None:
             if self._timers.get(timer.key) == timer.deadline_ms:
-                self.hear(TimerFired(timer.key, self.world.now_ms))
+                self.handle(TimerFired(timer.key, self.world.now_ms))
 
         # Late, and sometimes twice.
         late_ms = self.world.rng.randint(0, 20)
@@ -183,12 +183,12 @@ class SimCoordinator:
         if self.world.happens(0.1):
             self._later(timer.deadline_ms - self.world.now_ms + 2 * late_ms, fire)
 
-    def _take_producer_id(self, effect: TakeProducerId) -> None:
+    def _take_producer_id(self, effect: GenerateProducerId) -> None:
         self.next_producer_id += 1
         taken = ProducerId(self.next_producer_id)
         self._later(
             self.world.rng.randint(0, 50),
-            lambda: self.hear(ProducerIdTaken(effect.asked, taken, self.world.now_ms)),
+            lambda: self.handle(ProducerIdGenerated(effect.asked, taken, self.world.now_ms)),
         )
 
     def _later(self, delay_ms: int, act: Callable[[], None]) -> None:

@@ -16,8 +16,8 @@ from headwater.replication.transaction_verification import (
     TransactionVerification,
     VerificationGuard,
     VerificationRequest,
+    late_marker_error,
     produce_code,
-    refuse_late,
 )
 from headwater.storage.producer_state.producer_state_manager import (
     AppendOrigin,
@@ -82,7 +82,7 @@ class SimPartition:
         elif self._states.has_open_transaction(batch.producer_id, batch.epoch):
             answer(self._append(batch, None))
         else:
-            ticket = self._guard.ask(
+            ticket = self._guard.start(
                 batch.producer_id,
                 epoch=batch.epoch,
                 sequence=batch.sequence,
@@ -103,7 +103,7 @@ class SimPartition:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         offset = len(self.entries)
         is_open = self._states.has_open_transaction(marker.producer_id, marker.epoch)
-        late = refuse_late(marker.client_version, has_open_transaction=is_open)
+        late = late_marker_error(marker.client_version, has_open_transaction=is_open)
         if late is not None:
             return late
         try:
@@ -158,7 +158,7 @@ class SimPartition:
                     batch.producer_id,
                     ticket,
                     sequence=batch.sequence,
-                    knows_producer=self._states.knows(batch.producer_id),
+                    knows_producer=self._states.has_producer(batch.producer_id),
                 )
             self._states.check(header, AppendOrigin.CLIENT)
         except HeadwaterError as error:

@@ -66,9 +66,9 @@ class Pause:
     for_ms: int
 
 
-Wish = Ask | Send | Pause
+Action = Ask | Send | Pause
 Answer = Message | ErrorCode | None
-Life = Generator[Wish, Answer, None]
+Life = Generator[Action, Answer, None]
 
 
 @dataclass(slots=True)
@@ -140,7 +140,7 @@ class SimProducer:
 
     def _write(
         self, attempt: Attempt, targets: list[TopicPartition]
-    ) -> Generator[Wish, Answer, bool]:
+    ) -> Generator[Action, Answer, bool]:
         """Whether all batches are in their logs; the rest is not tried after a failure."""
         for number, partition in enumerate(targets):
             if not self.is_newer:
@@ -158,11 +158,11 @@ class SimProducer:
         return True
 
     def _try(
-        self, wish: Wish, code_of: Callable[[Answer], ErrorCode | None]
-    ) -> Generator[Wish, Answer, ErrorCode | None]:
+        self, action: Action, code_of: Callable[[Answer], ErrorCode | None]
+    ) -> Generator[Action, Answer, ErrorCode | None]:
         code: ErrorCode | None = None
         for _ in range(self.world.rng.randint(1, _MAX_TRIES)):
-            answer = yield wish
+            answer = yield action
             code = code_of(answer)
             if code not in _RETRIED:
                 break

@@ -162,7 +162,7 @@ class TransactionLives:
             self._succeed(producer)
             return
         try:
-            wish = life.send(answer)
+            action = life.send(answer)
         except StopIteration:
             self._succeed(producer)
             return
@@ -170,13 +170,13 @@ class TransactionLives:
         def then(answer: Answer) -> None:
             self._go_on(producer, life, answer, dies_ms)
 
-        match wish:
+        match action:
             case Pause():
-                self.world.after(wish.for_ms, lambda: then(None))
+                self.world.after(action.for_ms, lambda: then(None))
             case Ask():
-                self._ask(wish, then, may_be_late=producer.is_newer)
+                self._ask(action, then, may_be_late=producer.is_newer)
             case Send():
-                self._produce(wish, then, may_be_late=producer.is_newer)
+                self._produce(action, then, may_be_late=producer.is_newer)
 
     def _succeed(self, producer: SimProducer) -> None:
         """The process is started again, unless another one does the work."""
@@ -193,13 +193,13 @@ class TransactionLives:
     def _ask(self, ask: Ask, done: Callable[[Message | None], None], *, may_be_late: bool) -> None:
         send(self.world, self.coordinator.serve, ask, done, may_be_late=may_be_late)
 
-    def _produce(self, wish: Send, done: Callable[[Answer], None], *, may_be_late: bool) -> None:
-        partition = self.partitions[wish.partition]
+    def _produce(self, action: Send, done: Callable[[Answer], None], *, may_be_late: bool) -> None:
+        partition = self.partitions[action.partition]
 
         def serve(batch: Batch, answer: Callable[[ErrorCode], None]) -> None:
             partition.produce(batch, answer, self.world.now_ms)
 
-        send(self.world, serve, wish.batch, done, may_be_late=may_be_late)
+        send(self.world, serve, action.batch, done, may_be_late=may_be_late)
 
     def _verify(
         self, batch: Batch, partition: TopicPartition, done: Callable[[ErrorCode], None]
@@ -263,7 +263,7 @@ class TransactionLives:
             )
             code = self.partitions[name].write_marker(marker)
             self.world.say(f"marker {marker} for {name}: {code.name}")
-            answers.note(place, name, code)
+            answers.add(place, name, code)
         answer(answers.response())
 
     def _leader_of(self, name: TopicPartition) -> NodeId | NoLeader:

@@ -7,8 +7,9 @@ A file records that a fault has happened, written before the fault, which may ki
 import json
 import os
 import signal
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -19,16 +20,18 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, WriterCommitMessage
 
 from headwater.client.consumer.offset_range_reader import OffsetRangeReader
+from headwater.client.errors import KafkaError
 from headwater.common.ids import TopicPartition
 from headwater.spark.data_source import HeadwaterSource
 from headwater.spark.sink.sink_options import SinkOptions
-from headwater.spark.sink.writers import TopicStreamWriter, TopicWriter
+from headwater.spark.sink.writers import RowsWritten, TopicStreamWriter, TopicWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 VARIABLE = "HEADWATER_TEST_FAULTS"
 _PATIENCE_S = 120.0
+_ATTEMPT_S = 900.0
 
 
 class Victim(StrEnum):
@@ -39,6 +42,10 @@ class Victim(StrEnum):
     WORKER = "worker"
     JVM = "jvm"
     BROKER = "broker"
+    # A worker of a standalone cluster, with its executor.
+    CLUSTER_WORKER = "cluster-worker"
+    # The executor's JVM; the task's Python goes on and commits after the next attempt has.
+    EXECUTOR = "executor"
 
 
 class Point(StrEnum):
@@ -75,7 +82,7 @@ class Faults:
         return json.dumps([str(self.folder), [asdict(fault) for fault in self.planned]])
 
     def announce(self, victim: Victim, pid: int) -> None:
-        """Record a process that may be killed."""
+        """Record a process that may be killed; a negative number is a process group."""
         whole = self.folder / f"{victim}.new"
         whole.write_text(str(pid))
         # Written atomically, since other processes read it.
@@ -102,9 +109,48 @@ class Faults:
                 os.kill(os.getpid(), signal.SIGKILL)
             case Victim.JVM | Victim.BROKER:
                 os.kill(int((self.folder / f"{fault.victim}.pid").read_text()), signal.SIGKILL)
+            case Victim.CLUSTER_WORKER:
+                # Above this Python are a daemon, the executor and the worker.
+                os.kill(_parent(_parent(os.getppid())), signal.SIGKILL)
+            case Victim.EXECUTOR:
+                self._outlive_the_executor(fault)
+
+    def note_write(self, batch: int, rows: int) -> None:
+        """Record that a task has written its part of a batch, or has found it written."""
+        path = self.folder / f"wrote-{batch}-{os.getpid()}-{time.monotonic_ns()}"
+        path.write_text(str(rows))
+
+    def note_refusal(self, error: BaseException) -> None:
+        """Record what became of a task whose executor is gone."""
+        (self.folder / "refused").write_text(f"{type(error).__name__}: {error}")
+
+    @property
+    def refusal(self) -> str | None:
+        path = self.folder / "refused"
+        return path.read_text() if path.exists() else None
+
+    def writes(self, batch: int) -> int:
+        return len(list(self.folder.glob(f"wrote-{batch}-*")))
+
+    def _outlive_the_executor(self, fault: Fault) -> None:
+        """Kill the executor above this Python, and wait until another one has done its work."""
+        before = self.writes(fault.batch)
+        # The daemon ends its process group when its JVM is gone.
+        os.setpgid(0, 0)
+        os.kill(_parent(os.getppid()), signal.SIGKILL)
+        until_s = time.monotonic() + _ATTEMPT_S
+        while self.writes(fault.batch) == before:
+            if time.monotonic() > until_s:
+                raise Struck("no other attempt has written the batch")
+            threading.Event().wait(0.2)
 
     def _note(self, fault: Fault) -> Path:
         return self.folder / f"struck-{fault}"
+
+
+def _parent(pid: int) -> int:
+    # The second field may hold spaces, in parentheses.
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def faults_in(environment: Mapping[str, str]) -> Faults:
@@ -132,18 +178,14 @@ class FaultyWriter(TopicWriter):
     """For `foreachBatch`. Its driver does not know the batch, and is not hit."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
-        message = super().write(_watched(iterator, self._options))
-        _strike_committed()
-        return message
+        return _written(super().write, iterator, self._options)
 
 
 class FaultyStreamWriter(TopicStreamWriter):
     """For `writeStream`."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
-        message = super().write(_watched(iterator, self._options))
-        _strike_committed()
-        return message
+        return _written(super().write, iterator, self._options)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         super().commit(messages, batchId)
@@ -151,6 +193,32 @@ class FaultyStreamWriter(TopicStreamWriter):
         fault = faults.due(Point.COMMITTED, batchId, (Victim.DRIVER,))
         if fault is not None:
             faults.strike(fault)
+
+
+def _written(
+    write: Callable[[Iterator[pa.RecordBatch]], WriterCommitMessage],
+    rows: Iterator[pa.RecordBatch],
+    options: SinkOptions,
+) -> WriterCommitMessage:
+    """Write as the sink does, and let faults happen before and after the commit."""
+    faults = faults_in(os.environ)
+    executor = _parent(os.getppid())
+    try:
+        message = write(_watched(rows, options))
+    except KafkaError as error:
+        if _parent(os.getppid()) != executor:
+            # Spark has no connection to this process any more.
+            faults.note_refusal(error)
+            os._exit(1)
+        raise
+    context = TaskContext.get()
+    assert context is not None
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    assert isinstance(message, RowsWritten)
+    if batch is not None and context.partitionId() == 0:
+        faults.note_write(int(batch), message.rows)
+    _strike_committed()
+    return message
 
 
 def _watched(rows: Iterator[pa.RecordBatch], options: SinkOptions) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headwater.spark import commit_progress, session
@@ -32,13 +32,16 @@ class Job:
     group: str
     checkpoint: str
     is_shuffled: bool
+    master: str = "local[2,4]"
+    conf: dict[str, str] = field(default_factory=dict)
 
 
 def main() -> None:
     job = Job(**json.loads(sys.argv[1]))
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     # Small batches of columns, so that a task has sent some rows while it still has others.
-    spark = session("local[2,4]", {"spark.sql.execution.arrow.maxRecordsPerBatch": "2000"})
+    conf = {"spark.sql.execution.arrow.maxRecordsPerBatch": "2000", **job.conf}
+    spark = session(job.master, conf)
     spark.sparkContext.setLogLevel("OFF")
     spark.dataSource.register(FaultySource)
     assert spark.sparkContext._jvm is not None

@@ -6,10 +6,12 @@ would do, and so is a broker that was killed.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,12 +21,13 @@ from headwater.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from headwater.testing import EmbeddedBroker
 from tests.spark.eos.faults import VARIABLE, Faults, Victim
 from tests.spark.eos.job import Job
+from tests.spark.standalone import Standalone
 
 ROWS = 200_000
 PARTITIONS = 2
 PATIENCE_S = 3000.0
 _RUNS_MAX = 6
-_ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +56,16 @@ class Outcome:
         )
 
 
-def run_to_the_end(broker: EmbeddedBroker, job: Job, faults: Faults) -> Outcome:
+def run_to_the_end(
+    broker: EmbeddedBroker, job: Job, faults: Faults, cluster: Standalone | None = None
+) -> Outcome:
     """Run the job as often as necessary; then count."""
     began_s = time.monotonic()
     runs = broker_restarts = 0
     while True:
         assert runs < _RUNS_MAX, f"the job has failed {_RUNS_MAX} times"
-        code, restarts = _run(broker, job, faults)
+        words = ["tests.spark.eos.job", json.dumps(asdict(job))]
+        code, restarts = run_module(words, broker, faults, cluster)
         runs += 1
         broker_restarts += restarts
         if code == 0:
@@ -78,19 +84,26 @@ def run_to_the_end(broker: EmbeddedBroker, job: Job, faults: Faults) -> Outcome:
     )
 
 
-def _run(broker: EmbeddedBroker, job: Job, faults: Faults) -> tuple[int, int]:
-    """One run of the job; return how often the broker was restarted."""
+def run_module(
+    words: list[str], broker: EmbeddedBroker, faults: Faults, cluster: Standalone | None = None
+) -> tuple[int, int]:
+    """Run a Python module to its end; its exit code, and how often the broker was restarted.
+
+    Brokers and workers of the cluster that were killed are started again meanwhile.
+    """
     faults.announce(Victim.BROKER, broker.pid)
-    path = os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     environment = {**os.environ, VARIABLE: faults.to_text(), "PYTHONPATH": path}
     with (faults.folder / "job.log").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.spark.eos.job", json.dumps(asdict(job))],
-            cwd=_ROOT,
+            [sys.executable, "-m", *words],
+            cwd=ROOT,
             env=environment,
             stdout=log,
             stderr=log,
+            start_new_session=True,
         )
+        faults.announce(Victim.JVM, -process.pid)
         restarts = 0
         until_s = time.monotonic() + PATIENCE_S
         try:
@@ -103,8 +116,11 @@ def _run(broker: EmbeddedBroker, job: Job, faults: Faults) -> tuple[int, int]:
                     broker.restart()
                     faults.announce(Victim.BROKER, broker.pid)
                     restarts += 1
+                if cluster is not None:
+                    cluster.revive()
         finally:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 

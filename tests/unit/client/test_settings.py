@@ -14,7 +14,7 @@ from headwater.client.settings import (
     ClientSettings,
     kafka_name,
     read_settings,
-    useful_settings,
+    supported_settings,
 )
 from headwater.common.exceptions import InvalidSetting, UnknownSetting
 
@@ -65,7 +65,7 @@ def test_settings_of_other_clients_are_ignored_in_a_shared_file() -> None:
 
 def test_a_shared_file_keeps_unknown_names_and_drops_useless_ones() -> None:
     given = {"group.id": "tea", "acks": "1", "aks": "1", "metric.reporters": "x"}
-    assert useful_settings(ProducerSettings, given) == {"acks": "1", "aks": "1"}
+    assert supported_settings(ProducerSettings, given) == {"acks": "1", "aks": "1"}
 
 
 @pytest.mark.parametrize(

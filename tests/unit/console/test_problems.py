@@ -32,7 +32,7 @@ def page_data(*partitions: PartitionView, throughput: Rates | None = None) -> Ov
     )
     replica = ReplicaInfo(size_bytes=100, offset_lag=0, is_future=False)
     survey = ClusterView(
-        cluster=ClusterDescription(cluster_id="c", controller_id=1, brokers=brokers),
+        description=ClusterDescription(cluster_id="c", controller_id=1, brokers=brokers),
         topics={"tea": TopicDescription(name="tea", partitions=partitions)},
         log_dirs={1: [LogDir(path="/data", replicas={TopicPartition("tea", 0): replica})]},
         untold={2: "its disk has failed"},

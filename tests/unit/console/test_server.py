@@ -32,7 +32,7 @@ async def answered(path: str) -> tuple[int, dict[str, str], str]:
 
     console = Console(
         connections=connections,
-        survey=CachedView(nothing, clock, fresh_ms=1),
+        cluster_views=CachedView(nothing, clock, fresh_ms=1),
         searches=RecordSearches(connections, clock),
         tails=Tails(connections, clock, asyncio.Event()),
         watch=MetricsWatch((), clock),

@@ -1,11 +1,11 @@
 """CreateAcls and DeleteAcls."""
 
+from headwater.common.api_error import NO_ERROR, ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.controller import acl_control
 from headwater.controller.acl_control import MAX_CHANGES, acls_of, create_acls, delete_acls
 from headwater.metadata.changes import AclsReplaced, apply, changes_of
 from headwater.metadata.cluster_image import FIRST_VERSION, ClusterImage
-from headwater.metadata.controller_result import DONE, ApiError
 from headwater.security.authorization.acl_bindings import (
     AclBinding,
     AclEntry,
@@ -37,7 +37,7 @@ def rule(
 
 def created(image: ClusterImage, *rules: AclBinding) -> ClusterImage:
     decision = create_acls(image, rules)
-    assert set(decision.answer) == {DONE}
+    assert set(decision.answer) == {NO_ERROR}
     return apply(image, decision.changes, FIRST_VERSION)
 
 
@@ -59,7 +59,7 @@ def test_acls_of_one_pattern_are_one_change_with_a_growing_version() -> None:
 def test_creating_an_existing_acl_changes_nothing() -> None:
     image = created(ALONE, rule())
     decision = create_acls(image, [rule()])
-    assert (decision.changes, decision.answer) == ([], (DONE,))
+    assert (decision.changes, decision.answer) == ([], (NO_ERROR,))
 
 
 def test_invalid_acls_are_rejected_and_the_others_created() -> None:

@@ -2,13 +2,14 @@
 
 import pytest
 
+from headwater.common.api_error import ApiError
 from headwater.common.config_types import ResourceType
 from headwater.common.error_codes import ErrorCode
 from headwater.controller.client_quota_control import alter_client_quotas, describe_client_quotas
 from headwater.metadata.changes import ConfigsReplaced
 from headwater.metadata.cluster_image import ClusterImage, ConfigResource
 from headwater.metadata.config_entities import resource_of, user_resource
-from headwater.metadata.controller_result import ApiError, ControllerResult
+from headwater.metadata.controller_result import ControllerResult
 from headwater.metadata.quota_configs import quotas_in
 from headwater.metadata_store.standalone.metadata_change_json import (
     change_from_json,

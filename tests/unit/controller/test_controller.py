@@ -77,10 +77,10 @@ def world() -> ControllerWorld:
 def create(world: ControllerWorld, *replicas: tuple[int, ...], name: str = "t") -> None:
     asked = topic(name, assignment=dict(enumerate(replicas)))
     request = CreateTopicsRequest(topics=(asked,))
-    world.leading.controller.submit(
+    world.leading.event_queue.submit(
         partial(create_topics, request=request, static=STATIC, rng=rng()),
         then=_check,
-        otherwise=_fail,
+        on_error=_fail,
     )
     world.run(1_000)
 
@@ -89,21 +89,21 @@ def delete(world: ControllerWorld) -> list[str]:
     """Delete topics; return the responses that arrive."""
     said: list[str] = []
     request = DeleteTopicsRequest(topics=(DeleteTopicState(name="t"),))
-    world.leading.controller.submit(
-        partial(delete_topics, request=request, rights=ALL_RIGHTS),
+    world.leading.event_queue.submit(
+        partial(delete_topics, request=request, authorization=ALL_RIGHTS),
         then=lambda results: said.append(results[0].error_code.name),
-        otherwise=lambda error: said.append(type(error).__name__),
+        on_error=lambda error: said.append(type(error).__name__),
     )
     return said
 
 
 def reassign(world: ControllerWorld, *replicas: int) -> None:
-    wish = ReassignablePartition(partition_index=0, replicas=replicas)
+    partition = ReassignablePartition(partition_index=0, replicas=replicas)
     request = AlterPartitionReassignmentsRequest(
-        topics=(ReassignableTopic(name="t", partitions=(wish,)),)
+        topics=(ReassignableTopic(name="t", partitions=(partition,)),)
     )
-    world.leading.controller.submit(
-        partial(alter_reassignments, request=request), then=lambda _: None, otherwise=_fail
+    world.leading.event_queue.submit(
+        partial(alter_reassignments, request=request), then=lambda _: None, on_error=_fail
     )
 
 
@@ -218,10 +218,10 @@ def test_two_controllers_are_never_both_obeyed(world: ControllerWorld) -> None:
     request = AllocateProducerIdsRequest(
         broker_id=1, broker_epoch=world.nodes[NodeId(1)].broker_epoch
     )
-    old.controller.submit(
+    old.event_queue.submit(
         partial(allocate_producer_ids, request=request),
         then=lambda _: pytest.fail("fenced"),
-        otherwise=failures.append,
+        on_error=failures.append,
     )
     world.run(1_000)
     assert len(failures) == 1
@@ -234,8 +234,8 @@ def test_producer_ids_are_allocated_in_blocks(world: ControllerWorld) -> None:
         request = AllocateProducerIdsRequest(
             broker_id=number, broker_epoch=world.nodes[NodeId(number)].broker_epoch
         )
-        world.leading.controller.submit(
-            partial(allocate_producer_ids, request=request), then=answers.append, otherwise=_fail
+        world.leading.event_queue.submit(
+            partial(allocate_producer_ids, request=request), then=answers.append, on_error=_fail
         )
     world.run(1_000)
     assert [each.producer_id_start for each in answers] == [0, 1_000]
@@ -368,7 +368,7 @@ def test_configs_that_a_tool_writes_past_the_controller_are_applied(world: Contr
     of_topic = ConfigResource(ResourceType.TOPIC, "t")
     world.leading.store_changed([ConfigsReplaced(of_topic, {"retention.ms": "1"})])
     assert world.leading.image.configs[of_topic] == {"retention.ms": "1"}
-    assert world.leading.controller.proposed.configs[of_topic] == {"retention.ms": "1"}
+    assert world.leading.event_queue.proposed.configs[of_topic] == {"retention.ms": "1"}
 
 
 def test_acls_that_a_tool_writes_past_the_controller_are_applied(world: ControllerWorld) -> None:
@@ -377,7 +377,7 @@ def test_acls_that_a_tool_writes_past_the_controller_are_applied(world: Controll
     rule = AclEntry("User:alice", "*", Operation.READ, Permission.ALLOW)
     for acls in (AclSet((rule,), 4), AclSet((rule,), 0), AclSet(())):
         world.leading.store_changed([AclsReplaced(pattern, acls)])
-        known = world.leading.controller.proposed.acls.get(pattern, NO_ACLS)
+        known = world.leading.event_queue.proposed.acls.get(pattern, NO_ACLS)
         assert known == acls
 
 
@@ -409,10 +409,10 @@ def test_enabling_unclean_election_elects_a_leader_at_once(world: ControllerWorl
         resource_type=ResourceType.TOPIC, resource_name="t", configs=(config,)
     )
     request = IncrementalAlterConfigsRequest(resources=(resource,))
-    world.leading.controller.submit(
+    world.leading.event_queue.submit(
         partial(incremental_alter_configs, request=request, static=STATIC),
         then=lambda _: None,
-        otherwise=_fail,
+        on_error=_fail,
     )
     world.run(1_000)
     assert (world.partition().leader, world.partition().isr) == (2, (2,))
@@ -449,10 +449,10 @@ def test_a_controller_whose_write_has_no_response_reads_again(world: ControllerW
     old = world.leading
     create_request = CreateTopicsRequest(topics=(topic("t", 1, 2),))
     failures: list[Exception] = []
-    old.controller.submit(
+    old.event_queue.submit(
         partial(create_topics, request=create_request, static=STATIC, rng=rng()),
         then=lambda _: pytest.fail("there was no answer"),
-        otherwise=failures.append,
+        on_error=failures.append,
     )
     while "t" not in world.image.topics:
         world.run(1)

@@ -34,7 +34,7 @@ from headwater.metadata.control_requests import (
     ReplicaStop,
     control_request_batch,
 )
-from headwater.metadata.ports.inter_broker_client import Answered, Purpose
+from headwater.metadata.ports.inter_broker_client import OnResponse, Purpose
 from headwater.metadata.ports.metadata_store import Failed
 from headwater.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from headwater.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -63,35 +63,35 @@ class Lab:
 
     def __init__(self, *changes: MetadataChange) -> None:
         self.image = after(cluster_of(broker(0), broker(1)), *changes)
-        self.asked: list[tuple[NodeId, Message, Answered, Failed]] = []
+        self.asked: list[tuple[NodeId, Message, OnResponse, Failed]] = []
         self.timers: list[tuple[int, Callable[[], None]]] = []
-        self.heard: list[str] = []
+        self.answered: list[str] = []
         self.depositions = 0
         self.controller_channels = ControllerChannelManager(
             node_id=NodeId(0),
             inter_broker_client=self,
-            later=lambda delay_ms, action: self.timers.append((delay_ms, action)),
+            call_later=lambda delay_ms, action: self.timers.append((delay_ms, action)),
             timeout_ms=3_000,
             image=lambda: self.image,
             held_by=self._held_by,
-            on_response=lambda controller_channel, request, _: self.heard.append(
+            on_response=lambda controller_channel, request, _: self.answered.append(
                 f"{controller_channel.broker.node_id} {type(request).__name__}"
             ),
             on_deposed=self._deposed,
         )
 
-    def ask(
+    def send_request(
         self,
         node_id: NodeId,
         request: Message,
         *,
         purpose: Purpose,
         timeout_ms: int,
-        then: Answered,
-        otherwise: Failed,
+        then: OnResponse,
+        on_error: Failed,
     ) -> None:
         assert (purpose, timeout_ms) == (Purpose.CONTROL, 3_000)
-        self.asked.append((node_id, request, then, otherwise))
+        self.asked.append((node_id, request, then, on_error))
 
     def drop(self, node_id: NodeId, purpose: Purpose) -> None:
         raise AssertionError(f"unexpected drop of {node_id} {purpose}")
@@ -102,7 +102,7 @@ class Lab:
 
     def happens(self, *changes: MetadataChange) -> None:
         before, self.image = self.image, after(self.image, *changes)
-        self.controller_channels.tell(control_request_batch(before, self.image, changes))
+        self.controller_channels.send_changes(control_request_batch(before, self.image, changes))
 
     def next(self, code: ErrorCode = ErrorCode.NONE) -> Message:
         """Answer the oldest request and return it."""
@@ -111,8 +111,8 @@ class Lab:
         return request
 
     def lose(self) -> Message:
-        _, request, _, otherwise = self.asked.pop(0)
-        otherwise(ConnectionLost("lost"))
+        _, request, _, on_error = self.asked.pop(0)
+        on_error(ConnectionLost("lost"))
         return request
 
     def wake(self) -> None:
@@ -159,7 +159,7 @@ def test_a_broker_gets_the_full_metadata_first_and_then_its_own_roles() -> None:
     assert told(roles) == {"t": [1, 2]}
     assert (metadata.broker_epoch, metadata.controller_epoch) == (101, 1)
     assert (metadata.order, roles.order) == (1, 2)
-    assert lab.heard == ["1 UpdateMetadataRequest", "1 LeaderAndIsrRequest"]
+    assert lab.answered == ["1 UpdateMetadataRequest", "1 LeaderAndIsrRequest"]
     assert lab.controller_channels.are_idle
 
 
@@ -239,7 +239,7 @@ def test_stop_replica_and_leader_and_isr_replace_each_other() -> None:
     assert controller_channel is not None
     name = TopicPartition("t", 0)
     controller_channel.stop({name: ReplicaStop(0, is_deleted=False)})
-    controller_channel.tell_roles()
+    controller_channel.send_leader_and_isr()
     state = lab.image.topics["t"].partitions[0]
     lab.happens(PartitionChanged("t", 0, led_by(state, NodeId(1), state.isr)))
     kinds = [type(each) for each in lab.settle()][2:]
@@ -357,7 +357,7 @@ def test_a_broker_that_knows_a_later_controller_gets_no_more_requests(
     lab.open(1)
     lab.next(code)
     lab.happens(TopicCreated(topic("t", [1])))
-    assert (lab.asked, lab.timers, lab.heard) == ([], [], [])
+    assert (lab.asked, lab.timers, lab.answered) == ([], [], [])
     assert lab.depositions == depositions
 
 
@@ -377,4 +377,4 @@ def test_a_closed_channel_neither_sends_nor_handles_responses() -> None:
     lab.controller_channels.close_all()
     lab.next()
     lab.lose()
-    assert (lab.asked, lab.timers, lab.heard) == ([], [], [])
+    assert (lab.asked, lab.timers, lab.answered) == ([], [], [])

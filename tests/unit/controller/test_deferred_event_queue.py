@@ -48,12 +48,12 @@ class Lab:
         )
         self.said: list[str] = []
         self.store.register(
-            Registration(node_id=NodeId(0)), then=self._epoch, otherwise=self._failed
+            Registration(node_id=NodeId(0)), then=self._epoch, on_error=self._failed
         )
-        self.store.become_controller(NodeId(0), then=lambda _: None, otherwise=self._failed)
+        self.store.become_controller(NodeId(0), then=lambda _: None, on_error=self._failed)
         self.executor.finish()
         self.images: list[ClusterImage] = []
-        self.store.read(then=self.images.append, otherwise=self._failed)
+        self.store.read(then=self.images.append, on_error=self._failed)
         self.controller = DeferredEventQueue(self.store, self.images[0], self._told)
 
     def create(self, name: str) -> None:
@@ -65,7 +65,7 @@ class Lab:
         def answered(results: Results) -> None:
             self.said.append(f"{name}: {results[0].error_code.name}")
 
-        self.controller.submit(decide, then=answered, otherwise=self._failed)
+        self.controller.submit(decide, then=answered, on_error=self._failed)
 
     def _epoch(self, epoch: int) -> None:
         self.broker_epoch = epoch
@@ -142,7 +142,7 @@ def test_a_change_decided_on_an_old_image_is_rejected(disk: LossyDisk) -> None:
     lab.create("orders")
     failures: list[HeadwaterError] = []
     for fence in (old, old._replace(controller_epoch=old.controller_epoch - 1)):
-        lab.store.write((), fence=fence, then=lambda _: None, otherwise=failures.append)
+        lab.store.write((), fence=fence, then=lambda _: None, on_error=failures.append)
     assert [type(each) for each in failures] == [ControllerFenced] * 2
     assert failures[0].code is ErrorCode.NOT_CONTROLLER
 
@@ -216,10 +216,10 @@ class HeldStore:
         *,
         fence: Version,
         then: Callable[[Version], None],
-        otherwise: Failed,
+        on_error: Failed,
     ) -> None:
         version = fence._replace(sequence=fence.sequence + 1)
-        self.writes.append((partial(then, version), otherwise))
+        self.writes.append((partial(then, version), on_error))
 
 
 def _say(said: list[str], text: str, _: object) -> None:
@@ -235,7 +235,7 @@ def held_queue(said: list[str]) -> tuple[HeldStore, DeferredEventQueue]:
         queue.submit(
             lambda _: ControllerResult([FeatureFinalized("f", 1)], None),
             then=partial(_say, said, f"{name}: written"),
-            otherwise=partial(_say, said, f"{name}: failed"),
+            on_error=partial(_say, said, f"{name}: failed"),
         )
     return store, queue
 
@@ -265,7 +265,7 @@ def test_the_failure_of_a_write_that_has_succeeded_fails_only_later_ones() -> No
 def topics_found(disk: LossyDisk) -> list[str]:
     found: list[ClusterImage] = []
     store = open_store(disk, may_create=False)
-    store.read(then=found.append, otherwise=lambda error: pytest.fail(str(error)))
+    store.read(then=found.append, on_error=lambda error: pytest.fail(str(error)))
     store.close()
     return sorted(found[0].topics)
 

@@ -226,10 +226,10 @@ def test_producer_id_blocks_do_not_overlap() -> None:
     second = allocate_producer_ids(after(image, *first.changes), request)
     assert second.answer.producer_id_start == 1_000
     stale = AllocateProducerIdsRequest(broker_id=0, broker_epoch=99)
-    stranger = AllocateProducerIdsRequest(broker_id=5, broker_epoch=1)
+    unregistered = AllocateProducerIdsRequest(broker_id=5, broker_epoch=1)
     for asked, code in [
         (stale, ErrorCode.STALE_BROKER_EPOCH),
-        (stranger, ErrorCode.BROKER_ID_NOT_REGISTERED),
+        (unregistered, ErrorCode.BROKER_ID_NOT_REGISTERED),
     ]:
         refused = ControllerResult((), AllocateProducerIdsResponse(error_code=code))
         assert allocate_producer_ids(image, asked) == refused

@@ -85,8 +85,8 @@ def test_a_topic_being_deleted_can_be_neither_created_nor_changed(
     begun = after(image, *delete(image, DeleteTopicState(name="orders")).changes)
     made = create_topics(begun, CreateTopicsRequest(topics=(topic("orders"),)), STATIC, rng())
     assert made.answer[0].error_code is ErrorCode.TOPIC_ALREADY_EXISTS
-    wish = CreatePartitionsTopic(name="orders", count=9, assignments=None)
-    grown = create_partitions(begun, CreatePartitionsRequest(topics=(wish,)), rng())
+    growth = CreatePartitionsTopic(name="orders", count=9, assignments=None)
+    grown = create_partitions(begun, CreatePartitionsRequest(topics=(growth,)), rng())
     assert grown.answer[0].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -105,12 +105,12 @@ def test_a_deleted_topic_leaves_nothing_behind(image: ClusterImage) -> None:
 
 def test_unknown_and_unauthorized_topics_are_rejected(image: ClusterImage) -> None:
     """TO-4."""
-    stranger = TopicId(b"\x07" * 16)
+    unknown_id = TopicId(b"\x07" * 16)
     orders = image.topics["orders"].topic_id
     decision = delete(
         image,
         DeleteTopicState(name="gone"),
-        DeleteTopicState(topic_id=stranger),
+        DeleteTopicState(topic_id=unknown_id),
         DeleteTopicState(name="orders", topic_id=orders),
         DeleteTopicState(),
         DeleteTopicState(name="a.b"),

@@ -7,8 +7,7 @@ import pytest
 from headwater.common.config_types import ConfigSource, ResourceType
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NO_TOPIC_ID, NodeId
-from headwater.controller.auto_topic_creation import create_on_first_use
-from headwater.controller.topic_creation import Results, create_topics
+from headwater.controller.topic_creation import Results, create_on_first_use, create_topics
 from headwater.metadata.changes import BrokerStopping, ConfigsReplaced, TopicCreated
 from headwater.metadata.cluster_image import ClusterImage, ConfigResource, PartitionRegistration
 from headwater.metadata.controller_result import ControllerResult

@@ -29,29 +29,29 @@ def test_a_deletion_completes_with_the_last_stop_replica_response() -> None:
     deletions = TopicDeletions()
     orders = deletions.begin(TOPIC, [ZERO, ONE])
     assert orders == {ZERO: {name(0): STOP}, ONE: {name(0): STOP, name(1): STOP}}
-    assert deletions.answered(ONE, name(0), OK) is None
-    assert deletions.answered(ONE, name(0), OK) is None, "the same answer twice"
-    assert deletions.answered(ZERO, name(0), OK) is None
-    assert deletions.answered(ZERO, name(1), OK) is None, "of a replica that is not there"
-    assert deletions.answered(ONE, name(1), OK) == TOPIC.topic_id
+    assert deletions.on_response(ONE, name(0), OK) is None
+    assert deletions.on_response(ONE, name(0), OK) is None, "the same answer twice"
+    assert deletions.on_response(ZERO, name(0), OK) is None
+    assert deletions.on_response(ZERO, name(1), OK) is None, "of a replica that is not there"
+    assert deletions.on_response(ONE, name(1), OK) == TOPIC.topic_id
     deletions.finished("t")
     assert len(deletions) == 0
-    assert deletions.answered(ONE, name(1), OK) is None
+    assert deletions.on_response(ONE, name(1), OK) is None
 
 
 def test_failed_deletions_are_retried_when_the_broker_registers_again() -> None:
     deletions = TopicDeletions()
     assert deletions.begin(TOPIC, [ONE]) == {ONE: {name(0): STOP, name(1): STOP}}
-    assert deletions.broker_came(ONE) == {}, "its orders are on their way"
-    assert deletions.answered(ONE, name(0), OK) is None
-    assert deletions.answered(ONE, name(1), BROKEN) is None
-    assert deletions.broker_came(ZERO) == {name(0): STOP}
-    deletions.broker_went(ZERO)
-    assert deletions.answered(ZERO, name(0), OK) is None, "of a registration that has ended"
-    assert deletions.broker_came(ZERO) == {name(0): STOP}
-    assert deletions.answered(ZERO, name(0), OK) is None
-    assert deletions.broker_came(ONE) == {name(1): STOP}
-    assert deletions.answered(ONE, name(1), OK) == TOPIC.topic_id
+    assert deletions.on_broker_online(ONE) == {}, "its orders are on their way"
+    assert deletions.on_response(ONE, name(0), OK) is None
+    assert deletions.on_response(ONE, name(1), BROKEN) is None
+    assert deletions.on_broker_online(ZERO) == {name(0): STOP}
+    deletions.on_broker_offline(ZERO)
+    assert deletions.on_response(ZERO, name(0), OK) is None, "of a registration that has ended"
+    assert deletions.on_broker_online(ZERO) == {name(0): STOP}
+    assert deletions.on_response(ZERO, name(0), OK) is None
+    assert deletions.on_broker_online(ONE) == {name(1): STOP}
+    assert deletions.on_response(ONE, name(1), OK) == TOPIC.topic_id
 
 
 def test_a_new_topic_of_the_same_name_is_not_deleted() -> None:

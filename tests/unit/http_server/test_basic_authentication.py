@@ -18,8 +18,8 @@ def header(text: str, scheme: str = "Basic") -> str:
 
 def test_user_needs_the_right_password() -> None:
     users = Users.read(USERS)
-    assert users.who(header("alice:secret")) == "alice"
-    assert users.who(header("alice:secret", "bAsIc")) == "alice"
+    assert users.authenticate(header("alice:secret")) == "alice"
+    assert users.authenticate(header("alice:secret", "bAsIc")) == "alice"
     for wrong in (
         header("alice:secre"),
         header("alice:secret,admin"),
@@ -34,18 +34,18 @@ def test_user_needs_the_right_password() -> None:
         "",
         None,
     ):
-        assert users.who(wrong) is None, wrong
+        assert users.authenticate(wrong) is None, wrong
 
 
 def test_password_may_have_colons_and_any_letters() -> None:
     users = Users.read(b"alice: a:b:\\u00fc\n")
-    assert users.who(header("alice:a:b:ü")) == "alice"
+    assert users.authenticate(header("alice:a:b:ü")) == "alice"
 
 
 def test_roles_limit_the_users() -> None:
     users = Users.read(USERS, ("writer",))
-    assert users.who(header("bob:other")) == "bob"
-    assert users.who(header("alice:secret")) is None
+    assert users.authenticate(header("bob:other")) == "bob"
+    assert users.authenticate(header("alice:secret")) is None
 
 
 @pytest.mark.parametrize(
@@ -128,4 +128,4 @@ def test_http_address_has_its_users(tmp_path: Path) -> None:
     door = HttpAddress.of(settings, None, "127.0.0.1:0")
     assert door.scheme == "http"
     assert door.users is not None
-    assert door.users.who(header("bob:other")) == "bob"
+    assert door.users.authenticate(header("bob:other")) == "bob"

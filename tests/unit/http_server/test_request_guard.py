@@ -5,7 +5,12 @@ from collections.abc import Mapping
 import pytest
 
 from headwater.http_server.http_settings import HttpAddress, read_http_settings
-from headwater.http_server.request_guard import ANY_HOST, Forbidden, Guard, is_loopback
+from headwater.http_server.request_guard import (
+    ANY_HOST,
+    Forbidden,
+    Guard,
+    is_loopback,
+)
 
 GUARD = Guard(service="registry", hosts=frozenset({"tea.example", "*.svc.cluster.local"}))
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from headwater.common.api_error import NO_ERROR
 from headwater.common.error_codes import ErrorCode
 from headwater.controller.feature_control import update_features
 from headwater.metadata.changes import FeatureFinalized
-from headwater.metadata.controller_result import DONE
 from headwater.metadata.features import (
     GROUP_VERSION,
     TRANSACTION_VERSION,
@@ -39,7 +39,7 @@ def test_a_feature_that_is_not_finalized_is_at_level_0() -> None:
 def test_a_feature_is_lowered_only_by_a_downgrade(kind: int) -> None:
     request = UpdateFeaturesRequest(feature_updates=(key(TRANSACTION_VERSION, 0, kind),))
     decision = update_features(NEW, request)
-    assert decision.answer == DONE
+    assert decision.answer == NO_ERROR
     assert decision.changes == [FeatureFinalized(TRANSACTION_VERSION, 0)]
     assert level_of(after(NEW, *decision.changes), TRANSACTION_VERSION) == 0
 
@@ -73,5 +73,5 @@ def test_validate_only_changes_nothing() -> None:
         feature_updates=(key(GROUP_VERSION, 0, SAFE_DOWNGRADE),), validate_only=True
     )
     decision = update_features(NEW, request)
-    assert decision.answer == DONE
+    assert decision.answer == NO_ERROR
     assert not decision.changes

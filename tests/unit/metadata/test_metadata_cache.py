@@ -85,14 +85,14 @@ class Lab:
             ClusterImage(cluster_id=CLUSTER_ID),
             self._told,
             node_id=ME,
-            trouble=lambda name: self.trouble.get(name, ErrorCode.NONE),
+            log_dir_error=lambda name: self.trouble.get(name, ErrorCode.NONE),
         )
         self.metadata_cache.registered(EPOCH)
 
     def happens(self, *changes: MetadataChange) -> None:
         self.image = after(self.image, *changes)
 
-    def heard(self) -> list[MetadataChange]:
+    def new_changes(self) -> list[MetadataChange]:
         changes, self.changes = self.changes, []
         return changes
 
@@ -158,9 +158,9 @@ def test_the_first_full_update_gives_the_controllers_image() -> None:
             BrokerRegistration(node_id=NodeId(2), epoch=9, rack="r", endpoints=(where,))
         )
     )
-    assert not lab.metadata_cache.is_informed
+    assert not lab.metadata_cache.has_full_update
     assert lab.full() is ErrorCode.NONE
-    assert lab.metadata_cache.is_informed
+    assert lab.metadata_cache.has_full_update
     image = lab.metadata_cache.image
     assert image.topics == lab.image.topics
     assert image.controller_id == 0
@@ -169,7 +169,7 @@ def test_the_first_full_update_gives_the_controllers_image() -> None:
         node_id=NodeId(2), epoch=NO_EPOCH, rack="r", endpoints=(where,)
     )
     assert image.brokers[ME].epoch == EPOCH
-    assert TopicKnown(lab.image.topics["t"]) in lab.heard()
+    assert TopicKnown(lab.image.topics["t"]) in lab.new_changes()
 
 
 def test_a_topic_in_a_later_full_update_was_created_meanwhile() -> None:
@@ -177,20 +177,20 @@ def test_a_topic_in_a_later_full_update_was_created_meanwhile() -> None:
     lab = Lab()
     lab.full()
     lab.happens(TopicCreated(topic("t", [0, 1])))
-    lab.heard()
+    lab.new_changes()
     lab.full()
-    assert lab.heard() == [TopicCreated(lab.image.topics["t"])]
+    assert lab.new_changes() == [TopicCreated(lab.image.topics["t"])]
 
 
 def test_a_repeated_update_changes_nothing() -> None:
     lab = Lab(TopicCreated(topic("t", [0, 1])))
     lab.full()
     image = lab.metadata_cache.image
-    lab.heard()
+    lab.new_changes()
     lab.full()
     lab.metadata(name())
     assert lab.roles(name()) == [ErrorCode.NONE]
-    assert lab.heard() == []
+    assert lab.new_changes() == []
     assert lab.metadata_cache.image is image
 
 
@@ -244,17 +244,17 @@ def test_after_registering_again_a_broker_waits_for_a_full_update() -> None:
     lab = Lab()
     lab.full()
     lab.metadata_cache.registered(EPOCH + 5)
-    assert not lab.metadata_cache.is_informed
+    assert not lab.metadata_cache.has_full_update
     assert lab.full() is ErrorCode.STALE_BROKER_EPOCH
     lab.full(broker_epoch=EPOCH + 5)
-    assert lab.metadata_cache.is_informed
+    assert lab.metadata_cache.has_full_update
 
 
 def test_a_full_update_may_arrive_before_the_confirmation_of_a_registration() -> None:
     lab = Lab()
     lab.full(broker_epoch=EPOCH + 5)
     lab.metadata_cache.registered(EPOCH + 5)
-    assert lab.metadata_cache.is_informed
+    assert lab.metadata_cache.has_full_update
     assert lab.metadata_cache.image.brokers[ME].epoch == EPOCH + 5
 
 
@@ -310,13 +310,13 @@ def test_a_request_overtaken_by_later_ones_is_rejected() -> None:
 def test_a_topic_missing_in_the_full_update_is_new() -> None:
     lab = Lab()
     lab.full()
-    lab.heard()
+    lab.new_changes()
     lab.happens(TopicCreated(topic("t", [1, 0])))
     lab.metadata(name())
-    assert lab.heard() == [TopicCreated(lab.image.topics["t"])]
+    assert lab.new_changes() == [TopicCreated(lab.image.topics["t"])]
     lab.happens(PartitionsAdded("t", (new_partition([0]), new_partition([1]))))
     lab.metadata(name(1), name(2))
-    assert lab.heard() == [PartitionsAdded("t", lab.image.topics["t"].partitions[1:])]
+    assert lab.new_changes() == [PartitionsAdded("t", lab.image.topics["t"].partitions[1:])]
 
 
 def test_only_a_newer_partition_epoch_changes_a_partition() -> None:
@@ -325,13 +325,13 @@ def test_only_a_newer_partition_epoch_changes_a_partition() -> None:
     old = lab.image
     newer = led_by(partition_of(lab), ME, (ME,))
     lab.happens(PartitionChanged("t", 0, newer))
-    lab.heard()
+    lab.new_changes()
     lab.metadata(name())
-    assert lab.heard() == [PartitionChanged("t", 0, newer)]
+    assert lab.new_changes() == [PartitionChanged("t", 0, newer)]
     lab.image, new = old, lab.image
     lab.metadata(name())
     assert lab.roles(name()) == [ErrorCode.STALE_CONTROLLER_EPOCH]
-    assert lab.heard() == []
+    assert lab.new_changes() == []
     assert lab.metadata_cache.image.topics == new.topics
 
 
@@ -348,9 +348,9 @@ def test_leader_and_isr_sets_adding_and_removing_replicas_and_metadata_keeps_the
     )
     lab.happens(PartitionChanged("t", 0, moving))
     lab.metadata(name())
-    lab.heard()
+    lab.new_changes()
     lab.roles(name())
-    assert lab.heard() == [PartitionChanged("t", 0, moving)]
+    assert lab.new_changes() == [PartitionChanged("t", 0, moving)]
     lab.happens(PartitionChanged("t", 0, led_by(moving, ME, (ME,))))
     lab.metadata(name())
     assert lab.metadata_cache.image.topics == lab.image.topics
@@ -360,79 +360,79 @@ def test_a_replica_missing_in_a_newer_state_is_dropped() -> None:
     """RA-1: the following StopReplica has nothing to do."""
     lab = Lab(TopicCreated(topic("t", [0, 1])))
     lab.full()
-    lab.heard()
+    lab.new_changes()
     left = PartitionRegistration(
         replicas=(NodeId(0),), isr=(NodeId(0),), leader=NodeId(0), leader_epoch=1, partition_epoch=1
     )
     lab.happens(PartitionChanged("t", 0, left))
     lab.metadata(name())
     expected = [PartitionChanged("t", 0, left), PartitionDropped("t", 0, is_deleted=True)]
-    assert lab.heard() == expected
+    assert lab.new_changes() == expected
     assert lab.stop(name(), ReplicaStop(1, is_deleted=True)) == [ErrorCode.NONE]
-    assert lab.heard() == []
+    assert lab.new_changes() == []
 
 
 def test_a_stopped_replica_stays_stopped_until_leader_and_isr_gives_it_a_role() -> None:
     lab = Lab(TopicCreated(topic("t", [0, 1])))
     lab.full()
-    lab.heard()
+    lab.new_changes()
     assert lab.stop(name(), ReplicaStop(0, is_deleted=False)) == [ErrorCode.NONE]
     dropped = PartitionDropped("t", 0, is_deleted=False)
-    assert lab.heard() == [dropped]
+    assert lab.new_changes() == [dropped]
     changed = led_by(partition_of(lab), NodeId(0), (NodeId(0),))
     lab.happens(PartitionChanged("t", 0, changed))
     lab.metadata(name())
-    assert lab.heard() == [PartitionChanged("t", 0, changed), dropped]
+    assert lab.new_changes() == [PartitionChanged("t", 0, changed), dropped]
     lab.roles(name())
-    assert lab.heard() == [PartitionChanged("t", 0, changed)]
+    assert lab.new_changes() == [PartitionChanged("t", 0, changed)]
     assert lab.stop(name(), ReplicaStop(0, is_deleted=False)) == [ErrorCode.FENCED_LEADER_EPOCH]
-    assert lab.heard() == []
+    assert lab.new_changes() == []
 
 
 def test_a_deleted_topic_disappears_at_once_and_stopping_its_replicas_is_no_error() -> None:
     lab = Lab(TopicCreated(topic("t", [1], [0])))
     lab.full()
-    lab.heard()
+    lab.new_changes()
     lab.metadata(gone=[lab.image.topics["t"]])
-    assert lab.heard() == [TopicDeleted("t")]
+    assert lab.new_changes() == [TopicDeleted("t")]
     assert lab.stop(name(), ReplicaStop(EPOCH_DURING_DELETE, is_deleted=True)) == [ErrorCode.NONE]
     lab.metadata(gone=[lab.image.topics["t"]])
-    assert lab.heard() == []
+    assert lab.new_changes() == []
 
 
 def test_the_deletion_of_a_topic_with_a_newer_namesake_is_ignored() -> None:
     lab = Lab(TopicCreated(topic("t", [1])))
     old = lab.image.topics["t"]
     lab.full()
-    lab.heard()
+    lab.new_changes()
     lab.happens(TopicDeleted("t"), TopicCreated(topic("t", [1, 2], letter=b"u")))
     new = lab.image.topics["t"]
     lab.metadata(name())
-    assert lab.heard() == [TopicDeleted("t"), TopicCreated(new)]
+    assert lab.new_changes() == [TopicDeleted("t"), TopicCreated(new)]
     lab.metadata(gone=[old])
-    assert lab.heard() == []
+    assert lab.new_changes() == []
     assert lab.metadata_cache.image.topics["t"] == new
 
 
 def test_topics_missing_in_a_full_update_are_deleted() -> None:
     lab = Lab(TopicCreated(topic("t", [1])), TopicCreated(topic("s", [1], letter=b"s")))
     lab.full()
-    lab.heard()
+    lab.new_changes()
     lab.happens(TopicDeleted("t"), BrokerGone(NodeId(2)))
     lab.full()
-    assert lab.heard() == [BrokerGone(NodeId(2)), TopicDeleted("t")]
+    assert lab.new_changes() == [BrokerGone(NodeId(2)), TopicDeleted("t")]
 
 
 def test_configs_come_from_the_store_only() -> None:
     """The configs of a new topic may arrive before the deletion of the old one of its name."""
     lab = Lab(TopicCreated(topic("t", [1])))
     lab.full()
-    lab.heard()
+    lab.new_changes()
     configs = ConfigsReplaced(CONFIGS, {"retention.ms": "1"})
     lab.metadata_cache.store_changed([configs, TopicDeleted("t"), BrokerGone(NodeId(0))])
-    assert lab.heard() == [configs]
+    assert lab.new_changes() == [configs]
     lab.metadata(gone=[lab.image.topics["t"]])
-    assert lab.heard() == [TopicDeleted("t"), configs]
+    assert lab.new_changes() == [TopicDeleted("t"), configs]
     assert lab.metadata_cache.image.configs_of(ResourceType.TOPIC, "t") == {"retention.ms": "1"}
     lab.metadata_cache.store_changed([ConfigsReplaced(CONFIGS, {})])
     assert len(lab.metadata_cache.image.configs) == 0

@@ -54,7 +54,7 @@ def mirrored(source: str, target: str, topics: str, **options: object) -> list[E
     """Copy what is there and return the events."""
     told: list[Event] = []
     chosen = mirror_options(source, target, topics=topics, **options)  # type: ignore[arg-type]
-    Mirror(chosen, in_this_process, tell=told.append).run(once=True)
+    Mirror(chosen, in_this_process, on_event=told.append).run(once=True)
     return told
 
 
@@ -313,7 +313,7 @@ def test_exactly_once_mirrors_of_different_topics_do_not_fence_each_other(
         return in_this_process(tasks)
 
     options = mirror_options(west, east, topics=first, delivery="exactly-once", groups=None)
-    Mirror(options, beside_another_mirror, tell=told.append).run(once=True)
+    Mirror(options, beside_another_mirror, on_event=told.append).run(once=True)
     assert not [each for each in told if each["event"] == "failure"]
     for each in (first, second):
         assert seen(east, f"source.{each}") == expected(10)

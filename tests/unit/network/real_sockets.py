@@ -10,7 +10,7 @@ from pathlib import Path
 
 from headwater.network.endpoint import Endpoint
 from headwater.network.network_settings import NetworkSettings
-from headwater.network.request_service import ReplySlot, ServedConnection
+from headwater.network.request_service import ResponseSlot, ServedConnection
 from headwater.network.socket_server import SocketServer
 from headwater.network.tls.tls_endpoints import ListenerTls
 from tests.simulation.labs.connection_lab import echo, framed
@@ -22,15 +22,15 @@ PATIENCE_S = 30
 class RecordedService:
     """Answers as the test wants, and lets it wait for events."""
 
-    def __init__(self, behave: Callable[[ReplySlot, memoryview], None]) -> None:
+    def __init__(self, behave: Callable[[ResponseSlot, memoryview], None]) -> None:
         self._behave = behave
         self._changed = asyncio.Condition()
-        self.slots: list[ReplySlot] = []
+        self.slots: list[ResponseSlot] = []
         self.failures: list[Exception] = []
         self.closed_count = 0
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
 
-    def serve(self, slot: ReplySlot, frame: memoryview) -> None:
+    def serve(self, slot: ResponseSlot, frame: memoryview) -> None:
         self.slots.append(slot)
         self._behave(slot, frame)
         self._tell()
@@ -122,7 +122,7 @@ class Running:
 @asynccontextmanager
 async def running(
     settings: NetworkSettings | None = None,
-    behave: Callable[[ReplySlot, memoryview], None] = echo,
+    behave: Callable[[ResponseSlot, memoryview], None] = echo,
     host: str = "127.0.0.1",
     tls: ListenerTls | None = None,
 ) -> AsyncIterator[Running]:

@@ -1,6 +1,6 @@
 """Channels that are shut down for sending while the peer still sends."""
 
-from headwater.network.closing import PATIENCE_MS, ClosingConnections
+from headwater.network.closing import CLOSE_TIMEOUT_MS, ClosingConnections
 from headwater.network.limits.idle_expiry import CoarseClock
 from headwater.network.request_service import ClientAddress
 from headwater.network.transport_layer import TransportLayer
@@ -14,7 +14,7 @@ class Lab:
         self.emptied = 0
         self.closed_ports: list[int] = []
         self.closing_connections = ClosingConnections(
-            self.loop, self.clock, close=self._close, emptied=self._note
+            self.loop, self.clock, close=self._close, on_empty=self._note
         )
 
     def channel(self, fd: int) -> ScriptedTransportLayer:
@@ -26,7 +26,7 @@ class Lab:
         address = ClientAddress(
             listener="PLAINTEXT", peer_host="192.0.2.1", peer_port=channel.fileno()
         )
-        self.closing_connections.part(channel, address)
+        self.closing_connections.close_gracefully(channel, address)
 
     def sweep(self, now_ms: int) -> None:
         self.closing_connections.sweep(now_ms)
@@ -89,9 +89,9 @@ def test_lingering_channel_is_closed_after_a_while_and_counted_until_then() -> N
     lab.part(early)
     lab.sweep(1_000)
     lab.part(late)
-    lab.sweep(PATIENCE_MS - 1)
+    lab.sweep(CLOSE_TIMEOUT_MS - 1)
     assert lab.closed_ports == []
-    lab.sweep(PATIENCE_MS)
+    lab.sweep(CLOSE_TIMEOUT_MS)
     assert (early.is_closed, late.is_closed, lab.closed_ports) == (True, False, [3])
-    lab.sweep(PATIENCE_MS + 1_000)
+    lab.sweep(CLOSE_TIMEOUT_MS + 1_000)
     assert (lab.closed_ports, lab.emptied, lab.loop.readers) == ([3, 4], 1, {})

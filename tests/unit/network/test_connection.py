@@ -6,7 +6,7 @@ from headwater.common.exceptions import ProtocolError
 from headwater.network.limits.closed_connection_log import LINES_MAX
 from headwater.network.network_settings import NetworkSettings
 from headwater.network.receive_buffer import BUSY_BYTES, SMALL_BYTES
-from headwater.network.request_service import ReplySlot
+from headwater.network.request_service import ResponseSlot
 from tests.simulation.labs.connection_lab import ConnectionLab, Range, echo, framed, keep_waiting
 
 
@@ -39,13 +39,13 @@ def test_responses_are_sent_in_the_order_of_requests() -> None:
     channel.feed(framed(b"1") + framed(b"2") + framed(b"3"))
     lab.loop.run()
     first, second, third = lab.slots
-    third.reply([b"three"])
+    third.respond([b"three"])
     lab.loop.run()
     assert channel.sent == b""
-    first.reply([b"one"])
+    first.respond([b"one"])
     lab.loop.run()
     assert channel.sent == b"one"
-    second.reply([b"two"])
+    second.respond([b"two"])
     lab.loop.run()
     assert channel.sent == b"onetwothree"
 
@@ -56,7 +56,7 @@ def test_request_without_a_response_does_not_block_the_next() -> None:
     channel.feed(framed(b"1") + framed(b"2"))
     lab.loop.run()
     first, second = lab.slots
-    second.reply([b"two"])
+    second.respond([b"two"])
     first.finish()
     lab.loop.run()
     assert channel.sent == b"two"
@@ -79,7 +79,7 @@ def test_held_connection_serves_nothing_until_it_is_answered() -> None:
     lab.loop.run()
     assert lab.frames == [b"1"]
     assert lab.loop.readers == {}, "a held connection is not read"
-    lab.slots[0].reply([b"one"])
+    lab.slots[0].respond([b"one"])
     lab.loop.run()
     assert lab.frames == [b"1", b"2"]
     assert channel.sent == b"one"
@@ -89,7 +89,7 @@ def test_held_connection_serves_nothing_until_it_is_answered() -> None:
 
 
 def test_hold_after_the_response_has_no_effect() -> None:
-    def answer_then_hold(slot: ReplySlot, frame: memoryview) -> None:
+    def answer_then_hold(slot: ResponseSlot, frame: memoryview) -> None:
         echo(slot, frame)
         slot.hold()
 
@@ -138,7 +138,7 @@ def test_earlier_responses_are_sent_before_a_protocol_error_closes() -> None:
 def test_protocol_error_of_the_service_closes_the_connection_with_one_log_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def refuse(_slot: ReplySlot, _frame: memoryview) -> None:
+    def refuse(_slot: ResponseSlot, _frame: memoryview) -> None:
         raise ProtocolError("an unknown API")
 
     lab = ConnectionLab(behave=refuse)
@@ -155,7 +155,7 @@ def test_protocol_error_of_the_service_closes_the_connection_with_one_log_line(
 def test_unexpected_error_of_the_service_is_reported_and_closes_the_connection() -> None:
     mistake = ZeroDivisionError("ours")
 
-    def fail(_slot: ReplySlot, _frame: memoryview) -> None:
+    def fail(_slot: ResponseSlot, _frame: memoryview) -> None:
         raise mistake
 
     lab = ConnectionLab(behave=fail)
@@ -187,9 +187,9 @@ def test_client_that_stops_reading_is_no_longer_read() -> None:
 
 
 def test_responses_that_wait_for_an_earlier_one_count_as_unsent() -> None:
-    def answer_all_but_the_first(slot: ReplySlot, frame: memoryview) -> None:
+    def answer_all_but_the_first(slot: ResponseSlot, frame: memoryview) -> None:
         if bytes(frame) != b"first":
-            slot.reply([b"x" * 100])
+            slot.respond([b"x" * 100])
 
     settings = NetworkSettings(headwater_connection_unsent_bytes_max=1_000)
     lab = ConnectionLab(settings, behave=answer_all_but_the_first)
@@ -247,7 +247,7 @@ def test_fast_reader_gets_much_at_once_and_leaves_time_for_others(
     part: Range | bytes, at_once_bytes: int
 ) -> None:
     """A mebibyte of a file; of memory, which has to be copied, a quarter of it."""
-    lab = ConnectionLab(behave=lambda slot, _: slot.reply([b"h", part]))
+    lab = ConnectionLab(behave=lambda slot, _: slot.respond([b"h", part]))
     connection, channel = lab.connect()
     channel.feed(framed(b"fetch"))
     # With many connections, its response is sent in the second iteration.
@@ -262,7 +262,7 @@ def test_fast_reader_gets_much_at_once_and_leaves_time_for_others(
 
 def test_empty_range_is_released_without_being_sent() -> None:
     empty = Range(7, 0)
-    lab = ConnectionLab(behave=lambda slot, _: slot.reply([b"", empty]))
+    lab = ConnectionLab(behave=lambda slot, _: slot.respond([b"", empty]))
     _, channel = lab.connect()
     channel.feed(framed(b"fetch"))
     lab.loop.run()
@@ -276,7 +276,7 @@ def test_response_that_cannot_be_sent_is_reported_and_closes_the_connection() ->
             raise ValueError("no such file")
 
     lost = Lost(7, 10)
-    lab = ConnectionLab(behave=lambda slot, _: slot.reply([b"h", lost]))
+    lab = ConnectionLab(behave=lambda slot, _: slot.respond([b"h", lost]))
     connection, channel = lab.connect()
     channel.feed(framed(b"fetch"))
     lab.loop.run()
@@ -287,7 +287,7 @@ def test_response_that_cannot_be_sent_is_reported_and_closes_the_connection() ->
 
 def test_range_is_released_once_when_it_is_sent() -> None:
     sent = Range(7, 10)
-    lab = ConnectionLab(behave=lambda slot, _: slot.reply([b"ab", sent, b"cd"]))
+    lab = ConnectionLab(behave=lambda slot, _: slot.respond([b"ab", sent, b"cd"]))
     connection, channel = lab.connect()
     channel.takes = 5
     channel.feed(framed(b"fetch"))
@@ -311,13 +311,13 @@ def test_ranges_are_released_once_when_the_connection_closes() -> None:
     channel.feed(framed(b"1") + framed(b"2") + framed(b"3"))
     lab.loop.run()
     first, second, third = lab.slots
-    first.reply([half])
-    third.reply([blocked])
+    first.respond([half])
+    third.respond([blocked])
     lab.loop.run()
     channel.is_broken = True
     lab.loop.run()
     assert connection.is_closed
-    second.reply([late])
+    second.respond([late])
     assert [half.release_count, blocked.release_count, late.release_count] == [1, 1, 1]
     connection.close()
     assert lab.closed_ones == [connection]
@@ -331,8 +331,8 @@ def test_half_closed_client_still_gets_its_responses() -> None:
     channel.end()
     lab.loop.run()
     assert not connection.is_closed
-    lab.slots[1].reply([b"two"])
-    lab.slots[0].reply([b"one"])
+    lab.slots[1].respond([b"two"])
+    lab.slots[0].respond([b"one"])
     lab.loop.run()
     assert channel.sent == b"onetwo"
     assert connection.is_closed
@@ -356,7 +356,7 @@ def test_reset_closes_the_connection_despite_pending_responses() -> None:
     channel.is_broken = True
     lab.loop.run()
     assert connection.is_closed
-    lab.slots[0].reply([b"too late"])
+    lab.slots[0].respond([b"too late"])
     assert channel.sent == b""
 
 
@@ -372,7 +372,7 @@ def test_muted_connection_is_served_when_its_time_has_come() -> None:
     lab.sweep(500)
     lab.loop.run()
     assert lab.frames == [b"1"]
-    assert lab.attentive == {}
+    assert lab.to_sweep == {}
 
 
 def test_connection_is_muted_for_the_longer_of_two_times_and_unmuted_without_a_sweep() -> None:
@@ -390,7 +390,7 @@ def test_connection_is_muted_for_the_longer_of_two_times_and_unmuted_without_a_s
 
 
 def test_connection_muted_while_serving_still_sends_that_response() -> None:
-    def answer_and_mute(slot: ReplySlot, frame: memoryview) -> None:
+    def answer_and_mute(slot: ResponseSlot, frame: memoryview) -> None:
         echo(slot, frame)
         slot.connection.mute(until_ms=10)
 
@@ -409,7 +409,7 @@ def test_connection_muted_while_serving_still_sends_that_response() -> None:
 def test_requests_before_the_end_of_the_stream_survive_a_mute() -> None:
     """Also when they are so many that they take several iterations."""
 
-    def mute_once(slot: ReplySlot, _: memoryview) -> None:
+    def mute_once(slot: ResponseSlot, _: memoryview) -> None:
         slot.finish()
         if len(lab.frames) == 150:
             slot.connection.mute(until_ms=10)
@@ -431,12 +431,12 @@ def test_leaving_connection_accepts_no_requests_and_closes_when_all_is_sent() ->
     connection, channel = lab.connect()
     channel.feed(framed(b"1"))
     lab.loop.run()
-    connection.leave()
+    connection.drain()
     channel.feed(framed(b"2"))
     lab.loop.run()
     assert not connection.is_closed
     channel.takes = 2
-    lab.slots[0].reply([b"one"])
+    lab.slots[0].respond([b"one"])
     lab.loop.run()
     assert not connection.is_closed
     channel.takes = None
@@ -468,7 +468,7 @@ def test_memory_of_a_large_frame_is_released_after_an_idle_sweep() -> None:
     lab.sweep(2_000)
     assert connection.buffer_bytes == SMALL_BYTES
     assert lab.inflight_bytes.buffer_bytes.used == 0
-    assert lab.attentive == {}
+    assert lab.to_sweep == {}
     channel.feed(framed(b"y" * 2_000_000))
     lab.loop.run()
     assert lab.frames[-1] == b"y" * 2_000_000
@@ -540,7 +540,7 @@ def test_overlapping_requests_are_bounded_but_each_connection_has_its_first() ->
         waiting = [slot for slot in lab.slots if slot.parts is None]
         if not waiting:
             break
-        waiting[0].reply([b"a"])
+        waiting[0].respond([b"a"])
         assert lab.inflight_bytes.overlapping_requests.used <= 3
     assert [bytes(channel.sent) for _, channel in pairs] == [b"aaaa"] * 5
     assert lab.inflight_bytes.overlapping_requests.used == 0
@@ -598,15 +598,15 @@ def test_guard_replaces_the_service_and_limits_frames() -> None:
     lab = ConnectionLab()
     guard = ConnectionLab()
     connection, channel = lab.connect()
-    connection.guard(guard, frame_limit_bytes=10)
+    connection.set_service(guard, frame_limit_bytes=10)
     channel.feed(framed(b"0123456789"))
     lab.loop.run()
     assert (guard.frames, lab.frames) == ([b"0123456789"], [])
-    connection.guard(lab, frame_limit_bytes=20)
+    connection.set_service(lab, frame_limit_bytes=20)
     channel.feed(framed(b"0123456789ABCDEF"))
     lab.loop.run()
     assert lab.frames == [b"0123456789ABCDEF"]
-    connection.guard(guard, frame_limit_bytes=10)
+    connection.set_service(guard, frame_limit_bytes=10)
     channel.feed(framed(b"0123456789A"))
     lab.loop.run()
     assert connection.is_closed
@@ -624,10 +624,10 @@ def test_repeated_protocol_errors_of_a_host_do_not_flood_the_log(
         assert channel.is_closed
     assert len(caplog.messages) == LINES_MAX
     caplog.clear()
-    lab.complaints.sweep()
+    lab.closed_connection_log.sweep()
     assert caplog.messages == [
         "Closed more connections after protocol errors: count=990 host=192.0.2.1"
     ]
     caplog.clear()
-    lab.complaints.sweep()
+    lab.closed_connection_log.sweep()
     assert not caplog.messages

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.common.exceptions import InvalidSetting, NotFetched
+from headwater.common.exceptions import HttpFetchFailed, InvalidSetting
 from headwater.network.http_client import (
     LIMIT_BYTES,
     HttpConnection,
@@ -84,33 +84,35 @@ def test_request_on_a_new_connection_is_not_repeated() -> None:
 def test_document_is_fetched_and_form_is_posted() -> None:
     with identity_provider() as provider:
         assert fetch(http_location(provider.keys_url, "x"), timeout_s=PATIENCE_S) == provider.keys
-        with pytest.raises(NotFetched, match=r"/token answers 401 \(invalid_client\)$") as failure:
+        with pytest.raises(
+            HttpFetchFailed, match=r"/token answers 401 \(invalid_client\)$"
+        ) as failure:
             fetch(
                 http_location(provider.token_url, "x"),
                 timeout_s=PATIENCE_S,
                 headers={"Authorization": "Basic s3cret"},
                 body=b"grant_type=client_credentials",
             )
-    assert not failure.value.may_pass
+    assert not failure.value.is_retriable
     assert provider.asked == ["/keys", "/token"]
 
 
 def test_server_error_may_be_retried() -> None:
     with identity_provider() as provider:
         provider.failures = [503]
-        with pytest.raises(NotFetched, match="answers 503") as failure:
+        with pytest.raises(HttpFetchFailed, match="answers 503") as failure:
             fetch(http_location(provider.keys_url, "x"), timeout_s=PATIENCE_S)
-    assert failure.value.may_pass
-    with pytest.raises(NotFetched, match="does not answer") as failure:
+    assert failure.value.is_retriable
+    with pytest.raises(HttpFetchFailed, match="does not answer") as failure:
         fetch(http_location(provider.keys_url, "x"), timeout_s=PATIENCE_S)
-    assert failure.value.may_pass
+    assert failure.value.is_retriable
 
 
 def test_redirect_is_not_followed() -> None:
     answer = b"HTTP/1.1 302 Found\r\nLocation: http://evil/\r\nContent-Length: 0\r\n\r\n"
     with (
         server_that_says(answer, then_hangs_up=True) as place,
-        pytest.raises(NotFetched, match="answers 302"),
+        pytest.raises(HttpFetchFailed, match="answers 302"),
     ):
         fetch(place, timeout_s=PATIENCE_S)
 
@@ -119,10 +121,10 @@ def test_redirect_is_not_followed() -> None:
 def test_stalled_server_times_out(answer: bytes) -> None:
     with (
         server_that_says(answer, then_hangs_up=False) as place,
-        pytest.raises(NotFetched) as failure,
+        pytest.raises(HttpFetchFailed) as failure,
     ):
         fetch(place, timeout_s=0.2)
-    assert failure.value.may_pass
+    assert failure.value.is_retriable
     assert "hidden" not in str(failure.value)
 
 
@@ -143,7 +145,7 @@ def test_slow_server_times_out_although_each_byte_is_in_time() -> None:
         thread = threading.Thread(target=serve)
         thread.start()
         place = http_location(f"http://127.0.0.1:{listening.getsockname()[1]}/", "x")
-        with pytest.raises(NotFetched):
+        with pytest.raises(HttpFetchFailed):
             fetch(place, timeout_s=0.5)
         pause.set()
         thread.join()
@@ -160,7 +162,7 @@ def test_slow_server_times_out_although_each_byte_is_in_time() -> None:
 def test_truncated_and_malformed_responses_are_errors(answer: bytes) -> None:
     with (
         server_that_says(answer, then_hangs_up=True) as place,
-        pytest.raises(NotFetched),
+        pytest.raises(HttpFetchFailed),
     ):
         fetch(place, timeout_s=PATIENCE_S)
 
@@ -171,11 +173,11 @@ def test_document_size_is_limited(tmp_path: Path) -> None:
         place = http_location(provider.keys_url, "x")
         assert len(fetch(place, timeout_s=PATIENCE_S)) == LIMIT_BYTES
         provider.keys += b"x"
-        with pytest.raises(NotFetched, match="more than 1048576 bytes"):
+        with pytest.raises(HttpFetchFailed, match="more than 1048576 bytes"):
             fetch(place, timeout_s=PATIENCE_S)
     path = tmp_path / "large"
     path.write_bytes(provider.keys)
-    with pytest.raises(NotFetched, match="more than"):
+    with pytest.raises(HttpFetchFailed, match="more than"):
         fetch(http_location(path.as_uri(), "x"), timeout_s=PATIENCE_S)
 
 

@@ -12,7 +12,7 @@ from headwater.network.endpoint import Endpoint
 from headwater.network.http_listener import (
     CONNECTIONS_MAX,
     HEAD_BYTES_MAX,
-    PATIENCE_MS,
+    REQUEST_TIMEOUT_MS,
     HttpListener,
     HttpResponse,
 )
@@ -144,9 +144,9 @@ def test_silent_client_is_disconnected_after_a_while() -> None:
             reader, writer = await connect(port)
             while not port.connection_count:
                 await asyncio.sleep(0)
-            port.sweep(PATIENCE_MS - 1)
+            port.sweep(REQUEST_TIMEOUT_MS - 1)
             assert port.connection_count == 1
-            port.sweep(PATIENCE_MS)
+            port.sweep(REQUEST_TIMEOUT_MS)
             rest = await asyncio.wait_for(reader.read(), PATIENCE_S)
             await leave(writer)
             return rest
@@ -163,7 +163,7 @@ def test_client_that_does_not_read_is_disconnected_and_costs_no_memory() -> None
                     await asyncio.sleep(0)
                 # Another one is served meanwhile.
                 assert b"second" in await ask(port, b"GET /two HTTP/1.1\r\n\r\n")
-                port.sweep(PATIENCE_MS)
+                port.sweep(REQUEST_TIMEOUT_MS)
                 assert port.connection_count == 0
 
     asyncio.run(run())
@@ -180,8 +180,8 @@ def test_number_of_connections_is_bounded() -> None:
                 await asyncio.sleep(0)
             assert port.connection_count == CONNECTIONS_MAX
             # The idle ones are closed, and the next sweep accepts the others.
-            port.sweep(PATIENCE_MS)
-            port.sweep(PATIENCE_MS + 1_000)
+            port.sweep(REQUEST_TIMEOUT_MS)
+            port.sweep(REQUEST_TIMEOUT_MS + 1_000)
             assert b"second" in await asyncio.wait_for(waiting, PATIENCE_S)
             for _, writer in idle:
                 await leave(writer)

@@ -89,13 +89,13 @@ def test_closed_connection_makes_room_for_another() -> None:
     connection_quotas = ConnectionQuotas(
         NetworkSettings(max_connections_per_ip=1, max_connections=2)
     )
-    assert connection_quotas.admit("A", "10.0.0.1") is None
-    assert connection_quotas.admit("A", "10.0.0.1") == "max.connections.per.ip"
-    assert connection_quotas.admit("A", "10.0.0.2") is None
-    assert connection_quotas.admit("A", "10.0.0.3") == "max.connections"
-    connection_quotas.depart("A", "10.0.0.1")
+    assert connection_quotas.inc("A", "10.0.0.1") is None
+    assert connection_quotas.inc("A", "10.0.0.1") == "max.connections.per.ip"
+    assert connection_quotas.inc("A", "10.0.0.2") is None
+    assert connection_quotas.inc("A", "10.0.0.3") == "max.connections"
+    connection_quotas.dec("A", "10.0.0.1")
     assert connection_quotas.address_count == 1
-    assert connection_quotas.admit("A", "10.0.0.1") is None
+    assert connection_quotas.inc("A", "10.0.0.1") is None
 
 
 def test_creation_rate_allows_a_burst_of_one_second() -> None:
@@ -105,7 +105,7 @@ def test_creation_rate_allows_a_burst_of_one_second() -> None:
     def accepted() -> int:
         count = 0
         while connection_quotas.may_accept("A"):
-            connection_quotas.admit("A", f"10.0.0.{count}")
+            connection_quotas.inc("A", f"10.0.0.{count}")
             count += 1
         return count
 
@@ -124,12 +124,12 @@ def test_many_clients_do_not_block_inter_broker_connections() -> None:
         max_connections=1, max_connections_per_ip=2, max_connection_creation_rate=1
     )
     connection_quotas = ConnectionQuotas(settings, protected="BROKERS")
-    assert connection_quotas.admit("CLIENTS", "10.0.0.1") is None
+    assert connection_quotas.inc("CLIENTS", "10.0.0.1") is None
     assert not connection_quotas.may_accept("CLIENTS")
-    assert connection_quotas.admit("CLIENTS", "10.0.0.2") == "max.connections"
+    assert connection_quotas.inc("CLIENTS", "10.0.0.2") == "max.connections"
     for expected in (None, None, "max.connections.per.ip"):
         assert connection_quotas.may_accept("BROKERS")
-        assert connection_quotas.admit("BROKERS", "10.0.0.3") == expected
+        assert connection_quotas.inc("BROKERS", "10.0.0.3") == expected
 
 
 def test_waiting_callbacks_run_in_order_while_there_is_room() -> None:
@@ -140,18 +140,18 @@ def test_waiting_callbacks_run_in_order_while_there_is_room() -> None:
     def caller(name: str) -> Callback:
         def call() -> None:
             called.append(name)
-            bound.take(1)
+            bound.acquire(1)
 
         return call
 
-    bound.take(3)
+    bound.acquire(3)
     assert bound.is_full
     for name in ("first", "second", "third"):
         bound.wait(caller(name))
-    bound.give_back(1)
+    bound.release(1)
     loop.run()
     assert called == []
-    bound.give_back(1)
+    bound.release(1)
     assert called == [], "never at once"
     loop.run()
     assert called == ["first"]

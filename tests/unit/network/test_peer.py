@@ -29,17 +29,20 @@ class PeerLab:
         self.answers: list[tuple[int, bytes]] = []
         self.losses: list[tuple[int, ConnectionLost]] = []
         self.peer = Peer(
-            self.loop, settings or PeerSettings(), up=lambda: None, down=self.downs.append
+            self.loop,
+            settings or PeerSettings(),
+            on_connected=lambda: None,
+            on_disconnected=self.downs.append,
         )
         self.peer.adopt(self.channel)
 
     def ask(self, correlation_id: int, deadline_ms: int = 1_000) -> None:
-        self.peer.ask(
+        self.peer.send_request(
             correlation_id,
             [message(correlation_id)],
             deadline_ms=deadline_ms,
             then=lambda frame: self.answers.append((correlation_id, bytes(frame[4:]))),
-            otherwise=lambda lost: self.losses.append((correlation_id, lost)),
+            on_error=lambda lost: self.losses.append((correlation_id, lost)),
         )
 
 
@@ -71,7 +74,7 @@ def test_frames_without_response_are_bounded_by_unsent_bytes() -> None:
     lab.channel.takes = 0
     told = 0
     while lab.peer.may_send:
-        lab.peer.tell([bytes(100_000)])
+        lab.peer.send_without_response([bytes(100_000)])
         told += 1
     assert told == 11
     lab.channel.takes = None
@@ -130,12 +133,12 @@ def test_error_in_a_callback_is_raised_and_leaves_no_request_hanging() -> None:
         raise IndexError("ours")
 
     lab = PeerLab()
-    lab.peer.ask(
+    lab.peer.send_request(
         1,
         [message(1)],
         deadline_ms=1_000,
         then=stumble,
-        otherwise=lambda _: None,
+        on_error=lambda _: None,
     )
     lab.ask(2)
     lab.channel.feed(message(1) + message(2))
@@ -163,12 +166,12 @@ def test_kept_frame_outlives_later_responses() -> None:
         kept.append(frame[4:])
 
     for number in (1, 2, 3):
-        lab.peer.ask(
+        lab.peer.send_request(
             number,
             [message(number)],
             deadline_ms=1_000,
             then=keep,
-            otherwise=lambda _: None,
+            on_error=lambda _: None,
         )
         lab.channel.feed(message(number, bytes([number]) * 300_000))
         lab.loop.run()
@@ -181,12 +184,12 @@ def test_small_frame_in_a_large_buffer_is_not_kept() -> None:
     lab.channel.feed(message(1, bytes(1_000_000)))
     lab.loop.run()
     outcomes: list[bool] = []
-    lab.peer.ask(
+    lab.peer.send_request(
         2,
         [message(2)],
         deadline_ms=1_000,
         then=lambda _: outcomes.append(lab.peer.keep_frame()),
-        otherwise=lambda _: None,
+        on_error=lambda _: None,
     )
     lab.channel.feed(message(2, bytes(1_000)))
     lab.loop.run()
@@ -199,18 +202,23 @@ def test_peer_and_server_exchange_frames() -> None:
             loop = asyncio.get_running_loop()
             up, answered = loop.create_future(), loop.create_future()
             lost: list[ConnectionLost] = []
-            peer = Peer(loop, PeerSettings(), up=lambda: up.set_result(None), down=lost.append)
+            peer = Peer(
+                loop,
+                PeerSettings(),
+                on_connected=lambda: up.set_result(None),
+                on_disconnected=lost.append,
+            )
             (where,) = await resolve(loop, "127.0.0.1", broker.bound.port)
             peer.connect(where, deadline_ms=1_000)
             assert not peer.may_send
             await asyncio.wait_for(up, PATIENCE_S)
             request = message(5, b"x" * 3_000_000)
-            peer.ask(
+            peer.send_request(
                 5,
                 [request],
                 deadline_ms=1_000,
                 then=lambda frame: answered.set_result(framed(bytes(frame))),
-                otherwise=lost.append,
+                on_error=lost.append,
             )
             assert await asyncio.wait_for(answered, PATIENCE_S) == request
             peer.close()
@@ -227,7 +235,9 @@ def test_refused_connection_is_reported_later_and_once() -> None:
         with socket.socket() as deaf:
             deaf.bind(("127.0.0.1", 0))
             down = loop.create_future()
-            peer = Peer(loop, PeerSettings(), up=lambda: None, down=down.set_result)
+            peer = Peer(
+                loop, PeerSettings(), on_connected=lambda: None, on_disconnected=down.set_result
+            )
             where = SocketAddress(family=socket.AF_INET, address=deaf.getsockname())
             peer.connect(where, deadline_ms=1_000)
             assert not down.done()
@@ -243,7 +253,9 @@ def test_connection_attempt_times_out() -> None:
         loop = asyncio.get_running_loop()
         downs: list[ConnectionLost] = []
         async with running() as broker:
-            peer = Peer(loop, PeerSettings(), up=lambda: None, down=downs.append)
+            peer = Peer(
+                loop, PeerSettings(), on_connected=lambda: None, on_disconnected=downs.append
+            )
             (where,) = await resolve(loop, "127.0.0.1", broker.bound.port)
             peer.connect(where, deadline_ms=1_000)
             peer.sweep(1_000)

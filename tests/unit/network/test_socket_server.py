@@ -13,14 +13,19 @@ from pathlib import Path
 import pytest
 
 from headwater.common.exceptions import CannotListen
-from headwater.network.closing import PATIENCE_MS
+from headwater.network.closing import CLOSE_TIMEOUT_MS
 from headwater.network.connection import Connection
 from headwater.network.endpoint import Endpoint, parse_endpoints
-from headwater.network.event_loop import CountingLoop, crowd_on, new_loop, posting_to
+from headwater.network.event_loop import (
+    CountingLoop,
+    call_soon_from_threads,
+    crowded_check,
+    new_loop,
+)
 from headwater.network.limits.connection_creation_rate import ThrottledConnections
 from headwater.network.network_settings import NetworkSettings
 from headwater.network.receive_buffer import SMALL_BYTES
-from headwater.network.request_service import ReplySlot
+from headwater.network.request_service import ResponseSlot
 from headwater.network.socket_server import SocketServer
 from tests.simulation.fakes.scripted_network import SteppedLoop
 from tests.simulation.labs.connection_lab import echo, framed, keep_waiting
@@ -63,8 +68,8 @@ def test_empty_host_serves_ipv4_with_ipv4_addresses() -> None:
 
 def test_listeners_are_distinguished_by_name() -> None:
     async def run() -> None:
-        def name_it(slot: ReplySlot, _: memoryview) -> None:
-            slot.reply([framed(slot.connection.address.listener.encode())])
+        def name_it(slot: ResponseSlot, _: memoryview) -> None:
+            slot.respond([framed(slot.connection.address.listener.encode())])
 
         service = RecordedService(name_it)
         loop = asyncio.get_running_loop()
@@ -120,10 +125,10 @@ def test_file_ranges_arrive_byte_for_byte(tmp_path: Path, length: int) -> None:
     path.write_bytes(content)
     ranges: list[OpenRange] = []
 
-    def fetch(slot: ReplySlot, _: memoryview) -> None:
+    def fetch(slot: ResponseSlot, _: memoryview) -> None:
         ranges.append(OpenRange(path, 700, length))
         ranges.append(OpenRange(path, 0, 10))
-        slot.reply([b"head", b"er", *ranges[-2:], memoryview(b"trailer")])
+        slot.respond([b"head", b"er", *ranges[-2:], memoryview(b"trailer")])
 
     async def run() -> None:
         async with running(behave=fetch) as broker:
@@ -141,7 +146,7 @@ def test_response_of_very_many_parts_arrives_whole() -> None:
     parts = [bytes([number % 256]) * 3 for number in range(5_000)]
 
     async def run() -> None:
-        async with running(behave=lambda slot, _: slot.reply(parts)) as broker:
+        async with running(behave=lambda slot, _: slot.respond(parts)) as broker:
             client = await broker.connect()
             await client.send(framed(b"fetch"))
             assert await client.receive(15_000) == b"".join(parts)
@@ -156,7 +161,7 @@ def test_file_that_ends_before_its_range_closes_the_connection(tmp_path: Path) -
     part = OpenRange(path, 0, 10)
 
     async def run() -> None:
-        async with running(behave=lambda slot, _: slot.reply([part])) as broker:
+        async with running(behave=lambda slot, _: slot.respond([part])) as broker:
             client = await broker.connect()
             await client.send(framed(b"fetch"))
             assert await client.receive(10) == b"short"
@@ -172,7 +177,7 @@ def test_client_that_disconnects_within_a_file_leaves_no_open_file(tmp_path: Pat
     part = OpenRange(path, 0, 5_000_000)
 
     async def run() -> None:
-        async with running(behave=lambda slot, _: slot.reply([part])) as broker:
+        async with running(behave=lambda slot, _: slot.respond([part])) as broker:
             client = await broker.connect(receive_buffer_bytes=8_192)
             await client.send(framed(b"fetch"))
             await client.receive(100)
@@ -214,8 +219,8 @@ def test_half_closed_client_gets_its_response_and_then_the_end() -> None:
             await client.send(framed(b"last words"))
             client.socket.shutdown(socket.SHUT_WR)
             await broker.service.until(lambda: len(broker.service.slots) == 1)
-            asyncio.get_running_loop().call_soon(broker.service.slots[0].reply, [b"heard"])
-            assert await client.receive(100) == b"heard"
+            asyncio.get_running_loop().call_soon(broker.service.slots[0].respond, [b"reply"])
+            assert await client.receive(100) == b"reply"
             assert broker.service.closed_count == 1
 
     asyncio.run(run())
@@ -363,7 +368,7 @@ def test_throttled_connection_is_held_without_response_and_then_closed() -> None
 
 
 def test_number_of_throttled_connections_is_bounded() -> None:
-    held = ThrottledConnections(most=2)
+    held = ThrottledConnections(limit=2)
     pairs = [socket.socketpair() for _ in range(3)]
     for number, (mine, _) in enumerate(pairs):
         held.add(mine, until_ms=100 + number)
@@ -380,20 +385,20 @@ def test_lingering_connection_counts_until_it_is_closed() -> None:
     descriptors.
     """
 
-    def dismiss(slot: ReplySlot, frame: memoryview) -> None:
+    def dismiss(slot: ResponseSlot, frame: memoryview) -> None:
         echo(slot, frame)
         connection = slot.connection
         assert isinstance(connection, Connection)
-        connection.leave()
+        connection.drain()
 
     async def run() -> None:
         async with running(NetworkSettings(max_connections=1), behave=dismiss) as broker:
-            stranger = await broker.connect()
-            assert await stranger.ask(b"a wrong password") == b"a wrong password"
-            assert await stranger.sees_the_end()
+            client = await broker.connect()
+            assert await client.ask(b"a wrong password") == b"a wrong password"
+            assert await client.sees_the_end()
             # It does not close.
             assert await (await broker.connect()).sees_the_end()
-            broker.server.sweep(PATIENCE_MS)
+            broker.server.sweep(CLOSE_TIMEOUT_MS)
             assert await (await broker.connect()).ask(b"hello") == b"hello"
 
     asyncio.run(run())
@@ -403,7 +408,7 @@ def test_idle_connections_are_closed_and_others_are_not() -> None:
     async def run() -> None:
         settings = NetworkSettings(connections_max_idle_ms=10_000)
 
-        def answer_unless_asked_to_wait(slot: ReplySlot, frame: memoryview) -> None:
+        def answer_unless_asked_to_wait(slot: ResponseSlot, frame: memoryview) -> None:
             if bytes(frame) != b"wait":
                 echo(slot, frame)
 
@@ -436,7 +441,7 @@ def test_stop_sends_pending_responses_and_rejects_new_requests() -> None:
             with pytest.raises(ConnectionRefusedError):
                 await broker.connect()
             assert not stopping.done()
-            broker.service.slots[0].reply([b"stored"])
+            broker.service.slots[0].respond([b"stored"])
             assert await owed.receive(100) == b"stored"
             await asyncio.wait_for(stopping, PATIENCE_S)
 
@@ -479,7 +484,7 @@ def test_results_of_other_threads_come_back_on_the_loop() -> None:
     loop = new_loop()
     try:
         done = loop.create_future()
-        post = posting_to(loop)
+        post = call_soon_from_threads(loop)
         loop.run_in_executor(None, lambda: post(lambda: done.set_result("here")))
         assert loop.run_until_complete(asyncio.wait_for(done, PATIENCE_S)) == "here"
         loop.run_until_complete(loop.shutdown_default_executor())
@@ -494,7 +499,7 @@ def _note(seen: dict[int, bool], count: int, is_crowded: Callable[[], bool]) -> 
 def test_loop_knows_whether_many_descriptors_are_ready() -> None:
     with asyncio.Runner(loop_factory=CountingLoop) as runner:
         loop = runner.get_loop()
-        is_crowded = crowd_on(loop)
+        is_crowded = crowded_check(loop)
         seen: dict[int, bool] = {}
         for count in (1, 10):
             pairs = [socket.socketpair() for _ in range(count)]
@@ -510,7 +515,7 @@ def test_loop_knows_whether_many_descriptors_are_ready() -> None:
 
 
 def test_other_loop_is_never_crowded() -> None:
-    assert not crowd_on(SteppedLoop())()
+    assert not crowded_check(SteppedLoop())()
 
 
 _OUT_OF_DESCRIPTORS = """

@@ -15,7 +15,7 @@ def test_early_stop_request_is_passed_on_later(number: signal.Signals) -> None:
     asked: list[bool] = []
     with StopSignals() as signals:
         signal.raise_signal(number)
-        assert signals.is_asked
+        assert signals.is_stop_requested
         # A second signal ends the process.
         assert signal.getsignal(number) is signal.SIG_DFL
         signals.pass_to(lambda: asked.append(True))
@@ -39,4 +39,4 @@ def test_previous_signal_handlers_are_restored() -> None:
     with StopSignals() as signals:
         assert [signal.getsignal(number) for number in NUMBERS] != before
     assert [signal.getsignal(number) for number in NUMBERS] == before
-    assert not signals.is_asked
+    assert not signals.is_stop_requested

@@ -254,7 +254,7 @@ def test_an_observer_does_not_count() -> None:
     assert lab.client.high_watermark == 0
 
 
-def test_a_waiting_fetch_gets_records_before_the_leader_has_synced_them() -> None:
+def test_a_delayed_fetch_gets_records_before_the_leader_has_synced_them() -> None:
     lab = RaftLab()
     lab.become_leader()
     assert lab.request(a_fetch(1, 1, (1, 1))) is None
@@ -300,6 +300,24 @@ def test_a_follower_syncs_before_its_next_fetch() -> None:
     (following,) = lab.sent(FetchRequest)
     assert isinstance(following.message, FetchRequest)
     assert following.message.topics[0].partitions[0].fetch_offset == 1
+
+
+def test_a_follower_appends_nothing_of_a_damaged_response() -> None:
+    lab = RaftLab()
+    lab.request(begin_epoch(1, 1))
+    (fetch,) = lab.sent(FetchRequest)
+    plain = FetchedPartition()
+    data = FetchedPartition(
+        high_watermark=1,
+        current_leader=type(plain.current_leader)(leader_id=1, leader_epoch=1),
+        records=b"no batch",
+    )
+    lab.respond(fetch, fetch_response(data))
+    assert lab.effects == []
+    assert lab.log.end_offset == 0
+    # It asks again after its backoff.
+    lab.wait(20)
+    assert len(lab.sent(FetchRequest)) == 1
 
 
 def test_an_unattached_replica_follows_a_leader_once_it_knows_its_endpoints() -> None:

@@ -56,8 +56,8 @@ def repacked(batch: bytes, codec: Codec, change: Callable[[bytes], bytes], **fie
 def accepted(batch: bytes, settings: TopicSettings = PLAIN) -> tuple[bytes, BatchHeader]:
     """Return the batch as appended."""
     header = read_header(batch)
-    verdict = check_client_batch(batch, header, settings=settings, now_ms=NOW_MS)
-    content, after = corrected(bytearray(batch), header, verdict, settings)
+    result = check_client_batch(batch, header, settings=settings, now_ms=NOW_MS)
+    content, after = corrected(bytearray(batch), header, result, settings)
     check_crc(content, after._replace(crc=read_header(content).crc))
     assert read_header(content)._replace(crc=0) == after._replace(crc=0)
     return bytes(content), after

@@ -14,7 +14,7 @@ from uuid import UUID
 import pytest
 
 from headwater.client import Admin, ConfigResource, Consumer, Producer, TopicPartition
-from headwater.client.schema_registry import RegistryRefused, SchemaRegistry
+from headwater.client.schema_registry import RegistryResponseError, SchemaRegistry
 from headwater.testing import EmbeddedBroker, EmbeddedRegistry
 from tests.unit.registry.registry_schemas import KIND, KIND_AND_GRAMS, record
 
@@ -280,7 +280,7 @@ def test_reads_work_while_the_broker_is_down_and_writes_recover() -> None:
         schema_id = client.register("tea", KIND)
         broker.kill()
         assert client.version("tea").id == schema_id
-        with pytest.raises(RegistryRefused) as told:
+        with pytest.raises(RegistryResponseError) as told:
             client.register("tea", KIND_AND_GRAMS)
         assert told.value.error_code in (50001, 50002)
         broker.start()
@@ -292,7 +292,7 @@ def patiently(write: Callable[[], int]) -> int:
     for _ in range(20):
         try:
             return write()
-        except RegistryRefused:
+        except RegistryResponseError:
             continue
     return write()
 

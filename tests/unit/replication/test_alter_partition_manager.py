@@ -21,7 +21,7 @@ ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
 TOPIC = TopicId(bytes(range(16)))
 
 
-class Wisher:
+class LeaderPartition:
     """A partition with an ISR and nothing else."""
 
     def __init__(self, number: int) -> None:
@@ -32,7 +32,7 @@ class Wisher:
                 replicas=(ONE, TWO, THREE), isr=(ONE,), leader=ONE, leader_epoch=4
             )
         )
-        self.verdicts: list[ProposalOutcome] = []
+        self.outcomes: list[ProposalOutcome] = []
         self.looks = 0
 
     @property
@@ -42,11 +42,11 @@ class Wisher:
     def member_epochs(self, proposal: IsrProposal) -> list[tuple[NodeId, int]]:
         return [(each, -1 if each == ONE else 70 + each) for each in proposal.isr]
 
-    def proposal_answered(
+    def handle_alter_partition_response(
         self, proposal: IsrProposal, answer: CommittedIsr | ErrorCode
     ) -> ProposalOutcome:
-        self.verdicts.append(self.in_sync.answered(proposal, answer))
-        return self.verdicts[-1]
+        self.outcomes.append(self.in_sync.handle_response(proposal, answer))
+        return self.outcomes[-1]
 
     def check_isr(self) -> None:
         self.looks += 1
@@ -67,10 +67,10 @@ class Lab:
             timeout_ms=500,
         )
 
-    def wish(self, wisher: Wisher, node_id: NodeId) -> None:
-        proposal = wisher.in_sync.propose_expand(node_id)
+    def expand_isr(self, partition: LeaderPartition, node_id: NodeId) -> None:
+        proposal = partition.in_sync.propose_expand(node_id)
         assert proposal is not None
-        self.alter_partition_manager.add(wisher, proposal)
+        self.alter_partition_manager.add(partition, proposal)
 
     def pass_time(self, duration_ms: int = 0) -> None:
         self.clock.move(duration_ms)
@@ -100,9 +100,9 @@ def granted(number: int, *isr: NodeId) -> PartitionResult:
 
 
 def test_changes_of_one_turn_share_a_request_with_all_broker_epochs() -> None:
-    lab, wishers = Lab(), [Wisher(0), Wisher(1)]
-    for wisher in wishers:
-        lab.wish(wisher, TWO)
+    lab, partitions = Lab(), [LeaderPartition(0), LeaderPartition(1)]
+    for partition in partitions:
+        lab.expand_isr(partition, TWO)
     assert lab.count == 0
     lab.pass_time()
     (question,) = lab.inter_broker_client.asked
@@ -115,18 +115,18 @@ def test_changes_of_one_turn_share_a_request_with_all_broker_epochs() -> None:
         BrokerState(broker_id=TWO, broker_epoch=72),
     )
     lab.answer(granted(0, ONE, TWO), granted(1, ONE, TWO))
-    assert [wisher.verdicts for wisher in wishers] == [
-        [ProposalOutcome.GRANTED],
-        [ProposalOutcome.GRANTED],
+    assert [partition.outcomes for partition in partitions] == [
+        [ProposalOutcome.ACCEPTED],
+        [ProposalOutcome.ACCEPTED],
     ]
     assert len(lab.alter_partition_manager) == 0
 
 
 def test_one_request_is_in_flight_and_later_changes_wait_for_its_response() -> None:
-    lab, one, two = Lab(), Wisher(0), Wisher(1)
-    lab.wish(one, TWO)
+    lab, one, two = Lab(), LeaderPartition(0), LeaderPartition(1)
+    lab.expand_isr(one, TWO)
     lab.pass_time()
-    lab.wish(two, TWO)
+    lab.expand_isr(two, TWO)
     lab.pass_time()
     assert lab.count == 1
     lab.answer(granted(0, ONE, TWO))
@@ -135,8 +135,8 @@ def test_one_request_is_in_flight_and_later_changes_wait_for_its_response() -> N
 
 
 def test_an_unanswered_change_is_retried_at_the_current_controller() -> None:
-    lab, wisher = Lab(), Wisher(0)
-    lab.wish(wisher, TWO)
+    lab, partition = Lab(), LeaderPartition(0)
+    lab.expand_isr(partition, TWO)
     lab.pass_time()
     lab.inter_broker_client.asked[-1].fail()
     lab.controller = NodeId(9)
@@ -148,9 +148,9 @@ def test_an_unanswered_change_is_retried_at_the_current_controller() -> None:
 
 
 def test_changes_wait_while_there_is_no_controller() -> None:
-    lab, wisher = Lab(), Wisher(0)
+    lab, partition = Lab(), LeaderPartition(0)
     lab.controller = NO_CONTROLLER
-    lab.wish(wisher, TWO)
+    lab.expand_isr(partition, TWO)
     lab.pass_time()
     lab.pass_time(50)
     assert lab.count == 0
@@ -160,29 +160,32 @@ def test_changes_wait_while_there_is_no_controller() -> None:
 
 
 def test_a_change_that_metadata_made_obsolete_is_not_retried() -> None:
-    lab, wisher = Lab(), Wisher(0)
-    lab.wish(wisher, TWO)
+    lab, partition = Lab(), LeaderPartition(0)
+    lab.expand_isr(partition, TWO)
     lab.pass_time()
     lab.inter_broker_client.asked[-1].fail()
-    wisher.in_sync.place((ONE, TWO), 1)
+    partition.in_sync.update((ONE, TWO), 1)
     lab.pass_time(50)
     assert (lab.count, len(lab.alter_partition_manager)) == (1, 0)
 
 
 def test_a_partition_that_awaits_metadata_does_not_retry_but_a_missing_one_does() -> None:
-    lab, told, ignored = Lab(), Wisher(0), Wisher(1)
-    lab.wish(told, TWO)
-    lab.wish(ignored, TWO)
+    lab, outdated, ignored = Lab(), LeaderPartition(0), LeaderPartition(1)
+    lab.expand_isr(outdated, TWO)
+    lab.expand_isr(ignored, TWO)
     lab.pass_time()
     lab.answer(PartitionResult(partition_index=0, error_code=ErrorCode.INVALID_UPDATE_VERSION))
-    assert (told.verdicts, ignored.verdicts) == ([ProposalOutcome.WAIT], [ProposalOutcome.AGAIN])
+    assert (outdated.outcomes, ignored.outcomes) == (
+        [ProposalOutcome.WAIT],
+        [ProposalOutcome.RETRY],
+    )
     lab.pass_time(50)
     assert [each.partition_index for each in lab.last.topics[0].partitions] == [1]
 
 
 def test_nothing_is_sent_after_close() -> None:
-    lab, wisher = Lab(), Wisher(0)
-    lab.wish(wisher, TWO)
+    lab, partition = Lab(), LeaderPartition(0)
+    lab.expand_isr(partition, TWO)
     lab.alter_partition_manager.close()
     lab.pass_time(1_000)
     assert lab.count == 0
@@ -190,9 +193,9 @@ def test_nothing_is_sent_after_close() -> None:
 
 def test_after_a_rejected_change_the_isr_is_checked_again_later() -> None:
     """ISR-5: the controller may not have processed a restarted follower's registration yet."""
-    lab, refused, served = Lab(), Wisher(0), Wisher(1)
-    for wisher in (refused, served):
-        lab.wish(wisher, TWO)
+    lab, refused, served = Lab(), LeaderPartition(0), LeaderPartition(1)
+    for partition in (refused, served):
+        lab.expand_isr(partition, TWO)
     lab.pass_time()
     lab.answer(
         PartitionResult(partition_index=0, error_code=ErrorCode.INELIGIBLE_REPLICA),

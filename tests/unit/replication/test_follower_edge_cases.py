@@ -78,7 +78,7 @@ def test_delete_records_completes_when_every_live_replica_has_deleted() -> None:
     assert not sent.is_answered
     world.run(1_000)
     assert deleted(sent) == DeleteRecordsPartitionResult(partition_index=0, low_watermark=2)
-    assert [node.hosted.opened().log_start_offset for node in world.nodes] == [2, 2, 2]
+    assert [node.hosted.open_log().log_start_offset for node in world.nodes] == [2, 2, 2]
 
 
 def test_delete_records_does_not_wait_for_a_replica_that_is_not_live() -> None:
@@ -111,7 +111,7 @@ def test_a_follower_below_the_leaders_log_start_restarts_there() -> None:
     world.run(500)
     world.controller.start(world.nodes[2])
     world.run(2_000)
-    log = world.nodes[2].hosted.opened()
+    log = world.nodes[2].hosted.open_log()
     assert (log.log_start_offset, log.end_offset) == (6, 8)
     assert world.controller.state.isr == (ONE, TWO, THREE)
 
@@ -132,13 +132,13 @@ def test_a_follower_may_start_in_the_middle_of_a_partly_deleted_batch() -> None:
     world.run(500)
     world.controller.start(world.nodes[2])
     world.run(2_000)
-    log = world.nodes[2].hosted.opened()
+    log = world.nodes[2].hosted.open_log()
     assert (log.log_start_offset, log.end_offset) == (4, 10)
     assert content_from(world.nodes[2], 4) == content_from(world.nodes[0], 4)
 
 
 def content_from(node: ReplicaNode, offset: int) -> bytes:
-    assert node.hosted.opened().log_start_offset == offset
+    assert node.hosted.open_log().log_start_offset == offset
     return content(node)
 
 
@@ -161,7 +161,7 @@ def test_a_follower_ahead_of_an_unclean_leader_truncates() -> None:
         world.controller.start(node)
     world.run(2_000)
     assert content(world.nodes[0]) == content(world.nodes[1]) == content(world.nodes[2])
-    assert world.nodes[0].hosted.opened().end_offset == 4
+    assert world.nodes[0].hosted.open_log().end_offset == 4
 
 
 def test_a_new_leader_returns_no_latest_offset_before_its_high_watermark_is_known() -> None:
@@ -189,10 +189,10 @@ def test_a_failed_disk_ends_leadership_and_the_controller_learns_why() -> None:
     leader = world.leader
     leader.disk.fail_next_write("*.log")
     assert outcome(world.produce(b"tea")).error_code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert leader.broker.partitions.leave_failed_directories()
-    assert not leader.broker.partitions.leave_failed_directories()
-    assert leader.broker.partitions.trouble(NAME) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert leader.hosted.leading is None
+    assert leader.broker.partitions.handle_failed_log_dirs()
+    assert not leader.broker.partitions.handle_failed_log_dirs()
+    assert leader.broker.partitions.log_dir_error(NAME) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert leader.hosted.leader_state is None
     world.controller.elect(TWO, isr=(TWO, THREE))
     world.run(1_000)
     sent = world.produce(b"tea")
@@ -206,7 +206,7 @@ def test_a_delayed_produce_fails_with_the_disk() -> None:
     sent = world.produce(b"tea", timeout_ms=60_000)
     world.leader.disk.fail_next_write("*.log")
     world.produce(b"more", acks=1)
-    world.leader.broker.partitions.leave_failed_directories()
+    world.leader.broker.partitions.handle_failed_log_dirs()
     assert outcome(sent).error_code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -221,7 +221,7 @@ def test_a_dropped_replica_is_not_served_and_can_return(is_deleted: bool) -> Non
     world.run(200)
     world.controller.elect(TWO, isr=(ONE, TWO))
     world.run(1_000)
-    assert follower.hosted.opened().end_offset == 3
+    assert follower.hosted.open_log().end_offset == 3
     assert content(follower) == content(world.nodes[0])
     assert world.controller.state.isr == (ONE, TWO, THREE)
 
@@ -253,13 +253,13 @@ def test_a_throttled_replica_outside_the_isr_is_sent_no_more_than_the_rate() -> 
     for _ in range(10):
         world.produce(value)
         world.run(50)
-    assert world.leader.hosted.opened().high_watermark == 10, "who is in sync is not throttled"
+    assert world.leader.hosted.open_log().high_watermark == 10, "who is in sync is not throttled"
     world.run(12_000)
     world.controller.reassign((ONE, TWO, THREE, NodeId(3)))
     world.run(2_000)
-    assert world.nodes[3].hosted.opened().end_offset < 10
+    assert world.nodes[3].hosted.open_log().end_offset < 10
     world.run(120_000)
-    assert world.nodes[3].hosted.opened().end_offset == 10
+    assert world.nodes[3].hosted.open_log().end_offset == 10
 
 
 def test_a_throttled_follower_fetches_no_more_than_the_rate() -> None:
@@ -279,6 +279,6 @@ def test_a_throttled_follower_fetches_no_more_than_the_rate() -> None:
         world.run(50)
     world.controller.reassign((ONE, TWO, THREE, NodeId(3)))
     world.run(2_000)
-    assert 0 < world.nodes[3].hosted.opened().end_offset < 10
+    assert 0 < world.nodes[3].hosted.open_log().end_offset < 10
     world.run(120_000)
-    assert world.nodes[3].hosted.opened().end_offset == 10
+    assert world.nodes[3].hosted.open_log().end_offset == 10

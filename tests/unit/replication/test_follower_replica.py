@@ -26,7 +26,7 @@ def fetch(
     at_ms: int,
     session: Session | None = None,
 ) -> None:
-    follower.fetched(
+    follower.update_fetch_state(
         offset=offset,
         log_start_offset=0,
         broker_epoch=7,

@@ -65,7 +65,7 @@ def test_a_change_without_effect_is_not_proposed() -> None:
 def test_the_committed_isr_is_that_of_the_response_and_not_the_proposed_one() -> None:
     state = in_sync(ONE)
     proposal = joining(state, THREE)
-    assert state.answered(proposal, granted(ONE, TWO, THREE)) is ProposalOutcome.GRANTED
+    assert state.handle_response(proposal, granted(ONE, TWO, THREE)) is ProposalOutcome.ACCEPTED
     assert state.committed == state.maximal == (ONE, TWO, THREE)
     assert (state.partition_epoch, state.pending) == (10, None)
 
@@ -73,7 +73,7 @@ def test_the_committed_isr_is_that_of_the_response_and_not_the_proposed_one() ->
 @pytest.mark.parametrize("code", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
 def test_an_ineligible_replica_withdraws_the_proposal(code: ErrorCode) -> None:
     state = in_sync(ONE, TWO)
-    assert state.answered(joining(state, THREE), code) is ProposalOutcome.WITHDRAWN
+    assert state.handle_response(joining(state, THREE), code) is ProposalOutcome.WITHDRAWN
     assert (state.maximal, state.pending) == ((ONE, TWO), None)
 
 
@@ -90,7 +90,7 @@ def test_an_ineligible_replica_withdraws_the_proposal(code: ErrorCode) -> None:
 def test_a_leader_behind_the_controller_waits_for_metadata(code: ErrorCode) -> None:
     """The maximal ISR stays, since the change may have been committed."""
     state = in_sync(ONE, TWO)
-    assert state.answered(joining(state, THREE), code) is ProposalOutcome.WAIT
+    assert state.handle_response(joining(state, THREE), code) is ProposalOutcome.WAIT
     assert (state.maximal, state.pending is not None) == ((ONE, TWO, THREE), True)
 
 
@@ -101,25 +101,25 @@ def test_a_leader_behind_the_controller_waits_for_metadata(code: ErrorCode) -> N
 def test_other_errors_are_retried(code: ErrorCode) -> None:
     state = in_sync(ONE, TWO)
     proposal = joining(state, THREE)
-    assert state.answered(proposal, code) is ProposalOutcome.AGAIN
+    assert state.handle_response(proposal, code) is ProposalOutcome.RETRY
     assert state.pending is proposal
 
 
 def test_newer_metadata_replaces_the_pending_proposal() -> None:
     state = in_sync(ONE, TWO)
     proposal = joining(state, THREE)
-    state.place((ONE,), 9)
+    state.update((ONE,), 9)
     assert state.pending is proposal, "nothing new"
-    state.place((ONE,), 10)
+    state.update((ONE,), 10)
     assert state.committed == state.maximal == (ONE,)
-    assert state.answered(proposal, granted(ONE, TWO, THREE)) is ProposalOutcome.STALE
+    assert state.handle_response(proposal, granted(ONE, TWO, THREE)) is ProposalOutcome.STALE
     assert state.committed == (ONE,)
 
 
 def test_a_response_of_another_leader_epoch_is_ignored() -> None:
     state = in_sync(ONE, TWO)
     proposal = joining(state, THREE)
-    assert state.answered(proposal, granted(TWO, leader_epoch=5)) is ProposalOutcome.WAIT
+    assert state.handle_response(proposal, granted(TWO, leader_epoch=5)) is ProposalOutcome.WAIT
     assert state.committed == (ONE, TWO)
 
 

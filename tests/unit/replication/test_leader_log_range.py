@@ -63,7 +63,7 @@ def test_a_follower_moves_into_its_leaders_range() -> None:
     lab = Lab()
     lab.ask()
     lab.answer(start=0, end=1)
-    assert lab.follower.hosted.opened().end_offset == 1
+    assert lab.follower.hosted.open_log().end_offset == 1
     assert lab.is_over
 
 
@@ -74,9 +74,9 @@ def test_a_late_response_does_not_truncate_a_log_that_this_broker_leads_by_now()
     lab.follower.told([PartitionDropped(TOPIC, 0, is_deleted=False)])
     lab.world.controller.elect(THREE)
     lab.world.run(1_000)
-    assert lab.follower.hosted.is_led
+    assert lab.follower.hosted.is_leader
     lab.answer(start=0, end=1)
-    assert lab.follower.hosted.opened().end_offset == 3
+    assert lab.follower.hosted.open_log().end_offset == 3
 
 
 def test_a_late_response_does_not_touch_a_new_topic_of_the_same_name() -> None:
@@ -85,7 +85,7 @@ def test_a_late_response_does_not_touch_a_new_topic_of_the_same_name() -> None:
     lab.follower.told([PartitionDropped(TOPIC, 0, is_deleted=True)])
     lab.world.controller.elect(TWO)
     lab.world.run(2_000)
-    assert lab.follower.hosted.opened().end_offset == 3, "it has fetched everything again"
-    names = lab.follower.disk.names(lab.follower.hosted.opened().folder)
+    assert lab.follower.hosted.open_log().end_offset == 3, "it has fetched everything again"
+    names = lab.follower.disk.names(lab.follower.hosted.open_log().folder)
     lab.answer(start=7, end=9)
-    assert lab.follower.disk.names(lab.follower.hosted.opened().folder) == names
+    assert lab.follower.disk.names(lab.follower.hosted.open_log().folder) == names

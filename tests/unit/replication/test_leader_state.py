@@ -30,7 +30,12 @@ def leading(
     )
     state = PartitionRegistration(replicas=(ONE, TWO, THREE), isr=isr, leader=ONE)
     return LeaderState(
-        ONE, state, rules, end_offset=end_offset, now_ms=0, waits=DelayedProducePurgatory()
+        ONE,
+        state,
+        rules,
+        end_offset=end_offset,
+        now_ms=0,
+        delayed_produces=DelayedProducePurgatory(),
     )
 
 
@@ -44,7 +49,7 @@ def fetch(
         log_start_offset=0,
         session=SESSION,
     )
-    return leader.fetched(said, end_offset=end, now_ms=at_ms)
+    return leader.update_follower_fetch_state(said, end_offset=end, now_ms=at_ms)
 
 
 def committed(leader: LeaderState, end: int, *, min_in_sync: int = 1, at_ms: int = 0) -> int:
@@ -125,7 +130,7 @@ def test_an_idle_caught_up_follower_joins_when_its_turn_comes() -> None:
     first = leader.expand_isr(TWO, high_watermark=10)
     assert first is not None
     assert leader.expand_isr_with_any(high_watermark=10, now_ms=0) is None
-    leader.isr.answered(
+    leader.isr.handle_response(
         first, CommittedIsr(leader=ONE, leader_epoch=0, isr=(ONE, TWO), partition_epoch=1)
     )
     second = leader.expand_isr_with_any(high_watermark=10, now_ms=0)

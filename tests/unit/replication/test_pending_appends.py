@@ -187,7 +187,7 @@ def test_an_error_of_a_thread_holds_no_memory() -> None:
     assert hosted is not None
     append_in_order(
         hosted,
-        hosted.opened(),
+        hosted.open_log(),
         bad,
         executor=executor,
         now_ms=START_MS,

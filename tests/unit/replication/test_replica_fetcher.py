@@ -61,7 +61,7 @@ class Lab:
     def partition(self, number: int) -> Partition:
         found = self.broker.broker.partitions.find("t", number)
         assert found is not None
-        found.opened()
+        found.open_log()
         return found
 
     @property
@@ -156,7 +156,7 @@ def test_fetched_records_are_appended_and_the_next_fetch_continues_after_them() 
     lab.begin(0, 1)
     content = batch(0, count=3)
     lab.answer(data(1, content, high_watermark=2))
-    log = lab.partition(1).opened()
+    log = lab.partition(1).open_log()
     assert (log.end_offset, log.high_watermark) == (3, 2)
     assert named(lab.last) == {1: 3}
     assert lab.noted == [len(content)]
@@ -182,7 +182,7 @@ def test_a_response_for_an_old_offset_is_not_applied() -> None:
     lab.follow(1)
     lab.answer(data(0, batch(0)), question=1)
     lab.answer(data(0, batch(0)), question=2)
-    assert lab.partition(0).opened().end_offset == 1
+    assert lab.partition(0).open_log().end_offset == 1
     assert named(lab.last) == {0: 1}
 
 
@@ -265,7 +265,7 @@ def test_an_unfollowed_partition_is_forgotten_and_its_responses_are_dropped() ->
     lab.begin(0, 1)
     lab.fetcher.unfollow(lab.partition(0))
     lab.answer(data(0, batch(0)))
-    assert lab.partition(0).opened().end_offset == 0
+    assert lab.partition(0).open_log().end_offset == 0
     assert taken_back(lab.last) == [0]
     lab.fetcher.unfollow(lab.partition(1))
     asked = lab.count
@@ -280,7 +280,7 @@ def test_a_response_for_an_older_leader_epoch_is_dropped() -> None:
     lab.fetcher.unfollow(hosted)
     lab.fetcher.follow(hosted)
     lab.answer(data(0, batch(0)))
-    assert hosted.opened().end_offset == 0
+    assert hosted.open_log().end_offset == 0
     assert named(lab.last) == {0: 0}
 
 
@@ -313,7 +313,7 @@ def test_a_delayed_partition_ignores_a_second_response_in_flight() -> None:
     error = PartitionData(partition_index=0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
     lab.answer(error, question=1)
     lab.answer(data(0, batch(0)), question=2)
-    assert lab.partition(0).opened().end_offset == 0
+    assert lab.partition(0).open_log().end_offset == 0
     assert named(lab.last) == {}
 
 
@@ -322,10 +322,10 @@ def test_a_batch_of_a_newer_epoch_is_not_appended() -> None:
     lab = Lab()
     lab.begin(0)
     lab.answer(data(0, batch(0) + batch(1, epoch=1)))
-    assert lab.partition(0).opened().end_offset == 1
+    assert lab.partition(0).open_log().end_offset == 1
     asked = lab.count
     lab.answer(data(0, batch(1, epoch=1)))
-    assert lab.partition(0).opened().end_offset == 1
+    assert lab.partition(0).open_log().end_offset == 1
     assert lab.count == asked, "there is nothing else to ask for, and this is not asked at once"
 
 
@@ -335,7 +335,7 @@ def test_a_damaged_batch_is_not_appended_and_fetched_again() -> None:
     torn = bytearray(batch(0))
     torn[-1] ^= 1
     lab.answer(data(0, bytes(torn)))
-    assert lab.partition(0).opened().end_offset == 0
+    assert lab.partition(0).open_log().end_offset == 0
     lab.pass_time(1_000)
     assert named(lab.last) == {0: 0}
 
@@ -349,7 +349,7 @@ def test_a_diverging_log_is_truncated() -> None:
         partition_index=0, diverging_epoch=EpochEndOffset(epoch=0, end_offset=1), records=b""
     )
     lab.answer(diverging)
-    assert lab.partition(0).opened().end_offset == 1
+    assert lab.partition(0).open_log().end_offset == 1
     assert named(lab.last) == {0: 1}
 
 
@@ -405,4 +405,4 @@ def test_a_closed_fetcher_sends_nothing() -> None:
     lab.fetcher.close()
     lab.answer(data(0, batch(0)))
     lab.pass_time(10_000)
-    assert (lab.count, lab.partition(0).opened().end_offset) == (asked, 0)
+    assert (lab.count, lab.partition(0).open_log().end_offset) == (asked, 0)

@@ -1,4 +1,4 @@
-"""Opening logs in the background, and the owner of a partition folder."""
+"""InitialRebalanceDelay logs in the background, and the owner of a partition folder."""
 
 import random
 from pathlib import PurePath
@@ -108,7 +108,7 @@ def test_of_two_folders_of_a_partition_the_one_with_the_topic_id_is_used(has_id:
     lab.run(2_000)
     hosted = node.partitions.find(*name)
     assert hosted is not None
-    assert hosted.opened().end_offset == 1
+    assert hosted.open_log().end_offset == 1
     assert node.directory_of(name) == second
     (aside,) = [each for each in node.disk.names(first) if each.startswith("t-1")]
     assert aside.endswith("-stray")
@@ -140,7 +140,7 @@ def test_a_future_log_without_a_current_one_is_the_log_if_it_has_the_topic_id(
     lab.run(2_000)
     hosted = node.partitions.find(*name)
     assert hosted is not None
-    assert hosted.opened().end_offset == (1 if is_ours else 0)
+    assert hosted.open_log().end_offset == (1 if is_ours else 0)
     assert copy.name not in node.disk.names(second)
 
 
@@ -191,8 +191,8 @@ def test_a_partition_added_while_a_disk_is_offline_is_created_on_another_one() -
     node.ask(CreatePartitionsRequest(topics=(grown,), timeout_ms=1_000), CreatePartitionsResponse)
     homes = [node.directory_of(TopicPartition("t", number)) for number in range(4)]
     assert homes == [None, second, second, second]
-    assert node.partitions.trouble(TopicPartition("t", 0)) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert node.partitions.trouble(TopicPartition("t", 3)) is ErrorCode.NONE
+    assert node.partitions.log_dir_error(TopicPartition("t", 0)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert node.partitions.log_dir_error(TopicPartition("t", 3)) is ErrorCode.NONE
 
 
 class DiskWithoutDescriptors(LossyDisk):

@@ -14,7 +14,7 @@ ONE, TWO, THREE = NodeId(0), NodeId(1), NodeId(2)
 
 
 def high_watermarks(world: ReplicaWorld) -> list[int]:
-    return [node.hosted.opened().high_watermark for node in world.nodes]
+    return [node.hosted.open_log().high_watermark for node in world.nodes]
 
 
 def test_acks_all_is_answered_when_every_isr_member_has_the_batch() -> None:
@@ -76,8 +76,8 @@ def test_a_produce_that_times_out_has_its_offset() -> None:
     world.run(600)
     assert outcome(sent).error_code is ErrorCode.REQUEST_TIMED_OUT
     assert outcome(sent).base_offset == 0
-    assert world.leader.hosted.leading is not None
-    assert not len(world.leader.hosted.leading.waits)
+    assert world.leader.hosted.leader_state is not None
+    assert not len(world.leader.hosted.leader_state.delayed_produces)
 
 
 def test_acks_all_is_rejected_below_min_insync_replicas() -> None:
@@ -94,7 +94,7 @@ def test_acks_all_is_rejected_below_min_insync_replicas() -> None:
     assert outcome(refused).base_offset == -1
     assert outcome(world.produce(b"tea", acks=1)).error_code is ErrorCode.NONE
     world.run(5_000)
-    assert world.leader.hosted.opened().high_watermark == 0
+    assert world.leader.hosted.open_log().high_watermark == 0
 
 
 def test_a_restarted_broker_catches_up_and_rejoins_the_isr() -> None:
@@ -107,7 +107,7 @@ def test_a_restarted_broker_catches_up_and_rejoins_the_isr() -> None:
     for _ in range(20):
         world.produce(b"tea")
         world.run(50)
-    assert world.leader.hosted.opened().high_watermark == 20
+    assert world.leader.hosted.open_log().high_watermark == 20
     world.controller.start(world.nodes[2])
     world.run(1_000)
     assert world.controller.state.isr == (ONE, TWO, THREE)
@@ -128,7 +128,7 @@ def test_an_isr_member_becomes_leader_and_the_old_leader_follows_it() -> None:
     world.run(300)
     assert outcome(sent).base_offset == 1
     assert content(world.nodes[0]) == content(world.nodes[1]) == content(world.nodes[2])
-    assert [each.epoch for each in world.nodes[0].hosted.opened().epochs.entries()] == [0, 1]
+    assert [each.epoch for each in world.nodes[0].hosted.open_log().epochs.entries()] == [0, 1]
 
 
 def test_records_only_on_a_former_leader_are_truncated_when_it_returns() -> None:
@@ -146,12 +146,12 @@ def test_records_only_on_a_former_leader_are_truncated_when_it_returns() -> None
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
     )
-    assert world.nodes[0].hosted.opened().end_offset == 3
+    assert world.nodes[0].hosted.open_log().end_offset == 3
     world.produce(b"new")
     world.network.heal()
     world.run(2_000)
     assert content(world.nodes[0]) == content(world.nodes[1])
-    assert world.nodes[0].hosted.opened().end_offset == 2
+    assert world.nodes[0].hosted.open_log().end_offset == 2
     assert world.controller.state.isr == (TWO, THREE, ONE)
 
 
@@ -211,13 +211,13 @@ def test_records_of_a_coordinator_are_committed_when_followers_have_them() -> No
     world = ReplicaWorld()
     world.run(1_000)
     log = PartitionCoordinatorLog(world.leader.hosted, GROUP_RECORDS, InlineExecutor())
-    heard: list[int] = []
-    log.watch(lambda: heard.append(log.committed_offset))
+    observed: list[int] = []
+    log.watch(lambda: observed.append(log.committed_offset))
     record = Record(key=b"k", value=b"v", timestamp=world.time.now_ms)
     assert log.append(bytearray(build_batch([record])), world.time.now_ms) == 0
     assert (log.end_offset, log.committed_offset) == (1, 0)
     world.run(100)
-    assert (log.committed_offset, heard[-1]) == (1, 1)
+    assert (log.committed_offset, observed[-1]) == (1, 1)
 
 
 def test_followers_that_return_together_join_one_after_the_other() -> None:

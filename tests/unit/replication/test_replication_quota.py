@@ -17,15 +17,15 @@ def test_a_topic_lists_throttled_replicas_as_partition_and_broker_or_all() -> No
 
 def test_without_a_limit_nothing_is_throttled() -> None:
     throttle = ByteRateLimit()
-    throttle.note(1 << 40, 0)
+    throttle.record(1 << 40, 0)
     assert not throttle.is_exceeded(0)
 
 
 def test_a_limit_is_exceeded_by_the_rate_of_the_last_seconds() -> None:
     throttle = ByteRateLimit(limit=100)
-    throttle.note(1_000, 0)
+    throttle.record(1_000, 0)
     assert not throttle.is_exceeded(0)
-    throttle.note(1, 500)
+    throttle.record(1, 500)
     assert throttle.is_exceeded(500)
     assert throttle.is_exceeded(10 * SECOND_MS)
     assert not throttle.is_exceeded(10 * SECOND_MS + 11)
@@ -33,13 +33,13 @@ def test_a_limit_is_exceeded_by_the_rate_of_the_last_seconds() -> None:
 
 def test_older_bytes_do_not_count() -> None:
     throttle = ByteRateLimit(limit=100)
-    throttle.note(1_000_000, 0)
+    throttle.record(1_000_000, 0)
     assert throttle.is_exceeded(10 * SECOND_MS)
     assert not throttle.is_exceeded(11 * SECOND_MS)
 
 
 def test_removing_a_limit_takes_effect_at_once() -> None:
     throttle = ByteRateLimit(limit=1)
-    throttle.note(1_000_000, 0)
+    throttle.record(1_000_000, 0)
     throttle.limit = 1 << 40
     assert not throttle.is_exceeded(0)

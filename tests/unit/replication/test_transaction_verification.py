@@ -3,15 +3,15 @@
 import pytest
 
 from headwater.common.error_codes import ErrorCode
-from headwater.common.exceptions import SequenceRefused, TransactionStateRefused
+from headwater.common.exceptions import InvalidTxnState, OutOfOrderSequenceNumber
 from headwater.replication.transaction_verification import (
     TransactionVerification,
     VerificationGuard,
     VerificationRequest,
     commit_code,
     commit_verification_request,
+    late_marker_error,
     produce_code,
-    refuse_late,
     verification_request,
 )
 
@@ -22,7 +22,7 @@ def ask(
     epoch: int = 0,
     question: VerificationRequest = VerificationRequest.VERIFY,
 ) -> VerificationGuard:
-    return guard.ask(9, epoch=epoch, sequence=sequence, request=question, now_ms=100)
+    return guard.start(9, epoch=epoch, sequence=sequence, request=question, now_ms=100)
 
 
 def check(
@@ -38,9 +38,9 @@ def check(
 def test_without_a_guard_no_transaction_is_opened() -> None:
     """TX-13."""
     guard = TransactionVerification()
-    with pytest.raises(TransactionStateRefused):
+    with pytest.raises(InvalidTxnState):
         check(guard, None, 0)
-    with pytest.raises(TransactionStateRefused):
+    with pytest.raises(InvalidTxnState):
         check(guard, VerificationGuard(), 0)
     check(guard, ask(guard, 0), 0)
 
@@ -52,12 +52,12 @@ def test_a_marker_between_request_and_response_invalidates_the_guard() -> None:
     assert guard.is_current(9, ticket)
     guard.forget(9)
     assert not guard.is_current(9, ticket)
-    with pytest.raises(TransactionStateRefused):
+    with pytest.raises(InvalidTxnState):
         check(guard, ticket, 0)
     newer = ask(guard, 0)
     assert guard.is_current(9, newer)
     assert not guard.is_current(9, ticket)
-    with pytest.raises(TransactionStateRefused):
+    with pytest.raises(InvalidTxnState):
         check(guard, ticket, 0)
     check(guard, newer, 0)
 
@@ -67,7 +67,7 @@ def test_batches_sent_together_share_a_guard_and_keep_their_order() -> None:
     guard = TransactionVerification()
     first, second = ask(guard, 5), ask(guard, 8)
     assert first == second
-    with pytest.raises(SequenceRefused):
+    with pytest.raises(OutOfOrderSequenceNumber):
         check(guard, second, 8)
     check(guard, first, 5)
     guard.forget(9)
@@ -79,7 +79,7 @@ def test_a_lower_sequence_or_a_newer_epoch_comes_first() -> None:
     guard = TransactionVerification()
     ticket = ask(guard, 5)
     ask(guard, 3)
-    with pytest.raises(SequenceRefused):
+    with pytest.raises(OutOfOrderSequenceNumber):
         check(guard, ticket, 5)
     ask(guard, 7, epoch=1)
     check(guard, ticket, 7)
@@ -92,7 +92,7 @@ def test_an_unknown_producer_of_version_2_starts_at_sequence_0() -> None:
     guard = TransactionVerification()
     ticket = ask(guard, 5, question=VerificationRequest.ADD)
     check(guard, ticket, 5)
-    with pytest.raises(SequenceRefused):
+    with pytest.raises(OutOfOrderSequenceNumber):
         check(guard, ticket, 5, knows_producer=False)
     older = TransactionVerification()
     check(older, ask(older, 5), 5, knows_producer=False)
@@ -147,9 +147,9 @@ def test_a_version_2_client_waits_for_its_last_transaction() -> None:
 def test_a_late_marker_does_not_end_the_next_transaction() -> None:
     """TX-14, KIP-1228. In version 1 both have the same epoch and cannot be distinguished."""
     late = ErrorCode.INVALID_PRODUCER_EPOCH
-    assert refuse_late(2, has_open_transaction=True) is late
-    assert refuse_late(2, has_open_transaction=False) is None
-    assert refuse_late(0, has_open_transaction=True) is None
+    assert late_marker_error(2, has_open_transaction=True) is late
+    assert late_marker_error(2, has_open_transaction=False) is None
+    assert late_marker_error(0, has_open_transaction=True) is None
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_verification_errors_are_mapped_to_errors_that_committers_know(
 def test_a_batch_of_a_coordinator_has_no_sequence_to_check() -> None:
     """IDP-9: offsets are written without one."""
     guard = TransactionVerification()
-    ticket = guard.ask(1, epoch=0, sequence=-1, request=VerificationRequest.ADD, now_ms=0)
+    ticket = guard.start(1, epoch=0, sequence=-1, request=VerificationRequest.ADD, now_ms=0)
     guard.check(1, ticket, sequence=-1, knows_producer=False)
-    with pytest.raises(TransactionStateRefused):
+    with pytest.raises(InvalidTxnState):
         guard.check(1, None, sequence=-1, knows_producer=False)

@@ -31,17 +31,17 @@ class Node:
 
     def __init__(self, network: FakeNetwork, node_id: NodeId) -> None:
         self.asked: list[tuple[NodeId, Message, Reply]] = []
-        self.heard: list[Message | HeadwaterError] = []
+        self.outcomes: list[Message | HeadwaterError] = []
         self.inter_broker_client: FakeInterBrokerClient = network.join(node_id, self._serve)
 
     def ask(self, node_id: NodeId, name: str, timeout_ms: int = 1_000) -> None:
-        self.inter_broker_client.ask(
+        self.inter_broker_client.send_request(
             node_id,
             HeartbeatRequest(group_id=name),
             purpose=Purpose.CONTROL,
             timeout_ms=timeout_ms,
-            then=self.heard.append,
-            otherwise=self.heard.append,
+            then=self.outcomes.append,
+            on_error=self.outcomes.append,
         )
 
     def answer(self, number: int, throttle_time_ms: int = 0) -> None:
@@ -68,9 +68,9 @@ def test_a_request_arrives_later_and_its_answer_comes_back() -> None:
     assert not two.asked
     network.time.run_for(50)
     two.answer(0, 7)
-    assert not one.heard
+    assert not one.outcomes
     network.time.run_for(50)
-    assert one.heard == [HeartbeatResponse(throttle_time_ms=7)]
+    assert one.outcomes == [HeartbeatResponse(throttle_time_ms=7)]
 
 
 def test_requests_arrive_and_answers_leave_in_the_order_in_which_they_were_asked() -> None:
@@ -82,20 +82,20 @@ def test_requests_arrive_and_answers_leave_in_the_order_in_which_they_were_asked
     for number in reversed(range(6)):
         two.answer(number, number)
     network.time.run_for(390)
-    assert one.heard == [HeartbeatResponse(throttle_time_ms=number) for number in range(6)]
+    assert one.outcomes == [HeartbeatResponse(throttle_time_ms=number) for number in range(6)]
 
 
-def test_a_broker_that_is_gone_or_cut_off_fails_soon_for_whoever_asks_anew() -> None:
+def test_requests_to_a_stopped_or_disconnected_broker_fail_soon() -> None:
     network, one, _ = world()
     network.cut(ONE, TWO)
     one.ask(TWO, "a")
-    assert not one.heard, "never before ask has returned"
+    assert not one.outcomes, "never before ask has returned"
     network.time.run_for(100)
     network.heal()
     network.leave(TWO)
     one.ask(TWO, "b")
     network.time.run_for(100)
-    assert [type(each) for each in one.heard] == [ConnectionLost, ConnectionLost]
+    assert [type(each) for each in one.outcomes] == [ConnectionLost, ConnectionLost]
 
 
 def test_an_answer_that_does_not_come_ends_the_connection_with_all_that_is_on_it() -> None:
@@ -105,12 +105,12 @@ def test_an_answer_that_does_not_come_ends_the_connection_with_all_that_is_on_it
     network.time.run_for(100)
     two.answer(1)
     network.time.run_for(300)
-    assert [type(each) for each in one.heard] == [RequestTimedOut, RequestTimedOut]
+    assert [type(each) for each in one.outcomes] == [RequestTimedOut, RequestTimedOut]
     one.ask(TWO, "c")
     network.time.run_for(100)
     two.answer(2)
     network.time.run_for(100)
-    assert one.heard[2:] == [HeartbeatResponse()]
+    assert one.outcomes[2:] == [HeartbeatResponse()]
 
 
 def test_a_request_under_way_may_be_served_after_its_sender_has_given_it_up() -> None:
@@ -118,7 +118,7 @@ def test_a_request_under_way_may_be_served_after_its_sender_has_given_it_up() ->
     one.ask(TWO, "a")
     one.inter_broker_client.drop(TWO, Purpose.CONTROL)
     network.time.run_for(100)
-    assert [type(each) for each in one.heard] == [ConnectionLost]
+    assert [type(each) for each in one.outcomes] == [ConnectionLost]
     assert two.names == ["a"]
 
 
@@ -129,10 +129,10 @@ def test_a_link_that_is_cut_swallows_what_is_under_way_on_it() -> None:
     network.cut_one_way(TWO, ONE)
     two.answer(0)
     network.time.run_for(500)
-    assert not one.heard
+    assert not one.outcomes
     network.heal()
     network.time.run_for(500)
-    assert [type(each) for each in one.heard] == [RequestTimedOut]
+    assert [type(each) for each in one.outcomes] == [RequestTimedOut]
 
 
 def test_every_request_ends_once_in_any_weather() -> None:
@@ -144,22 +144,22 @@ def test_every_request_ends_once_in_any_weather() -> None:
             two.answer(0)
             del two.asked[0]
     network.time.run_for(2_000)
-    assert len(one.heard) == 200
-    assert {type(each) for each in one.heard} == {
+    assert len(one.outcomes) == 200
+    assert {type(each) for each in one.outcomes} == {
         HeartbeatResponse,
         ConnectionLost,
         RequestTimedOut,
     }
 
 
-def test_a_broker_that_is_gone_hears_nothing_more() -> None:
+def test_a_stopped_broker_receives_no_responses() -> None:
     network, one, two = world()
     one.ask(TWO, "a")
     network.time.run_for(50)
     two.answer(0)
     network.leave(ONE)
     network.time.run_for(2_000)
-    assert not one.heard
+    assert not one.outcomes
 
 
 def test_the_records_of_a_response_are_gone_when_its_callback_has_returned() -> None:
@@ -173,13 +173,13 @@ def test_the_records_of_a_response_are_gone_when_its_callback_has_returned() -> 
         assert bytes(records) == b"batch"
         kept.append(records)
 
-    one.inter_broker_client.ask(
+    one.inter_broker_client.send_request(
         TWO,
         FetchRequest(),
         purpose=Purpose.REPLICATION,
         timeout_ms=100,
         then=keep,
-        otherwise=lambda error: pytest.fail(str(error)),
+        on_error=lambda error: pytest.fail(str(error)),
     )
     network.time.run_for(20)
     partition = PartitionData(records=b"batch")
@@ -194,15 +194,15 @@ def test_a_dispatch_serves_what_arrives() -> None:
     lab = BrokerLab()
     network.leave(TWO)
     network.join(TWO, served_by(lab.dispatch))
-    one.inter_broker_client.ask(
+    one.inter_broker_client.send_request(
         TWO,
         DescribeClusterRequest(),
         purpose=Purpose.TO_CONTROLLER,
         timeout_ms=100,
-        then=one.heard.append,
-        otherwise=one.heard.append,
+        then=one.outcomes.append,
+        on_error=one.outcomes.append,
     )
     network.time.run_for(50)
-    (answer,) = one.heard
+    (answer,) = one.outcomes
     assert isinstance(answer, DescribeClusterResponse)
     assert answer.cluster_id == lab.broker.image.cluster_id

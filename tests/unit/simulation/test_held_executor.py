@@ -10,7 +10,7 @@ from tests.simulation.fakes.held_executor import HeldExecutor
 def test_jobs_run_and_report_when_told() -> None:
     executor = HeldExecutor(random.Random(1))
     seen: list[object] = []
-    executor.submit(lambda: seen.append("ran"), then=seen.append, otherwise=seen.append)
+    executor.submit(lambda: seen.append("ran"), then=seen.append, on_error=seen.append)
     assert seen == []
     assert executor.work()
     assert seen == ["ran"]
@@ -26,7 +26,7 @@ def test_a_storage_error_goes_to_the_other_callback() -> None:
 
     executor = HeldExecutor(random.Random(1))
     errors: list[StorageError] = []
-    executor.submit(fail, then=lambda _: None, otherwise=errors.append)
+    executor.submit(fail, then=lambda _: None, on_error=errors.append)
     executor.finish()
     assert [str(error) for error in errors] == ["broken"]
 
@@ -37,7 +37,7 @@ def test_every_order_is_possible() -> None:
         executor = HeldExecutor(random.Random(seed))
         seen: list[int] = []
         for number in range(3):
-            executor.submit(partial(int, number), then=seen.append, otherwise=lambda _: None)
+            executor.submit(partial(int, number), then=seen.append, on_error=lambda _: None)
         executor.finish()
         orders[tuple(seen)] = seed
     assert len(orders) == 6
@@ -47,7 +47,7 @@ def test_a_crash_takes_what_waits_with_it() -> None:
     executor = HeldExecutor(random.Random(1))
     seen: list[int] = []
     for number in range(2):
-        executor.submit(partial(int, number), then=seen.append, otherwise=lambda _: None)
+        executor.submit(partial(int, number), then=seen.append, on_error=lambda _: None)
     executor.work()
     executor.crash()
     executor.finish()

@@ -13,7 +13,7 @@ class Lab:
         self.executor = LaggingExecutor(self.time.rand, self.time.after)
         self.executor.most_ms = most_ms
         self.done: list[int] = []
-        self.heard: list[int | str] = []
+        self.results: list[int | str] = []
 
     def submit(self, number: int) -> None:
         def job() -> int:
@@ -23,38 +23,38 @@ class Lab:
             return number
 
         self.executor.submit(
-            job, then=self.heard.append, otherwise=lambda error: self.heard.append(str(error))
+            job, then=self.results.append, on_error=lambda error: self.results.append(str(error))
         )
 
 
-def test_nothing_is_done_where_it_is_asked_for() -> None:
+def test_submit_does_not_run_the_job() -> None:
     lab = Lab(most_ms=0)
     lab.submit(1)
     assert not lab.done
     lab.time.run_for(0)
-    assert (lab.done, lab.heard) == ([1], [1])
+    assert (lab.done, lab.results) == ([1], [1])
 
 
-def test_jobs_overtake_each_other_and_are_heard_of_later_than_they_are_done() -> None:
+def test_jobs_run_in_any_order_and_report_their_results_later() -> None:
     lab = Lab(most_ms=100)
     for number in range(20):
         lab.submit(number)
     lab.time.run_for(50)
     assert lab.done != sorted(lab.done)
-    assert len(lab.heard) < len(lab.done)
+    assert len(lab.results) < len(lab.done)
     lab.time.run_for(150)
     assert sorted(lab.done) == list(range(20))
-    assert lab.heard != lab.done
+    assert lab.results != lab.done
 
 
-def test_a_failure_is_heard_of_as_such() -> None:
+def test_a_failed_job_reports_its_error() -> None:
     lab = Lab(most_ms=10)
     lab.submit(-1)
     lab.time.run_for(20)
-    assert lab.heard == ["it failed"]
+    assert lab.results == ["it failed"]
 
 
-def test_at_a_clean_end_everything_is_done_once() -> None:
+def test_finish_runs_every_job_once() -> None:
     lab = Lab(most_ms=100)
     for number in range(5):
         lab.submit(number)
@@ -62,4 +62,4 @@ def test_at_a_clean_end_everything_is_done_once() -> None:
     lab.executor.finish()
     assert sorted(lab.done) == [0, 1, 2, 3, 4]
     lab.time.run_for(200)
-    assert len(lab.done) == len(lab.heard) == 5
+    assert len(lab.done) == len(lab.results) == 5

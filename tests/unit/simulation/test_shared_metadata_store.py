@@ -31,7 +31,7 @@ CONFIGS = ConfigResource(ResourceType.TOPIC, "t")
 
 
 class Listener:
-    """One broker at the store, and all that it hears."""
+    """A broker's session with the store; it collects changes and answers."""
 
     def __init__(self, store: SharedStore, node_id: int) -> None:
         self.session = store.session(node_id)
@@ -42,16 +42,16 @@ class Listener:
 
     def register(self) -> None:
         registration = Registration(node_id=self.session.node_id)
-        self.session.register(registration, then=self._say("epoch"), otherwise=self._failed)
+        self.session.register(registration, then=self._say("epoch"), on_error=self._failed)
 
     def lead(self) -> None:
         self.session.become_controller(
-            self.session.node_id, then=self._agreed, otherwise=self._failed
+            self.session.node_id, then=self._agreed, on_error=self._failed
         )
 
     def write(self, *changes: MetadataChange, fence: Version | None = None) -> None:
         self.session.write(
-            changes, fence=fence or self.version, then=self._agreed, otherwise=self._failed
+            changes, fence=fence or self.version, then=self._agreed, on_error=self._failed
         )
 
     def changed(self, changes: Sequence[MetadataChange], version: Version) -> None:
@@ -91,7 +91,7 @@ def registered(store: SharedStore, count: int) -> list[Listener]:
     return listeners
 
 
-def test_everybody_hears_who_comes_and_who_controls(store: SharedStore) -> None:
+def test_all_sessions_learn_of_registrations_and_the_controller(store: SharedStore) -> None:
     first, second = registered(store, 2)
     second.lead()
     store.time.run_for(100)
@@ -102,7 +102,7 @@ def test_everybody_hears_who_comes_and_who_controls(store: SharedStore) -> None:
     assert [each.epoch for each in store.image.brokers.values()] == [1, 2]
 
 
-def test_only_the_newest_version_of_the_present_controller_may_write(store: SharedStore) -> None:
+def test_only_the_current_controller_with_the_newest_version_can_write(store: SharedStore) -> None:
     first, second = registered(store, 2)
     first.lead()
     store.time.run_for(100)
@@ -115,7 +115,7 @@ def test_only_the_newest_version_of_the_present_controller_may_write(store: Shar
     assert store.image.next_producer_id == 1
 
 
-def test_configs_are_told_to_all_and_end_with_their_topic(store: SharedStore) -> None:
+def test_config_changes_reach_all_sessions_and_end_with_their_topic(store: SharedStore) -> None:
     listeners = registered(store, 2)
     listeners[0].lead()
     store.time.run_for(100)
@@ -130,7 +130,7 @@ def test_configs_are_told_to_all_and_end_with_their_topic(store: SharedStore) ->
         ]
 
 
-def test_a_broker_that_is_cut_off_is_gone_after_the_timeout_and_hears_so_last(
+def test_a_disconnected_session_expires_and_learns_it_after_reconnecting(
     store: SharedStore,
 ) -> None:
     first, second = registered(store, 2)
@@ -156,7 +156,7 @@ def test_a_broker_that_is_cut_off_is_gone_after_the_timeout_and_hears_so_last(
     assert first.said[-2:] == ["ControllerFenced", "epoch 3"]
 
 
-def test_a_short_cut_ends_no_session_and_news_comes_later(store: SharedStore) -> None:
+def test_a_short_disconnection_keeps_the_session_and_delays_changes(store: SharedStore) -> None:
     first, second = registered(store, 2)
     first.session.cut()
     second.session.expire()
@@ -168,7 +168,7 @@ def test_a_short_cut_ends_no_session_and_news_comes_later(store: SharedStore) ->
     assert first.said == []
 
 
-def test_an_answer_may_be_lost_though_the_write_was_done(store: SharedStore) -> None:
+def test_a_response_may_be_lost_after_a_successful_write(store: SharedStore) -> None:
     """The writer cannot know; the next reader sees the write."""
     (first,) = registered(store, 1)
     first.lead()

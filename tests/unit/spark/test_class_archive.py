@@ -40,7 +40,7 @@ def prepared(java: Java, environment: dict[str, str]) -> Path:
     return adopt_archive(written, folder, mark)
 
 
-def test_nobody_needs_an_archive(java: Java, environment: dict[str, str]) -> None:
+def test_without_an_archive_no_option_is_set(java: Java, environment: dict[str, str]) -> None:
     assert reading_option(java, environment) is None
 
 

@@ -27,7 +27,7 @@ def read(lab: LogLab, offset: int, max_bytes: int) -> FileRange:
 
 def delivered(lab: LogLab, found: FileRange) -> Buffer:
     content = found.read()
-    lab.log.body.note_read(found, content, truncations=lab.log.body.truncations)
+    lab.log.local_log.remember_read(found, content, truncations=lab.log.local_log.truncations)
     return content
 
 
@@ -46,18 +46,18 @@ def test_complete_last_batch_of_a_response_is_not_remembered() -> None:
     lab = reopened()
     size = read_header(read(lab, 0, 200).read()).size_bytes
     delivered(lab, read(lab, 0, 2 * size))
-    assert lab.log.body.segments[0]._expected.find(3) is None
+    assert lab.log.local_log.segments[0]._expected.find(3) is None
 
 
 def test_hints_are_dropped_by_truncation_and_late_ones_ignored() -> None:
     lab = reopened()
     found = read(lab, 0, AMID_THE_SECOND)
-    content, before = delivered(lab, found), lab.log.body.truncations
+    content, before = delivered(lab, found), lab.log.local_log.truncations
     lab.log.truncate_to(3, now_ms=lab.now_ms)
-    segment = lab.log.body.segments[0]
+    segment = lab.log.local_log.segments[0]
     assert segment._expected.find(3) is None
     lab.append(30)
-    lab.log.body.note_read(found, content, truncations=before)
+    lab.log.local_log.remember_read(found, content, truncations=before)
     assert segment._expected.find(3) is None
 
 

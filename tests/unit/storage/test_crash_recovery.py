@@ -28,7 +28,7 @@ def size_of(lab: LogLab, base_offset: int) -> int:
 
 
 def bases(lab: LogLab) -> list[int]:
-    return [segment.base_offset for segment in lab.log.body.segments]
+    return [segment.base_offset for segment in lab.log.local_log.segments]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -105,7 +105,7 @@ def test_abandoned_log_starts_no_further_flush() -> None:
     lab.append(1)
     lab.log.flush()
     lab.log.flush()
-    lab.log.abandon()
+    lab.log.discard()
     executor.finish()
     assert lab.failures == []
 
@@ -196,7 +196,7 @@ def test_last_index_entry_of_a_sealed_segment_is_flushed_or_rebuilt(
         executor.deliver()
         lab.checkpoint()
         cut_power(lab, executor)
-        assert lab.log.body.segments.first.largest_timestamp == START_MS + 9, f"seed {seed}"
+        assert lab.log.local_log.segments.first.largest_timestamp == START_MS + 9, f"seed {seed}"
 
 
 def test_largest_timestamp_is_not_that_of_an_emptied_batch() -> None:

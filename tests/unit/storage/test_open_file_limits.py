@@ -175,7 +175,7 @@ def test_log_without_recovery_point_is_flushed_a_few_segments_at_a_time(
     lab.append(1)
     for _ in range(99):
         lab.append(1)
-    assert len(lab.log.body.segments) == 100
+    assert len(lab.log.local_log.segments) == 100
     lab.recovery_point = 0
     lab.executor = executor = HeldExecutor(random.Random(1))
     log = lab.crash()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headwater.broker.authentication.sasl_listener import SaslListener
     from headwater.broker.inter_broker.channel import LogIn
     from headwater.broker.requests.dispatch import Dispatch
-    from headwater.network.request_service import Guard
+    from headwater.network.request_service import AuthenticatorFactory
 
 
 def sasl_listeners_of(
@@ -50,7 +50,9 @@ def sasl_listeners_of(
     )
 
 
-def guards(listeners: "Mapping[str, SaslListener]", dispatch: "Dispatch") -> "Mapping[str, Guard]":
+def authenticators(
+    listeners: "Mapping[str, SaslListener]", dispatch: "Dispatch"
+) -> "Mapping[str, AuthenticatorFactory]":
     """Return the authenticator factories for new connections, by listener."""
     if not listeners:
         return {}
@@ -63,7 +65,7 @@ def guards(listeners: "Mapping[str, SaslListener]", dispatch: "Dispatch") -> "Ma
 
 
 def inter_broker_login(settings: BrokerSettings, listener: str, rng: Random) -> "LogIn | None":
-    """Return how this broker authenticates to others; None without SASL between brokers."""
+    """Return how this broker authenticates to other brokers; None without SASL."""
     if not protocols_by_listener(settings)[listener].is_sasl:
         return None
     from headwater.broker.authentication.sasl_listeners import inter_broker_credentials

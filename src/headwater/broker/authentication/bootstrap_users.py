@@ -10,7 +10,7 @@ the users are in ZooKeeper, where running brokers notice the change.
 from collections.abc import Sequence
 from pathlib import Path
 
-from headwater.broker.node.node import fresh_cluster_id, known_cluster_id
+from headwater.broker.node.node import known_cluster_id, new_cluster_id
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError, StorageError, WrongLogDirectory
 from headwater.common.ids import NodeId
@@ -54,7 +54,7 @@ def alter_local_users(
             disk,
             InlineExecutor(),
             directory,
-            cluster_id=known_id or fresh_cluster_id(rng),
+            cluster_id=known_id or new_cluster_id(rng),
             first=of_new_cluster(),
         )
         try:
@@ -66,16 +66,16 @@ def alter_local_users(
 def _alter(store: StandaloneStore, request: AlterUserScramCredentialsRequest) -> Results:
     elected: list[Version] = []
     images: list[ClusterImage] = []
-    store.become_controller(NodeId(0), then=elected.append, otherwise=_raise)
-    store.read(then=images.append, otherwise=_raise)
+    store.become_controller(NodeId(0), then=elected.append, on_error=_raise)
+    store.read(then=images.append, on_error=_raise)
     decision: ControllerResult[tuple[AlterUserScramCredentialsResult, ...]]
     decision = alter_users(images[0], request)
     if decision.changes:
-        store.write(decision.changes, fence=elected[0], then=lambda _: None, otherwise=_raise)
+        store.write(decision.changes, fence=elected[0], then=lambda _: None, on_error=_raise)
     return decision.answer
 
 
-def refused(results: Results) -> list[str]:
+def error_lines(results: Results) -> list[str]:
     """Return an error line for each user that was not altered."""
     return [
         f"{each.user}: {each.error_message or each.error_code.name}"

@@ -11,7 +11,12 @@ from typing import Final
 
 from headwater.broker.authentication.refreshing_jwks import KeySource, RefreshingJwks
 from headwater.broker.authentication.sasl_listener import OfferedMechanism
-from headwater.common.exceptions import HeadwaterError, InvalidSetting, NotFetched, SaslRefused
+from headwater.common.exceptions import (
+    HeadwaterError,
+    HttpFetchFailed,
+    InvalidSetting,
+    SaslAuthenticationFailed,
+)
 from headwater.common.ports import Clock
 from headwater.common.settings.broker_settings import BrokerSettings
 from headwater.common.settings.oauth_settings import ListenerOAuthSettings
@@ -83,10 +88,10 @@ def _source(settings: ListenerOAuthSettings, place: HttpLocation) -> KeySource:
         try:
             return read_key_set(document)
         except InvalidSetting as error:
-            raise NotFetched(f"{place}: {error}", may_pass=True) from error
+            raise HttpFetchFailed(f"{place}: {error}", is_retriable=True) from error
 
     return KeySource(
-        place=str(place),
+        location=str(place),
         read=read,
         refresh_ms=settings.sasl_oauthbearer_jwks_endpoint_refresh_ms,
         backoff_ms=settings.sasl_oauthbearer_jwks_endpoint_retry_backoff_ms,
@@ -115,8 +120,8 @@ def _validate(
     keys: RefreshingJwks, rules: OAuthTokenValidator, clock: Clock, token: str
 ) -> OAuthBearerToken:
     try:
-        return rules.judge(keys.known.verified(token), clock.now_ms())
-    except SaslRefused as refused:
+        return rules.validate(keys.known.verified(token), clock.now_ms())
+    except SaslAuthenticationFailed as refused:
         # Many clients close the connection on this error without showing it, so log it here.
         _log.info("Token rejected: mechanism=%s reason=%s", MECHANISM, refused)
         raise
@@ -125,7 +130,7 @@ def _validate(
 def _prepare(keys: RefreshingJwks, message: bytes, then: Callable[[], None]) -> None:
     try:
         key_id = token_header(read_client_first(message).token).key_id
-    except SaslRefused:
+    except SaslAuthenticationFailed:
         # The exchange reports the same error.
         then()
     else:

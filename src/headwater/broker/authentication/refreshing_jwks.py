@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from headwater.common.exceptions import HeadwaterError, SaslRefused
+from headwater.common.exceptions import HeadwaterError, SaslAuthenticationFailed
 from headwater.common.ports import Clock
 from headwater.network.background_calls import BackgroundCalls
 from headwater.replication.purgatory.timer import Timer, WakeupTimer
@@ -27,7 +27,7 @@ _UNKNOWN_KEY_INTERVAL_MS: Final = 10_000
 class KeySource:
     """Where a key set comes from. `read` blocks, and raises `HeadwaterError`."""
 
-    place: str
+    location: str
     read: Callable[[], JsonWebKeySet]
     refresh_ms: int
     backoff_ms: int
@@ -64,13 +64,15 @@ class RefreshingJwks:
 
     @property
     def known(self) -> JsonWebKeySet:
-        """The last key set; raises `SaslRefused` if there is none yet."""
+        """The last key set; raises `SaslAuthenticationFailed` if there is none yet."""
         if self._known is None:
-            raise SaslRefused(f"the key set of {self._source.place} is not loaded yet")
+            raise SaslAuthenticationFailed(
+                f"the key set of {self._source.location} is not loaded yet"
+            )
         return self._known
 
     def prepare(self, key_id: str | None, then: Callable[[], None]) -> None:
-        """Call `then` when a token with that key can be validated: now, or after a refresh."""
+        """Call `then` when a token with that key can be validated, maybe after a refresh."""
         if self._known is not None and self._known.has(key_id):
             then()
             return
@@ -90,12 +92,12 @@ class RefreshingJwks:
         if not self._is_refreshing:
             self._is_refreshing = True
             self._background_calls(
-                self._source.read, then=self._refreshed, otherwise=self._refresh_failed
+                self._source.read, then=self._refreshed, on_error=self._refresh_failed
             )
 
     def _refreshed(self, keys: JsonWebKeySet) -> None:
         if keys != self._known:
-            _log.info("Loaded key set: source=%s keys=%d", self._source.place, len(keys.keys))
+            _log.info("Loaded key set: source=%s keys=%d", self._source.location, len(keys.keys))
         self._known = keys
         self._failures = 0
         self._schedule(self._source.refresh_ms)

@@ -21,9 +21,13 @@ from headwater.broker.authentication.sasl_listener import SaslListener
 from headwater.broker.requests.call import Call
 from headwater.broker.requests.dispatch import Dispatch
 from headwater.common.error_codes import ErrorCode
-from headwater.common.exceptions import ConnectionLost, ProtocolError, SaslRefused
+from headwater.common.exceptions import ConnectionLost, ProtocolError, SaslAuthenticationFailed
 from headwater.common.principal import Principal, Requester
-from headwater.network.request_service import GuardedConnection, ReplySlot, ServedConnection
+from headwater.network.request_service import (
+    AuthenticatingConnection,
+    ResponseSlot,
+    ServedConnection,
+)
 from headwater.protocol.api_key import ApiKey
 from headwater.protocol.codec import read
 from headwater.protocol.headers import SIZE_BYTES, RequestHeader, read_request_header
@@ -36,7 +40,7 @@ from headwater.protocol.messages.sasl_handshake import SaslHandshakeRequest, Sas
 from headwater.protocol.older_versions import Message
 from headwater.replication.purgatory.timer import WakeupTimer
 from headwater.security.authentication.sasl_exchange import SaslServer
-from headwater.security.authentication.sasl_text import shown
+from headwater.security.authentication.sasl_text import printable
 
 _log = logging.getLogger(__name__)
 
@@ -62,18 +66,18 @@ class _Stage(Enum):
 
 
 def sasl_authenticator(
-    connection: GuardedConnection, *, listener: SaslListener, dispatch: Dispatch
+    connection: AuthenticatingConnection, *, listener: SaslListener, dispatch: Dispatch
 ) -> None:
     """Authenticate a new connection."""
     authenticator = SaslAuthenticator(connection, listener, dispatch)
-    connection.guard(authenticator, frame_limit_bytes=authenticator.token_limit_bytes())
+    connection.set_service(authenticator, frame_limit_bytes=authenticator.token_limit_bytes())
 
 
 class SaslAuthenticator:
     """`headwater.network.request_service.Service` for one connection."""
 
     def __init__(
-        self, connection: GuardedConnection, listener: SaslListener, dispatch: Dispatch
+        self, connection: AuthenticatingConnection, listener: SaslListener, dispatch: Dispatch
     ) -> None:
         self._connection = connection
         self._listener = listener
@@ -96,7 +100,7 @@ class SaslAuthenticator:
             return limit_bytes
         return min(limit_bytes, SMALL_FRAME_BYTES)
 
-    def serve(self, slot: ReplySlot, frame: memoryview) -> None:
+    def serve(self, slot: ResponseSlot, frame: memoryview) -> None:
         match self._stage:
             case _Stage.SERVED:
                 self._serve_authenticated(slot, frame)
@@ -117,7 +121,7 @@ class SaslAuthenticator:
 
     # Authenticated.
 
-    def _serve_authenticated(self, slot: ReplySlot, frame: memoryview) -> None:
+    def _serve_authenticated(self, slot: ResponseSlot, frame: memoryview) -> None:
         if self._expires_ms is not None:
             now_ms = self._listener.clock.steady_ms()
             is_handshake = int.from_bytes(frame[:2], "big") == _HANDSHAKE_KEY
@@ -135,13 +139,13 @@ class SaslAuthenticator:
 
     # Not authenticated.
 
-    def _handle_unauthenticated(self, slot: ReplySlot, frame: memoryview) -> None:
+    def _handle_unauthenticated(self, slot: ResponseSlot, frame: memoryview) -> None:
         header = read_request_header(frame)
         key = header.api.key
         if key is ApiKey.API_VERSIONS and self._stage is _Stage.GREETING:
             if header.version <= header.api.newest:
                 self._stage = _Stage.HANDSHAKE
-            self._dispatch.greet(slot, frame)
+            self._dispatch.handle_api_versions(slot, frame)
         elif key is ApiKey.SASL_HANDSHAKE:
             request = read(SaslHandshakeRequest, header.version, frame[header.body_position :])
             self._handle_handshake(self._call(header, slot), request.mechanism)
@@ -161,7 +165,8 @@ class SaslAuthenticator:
                 SaslHandshakeResponse(
                     error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=enabled
                 ),
-                f"mechanism {shown(mechanism)} is not enabled; enabled are {', '.join(enabled)}",
+                f"mechanism {printable(mechanism)} is not enabled; enabled are "
+                f"{', '.join(enabled)}",
             )
             return
         self._has_headers = call.version > 0
@@ -171,10 +176,10 @@ class SaslAuthenticator:
             self._wrong_mechanism = mechanism
         self._exchange = offered.begin()
         self._mechanism = self._mechanism if self._wrong_mechanism else mechanism
-        self._connection.guard(self, frame_limit_bytes=self.token_limit_bytes())
+        self._connection.set_service(self, frame_limit_bytes=self.token_limit_bytes())
         call.answer(SaslHandshakeResponse(mechanisms=enabled))
 
-    def _handle_token(self, slot: ReplySlot, frame: memoryview) -> None:
+    def _handle_token(self, slot: ResponseSlot, frame: memoryview) -> None:
         header = read_request_header(frame)
         call = self._call(header, slot)
         if header.api.key is not ApiKey.SASL_AUTHENTICATE:
@@ -187,9 +192,10 @@ class SaslAuthenticator:
     def _evaluate_token(self, call: Call, client_token: bytes) -> None:
         try:
             token = self._step(client_token)
-        except SaslRefused as refused:
+        except SaslAuthenticationFailed as refused:
             response = SaslAuthenticateResponse(
-                error_code=refused.code, error_message=refused.told or self._error_message()
+                error_code=refused.code,
+                error_message=refused.client_message or self._error_message(),
             )
             self._fail(call, response, str(refused))
             return
@@ -197,11 +203,11 @@ class SaslAuthenticator:
         lifetime_ms = self._complete() if self._is_complete() else 0
         call.answer(SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=lifetime_ms))
 
-    def _handle_raw_token(self, slot: ReplySlot, token: bytes) -> None:
+    def _handle_raw_token(self, slot: ResponseSlot, token: bytes) -> None:
         self._prepare(slot, token, lambda: self._evaluate_raw_token(slot, token))
 
-    def _prepare(self, slot: ReplySlot, token: bytes, then: Callable[[], None]) -> None:
-        """Call `then` when the token can be validated; no other request is served until then."""
+    def _prepare(self, slot: ResponseSlot, token: bytes, then: Callable[[], None]) -> None:
+        """Call `then` when the token can be validated; serve no other request until then."""
         offered = self._listener.mechanisms[self._mechanism]
         if offered.prepare is None or self._wrong_mechanism is not None:
             then()
@@ -214,31 +220,32 @@ class SaslAuthenticator:
         slot.hold()
         offered.prepare(token, evaluate)
 
-    def _evaluate_raw_token(self, slot: ReplySlot, token: bytes) -> None:
+    def _evaluate_raw_token(self, slot: ResponseSlot, token: bytes) -> None:
         try:
             answer = self._step(token)
-        except SaslRefused as refused:
+        except SaslAuthenticationFailed as refused:
             # Raw tokens have no error field: closing the connection is the answer.
             self._fail_raw(slot, str(refused))
             return
         if self._is_complete():
             self._complete()
-        slot.reply([len(answer).to_bytes(SIZE_BYTES, "big") + answer])
+        slot.respond([len(answer).to_bytes(SIZE_BYTES, "big") + answer])
 
     def _step(self, token: bytes) -> bytes:
         assert self._exchange is not None
         if self._wrong_mechanism is not None:
-            raise SaslRefused(
+            raise SaslAuthenticationFailed(
                 f"re-authentication with {self._wrong_mechanism} instead of {self._mechanism}",
-                told=f"SASL mechanism '{self._wrong_mechanism}' requested by client is not "
+                client_message=f"SASL mechanism '{self._wrong_mechanism}' requested by client "
+                "is not "
                 f"supported for re-authentication of mechanism '{self._mechanism}'",
             )
         answer = self._exchange.respond(token)
         user = self._exchange.user
         if self._user is not None and user is not None and user != self._user:
-            raise SaslRefused(
-                f"re-authentication as {shown(user)} instead of {shown(self._user)}",
-                told="Cannot change principals during re-authentication from "
+            raise SaslAuthenticationFailed(
+                f"re-authentication as {printable(user)} instead of {printable(self._user)}",
+                client_message="Cannot change principals during re-authentication from "
                 f"User.{self._user}: User.{user}",
             )
         return answer
@@ -267,7 +274,7 @@ class SaslAuthenticator:
         connection.requester = Requester(
             Principal("User", self._user), connection.address.peer_host
         )
-        connection.guard(self, frame_limit_bytes=listener.request_limit_bytes)
+        connection.set_service(self, frame_limit_bytes=listener.request_limit_bytes)
         return self._set_expiry(exchange.expires_ms)
 
     def _set_expiry(self, credential_expires_ms: int | None) -> int:
@@ -312,15 +319,15 @@ class SaslAuthenticator:
 
     def _fail(self, call: Call, response: Message, reason: str) -> None:
         def leave() -> None:
-            if not call.is_gone:
+            if not call.is_disconnected:
                 call.answer(response)
-                self._connection.leave()
+                self._connection.drain()
 
         self._record_failure(reason)
         call.hold()
         self._later(leave)
 
-    def _fail_raw(self, held: ReplySlot | Call, reason: str) -> None:
+    def _fail_raw(self, held: ResponseSlot | Call, reason: str) -> None:
         """Close the connection after the delay, without a response."""
         self._record_failure(reason)
         held.hold()
@@ -344,7 +351,7 @@ class SaslAuthenticator:
             alarm = WakeupTimer(self._listener.timer, then)
             alarm.set(self._listener.clock.steady_ms() + delay_ms)
 
-    def _call(self, header: RequestHeader, slot: ReplySlot) -> Call:
+    def _call(self, header: RequestHeader, slot: ResponseSlot) -> Call:
         counters = self._dispatch.counters.get(header.api.key)
         if counters is None:
             raise ProtocolError(f"{header.api.name} is not supported by this broker")

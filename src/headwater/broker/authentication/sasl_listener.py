@@ -1,4 +1,4 @@
-"""SASL state shared by all connections of a listener: mechanisms, limits, counters."""
+"""SASL state that a listener's connections share: mechanisms, limits, counters."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -8,8 +8,8 @@ decides when to send it, and what happens to the batches that wait for the respo
 from collections.abc import Callable
 
 from headwater.broker.coordinators.pending_verifications import (
-    Answered,
     FirstBatches,
+    OnVerified,
     PendingVerifications,
 )
 from headwater.broker.coordinators.transaction_coordinator import TransactionCoordinator
@@ -52,14 +52,14 @@ class AddPartitionsToTxnManager:
         self._image = image
         self._inter_broker_client = inter_broker_client
         self._expired_ms: int | None = None
-        self.pending = PendingVerifications(self.ask, clock=clock, timer=timer)
+        self.pending = PendingVerifications(self.add_or_verify, clock=clock, timer=timer)
         self.configure(static.settings)
 
     def tick(self, now_ms: int) -> None:
         """Periodically drop verifications that led to no append."""
         if has_passed(self._expired_ms, self._expiry_interval_ms, now_ms):
             self._expired_ms = now_ms
-            self._partitions.expire_questions(now_ms, self._expiration_ms)
+            self._partitions.expire_verifications(now_ms, self._expiration_ms)
 
     def configure(self, settings: BrokerSettings) -> None:
         """Apply dynamic configs."""
@@ -69,17 +69,17 @@ class AddPartitionsToTxnManager:
         self._timeout_ms = settings.request_timeout_ms
         self.pending.configure(settings)
 
-    def is_asked(self, question: VerificationRequest) -> bool:
+    def needs_coordinator(self, request: VerificationRequest) -> bool:
         """Whether the coordinator must be asked; adding a partition always needs it."""
-        return self._verifies or not question.is_verify_only
+        return self._verifies or not request.is_verify_only
 
-    def ask(self, batches: FirstBatches, answered: Answered) -> None:
-        """Send one request; `answered` gets an error code for every partition."""
+    def add_or_verify(self, batches: FirstBatches, on_verified: OnVerified) -> None:
+        """Send one request; `on_verified` gets an error code for every partition."""
         # Imported with the first request: brokers without transactions do not need it.
         from headwater.broker.coordinators.verification_messages import codes_of, request_of
 
         def respond(outcome: Outcome) -> None:
-            answered(codes_of(batches, outcome))
+            on_verified(codes_of(batches, outcome))
 
         leader = self._leader_of(batches.transactional_id)
         if leader is None:
@@ -94,7 +94,9 @@ class AddPartitionsToTxnManager:
         if isinstance(shard, ErrorCode):
             respond(shard)
             return
-        shard.ask(request, version=_LEADERS_VERSION, client_id="", client_host="", answer=respond)
+        shard.handle_request(
+            request, version=_LEADERS_VERSION, client_id="", client_host="", answer=respond
+        )
 
     def _ask_remote(self, leader: NodeId, request: Message, respond: Answer) -> None:
         if self._inter_broker_client is None:
@@ -104,13 +106,13 @@ class AddPartitionsToTxnManager:
         def failed(_: HeadwaterError) -> None:
             respond(ErrorCode.NETWORK_EXCEPTION)
 
-        self._inter_broker_client.ask(
+        self._inter_broker_client.send_request(
             leader,
             request,
             purpose=Purpose.TRANSACTION,
             timeout_ms=self._timeout_ms,
             then=respond,
-            otherwise=failed,
+            on_error=failed,
         )
 
     def _leader_of(self, transactional_id: str) -> NodeId | None:

@@ -19,11 +19,9 @@ from headwater.storage.io.executor import Executor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinators:
-    """The coordinators of one broker."""
-
     groups: GroupCoordinator
     transactions: TransactionCoordinator
-    questions: AddPartitionsToTxnManager
+    add_partitions_to_txn_manager: AddPartitionsToTxnManager
     markers: TransactionMarkerWriter
 
 
@@ -77,5 +75,8 @@ def new_coordinators(
         inter_broker_client=inter_broker_client,
     )
     return Coordinators(
-        groups=groups, transactions=transactions, questions=questions, markers=markers
+        groups=groups,
+        transactions=transactions,
+        add_partitions_to_txn_manager=questions,
+        markers=markers,
     )

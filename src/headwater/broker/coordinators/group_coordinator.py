@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from headwater.broker.coordinators.led_shards import LedShards, ask_shard
+from headwater.broker.coordinators.led_shards import LedShards, handle_in_shard
 from headwater.broker.requests.call import Call
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ports import Clock, Random
@@ -72,7 +72,7 @@ class GroupCoordinator:
         self._led.follow(image)
         deleted = tuple(change.name for change in changes if isinstance(change, TopicDeleted))
         if deleted:
-            self.runtime.tell(TopicsDeleted(deleted))
+            self.runtime.handle_event(TopicsDeleted(deleted))
 
     def load_some(self, limit_ms: int) -> None:
         """Load shards before the first request needs them, which also starts their timers."""
@@ -82,7 +82,7 @@ class GroupCoordinator:
         self._led.close()
 
     def shard_of(self, group_id: str) -> CoordinatorContext[TopicsDeleted] | ErrorCode:
-        """Return the shard that coordinates a group, or an error if it is not on this broker."""
+        """Return the shard that coordinates a group, or an error if another broker has it."""
         return self._led.find(group_id)
 
     def number_of(self, group_id: str) -> int | None:
@@ -93,7 +93,7 @@ class GroupCoordinator:
         """Return all shards on this broker, and start loading all of them."""
         return self._led.all()
 
-    def ask(
+    def handle_request(
         self,
         group_id: str,
         request: Message,
@@ -108,7 +108,7 @@ class GroupCoordinator:
         elif isinstance(shard, ErrorCode):
             answer(shard)
         else:
-            ask_shard(shard, request, call, answer, sees)
+            handle_in_shard(shard, request, call, answer, sees)
 
     def _make(self, number: int, leader_epoch: int) -> CoordinatorShard[TopicsDeleted]:  # noqa: ARG002
         """Create an empty shard; they are all alike."""

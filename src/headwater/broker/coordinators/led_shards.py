@@ -87,13 +87,13 @@ class LedShards(Generic[Event]):
 
     def _hosted(self, number: int) -> Partition | None:
         hosted = self._partitions.find(self._topic, number)
-        return hosted if hosted is not None and hosted.refuse() is None else None
+        return hosted if hosted is not None and hosted.leadership_error() is None else None
 
     def _opening(self, hosted: Partition) -> Callable[[], CoordinatorLog]:
         return lambda: PartitionCoordinatorLog(hosted, self._codec, self._executor)
 
 
-def ask_shard(
+def handle_in_shard(
     shard: CoordinatorContext[Event],
     request: Message,
     call: Call,
@@ -101,7 +101,7 @@ def ask_shard(
     sees: Callable[[str], bool] = sees_all,
 ) -> None:
     """Pass a client's request to a shard."""
-    shard.ask(
+    shard.handle_request(
         request,
         version=call.version,
         client_id=call.client_id,

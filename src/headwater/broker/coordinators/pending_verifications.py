@@ -42,7 +42,7 @@ from headwater.replication.transactional_append import (
 )
 
 Codes = Mapping[TopicPartition, ErrorCode]
-Answered = Callable[[Codes], None]
+OnVerified = Callable[[Codes], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,19 +52,19 @@ class FirstBatches:
     transactional_id: str
     producer: TransactionalProducer
     partitions: tuple[TopicPartition, ...]
-    question: VerificationRequest
+    verification_request: VerificationRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedTransaction:
-    """The transaction of a batch, and what the leader must request for its client's version."""
+    """The transaction of a batch, and the request that its client's version needs."""
 
     transactional_id: str
     producer: TransactionalProducer
-    question: VerificationRequest
+    verification_request: VerificationRequest
 
 
-class WaitingBatch(Protocol):
+class UnverifiedBatch(Protocol):
     """A batch that waits for its verification."""
 
     @property
@@ -79,10 +79,10 @@ class WaitingBatch(Protocol):
 
 @dataclass(slots=True, eq=False)
 class PendingVerification:
-    """The batches of one producer epoch that wait for one partition, in order of arrival."""
+    """Batches of one producer epoch that wait for one partition, in order of arrival."""
 
     hosted: Partition
-    waiting: deque[WaitingBatch] = field(default_factory=deque)
+    waiting: deque[UnverifiedBatch] = field(default_factory=deque)
     guard: VerificationGuard | None = None
 
 
@@ -91,16 +91,16 @@ class PendingVerifications:
 
     def __init__(
         self,
-        ask: Callable[[FirstBatches, Answered], None],
+        send: Callable[[FirstBatches, OnVerified], None],
         *,
         clock: Clock,
         timer: Timer,
     ) -> None:
-        self._ask_coordinator = ask
+        self._ask_coordinator = send
         self._clock = clock
         self._timer = timer
         self._backoff_ms = 0
-        self._patience_ms = 0
+        self._timeout_ms = 0
         self._pending: dict[tuple[Partition, VerifiedTransaction], PendingVerification] = {}
 
     def __len__(self) -> int:
@@ -109,18 +109,18 @@ class PendingVerifications:
     def configure(self, settings: BrokerSettings) -> None:
         """Apply dynamic configs."""
         self._backoff_ms = settings.add_partitions_to_txn_retry_backoff_ms
-        self._patience_ms = min(
+        self._timeout_ms = min(
             settings.add_partitions_to_txn_retry_backoff_max_ms, settings.request_timeout_ms
         )
 
     def has_waiting(self, hosted: Partition, transaction: VerifiedTransaction) -> bool:
-        """Whether earlier batches of the transaction wait, so that later ones must wait too."""
+        """Whether earlier batches of the transaction wait; later ones must then wait too."""
         return bool(self._pending) and (hosted, transaction) in self._pending
 
     def verify(
         self,
         transaction: VerifiedTransaction,
-        batches: Iterable[tuple[Partition, WaitingBatch]],
+        batches: Iterable[tuple[Partition, UnverifiedBatch]],
     ) -> None:
         """Queue batches, and verify the partitions that have no pending verification yet."""
         begun: list[PendingVerification] = []
@@ -131,7 +131,7 @@ class PendingVerifications:
                 begun.append(pending)
             pending.waiting.append(batch)
         if begun:
-            self._ask(transaction, begun, self._clock.steady_ms() + self._patience_ms)
+            self._ask(transaction, begun, self._clock.steady_ms() + self._timeout_ms)
 
     def _ask(
         self,
@@ -146,14 +146,14 @@ class PendingVerifications:
                 producer.producer_id,
                 epoch=producer.epoch,
                 sequence=min(batch.sequence for batch in each.waiting),
-                question=transaction.question,
+                request=transaction.verification_request,
                 now_ms=now_ms,
             )
         batches = FirstBatches(
             transactional_id=transaction.transactional_id,
             producer=producer,
             partitions=tuple(each.hosted.name for each in verifications),
-            question=transaction.question,
+            verification_request=transaction.verification_request,
         )
         self._ask_coordinator(
             batches, lambda codes: self._answered(transaction, verifications, until_ms, codes)
@@ -166,14 +166,14 @@ class PendingVerifications:
         until_ms: int,
         codes: Codes,
     ) -> None:
-        adds = not transaction.question.is_verify_only
+        adds = not transaction.verification_request.is_verify_only
         producer_id = transaction.producer.producer_id
         early: list[PendingVerification] = []
         stale: list[PendingVerification] = []
         for each in verifications:
             code = codes[each.hosted.name]
             assert each.guard is not None
-            if each.hosted.refuse() is not None:
+            if each.hosted.leadership_error() is not None:
                 # No longer the leader: the append fails, and nothing must be added.
                 self._complete(transaction, each, code)
             elif code is ErrorCode.CONCURRENT_TRANSACTIONS and adds:
@@ -225,11 +225,11 @@ class _Later:
         self.is_done = False
 
     @property
-    def is_gone(self) -> bool:
+    def is_disconnected(self) -> bool:
         """Never: batches of several connections may wait, and the backoff is short."""
         return False
 
     def expire(self) -> None:
         self.is_done = True
-        self._timer.ended()
+        self._timer.completed()
         self._ask()

@@ -14,7 +14,7 @@ from headwater.common.ids import ProducerId
 from headwater.metadata.ports.metadata_store import Failed
 from headwater.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
 
-Taken = Callable[[ProducerId | ErrorCode], None]
+OnGenerated = Callable[[ProducerId | ErrorCode], None]
 
 # The controller is unknown, or does not know this broker yet. Clients retry on the error that
 # replaces these, as in Kafka 3.9.
@@ -36,7 +36,7 @@ class Allocate(Protocol):
     """Requests the next block from the controller."""
 
     def __call__(
-        self, *, then: Callable[[AllocateProducerIdsResponse], None], otherwise: Failed
+        self, *, then: Callable[[AllocateProducerIdsResponse], None], on_error: Failed
     ) -> None: ...
 
 
@@ -48,21 +48,21 @@ class ProducerIdManager:
         # The current block and the next one.
         self._ids: deque[range] = deque()
         self._is_requesting = False
-        self._waiting: deque[Taken] = deque()
+        self._waiting: deque[OnGenerated] = deque()
 
-    def take(self, taken: Taken) -> None:
+    def generate(self, on_generated: OnGenerated) -> None:
         """Allocate one id, possibly later."""
         if self._ids:
-            taken(self._one())
+            on_generated(self._one())
         else:
-            self._waiting.append(taken)
+            self._waiting.append(on_generated)
         self.prepare()
 
     def prepare(self) -> None:
         """Request a block early: the controller may be unavailable when it is needed."""
         if sum(map(len, self._ids)) < LOW and not self._is_requesting:
             self._is_requesting = True
-            self._allocate(then=self._allocated, otherwise=self._failed)
+            self._allocate(then=self._allocated, on_error=self._failed)
 
     def _one(self) -> ProducerId:
         first = self._ids.popleft()

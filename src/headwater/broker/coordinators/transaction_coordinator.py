@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from headwater.broker.coordinators.led_shards import LedShards, ask_shard
+from headwater.broker.coordinators.led_shards import LedShards, handle_in_shard
 from headwater.broker.coordinators.producer_id_manager import ProducerIdManager
 from headwater.broker.coordinators.transaction_marker_writer import TransactionMarkerWriter
 from headwater.broker.requests.call import Call
@@ -25,10 +25,10 @@ from headwater.coordinator.runtime.coordinator_context import (
 )
 from headwater.coordinator.runtime.coordinator_effects import (
     Effect,
+    GenerateProducerId,
     MarkersAnswered,
-    ProducerIdTaken,
+    ProducerIdGenerated,
     SendMarkers,
-    TakeProducerId,
 )
 from headwater.coordinator.runtime.coordinator_shard import CoordinatorShard
 from headwater.coordinator.runtime.pending_responses import Answer
@@ -46,7 +46,7 @@ from headwater.storage.io.executor import Executor
 if TYPE_CHECKING:
     from headwater.broker.coordinators.transaction_marker_channel import TransactionMarkerChannel
 
-TransactionEvent = ProducerIdTaken | MarkersAnswered
+TransactionEvent = ProducerIdGenerated | MarkersAnswered
 
 
 class TransactionCoordinator:
@@ -88,7 +88,6 @@ class TransactionCoordinator:
 
     @property
     def settings(self) -> TransactionSettings:
-        """The current settings."""
         return self._settings
 
     def changed(self, image: ClusterImage) -> None:
@@ -108,19 +107,21 @@ class TransactionCoordinator:
         return self._led.number_of(transactional_id)
 
     def shard_of(self, transactional_id: str) -> CoordinatorContext[TransactionEvent] | ErrorCode:
-        """Return the shard that coordinates an id, or an error if it is not on this broker."""
+        """Return the shard that coordinates an id, or an error if another broker has it."""
         return self._led.find(transactional_id)
 
     def shards(self) -> list[CoordinatorContext[TransactionEvent]]:
         """Return all shards on this broker, and start loading all of them."""
         return self._led.all()
 
-    def ask(self, transactional_id: str, request: Message, call: Call, answer: Answer) -> None:
+    def handle_request(
+        self, transactional_id: str, request: Message, call: Call, answer: Answer
+    ) -> None:
         shard = self.shard_of(transactional_id)
         if isinstance(shard, ErrorCode):
             answer(shard)
         else:
-            ask_shard(shard, request, call, answer)
+            handle_in_shard(shard, request, call, answer)
 
     @cached_property
     def _markers(self) -> TransactionMarkerChannel:
@@ -147,16 +148,16 @@ class TransactionCoordinator:
         return TransactionCoordinatorShard(lambda: self._settings, leader_epoch)
 
     def _perform(self, shard: CoordinatorContext[TransactionEvent], effect: Effect) -> None:
-        tell = shard.hearing()
+        on_answered = shard.event_handler()
         match effect:
-            case TakeProducerId(asked):
+            case GenerateProducerId(asked):
 
                 def taken(outcome: ProducerId | ErrorCode) -> None:
-                    tell(ProducerIdTaken(asked, outcome, self._clock.now_ms()))
+                    on_answered(ProducerIdGenerated(asked, outcome, self._clock.now_ms()))
 
-                self._producer_ids.take(taken)
+                self._producer_ids.generate(taken)
             case SendMarkers():
-                self._markers.send(effect, tell)
+                self._markers.send(effect, on_answered)
             case _:
                 raise AssertionError(
                     f"unexpected effect of transaction shard {shard.name}: {effect}"

@@ -33,13 +33,14 @@ from headwater.metadata.ports.inter_broker_client import InterBrokerClient, Purp
 from headwater.protocol.messages.write_txn_markers import WriteTxnMarkersResponse
 from headwater.protocol.older_versions import Message
 
-Tell = Callable[[MarkersAnswered], None]
+OnAnswered = Callable[[MarkersAnswered], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionMarkerChannel:
-    """Sends markers. Without an inter-broker client, markers for other brokers fail and are
-    retried.
+    """Sends transaction markers to partition leaders.
+
+    Without an inter-broker client, markers for other brokers fail and are retried.
     """
 
     node_id: NodeId
@@ -49,18 +50,18 @@ class TransactionMarkerChannel:
     inter_broker_client: InterBrokerClient | None
     timeout_ms: int
 
-    def send(self, sending: SendMarkers, tell: Tell) -> None:
+    def send(self, sending: SendMarkers, on_answered: OnAnswered) -> None:
         addressed = address((sending,), self._leader_of, now_ms=self.clock.now_ms())
         for answered in addressed.answered:
-            tell(answered)
+            on_answered(answered)
         for leader, parts in addressed.by_leader.items():
             if leader == self.node_id:
                 for part in parts:
-                    self._write(part, tell)
+                    self._write(part, on_answered)
             else:
-                self._send_remote(leader, parts, tell)
+                self._send_remote(leader, parts, on_answered)
 
-    def _write(self, sending: SendMarkers, tell: Tell) -> None:
+    def _write(self, sending: SendMarkers, on_answered: OnAnswered) -> None:
         marker = Marker(
             producer=TransactionalProducer(sending.producer_id, sending.producer_epoch),
             coordinator_epoch=sending.coordinator_epoch,
@@ -68,12 +69,18 @@ class TransactionMarkerChannel:
             is_commit=sending.is_commit,
         )
         for partition in sending.partitions:
-            self.writing.write(marker, partition, partial(self._written, sending, partition, tell))
+            self.writing.write(
+                marker, partition, partial(self._written, sending, partition, on_answered)
+            )
 
     def _written(
-        self, sending: SendMarkers, partition: TopicPartition, tell: Tell, code: ErrorCode
+        self,
+        sending: SendMarkers,
+        partition: TopicPartition,
+        on_answered: OnAnswered,
+        code: ErrorCode,
     ) -> None:
-        tell(
+        on_answered(
             MarkersAnswered(
                 transactional_id=sending.transactional_id,
                 send_id=sending.send_id,
@@ -82,28 +89,30 @@ class TransactionMarkerChannel:
             )
         )
 
-    def _send_remote(self, leader: NodeId, sendings: Sequence[SendMarkers], tell: Tell) -> None:
-        def tell_all(answers: Sequence[MarkersAnswered]) -> None:
+    def _send_remote(
+        self, leader: NodeId, sendings: Sequence[SendMarkers], on_answered: OnAnswered
+    ) -> None:
+        def report_all(answers: Sequence[MarkersAnswered]) -> None:
             for answered in answers:
-                tell(answered)
+                on_answered(answered)
 
         def answered(response: Message) -> None:
             assert isinstance(response, WriteTxnMarkersResponse)
-            tell_all(outcomes_of(sendings, response, now_ms=self.clock.now_ms()))
+            report_all(outcomes_of(sendings, response, now_ms=self.clock.now_ms()))
 
         def failed_request(_: HeadwaterError) -> None:
-            tell_all(failed(sendings, now_ms=self.clock.now_ms()))
+            report_all(failed(sendings, now_ms=self.clock.now_ms()))
 
         if self.inter_broker_client is None:
-            tell_all(failed(sendings, now_ms=self.clock.now_ms()))
+            report_all(failed(sendings, now_ms=self.clock.now_ms()))
             return
-        self.inter_broker_client.ask(
+        self.inter_broker_client.send_request(
             leader,
             request_of(sendings),
             purpose=Purpose.TRANSACTION,
             timeout_ms=self.timeout_ms,
             then=answered,
-            otherwise=failed_request,
+            on_error=failed_request,
         )
 
     def _leader_of(self, partition: TopicPartition) -> NodeId | NoLeader:

@@ -23,7 +23,7 @@ from headwater.metadata.internal_topics import CONSUMER_OFFSETS
 from headwater.replication.partition import Partition
 from headwater.replication.purgatory.timer import Timer
 from headwater.replication.replica_manager import ReplicaManager
-from headwater.replication.transaction_verification import refuse_late
+from headwater.replication.transaction_verification import late_marker_error
 from headwater.replication.transactional_append import written
 from headwater.storage.log.unified_log import UnifiedLog
 from headwater.storage.producer_state.producer_state_manager import AppendOrigin
@@ -87,7 +87,7 @@ class TransactionMarkerWriter:
 
     def _append(self, marker: Marker, hosted: Partition, answer: Written) -> None:
         try:
-            code = hosted.refuse() or self._append_now(marker, hosted)
+            code = hosted.leadership_error() or self._append_now(marker, hosted)
         except HeadwaterError as error:
             code = error.code
         if code is None and hosted.log is not None:
@@ -103,7 +103,7 @@ class TransactionMarkerWriter:
             return
         awaited = _AwaitedMarker(self.timer, hosted, answer)
         self.timer.add(self.clock.steady_ms() + self.timeout_ms, awaited)
-        if not is_everywhere and hosted.await_commit(awaited, log.end_offset):
+        if not is_everywhere and hosted.add_delayed_produce(awaited, log.end_offset):
             awaited.missing += 1
         if log.needs_flush:
             awaited.missing += 1
@@ -111,11 +111,11 @@ class TransactionMarkerWriter:
         awaited.complete_one()
 
     def _append_now(self, marker: Marker, hosted: Partition) -> ErrorCode | None:
-        log, producer = hosted.opened(), marker.producer
-        if hosted.lacks_replicas(log.settings.min_insync_replicas):
+        log, producer = hosted.open_log(), marker.producer
+        if hosted.is_under_min_isr(log.settings.min_insync_replicas):
             return ErrorCode.NOT_ENOUGH_REPLICAS
         is_open = log.producers.has_open_transaction(producer.producer_id, producer.epoch)
-        late = refuse_late(marker.client_version, has_open_transaction=is_open)
+        late = late_marker_error(marker.client_version, has_open_transaction=is_open)
         if late is not None:
             return late
         now_ms = self.clock.now_ms()
@@ -129,7 +129,7 @@ class TransactionMarkerWriter:
             origin=AppendOrigin.COORDINATOR,
         )
         written(hosted, producer.producer_id)
-        hosted.advanced(log, 0)
+        hosted.on_append(log, 0)
         return None
 
 
@@ -155,7 +155,7 @@ class _AwaitedMarker:
         self.is_done = False
 
     @property
-    def is_gone(self) -> bool:
+    def is_disconnected(self) -> bool:
         """Never: the coordinator keeps waiting."""
         return False
 
@@ -183,6 +183,6 @@ class _AwaitedMarker:
     def _complete(self, code: ErrorCode) -> None:
         if not self.is_done:
             self.is_done = True
-            self._hosted.leave_commit(self)
-            self._timer.ended()
+            self._hosted.remove_delayed_produce(self)
+            self._timer.completed()
             self._answer(code)

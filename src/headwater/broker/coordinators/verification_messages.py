@@ -22,7 +22,7 @@ def request_of(batches: FirstBatches) -> AddPartitionsToTxnRequest:
         transactional_id=batches.transactional_id,
         producer_id=batches.producer.producer_id,
         producer_epoch=batches.producer.epoch,
-        verify_only=batches.question.is_verify_only,
+        verify_only=batches.verification_request.is_verify_only,
         topics=tuple(
             AddPartitionsToTxnTopic(name=topic, partitions=tuple(numbers))
             for topic, numbers in by_topic.items()
@@ -32,7 +32,7 @@ def request_of(batches: FirstBatches) -> AddPartitionsToTxnRequest:
 
 
 def codes_of(batches: FirstBatches, outcome: Outcome) -> Codes:
-    """Return the error code of each partition; INVALID_TXN_STATE if the response lacks it."""
+    """Return the error code of each partition; INVALID_TXN_STATE if it is missing."""
     if isinstance(outcome, ErrorCode):
         return _all(batches.partitions, outcome)
     assert isinstance(outcome, AddPartitionsToTxnResponse)

@@ -10,7 +10,7 @@ _NOTHING: Final = 0
 
 
 def authorized_cluster_operations(broker: Broker, call: Call) -> int:
-    """Return the bit field of authorized operations (AC-6); 0 without Describe on the cluster."""
+    """Return the bit field of authorized operations (AC-6); 0 without Describe."""
     if not broker.is_authorized(call, Operation.DESCRIBE, CLUSTER):
         return _NOTHING
     return operations_allowed(broker.authorizer, call.requester, CLUSTER)

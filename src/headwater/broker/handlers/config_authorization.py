@@ -4,9 +4,9 @@ from typing import Final
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.config_types import ResourceType
 from headwater.common.error_codes import ErrorCode
-from headwater.metadata.controller_result import ApiError
 from headwater.security.authorization.authorizer import CLUSTER, Operation, Resource, ResourceKind
 
 _KINDS: Final = {
@@ -23,7 +23,10 @@ _OF_THE_CLUSTER: Final = (
 def authorization_error(
     broker: Broker, call: Call, operation: Operation, resource_type: int, name: str
 ) -> ApiError | None:
-    """Return an authorization error, or None. Unknown resource types are rejected elsewhere."""
+    """Return an authorization error, or None.
+
+    Unknown resource types are rejected elsewhere.
+    """
     reason = f"not authorized for {operation.name} on {name!r}"
     if resource_type in _OF_THE_CLUSTER:
         if broker.is_authorized(call, operation, CLUSTER):

@@ -24,14 +24,14 @@ from headwater.broker.inter_broker.request import (
     request_frame_of,
 )
 from headwater.common.exceptions import (
+    AuthenticationFailed,
     ConnectionLost,
     HeadwaterError,
-    LoginRefused,
-    MechanismRefused,
     ProtocolError,
+    QueueFull,
     RequestTimedOut,
-    TooMuchWork,
     UnsupportedInVersion,
+    UnsupportedMechanism,
 )
 from headwater.common.ports import Clock
 from headwater.metadata.cluster_image import BrokerEndpoint
@@ -56,7 +56,7 @@ _SOFTWARE: Final = "headwater"
 
 
 class ChannelConnection(Protocol):
-    """What a channel needs of a connection; implemented by `headwater.network.peer.Peer`."""
+    """What a channel needs of a connection, which is a `headwater.network.peer.Peer`."""
 
     @property
     def may_send(self) -> bool: ...
@@ -64,14 +64,14 @@ class ChannelConnection(Protocol):
     @property
     def is_closed(self) -> bool: ...
 
-    def ask(
+    def send_request(
         self,
         correlation_id: int,
         parts: list[Buffer],
         *,
         deadline_ms: int,
         then: Callable[[memoryview], None],
-        otherwise: Callable[[ConnectionLost], None],
+        on_error: Callable[[ConnectionLost], None],
     ) -> None: ...
 
     def sweep(self, now_ms: int) -> None: ...
@@ -101,7 +101,7 @@ class InterBrokerChannel:
         where: Callable[[], BrokerEndpoint | None],
         dial: Dial,
         clock: Clock,
-        soon: Callable[[Callable[[], None]], object],
+        call_soon: Callable[[Callable[[], None]], object],
         client_id: str,
         log_in: LogIn | None = None,
     ) -> None:
@@ -114,7 +114,7 @@ class InterBrokerChannel:
         self._where = where
         self._dial = dial
         self._clock = clock
-        self._soon = soon
+        self._soon = call_soon
         self._client_id = client_id
         self._connection: ChannelConnection | None = None
         self._versions: Versions | None = None
@@ -123,15 +123,15 @@ class InterBrokerChannel:
         self._backoff_ms = RECONNECT_BACKOFF_MS
         self._backoff_end_ms = 0
 
-    def ask(self, asked: InterBrokerRequest) -> None:
-        waiting = PendingResponse(asked)
+    def send_request(self, request: InterBrokerRequest) -> None:
+        waiting = PendingResponse(request)
         if self._connection is None and self._clock.steady_ms() < self._backoff_end_ms:
             self._fail_soon(
                 waiting,
                 ConnectionLost("the last connection failed; waiting for reconnect.backoff.ms"),
             )
         elif len(self._waiting) >= WAITING_MAX:
-            self._fail_soon(waiting, TooMuchWork("too many requests are queued for this broker"))
+            self._fail_soon(waiting, QueueFull("too many requests are queued for this broker"))
         else:
             self._waiting.append(waiting)
             if self._connection is None:
@@ -147,7 +147,7 @@ class InterBrokerChannel:
             self._reauthenticate_ms = None
             self._is_reauthentication_due = True
             self._send()
-        late = [each for each in self._waiting if now_ms >= each.asked.deadline_ms]
+        late = [each for each in self._waiting if now_ms >= each.request.deadline_ms]
         for each in late:
             self._waiting.remove(each)
             each.fail(RequestTimedOut("the request timed out before it was sent"))
@@ -191,13 +191,13 @@ class InterBrokerChannel:
         request = ApiVersionsRequest(
             client_software_name=_SOFTWARE, client_software_version=_SOFTWARE
         )
-        self._connection.ask(
+        self._connection.send_request(
             correlation_id,
             request_frame_of(request, _API_VERSIONS, correlation_id, self._client_id),
             deadline_ms=self._clock.steady_ms() + CONNECT_MS,
             then=partial(self._api_versions_received, request),
             # The connection's own `down` callback handles this.
-            otherwise=lambda _: None,
+            on_error=lambda _: None,
         )
 
     def _api_versions_received(self, request: ApiVersionsRequest, frame: memoryview) -> None:
@@ -228,12 +228,12 @@ class InterBrokerChannel:
         def send(message: Message, version: int) -> None:
             assert self._connection is not None
             correlation_id = next(self._correlation_ids)
-            self._connection.ask(
+            self._connection.send_request(
                 correlation_id,
                 request_frame_of(message, version, correlation_id, self._client_id),
                 deadline_ms=self._clock.steady_ms() + CONNECT_MS,
                 then=partial(received, message, version),
-                otherwise=lambda _: None,
+                on_error=lambda _: None,
             )
 
         def received(message: Message, version: int, frame: memoryview) -> None:
@@ -247,7 +247,7 @@ class InterBrokerChannel:
             else:
                 shared = _shared_version(following.api, versions)
                 if shared is None:
-                    raise LoginRefused("the other broker does not support SaslAuthenticate")
+                    raise AuthenticationFailed("the other broker does not support SaslAuthenticate")
                 send(following, shared)
 
         send(login.begin(), login.handshake_version)
@@ -263,7 +263,7 @@ class InterBrokerChannel:
         was_open = self._versions is not None
         self._connection = None
         self._reset()
-        if isinstance(lost, LoginRefused | MechanismRefused):
+        if isinstance(lost, AuthenticationFailed | UnsupportedMechanism):
             _log.error(
                 "Inter-broker authentication failed: client_id=%s error=%s", self._client_id, lost
             )
@@ -300,7 +300,7 @@ class InterBrokerChannel:
     def _send_one(
         self, connection: ChannelConnection, versions: Versions, waiting: PendingResponse
     ) -> None:
-        asked = waiting.asked
+        asked = waiting.request
         version = _shared_version(asked.request.api, versions)
         if version is None:
             name = APIS[asked.request.api].name
@@ -313,17 +313,17 @@ class InterBrokerChannel:
         except UnsupportedInVersion as error:
             self._fail_soon(waiting, error)
             return
-        connection.ask(
+        connection.send_request(
             correlation_id,
             parts,
             deadline_ms=asked.deadline_ms,
             then=partial(self._answered, waiting, version),
-            otherwise=waiting.fail,
+            on_error=waiting.fail,
         )
 
     def _answered(self, waiting: PendingResponse, version: int, frame: memoryview) -> None:
         try:
-            response = read_answer(waiting.asked.request, version, frame)
+            response = read_answer(waiting.request.request, version, frame)
         except ProtocolError as error:
             waiting.fail(ConnectionLost(f"malformed response: {error}"))
             raise

@@ -23,15 +23,15 @@ from headwater.broker.requests.internal_call import INTERNAL_LISTENER, InternalC
 from headwater.common.exceptions import ConnectionLost, HeadwaterError, RequestTimedOut
 from headwater.common.ids import NodeId
 from headwater.common.ports import Clock
-from headwater.common.principal import OURSELVES, Requester
+from headwater.common.principal import BROKER_PRINCIPAL, Requester
 from headwater.metadata.cluster_image import BrokerEndpoint
-from headwater.metadata.ports.inter_broker_client import Answered, Purpose
+from headwater.metadata.ports.inter_broker_client import OnResponse, Purpose
 from headwater.metadata.ports.metadata_store import Failed
-from headwater.network.request_service import ClientAddress, ReplySlot, Service
+from headwater.network.request_service import ClientAddress, ResponseSlot, Service
 from headwater.protocol.api_table import APIS
 from headwater.protocol.older_versions import Message
 
-Soon = Callable[[Callable[[], None]], object]
+CallSoon = Callable[[Callable[[], None]], object]
 
 _SIZE_BYTES: Final = 4
 
@@ -44,7 +44,7 @@ class BrokerDirectory(Protocol):
 
 
 class NetworkInterBrokerClient:
-    """Client for all other brokers. Only for the loop's thread; the owner calls `sweep`."""
+    """Client for all other brokers, on the loop's thread. The owner calls `sweep`."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class NetworkInterBrokerClient:
         directory: BrokerDirectory,
         dial: Dial,
         clock: Clock,
-        soon: Soon,
+        call_soon: CallSoon,
         log_in: LogIn | None = None,
     ) -> None:
         self._log_in = log_in
@@ -61,7 +61,7 @@ class NetworkInterBrokerClient:
         self._directory = directory
         self._dial = dial
         self._clock = clock
-        self._soon = soon
+        self._soon = call_soon
         self._channels: dict[tuple[NodeId, Purpose], InterBrokerChannel] = {}
         # Requests of this broker to itself.
         self._own_requests: dict[PendingResponse, None] = {}
@@ -69,24 +69,24 @@ class NetworkInterBrokerClient:
         self.own_service: Service | None = None
         """Serves the requests of this broker to itself."""
 
-    def ask(
+    def send_request(
         self,
         node_id: NodeId,
         request: Message,
         *,
         purpose: Purpose,
         timeout_ms: int,
-        then: Answered,
-        otherwise: Failed,
+        then: OnResponse,
+        on_error: Failed,
     ) -> None:
         deadline_ms = self._clock.steady_ms() + timeout_ms
-        asked = InterBrokerRequest(request, deadline_ms, then, otherwise)
+        asked = InterBrokerRequest(request, deadline_ms, then, on_error)
         if self._is_closed:
             self._fail_soon(asked, ConnectionLost("this broker is stopping"))
         elif node_id == self._node_id:
             self._soon(partial(self._ask_self, asked))
         else:
-            self._channel(node_id, purpose).ask(asked)
+            self._channel(node_id, purpose).send_request(asked)
 
     def drop(self, node_id: NodeId, purpose: Purpose) -> None:
         channel = self._channels.pop((node_id, purpose), None)
@@ -98,7 +98,7 @@ class NetworkInterBrokerClient:
         now_ms = self._clock.steady_ms()
         for channel in [*self._channels.values()]:
             channel.sweep(now_ms)
-        late = [each for each in self._own_requests if now_ms >= each.asked.deadline_ms]
+        late = [each for each in self._own_requests if now_ms >= each.request.deadline_ms]
         for each in late:
             self._own_requests.pop(each, None)
             each.fail(RequestTimedOut("the request of this broker to itself timed out"))
@@ -120,7 +120,7 @@ class NetworkInterBrokerClient:
                 where=partial(self._directory.endpoint, node_id),
                 dial=self._dial,
                 clock=self._clock,
-                soon=self._soon,
+                call_soon=self._soon,
                 client_id=f"broker-{self._node_id}-{purpose.value}",
                 log_in=self._log_in,
             )
@@ -128,7 +128,7 @@ class NetworkInterBrokerClient:
         return channel
 
     def _fail_soon(self, asked: InterBrokerRequest, error: HeadwaterError) -> None:
-        self._soon(partial(asked.otherwise, error))
+        self._soon(partial(asked.on_error, error))
 
     def _ask_self(self, asked: InterBrokerRequest) -> None:
         assert self.own_service is not None
@@ -137,16 +137,16 @@ class NetworkInterBrokerClient:
         frame = bytearray(b"".join(request_frame_of(asked.request, version, 0, INTERNAL_LISTENER)))
         waiting = PendingResponse(asked)
         self._own_requests[waiting] = None
-        slot = ReplySlot(
+        slot = ResponseSlot(
             InternalConnection(
                 ClientAddress(listener=INTERNAL_LISTENER, peer_host="127.0.0.1", peer_port=0),
-                Requester(OURSELVES, "127.0.0.1"),
+                Requester(BROKER_PRINCIPAL, "127.0.0.1"),
                 answered=lambda response: self._own_answer(waiting, version, response),
-                is_gone=lambda: self._is_closed,
+                is_disconnected=lambda: self._is_closed,
                 cut=lambda: self._own_failure(
                     waiting, ConnectionLost("this broker closed its own request")
                 ),
-                soon=self._soon,
+                call_soon=self._soon,
             )
         )
         try:
@@ -163,6 +163,6 @@ class NetworkInterBrokerClient:
         self._soon(partial(self._hand_over, waiting, version, response))
 
     def _hand_over(self, waiting: PendingResponse, version: int, response: bytes) -> None:
-        asked = waiting.asked
+        asked = waiting.request
         self._own_requests.pop(waiting, None)
         waiting.answer(read_answer(asked.request, version, memoryview(response)))

@@ -31,7 +31,14 @@ class PeerConnector:
         up: Callable[[], None],
         down: Callable[[ConnectionLost], None],
     ) -> Peer:
-        peer = Peer(self._loop, self._settings, up=up, down=down, tls=self._tls, host=endpoint.host)
+        peer = Peer(
+            self._loop,
+            self._settings,
+            on_connected=up,
+            on_disconnected=down,
+            tls=self._tls,
+            host=endpoint.host,
+        )
         looking = self._loop.create_task(self._connect(peer, endpoint, deadline_ms, down))
         self._looking.add(looking)
         looking.add_done_callback(self._looking.discard)

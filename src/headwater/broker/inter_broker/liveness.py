@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from headwater.broker.inter_broker.channel import CONNECT_MS
 from headwater.broker.inter_broker.client import BrokerDirectory
-from headwater.common.exceptions import ConnectionLost, PeerRefused
+from headwater.common.exceptions import ConnectionLost, ConnectionRefused
 from headwater.common.ids import NodeId
 from headwater.common.ports import Clock
 from headwater.metadata.cluster_image import BrokerEndpoint
@@ -27,12 +27,12 @@ RECONNECT_MS: Final = 100
 RECONNECT_MAX_MS: Final = 5_000
 """Longest backoff towards a broker that does not refuse but cannot stay connected."""
 
-Later = Callable[[int, Callable[[], None]], object]
+CallLater = Callable[[int, Callable[[], None]], object]
 Down = Callable[[ConnectionLost], None]
 
 
 class LivenessConnection(Protocol):
-    """What a watch needs of a connection; implemented by `headwater.network.peer.Peer`."""
+    """What a watch needs of a connection, which is a `headwater.network.peer.Peer`."""
 
     def sweep(self, now_ms: int) -> None: ...
 
@@ -47,29 +47,29 @@ class ConnectionLiveness:
     """Watches other brokers. Only for the loop's thread; the owner calls `sweep`."""
 
     def __init__(
-        self, *, directory: BrokerDirectory, dial: LivenessDial, clock: Clock, later: Later
+        self, *, directory: BrokerDirectory, dial: LivenessDial, clock: Clock, call_later: CallLater
     ) -> None:
         self._directory = directory
         self._dial = dial
         self._clock = clock
-        self._later = later
+        self._later = call_later
         self._watches: dict[_ConnectionWatch, None] = {}
         # Brokers that were reached, by role, since the last time they were reported as ended.
         self._reached: dict[tuple[NodeId, LivenessRole], None] = {}
 
-    def keep(
-        self, node_id: NodeId, concern: LivenessRole, *, refused: Callable[[], None]
+    def watch(
+        self, node_id: NodeId, role: LivenessRole, *, on_refused: Callable[[], None]
     ) -> "_ConnectionWatch":
         def has_died() -> None:
-            del self._reached[node_id, concern]
-            refused()
+            del self._reached[node_id, role]
+            on_refused()
 
         liveness_watch = _ConnectionWatch(
             connect=partial(self._connect, node_id),
-            later=self._later,
-            was_reached=lambda: (node_id, concern) in self._reached,
-            refused=has_died,
-            ended=self._forget,
+            call_later=self._later,
+            was_reached=lambda: (node_id, role) in self._reached,
+            on_refused=has_died,
+            on_ended=self._forget,
         )
         self._watches[liveness_watch] = None
         liveness_watch.connect()
@@ -110,16 +110,16 @@ class _ConnectionWatch:
         self,
         *,
         connect: Callable[[Callable[[], None], Down], LivenessConnection | None],
-        later: Later,
+        call_later: CallLater,
         was_reached: Callable[[], bool],
-        refused: Callable[[], None],
-        ended: Callable[["_ConnectionWatch"], None],
+        on_refused: Callable[[], None],
+        on_ended: Callable[["_ConnectionWatch"], None],
     ) -> None:
         self._connect = connect
-        self._later = later
+        self._later = call_later
         self._was_reached = was_reached
-        self._refused = refused
-        self._ended = ended
+        self._on_refused = on_refused
+        self._on_ended = on_ended
         self._connection: LivenessConnection | None = None
         self._is_up = False
         self._refusals = 0
@@ -159,12 +159,12 @@ class _ConnectionWatch:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
-        self._ended(self)
+        self._on_ended(self)
 
     def _lost(self, lost: ConnectionLost) -> None:
         self._connection = None
         self._is_up = False
-        if not isinstance(lost, PeerRefused):
+        if not isinstance(lost, ConnectionRefused):
             self._refusals = 0
             self._back_off()
             return
@@ -175,7 +175,7 @@ class _ConnectionWatch:
             self._later(RECONNECT_MS, self.connect)
         else:
             self.end()
-            self._refused()
+            self._on_refused()
 
     def _back_off(self) -> None:
         self._later(self._backoff_ms, self.connect)

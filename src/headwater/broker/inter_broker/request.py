@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from headwater.common.exceptions import HeadwaterError
-from headwater.metadata.ports.inter_broker_client import Answered
+from headwater.metadata.ports.inter_broker_client import OnResponse
 from headwater.metadata.ports.metadata_store import Failed
 from headwater.protocol.api_table import APIS
 from headwater.protocol.codec import read, response_class, write
@@ -20,28 +20,28 @@ class InterBrokerRequest:
 
     request: Message
     deadline_ms: int
-    then: Answered
-    otherwise: Failed
+    then: OnResponse
+    on_error: Failed
 
 
 class PendingResponse:
     """Makes sure that exactly one of the callbacks is called, once."""
 
-    __slots__ = ("_is_over", "asked")
+    __slots__ = ("_is_over", "request")
 
-    def __init__(self, asked: InterBrokerRequest) -> None:
-        self.asked = asked
+    def __init__(self, request: InterBrokerRequest) -> None:
+        self.request = request
         self._is_over = False
 
     def answer(self, response: Message) -> None:
         if not self._is_over:
             self._is_over = True
-            self.asked.then(response)
+            self.request.then(response)
 
     def fail(self, error: HeadwaterError) -> None:
         if not self._is_over:
             self._is_over = True
-            self.asked.otherwise(error)
+            self.request.on_error(error)
 
 
 def request_frame_of(

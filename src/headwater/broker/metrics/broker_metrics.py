@@ -183,9 +183,9 @@ def _of_partitions(broker: Broker) -> Iterator[Family]:
         f"{name}_underminisrpartitioncount",
         "Led partitions with fewer in-sync replicas than min.insync.replicas.",
         lambda: sum(
-            each.is_led
+            each.is_leader
             and each.log is not None
-            and each.lacks_replicas(each.log.settings.min_insync_replicas)
+            and each.is_under_min_isr(each.log.settings.min_insync_replicas)
             for each in partitions
         ),
     )

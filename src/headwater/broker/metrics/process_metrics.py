@@ -35,7 +35,7 @@ def process_families() -> list[Family]:
 
 
 def process_age_s() -> float | None:
-    """Return the age of this process in seconds; None if the system does not report it."""
+    """Return the age of this process in seconds; None if the system has no answer."""
     try:
         return _since_boot_s() - _start_since_boot_s()
     except OSError:

@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 def authorizer_of(settings: BrokerSettings) -> Authorizer:
-    """Return an ACL authorizer, or `AllowAll` without `authorizer.class.name`, as in Kafka."""
+    """Return an ACL authorizer; `AllowAll` without `authorizer.class.name`."""
     if not settings.authorizer_class_name:
         if settings.super_users or settings.allow_everyone_if_no_acl_found:
             _log.warning(
@@ -44,4 +44,4 @@ def apply_acl_changes(authorizer: Authorizer, changes: Iterable[MetadataChange])
 def log_omitted_denials(authorizer: Authorizer) -> None:
     """Log how many denials were omitted from the log; called about once a second."""
     if isinstance(authorizer, AclAuthorizer):
-        authorizer.tell_denials()
+        authorizer.log_omitted_denials()

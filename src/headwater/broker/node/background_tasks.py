@@ -47,10 +47,11 @@ class BackgroundTasks:
         directory_failed: Callable[[], None],
         tick: Callable[[], None],
         sweep: Callable[[], None],
-        broken: Callable[[str], None],
+        on_failure: Callable[[str], None],
     ) -> None:
-        """`tick` is called ten times a second, `sweep` once, `directory_failed` per failed
-        directory.
+        """Set the callbacks.
+
+        `tick` is called ten times a second, `sweep` once, `directory_failed` per failed directory.
         """
         self._loop = loop
         self._clock = clock
@@ -65,7 +66,7 @@ class BackgroundTasks:
         self._directory_failed = directory_failed
         self._tick_others = tick
         self._sweep_others = sweep
-        self._broken = broken
+        self._broken = on_failure
         self._fenced: dict[object, None] = {}
         self._swept_ms: int | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -86,7 +87,7 @@ class BackgroundTasks:
         self._partitions.open_some(_LOADING_MS)
         self._coordinators.groups.load_some(_LOADING_MS)
         self._coordinators.transactions.load_some(_LOADING_MS)
-        self._coordinators.questions.tick(now_ms)
+        self._coordinators.add_partitions_to_txn_manager.tick(now_ms)
         self._tick_others()
         self._directories.tick(now_ms)
         self._log_moves()
@@ -97,8 +98,8 @@ class BackgroundTasks:
 
     def _log_moves(self) -> None:
         moves = self._directories.moves
-        if moves.news:
-            news, moves.news = moves.news, []
+        if moves.changed_partitions:
+            news, moves.changed_partitions = moves.changed_partitions, []
             for each in news:
                 _log.info("%s", each)
 
@@ -107,7 +108,7 @@ class BackgroundTasks:
         if has_passed(self._swept_ms, _SWEEP_MS, steady_ms):
             self._swept_ms = steady_ms
             self._server.sweep(steady_ms)
-            self._request_timer.expire_gone()
+            self._request_timer.expire_disconnected()
             self._sweep_others()
             if self._metrics_port is not None:
                 self._metrics_port.sweep(steady_ms)

@@ -28,7 +28,7 @@ from headwater.common.settings.broker_settings import BrokerSettings
 from headwater.controller.deferred_event_queue import DeferredEventQueue
 from headwater.metadata.cluster_image import ClusterImage
 from headwater.metadata.effective_configs import StaticConfig
-from headwater.replication.fetch.fetch_session import FetchSessions
+from headwater.replication.fetch.fetch_session import FetchSessionCache
 from headwater.replication.partition import Partition
 from headwater.replication.purgatory.timer import Timer
 from headwater.replication.replica_manager import ReplicaManager
@@ -60,17 +60,17 @@ class Broker:
     directories: LogManager
     partitions: ReplicaManager
     ranges: FileRangeReader
-    sessions: FetchSessions
+    sessions: FetchSessionCache
     timer: Timer
     authorizer: Authorizer
     metadata: MetadataResponses
     producer_ids: ProducerIdManager
     groups: GroupCoordinator
     transactions: TransactionCoordinator
-    questions: AddPartitionsToTxnManager
+    add_partitions_to_txn_manager: AddPartitionsToTxnManager
     markers: TransactionMarkerWriter
     # Calls a function once the current callbacks of the loop have run.
-    soon: Callable[[Callable[[], None]], object]
+    call_soon: Callable[[Callable[[], None]], object]
     # None while the cluster has no quotas, so that requests skip all quota checks.
     quotas: QuotaManagers | None = None
     deleted_topics: DeletedTopics = field(default_factory=DeletedTopics)
@@ -104,7 +104,7 @@ class Broker:
         return self.static.settings
 
     def find(self, topic: str, partition: int) -> Partition | ErrorCode:
-        """Return the local replica, or NOT_LEADER_OR_FOLLOWER if only other brokers have one."""
+        """Return the local replica; NOT_LEADER_OR_FOLLOWER if only other brokers have one."""
         hosted = self.partitions.find(topic, partition)
         if hosted is not None:
             return hosted
@@ -115,11 +115,11 @@ class Broker:
     def find_led(
         self, topic: str, partition: int, current_leader_epoch: int = NO_EPOCH
     ) -> Partition | ErrorCode:
-        """Return the partition if this broker leads it in the client's leader epoch (EP-4)."""
+        """Return the partition if this broker leads it in the given leader epoch (EP-4)."""
         hosted = self.find(topic, partition)
         if isinstance(hosted, ErrorCode):
             return hosted
-        return hosted.refuse(current_leader_epoch) or hosted
+        return hosted.leadership_error(current_leader_epoch) or hosted
 
     def is_authorized(self, call: Call, operation: Operation, resource: Resource) -> bool:
         return self.authorizer.authorize(call.requester, operation, resource)

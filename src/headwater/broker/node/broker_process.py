@@ -13,7 +13,8 @@ import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from headwater.broker.node.node import Node
 from headwater.broker.node.standalone_node import StandaloneNode
@@ -37,6 +38,21 @@ class Serving:
     cluster_id: str
 
 
+class RunningNode(Protocol):
+    """A broker or controller, started once and stopped once."""
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    async def start(self) -> list[Endpoint]: ...
+
+    async def stop(self) -> None: ...
+
+
+NewNode = Callable[[Callable[[str], None]], RunningNode]
+"""Creates a node; it calls back with the reason if it cannot continue."""
+
+
 def run_broker(static: StaticConfig, *, ready: Callable[[Serving], None]) -> None:
     """Run a broker until a signal arrives, then stop it cleanly.
 
@@ -44,10 +60,11 @@ def run_broker(static: StaticConfig, *, ready: Callable[[Serving], None]) -> Non
     of its log directories have failed.
     """
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(_run(static, ready))
+        runner.run(run_until_signal(partial(_new_node, static), ready))
 
 
-async def _run(static: StaticConfig, ready: Callable[[Serving], None]) -> None:
+async def run_until_signal(new_node: NewNode, ready: Callable[[Serving], None]) -> None:
+    """Start a node on this event loop, and stop it when a signal arrives or it breaks."""
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_exception)
     ended: asyncio.Future[str | None] = loop.create_future()
@@ -64,7 +81,7 @@ async def _run(static: StaticConfig, ready: Callable[[Serving], None]) -> None:
 
     for each in _ENDING_SIGNALS:
         loop.add_signal_handler(each, end_by_signal)
-    node = _new_node(static, end)
+    node = new_node(end)
     starting = asyncio.ensure_future(node.start())
     either: list[asyncio.Future[Any]] = [starting, ended]
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -86,17 +103,17 @@ async def _run(static: StaticConfig, ready: Callable[[Serving], None]) -> None:
         raise StorageError(reason)
 
 
-def _new_node(static: StaticConfig, broken: Callable[[str], None]) -> Node:
+def _new_node(static: StaticConfig, on_failure: Callable[[str], None]) -> Node:
     if static.settings.zookeeper_connect is None:
-        return StandaloneNode(static, broken=broken)
+        return StandaloneNode(static, on_failure=on_failure)
     # Imported only here: a standalone broker needs none of the cluster's modules.
     from headwater.broker.node.cluster_node import ClusterNode
 
-    return ClusterNode(static, broken=broken)
+    return ClusterNode(static, on_failure=on_failure)
 
 
 def _exit_at_once(number: int, _: object) -> None:
-    """Exit at once. All acknowledged records are in the page cache and survive the process."""
+    """Exit at once. Acknowledged records are in the page cache and survive."""
     _log.warning("Unclean shutdown after a second signal; the next start recovers the logs")
     # Threads may be in the middle of a flush, and an exception would wait for them.
     os._exit(_ENDED_BY_SIGNAL + number)

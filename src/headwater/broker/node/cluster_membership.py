@@ -21,14 +21,14 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from headwater.common.exceptions import (
-    BrokerIdTaken,
     ControllerFenced,
+    DuplicateBrokerRegistration,
     HeadwaterError,
     StoreUnreachable,
 )
 from headwater.common.ids import NO_EPOCH, NodeId
 from headwater.controller.controller import Controller
-from headwater.controller.controller_channel_manager import Later
+from headwater.controller.controller_channel_manager import CallLater
 from headwater.metadata.changes import ControllerElected, ControllerGone, MetadataChange
 from headwater.metadata.cluster_image import (
     NO_CONTROLLER,
@@ -63,21 +63,22 @@ class ClusterMembership:
         inter_broker_client: InterBrokerClient,
         liveness: Liveness,
         metadata_cache: MetadataCache,
-        later: Later,
+        call_later: CallLater,
         fatal: Callable[[HeadwaterError], None],
     ) -> None:
-        """`fatal` is called for errors that this broker cannot survive, such as a duplicate broker
-        id.
+        """Set the callback for fatal errors.
+
+        `fatal` is called for errors that this broker cannot survive, such as a duplicate broker id.
         """
         self._static = static
         self._store = store
         self._inter_broker_client = inter_broker_client
         self._liveness = liveness
         self._liveness_watch: LivenessWatch | None = None
-        self._later = later
+        self._later = call_later
         self.fatal = fatal
         self.metadata_cache = metadata_cache
-        self.leading: Controller | None = None
+        self.controller: Controller | None = None
         self.broker_epoch = NO_EPOCH
         self._registration: Registration | None = None
         self._when_registered: Callable[[], None] = _do_nothing
@@ -104,17 +105,17 @@ class ClusterMembership:
         """Resign as controller and take part in no more elections."""
         self._is_closed = True
         self._end_watch()
-        if self.leading is not None:
-            self.leading.stop()
-            self.leading = None
+        if self.controller is not None:
+            self.controller.stop()
+            self.controller = None
             self._store.resign()
 
     # `StoreListener`.
 
     def changed(self, changes: Sequence[MetadataChange], version: Version) -> None:  # noqa: ARG002
         self.metadata_cache.store_changed(changes)
-        if self.leading is not None:
-            self.leading.store_changed(changes)
+        if self.controller is not None:
+            self.controller.store_changed(changes)
         for change in changes:
             match change:
                 case ControllerGone():
@@ -135,9 +136,9 @@ class ClusterMembership:
         self._is_registered = False
         self._is_candidate = False
         self._has_won = False
-        if self.leading is not None:
-            self.leading.stop()
-            self.leading = None
+        if self.controller is not None:
+            self.controller.stop()
+            self.controller = None
         if self._registration is not None and not self._is_closed:
             self._register()
 
@@ -152,13 +153,13 @@ class ClusterMembership:
     # Liveness of the controller and of brokers.
 
     def _watch(self, controller_id: NodeId) -> None:
-        """Watch the controller's process, so that its end is noticed before its session expires."""
+        """Watch the controller's process, to notice its end before its session expires."""
         self._end_watch()
         if controller_id != self.node_id and not self._is_closed:
-            self._liveness_watch = self._liveness.keep(
+            self._liveness_watch = self._liveness.watch(
                 controller_id,
                 LivenessRole.CONTROL,
-                refused=lambda: self._controller_ended(controller_id),
+                on_refused=lambda: self._controller_ended(controller_id),
             )
 
     def _end_watch(self) -> None:
@@ -203,7 +204,7 @@ class ClusterMembership:
         def failed(error: HeadwaterError) -> None:
             if self._is_closed or attempt != self._attempt:
                 return
-            if isinstance(error, BrokerIdTaken):
+            if isinstance(error, DuplicateBrokerRegistration):
                 self.fatal(error)
             else:
                 _log.warning(
@@ -215,7 +216,7 @@ class ClusterMembership:
             if attempt == self._attempt and not self._is_closed:
                 self._register()
 
-        self._store.register(self._registration, then=registered, otherwise=failed)
+        self._store.register(self._registration, then=registered, on_error=failed)
 
     # Elections.
 
@@ -226,11 +227,11 @@ class ClusterMembership:
             or not self._is_registered
             or self._is_candidate
             or self._is_closed
-            or self.leading is not None
+            or self.controller is not None
         ):
             return
         self._is_candidate = True
-        self._store.become_controller(self.node_id, then=self._elected, otherwise=self._not_elected)
+        self._store.become_controller(self.node_id, then=self._elected, on_error=self._not_elected)
 
     def _not_elected(self, error: HeadwaterError) -> None:
         self._is_candidate = False
@@ -247,7 +248,7 @@ class ClusterMembership:
             version.controller_epoch,
         )
         self._has_won = True
-        self._store.read(then=self._take_over, otherwise=self._could_not_read)
+        self._store.read(then=self._take_over, on_error=self._could_not_read)
 
     def _could_not_read(self, error: HeadwaterError) -> None:
         _log.error("Cannot act as controller, resigning: node_id=%d error=%s", self.node_id, error)
@@ -267,32 +268,32 @@ class ClusterMembership:
             self._store.resign()
             self._stand_for_election()
             return
-        self.leading = leading = Controller(
+        self.controller = controller = Controller(
             static=self._static,
             store=self._store,
             inter_broker_client=self._inter_broker_client,
             image=image,
             liveness=self._liveness,
-            later=self._later,
-            ended=self._broker_ended,
-            resigned=self._resigned,
+            call_later=self._later,
+            on_broker_ended=self._broker_ended,
+            on_resigned=self._resigned,
         )
-        leading.start()
+        controller.start()
         if image.version.controller_epoch == _FIRST_EPOCH and not image.features:
-            leading.controller.submit(
-                lambda _: ControllerResult(of_new_cluster(), None), then=_ignore, otherwise=_ignore
+            controller.event_queue.submit(
+                lambda _: ControllerResult(of_new_cluster(), None), then=_ignore, on_error=_ignore
             )
 
     def _step_down(self) -> None:
-        """Stop acting as controller: another broker deposed this one, or the znode was removed."""
+        """Stop acting as controller: another broker was elected, or the znode is gone."""
         self._has_won = False
-        if self.leading is not None:
-            self.leading.stop()
+        if self.controller is not None:
+            self.controller.stop()
             self._resigned(ControllerFenced("deposed by another broker"))
 
     def _resigned(self, error: HeadwaterError) -> None:
         _log.warning("Resigned as controller: node_id=%d reason=%s", self.node_id, error)
-        self.leading = None
+        self.controller = None
         self._store.resign()
 
 
@@ -301,4 +302,4 @@ def _do_nothing() -> None:
 
 
 def _ignore(_: object) -> None:
-    """Ignore the result: a failure ends the controller, and the next one repeats the change."""
+    """Ignore the result: a failure ends the controller, and the next one repeats it."""

@@ -15,11 +15,11 @@ from headwater.broker.inter_broker.client import NetworkInterBrokerClient
 from headwater.broker.inter_broker.connect import PeerConnector
 from headwater.broker.inter_broker.liveness import ConnectionLiveness
 from headwater.broker.node.cluster_membership import ClusterMembership
-from headwater.broker.node.controlled_shutdown import Answered, request_controlled_shutdown
+from headwater.broker.node.controlled_shutdown import OnResponse, request_controlled_shutdown
 from headwater.broker.node.controller_access import ControllerAccess
 from headwater.broker.node.forwarding_manager import ForwardingManager
 from headwater.broker.node.listeners import listener_of_brokers
-from headwater.broker.node.node import Node, fresh_cluster_id, known_cluster_id
+from headwater.broker.node.node import Node, known_cluster_id, new_cluster_id
 from headwater.common.exceptions import (
     HeadwaterError,
     SessionExpired,
@@ -35,7 +35,7 @@ from headwater.metadata.ports.metadata_store import Registration
 from headwater.metadata_store.standalone import standalone_store
 from headwater.metadata_store.zookeeper.kazoo_zookeeper import KazooZooKeeper
 from headwater.metadata_store.zookeeper.zookeeper_store import ZooKeeperStore
-from headwater.network.event_loop import posting_to
+from headwater.network.event_loop import call_soon_from_threads
 from headwater.network.peer import PeerSettings
 from headwater.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from headwater.replication.replica_fetcher_manager import (
@@ -77,8 +77,8 @@ class ClusterNode(Node):
 
     def endpoint(self, node_id: NodeId) -> BrokerEndpoint | None:
         # The controller reaches brokers before they appear in each other's metadata.
-        leading = self._membership.leading
-        image = self._controller_access.image if leading is None else leading.image
+        controller = self._membership.controller
+        image = self._controller_access.image if controller is None else controller.image
         broker = image.brokers.get(node_id)
         return None if broker is None else broker.endpoint(self._listener)
 
@@ -96,12 +96,12 @@ class ClusterNode(Node):
         self._zk_client = KazooZooKeeper(
             settings.zookeeper_connect,
             session_timeout_ms=settings.zookeeper_session_timeout_ms,
-            post=posting_to(self._loop),
+            post=call_soon_from_threads(self._loop),
         )
         self._store = ZooKeeperStore(
             self._zk_client,
             clock=self._clock,
-            later=self._later,
+            call_later=self._later,
             session_timeout_ms=settings.zookeeper_session_timeout_ms,
         )
         self._store.listen(self)
@@ -113,14 +113,14 @@ class ClusterNode(Node):
             directory=self,
             dial=PeerConnector(self._loop, PeerSettings(), tls),
             clock=self._clock,
-            soon=self._loop.call_soon,
+            call_soon=self._loop.call_soon,
             log_in=inter_broker_login(settings, self._listener, self._rng),
         )
         self._liveness = ConnectionLiveness(
             directory=self,
             dial=PeerConnector(self._loop, PeerSettings(), tls),
             clock=self._clock,
-            later=self._later,
+            call_later=self._later,
         )
         configs: asyncio.Future[Sequence[MetadataChange]] = self._loop.create_future()
         self._store.read_configs(then=lambda changes: _resolve(configs, changes))
@@ -143,7 +143,7 @@ class ClusterNode(Node):
             "Waiting for ZooKeeper: zookeeper.connect=%s",
             settings.zookeeper_connect,
         )
-        proposed = known_cluster_id(self._disk, self._paths) or fresh_cluster_id(self._rng)
+        proposed = known_cluster_id(self._disk, self._paths) or new_cluster_id(self._rng)
         try:
             async with asyncio.timeout(timeout_ms / 1_000):
                 while True:
@@ -164,10 +164,10 @@ class ClusterNode(Node):
     async def _read_cluster_id(self, proposed_id: str) -> str:
         founded: asyncio.Future[str] = self._loop.create_future()
 
-        self._store.found(
+        self._store.create_cluster(
             proposed_id,
             then=lambda cluster_id: _resolve(founded, cluster_id),
-            otherwise=lambda error: _reject(founded, error),
+            on_error=lambda error: _reject(founded, error),
         )
         return await founded
 
@@ -207,9 +207,9 @@ class ClusterNode(Node):
                 self._first_image,
                 self._metadata_changed,
                 node_id=self._static.node_id,
-                trouble=self._partitions.trouble,
+                log_dir_error=self._partitions.log_dir_error,
             ),
-            later=self._later,
+            call_later=self._later,
             fatal=lambda error: self._broken(str(error)),
         )
         self._forwarding_manager = ForwardingManager(
@@ -218,7 +218,7 @@ class ClusterNode(Node):
             inter_broker_client=self._inter_broker_client,
             clock=self._clock,
             rng=self._rng,
-            later=self._later,
+            call_later=self._later,
         )
         return self._forwarding_manager
 
@@ -246,11 +246,11 @@ class ClusterNode(Node):
 
     def _metadata_changed(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
         self._changed(image, changes)
-        # `is_informed` is only set after this has returned.
+        # `has_full_update` is only set after this has returned.
         self._loop.call_soon(self._check_metadata)
 
     def _check_metadata(self) -> None:
-        if self._membership.metadata_cache.is_informed:
+        if self._membership.metadata_cache.has_full_update:
             self._has_metadata.set()
 
     # Shutdown.
@@ -267,13 +267,13 @@ class ClusterNode(Node):
         self._membership.close()
         self._fetching.close()
 
-    def _request_shutdown(self, timeout_ms: int, answered: Answered) -> None:
-        self._forwarding_manager.ask_controller(
+    def _request_shutdown(self, timeout_ms: int, answered: OnResponse) -> None:
+        self._forwarding_manager.send_to_controller(
             ControlledShutdownRequest(
                 broker_id=self._static.node_id, broker_epoch=self._membership.broker_epoch
             ),
             then=answered,
-            otherwise=answered,
+            on_error=answered,
             timeout_ms=timeout_ms,
         )
 
@@ -302,7 +302,7 @@ class ClusterNode(Node):
         return None
 
     def _directory_failed(self) -> None:
-        if self._partitions.leave_failed_directories():
+        if self._partitions.handle_failed_log_dirs():
             self._store.report_failed_directory(self._static.node_id)
 
     def _tick(self) -> None:

@@ -21,15 +21,15 @@ _log = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.2
 
-Answered = Callable[[Message | HeadwaterError], None]
-Ask = Callable[[int, Answered], None]
+OnResponse = Callable[[Message | HeadwaterError], None]
+Ask = Callable[[int, OnResponse], None]
 """Sends one ControlledShutdown request with a timeout in ms and reports its outcome."""
 
 
 async def request_controlled_shutdown(
     ask: Ask, *, is_connected: Callable[[], bool], settings: BrokerSettings
 ) -> None:
-    """Return when the controller has moved all leaderships, or when the retries are used up."""
+    """Return when the controller has moved all leaderships, or after the last retry."""
     for attempt in range(settings.controlled_shutdown_max_retries):
         if attempt:
             await asyncio.sleep(settings.controlled_shutdown_retry_backoff_ms / 1_000)

@@ -43,12 +43,12 @@ class ControllerAccess(Protocol):
         """This broker's cluster membership; None for a standalone broker."""
 
     def create_topics(
-        self, names: Sequence[str], *, then: Callable[[Results], None], otherwise: Failed
+        self, names: Sequence[str], *, then: Callable[[Results], None], on_error: Failed
     ) -> None:
         """Auto-create topics on this broker's or another controller."""
 
     def allocate_producer_ids(
-        self, *, then: Callable[[AllocateProducerIdsResponse], None], otherwise: Failed
+        self, *, then: Callable[[AllocateProducerIdsResponse], None], on_error: Failed
     ) -> None:
         """Allocate a block of producer ids from the controller."""
 

@@ -39,7 +39,7 @@ class DynamicConfig:
         if any(_is_of_brokers(change) for change in changes):
             self._apply(image)
 
-    def tell(self, image: ClusterImage) -> None:
+    def load(self, image: ClusterImage) -> None:
         """Apply the configs at startup."""
         for resource, values in image.configs.items():
             _warn_of_unknown(resource, values)

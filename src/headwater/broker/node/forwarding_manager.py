@@ -16,15 +16,14 @@ from typing import Final
 from headwater.broker.node.cluster_membership import ClusterMembership
 from headwater.broker.requests.api_routes import route_of
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import ConnectionLost, ControllerFenced, HeadwaterError
 from headwater.common.ports import Clock, Random
-from headwater.controller.auto_topic_creation import creatable, create_on_first_use
-from headwater.controller.controller_channel_manager import Later
+from headwater.controller.controller_channel_manager import CallLater
 from headwater.controller.deferred_event_queue import DeferredEventQueue
-from headwater.controller.topic_creation import Results
+from headwater.controller.topic_creation import Results, creatable, create_on_first_use
 from headwater.metadata.cluster_image import NO_CONTROLLER, ClusterImage
-from headwater.metadata.controller_result import ApiError
 from headwater.metadata.effective_configs import StaticConfig
 from headwater.metadata.ports.inter_broker_client import InterBrokerClient, Purpose
 from headwater.metadata.ports.metadata_store import Failed
@@ -57,12 +56,12 @@ class ForwardingManager:
         inter_broker_client: InterBrokerClient,
         clock: Clock,
         rng: Random,
-        later: Later,
+        call_later: CallLater,
     ) -> None:
         self._static = static
         self._clock = clock
         self._rng = rng
-        self._later = later
+        self._later = call_later
         self._inter_broker_client = inter_broker_client
         self.membership = membership
 
@@ -76,11 +75,11 @@ class ForwardingManager:
 
     @property
     def controller(self) -> DeferredEventQueue | None:
-        leading = self.membership.leading
-        return None if leading is None else leading.controller
+        controller = self.membership.controller
+        return None if controller is None else controller.event_queue
 
     def create_topics(
-        self, names: Sequence[str], *, then: Callable[[Results], None], otherwise: Failed
+        self, names: Sequence[str], *, then: Callable[[Results], None], on_error: Failed
     ) -> None:
         def created(results: Results) -> None:
             created_names = [each.name for each in results if not each.error_code]
@@ -91,7 +90,7 @@ class ForwardingManager:
             controller.submit(
                 partial(create_on_first_use, names=names, static=self._static, rng=self._rng),
                 then=created,
-                otherwise=otherwise,
+                on_error=on_error,
             )
             return
         timeout_ms = self._static.settings.request_timeout_ms
@@ -103,25 +102,25 @@ class ForwardingManager:
             assert isinstance(response, CreateTopicsResponse)
             created(response.topics)
 
-        self.ask_controller(
+        self.send_to_controller(
             CreateTopicsRequest(topics=creatable_topics, timeout_ms=timeout_ms),
             then=answered,
-            otherwise=otherwise,
+            on_error=on_error,
         )
 
     def allocate_producer_ids(
-        self, *, then: Callable[[AllocateProducerIdsResponse], None], otherwise: Failed
+        self, *, then: Callable[[AllocateProducerIdsResponse], None], on_error: Failed
     ) -> None:
         def answered(response: Message) -> None:
             assert isinstance(response, AllocateProducerIdsResponse)
             then(response)
 
-        self.ask_controller(
+        self.send_to_controller(
             AllocateProducerIdsRequest(
                 broker_id=self._static.node_id, broker_epoch=self.membership.broker_epoch
             ),
             then=answered,
-            otherwise=otherwise,
+            on_error=on_error,
         )
 
     def forward(self, call: Call, request: Message, frame: bytes) -> None:
@@ -132,26 +131,29 @@ class ForwardingManager:
         )
         _Forwarding(self, call, request, envelope, self._deadline_ms()).send()
 
-    def ask_controller(
+    def send_to_controller(
         self,
         request: Message,
         *,
         then: Callable[[Message], None],
-        otherwise: Failed,
+        on_error: Failed,
         timeout_ms: int | None = None,
     ) -> None:
-        """Send a request once to the current controller; `request.timeout.ms` unless given."""
+        """Send a request once to the current controller.
+
+        Times out after `request.timeout.ms` by default.
+        """
         controller_id = self.image.controller_id
         if controller_id == NO_CONTROLLER:
-            self._later(0, lambda: otherwise(ControllerFenced("no controller is elected")))
+            self._later(0, lambda: on_error(ControllerFenced("no controller is elected")))
             return
-        self._inter_broker_client.ask(
+        self._inter_broker_client.send_request(
             controller_id,
             request,
             purpose=Purpose.TO_CONTROLLER,
             timeout_ms=timeout_ms or self._static.settings.request_timeout_ms,
             then=then,
-            otherwise=otherwise,
+            on_error=on_error,
         )
 
     def _await_metadata(
@@ -196,9 +198,9 @@ class _Forwarding:
         self._deadline_ms = deadline_ms
 
     def send(self) -> None:
-        if not self._call.is_gone:
-            self._manager.ask_controller(
-                self._envelope, then=self._answered, otherwise=self._failed
+        if not self._call.is_disconnected:
+            self._manager.send_to_controller(
+                self._envelope, then=self._answered, on_error=self._failed
             )
 
     def _answered(self, response: Message) -> None:

@@ -69,7 +69,7 @@ def advertised_endpoints(settings: BrokerSettings, own: Sequence[Endpoint]) -> l
 def advertised(
     settings: BrokerSettings, bound: Sequence[Endpoint], host_name: Callable[[], str]
 ) -> tuple[cluster_image.BrokerEndpoint, ...]:
-    """Return the endpoints for clients; wildcard addresses are replaced with the host name."""
+    """Return the endpoints for clients, with the host name for wildcard addresses."""
     advertised_list = advertised_endpoints(settings, bound)
     ports = {endpoint.name: endpoint.port for endpoint in bound}
     return tuple(

@@ -9,9 +9,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from headwater.common.api_error import ApiError
 from headwater.common.config_types import ConfigOperation, ResourceType
 from headwater.common.error_codes import ErrorCode
-from headwater.metadata.controller_result import ApiError
 
 if TYPE_CHECKING:
     # Not imported at startup: few clients send this request.

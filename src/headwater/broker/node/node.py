@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from headwater.broker.authentication.authentication import guards, sasl_listeners_of
+from headwater.broker.authentication.authentication import authenticators, sasl_listeners_of
 from headwater.broker.coordinators.coordinators import new_coordinators
 from headwater.broker.coordinators.producer_id_manager import ProducerIdManager
 from headwater.broker.handlers.data.metadata_response import MetadataResponses
@@ -57,11 +57,11 @@ from headwater.metadata.effective_configs import StaticConfig
 from headwater.metadata.ports.inter_broker_client import InterBrokerClient
 from headwater.metadata.ports.metadata_store import Registration
 from headwater.network.endpoint import Endpoint
-from headwater.network.event_loop import posting_to
+from headwater.network.event_loop import call_soon_from_threads
 from headwater.network.host_name import own_host_name
 from headwater.network.socket_server import SocketServer
 from headwater.network.system_clock import SystemClock, SystemRandom
-from headwater.replication.fetch.fetch_session import FetchSessions
+from headwater.replication.fetch.fetch_session import FetchSessionCache
 from headwater.replication.purgatory.timer import Timer
 from headwater.replication.replica_fetcher_manager import ReplicaFetcherManager
 from headwater.replication.replica_manager import ReplicaManager
@@ -73,9 +73,9 @@ from headwater.storage.io.file_range_reader import FileRangeReader
 from headwater.storage.io.open_files import OpenFiles
 from headwater.storage.io.os_disk import OsDisk
 from headwater.storage.io.page_cache_residency import (
-    Glance,
+    PageCacheRead,
     Residency,
-    probe_glance,
+    probe_page_cache_read,
     probe_residency,
 )
 from headwater.storage.io.thread_executor import ThreadExecutor
@@ -95,11 +95,11 @@ class Node(ABC):
 
     cluster_id: str
 
-    def __init__(self, static: StaticConfig, *, broken: Callable[[str], None]) -> None:
-        """`broken` is called with the reason if the broker cannot continue."""
+    def __init__(self, static: StaticConfig, *, on_failure: Callable[[str], None]) -> None:
+        """`on_failure` is called with the reason if the broker cannot continue."""
         settings = static.settings
         self._static = static
-        self._broken = broken
+        self._broken = on_failure
         self._loop = asyncio.get_running_loop()
         self._clock = SystemClock()
         self._rng = SystemRandom()
@@ -158,7 +158,7 @@ class Node(ABC):
         # Jobs end, and their results reach the loop, before the logs are closed. A job that submits
         # another one then runs it at once, on the loop.
         for executor in (self._cleaner_executor, self._validation_executor, self._executor):
-            executor.take_no_more()
+            executor.shutdown()
             await asyncio.to_thread(executor.close)
         await asyncio.sleep(0)
         self._directories.close(broker_epoch=self._broker_epoch())
@@ -226,17 +226,17 @@ class Node(ABC):
             _create_directory(path)
             self._resources.enter_context(DirectoryLock(path))
         self._executor = ThreadExecutor(
-            self._static.settings.background_threads, posting_to(self._loop)
+            self._static.settings.background_threads, call_soon_from_threads(self._loop)
         )
         self._resources.callback(self._executor.close)
         self._validation_executor = ThreadExecutor(
             self._static.settings.headwater_record_validation_threads,
-            posting_to(self._loop),
+            call_soon_from_threads(self._loop),
             name="headwater-validation",
         )
         self._resources.callback(self._validation_executor.close)
         # Cleaning a log may take hours.
-        self._cleaner_executor = ThreadExecutor(1, posting_to(self._loop))
+        self._cleaner_executor = ThreadExecutor(1, call_soon_from_threads(self._loop))
         self._resources.callback(self._cleaner_executor.close)
         image = await self._open_store()
         load_acls(self._authorizer, image)
@@ -276,7 +276,7 @@ class Node(ABC):
         )
         self._directories.open(self._clock.now_ms())
         if replicas is None:
-            self._partitions.settle()
+            self._partitions.reconcile_log_dirs()
 
     def _bind(self) -> list[Endpoint]:
         """Create the broker and its server, and bind the ports."""
@@ -294,7 +294,7 @@ class Node(ABC):
             image=lambda: controller_access.image,
             inter_broker_client=self._inter_broker_client_or_none(),
         )
-        residency, glance = _page_cache(self._disk, self._paths[0])
+        residency, page_cache_read = _page_cache(self._disk, self._paths[0])
         self.broker = Broker(
             static=self._static,
             clock=self._clock,
@@ -309,18 +309,20 @@ class Node(ABC):
                 self._executor,
                 OsColdRead(),
                 cold_limit_bytes=settings.headwater_cold_read_bytes_max,
-                glance=glance,
+                page_cache_read=page_cache_read,
             ),
-            sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, self._rng),
+            sessions=FetchSessionCache(
+                settings.max_incremental_fetch_session_cache_slots, self._rng
+            ),
             timer=self._timer,
             authorizer=self._authorizer,
             metadata=MetadataResponses(),
             producer_ids=producer_ids,
             groups=self._coordinators.groups,
             transactions=self._coordinators.transactions,
-            questions=self._coordinators.questions,
+            add_partitions_to_txn_manager=self._coordinators.add_partitions_to_txn_manager,
             markers=self._coordinators.markers,
-            soon=self._loop.call_soon,
+            call_soon=self._loop.call_soon,
         )
         self._throttling = QuotaManagers(settings, self._clock, self._timer)
         self.dispatch = Dispatch(self.broker, brokers_listener=self._brokers_listener())
@@ -330,7 +332,7 @@ class Node(ABC):
             self.dispatch,
             now_ms=self._clock.steady_ms(),
             tls=self._tls.by_name,
-            guards=guards(self._logins, self.dispatch),
+            authenticators=authenticators(self._logins, self.dispatch),
             protected=self._brokers_listener() if len(self._endpoints) > 1 else None,
         )
         self._cleaner = self._new_cleaner() if settings.log_cleaner_enable else None
@@ -343,7 +345,6 @@ class Node(ABC):
         return self.server.bind(self._endpoints)
 
     def _start_background_tasks(self) -> None:
-        """Start the periodic tasks."""
         self._background_tasks = BackgroundTasks(
             self._loop,
             self._clock,
@@ -358,7 +359,7 @@ class Node(ABC):
             directory_failed=self._directory_failed,
             tick=self._tick,
             sweep=partial(log_omitted_denials, self._authorizer),
-            broken=self._broken,
+            on_failure=self._broken,
         )
         self._background_tasks.start()
 
@@ -377,8 +378,8 @@ class Node(ABC):
 
     def _apply_initial_configs(self, image: ClusterImage) -> None:
         """Apply settings and quotas at startup; `_changed` applies later ones."""
-        self._dynamic_config.tell(image)
-        self._throttling.tell(image)
+        self._dynamic_config.load(image)
+        self._throttling.load(image)
         self._enforce_quotas()
 
     def _enforce_quotas(self) -> None:
@@ -390,7 +391,7 @@ class Node(ABC):
         self.server.configure(network_settings(settings))
         self._tls.configure(settings)
         self._directories.configure(settings.storage())
-        self._coordinators.questions.configure(settings)
+        self._coordinators.add_partitions_to_txn_manager.configure(settings)
         self._partitions.configure(settings)
         if self._cleaner is not None:
             self._cleaner.configure(settings.storage())
@@ -433,7 +434,7 @@ def known_cluster_id(disk: Disk, paths: Sequence[Path]) -> str | None:
     return None
 
 
-def fresh_cluster_id(rng: Random) -> str:
+def new_cluster_id(rng: Random) -> str:
     return base64.urlsafe_b64encode(rng.bytes(_CLUSTER_ID_BYTES)).rstrip(b"=").decode("ascii")
 
 
@@ -442,11 +443,11 @@ def _directory_id(disk: Disk, path: Path) -> str | None:
     return None if meta is None else meta.directory_id
 
 
-def _page_cache(disk: Disk, directory: Path) -> tuple[Residency, Glance | None]:
-    """Detect how this system reports page cache residency, using a file in the log directory."""
+def _page_cache(disk: Disk, directory: Path) -> tuple[Residency, PageCacheRead | None]:
+    """Detect how this system reports page cache residency, with a test file."""
     path = directory / meta_properties.FILE_NAME
     file = disk.open(path)
     try:
-        return probe_residency(file), probe_glance(file)
+        return probe_residency(file), probe_page_cache_read(file)
     finally:
         file.close()

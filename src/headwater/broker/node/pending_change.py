@@ -10,10 +10,11 @@ from typing import Generic, TypeVar
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
 from headwater.metadata.cluster_image import ClusterImage
-from headwater.metadata.controller_result import ApiError, ControllerResult
+from headwater.metadata.controller_result import ControllerResult
 from headwater.protocol.older_versions import Message
 
 R = TypeVar("R")
@@ -30,12 +31,15 @@ def submit(
     error_response: Callable[[ApiError], Message],
     timeout_ms: int | None = None,
 ) -> None:
-    """Submit a change to the controller; `respond` or `error_response` builds the response."""
+    """Submit a change to the controller and answer with its result.
+
+    `respond` or `error_response` builds the response.
+    """
     pending = _PendingChange(broker, call, respond, error_response)
     if timeout_ms is not None and timeout_ms <= 0:
         pending.fail(_TIMED_OUT)
         return
-    broker.controller.submit(decide, then=pending.committed, otherwise=pending.failed)
+    broker.controller.submit(decide, then=pending.committed, on_error=pending.failed)
     if timeout_ms is not None and not pending.is_done:
         pending.start_timer(timeout_ms)
 
@@ -60,8 +64,8 @@ class _PendingChange(Generic[R]):
         self.is_done = False
 
     @property
-    def is_gone(self) -> bool:
-        return self._call.is_gone
+    def is_disconnected(self) -> bool:
+        return self._call.is_disconnected
 
     def start_timer(self, timeout_ms: int) -> None:
         self._has_deadline = True
@@ -85,5 +89,5 @@ class _PendingChange(Generic[R]):
     def _answer(self, response: Message) -> None:
         self.is_done = True
         if self._has_deadline:
-            self._broker.timer.ended()
+            self._broker.timer.completed()
         self._call.answer(response)

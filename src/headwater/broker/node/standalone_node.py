@@ -6,16 +6,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from headwater.broker.node.controller_access import ControllerAccess
-from headwater.broker.node.node import Node, fresh_cluster_id, known_cluster_id
+from headwater.broker.node.node import Node, known_cluster_id, new_cluster_id
 from headwater.broker.node.topic_adoption import adopt
 from headwater.broker.requests.call import Call
 from headwater.common.exceptions import HeadwaterError
 from headwater.common.ports import Random
-from headwater.controller.auto_topic_creation import create_on_first_use
 from headwater.controller.deferred_event_queue import DeferredEventQueue
-from headwater.controller.elect_leaders import renew_leaderships
+from headwater.controller.elect_leaders import bump_leader_epochs
 from headwater.controller.producer_id_control import allocate_producer_ids
-from headwater.controller.topic_creation import Results
+from headwater.controller.topic_creation import Results, create_on_first_use
 from headwater.metadata.changes import MetadataChange
 from headwater.metadata.cluster_image import ClusterImage, Version
 from headwater.metadata.effective_configs import StaticConfig
@@ -39,7 +38,7 @@ class StandaloneNode(Node):
     async def _open_store(self) -> ClusterImage:
         known_id = known_cluster_id(self._disk, self._paths)
         known_id = known_id or StandaloneStore.cluster_id_in(self._disk, self._paths[0])
-        self.cluster_id = known_id or fresh_cluster_id(self._rng)
+        self.cluster_id = known_id or new_cluster_id(self._rng)
         self._store = StandaloneStore.open(
             self._disk,
             self._executor,
@@ -57,12 +56,12 @@ class StandaloneNode(Node):
     async def _join(self, registration: Registration) -> None:
         registered: asyncio.Future[int] = self._loop.create_future()
         self._store.register(
-            registration, then=registered.set_result, otherwise=registered.set_exception
+            registration, then=registered.set_result, on_error=registered.set_exception
         )
         await registered
         elected: asyncio.Future[Version] = self._loop.create_future()
         self._store.become_controller(
-            self._static.node_id, then=elected.set_result, otherwise=elected.set_exception
+            self._static.node_id, then=elected.set_result, on_error=elected.set_exception
         )
         await elected
         image = await self._read_image()
@@ -123,21 +122,21 @@ class StandaloneNode(Node):
     async def _renew_leaderships(self) -> None:
         renewed: asyncio.Future[None] = self._loop.create_future()
         self._controller.submit(
-            partial(renew_leaderships, node_id=self._static.node_id),
+            partial(bump_leader_epochs, node_id=self._static.node_id),
             then=renewed.set_result,
-            otherwise=renewed.set_exception,
+            on_error=renewed.set_exception,
         )
         await renewed
 
     async def _read_image(self) -> ClusterImage:
         found: asyncio.Future[ClusterImage] = self._loop.create_future()
-        self._store.read(then=found.set_result, otherwise=found.set_exception)
+        self._store.read(then=found.set_result, on_error=found.set_exception)
         return await found
 
 
 # ControllerAccess of a broker that is its own controller.
 class StandaloneAccess:
-    """`headwater.broker.node.controller_access.ControllerAccess` without other brokers."""
+    """`ControllerAccess` without other brokers."""
 
     def __init__(self, static: StaticConfig, controller: DeferredEventQueue, rng: Random) -> None:
         self._static = static
@@ -151,22 +150,22 @@ class StandaloneAccess:
         return self.controller.image
 
     def create_topics(
-        self, names: Sequence[str], *, then: Callable[[Results], None], otherwise: Failed
+        self, names: Sequence[str], *, then: Callable[[Results], None], on_error: Failed
     ) -> None:
         self.controller.submit(
             partial(create_on_first_use, names=names, static=self._static, rng=self._rng),
             then=then,
-            otherwise=otherwise,
+            on_error=on_error,
         )
 
     def allocate_producer_ids(
-        self, *, then: Callable[[AllocateProducerIdsResponse], None], otherwise: Failed
+        self, *, then: Callable[[AllocateProducerIdsResponse], None], on_error: Failed
     ) -> None:
         node_id = self._static.node_id
         own = self.controller.proposed.brokers[node_id]
         request = AllocateProducerIdsRequest(broker_id=node_id, broker_epoch=own.epoch)
         self.controller.submit(
-            partial(allocate_producer_ids, request=request), then=then, otherwise=otherwise
+            partial(allocate_producer_ids, request=request), then=then, on_error=on_error
         )
 
     def forward(self, call: Call, request: Message, frame: bytes) -> None:  # noqa: ARG002

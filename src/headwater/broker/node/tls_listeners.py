@@ -43,9 +43,7 @@ class TlsListeners:
         return self._by_name
 
     def towards_brokers(self, settings: BrokerSettings, listener: str) -> ClientTls | None:
-        """Return the TLS settings for connecting to other brokers; None if the listener is
-        plaintext.
-        """
+        """Return the TLS settings for inter-broker connections; None if plaintext."""
         if not protocol_of(settings, listener).is_tls:
             return None
         towards = ClientTls(_settings_of(settings, listener))
@@ -56,7 +54,7 @@ class TlsListeners:
         """Reload all stores for new connections."""
         for name, tls in self._by_name.items():
             try:
-                tls.renew(*_settings_and_rules(settings, name))
+                tls.reconfigure(*_settings_and_rules(settings, name))
             except InvalidSetting as error:
                 _log.error(
                     "Keystore reload failed, keeping the old one: listener=%s error=%s", name, error
@@ -64,7 +62,7 @@ class TlsListeners:
         if self._towards_brokers is not None:
             listener, towards = self._towards_brokers
             try:
-                towards.renew(_settings_of(settings, listener))
+                towards.reconfigure(_settings_of(settings, listener))
             except InvalidSetting as error:
                 _log.error(
                     "Keystore reload failed, keeping the old one: listener=inter-broker error=%s",

@@ -1,4 +1,4 @@
-"""Create topics for existing logs, such as those of a Kafka broker's log directory.
+"""Create topics for existing logs, such as those of a Kafka broker.
 
 Directory names and partition.metadata give topic names, topic ids and partitions; topic configs are
 lost with the former cluster. So adopted topics get unlimited retention until it is configured.
@@ -12,7 +12,7 @@ from headwater.common.config_types import ResourceType
 from headwater.common.ids import NodeId
 from headwater.common.ports import Random
 from headwater.common.settings.broker_settings import BrokerSettings
-from headwater.controller.auto_topic_creation import creatable
+from headwater.controller.topic_creation import creatable
 from headwater.metadata.changes import (
     ConfigsReplaced,
     MetadataChange,
@@ -26,7 +26,7 @@ from headwater.metadata.cluster_image import (
     TopicImage,
 )
 from headwater.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from headwater.metadata.topic_ids import fresh_topic_id
+from headwater.metadata.topic_ids import new_topic_id
 from headwater.storage.log_manager.log_directory_scan import FoundPartition
 
 _KEEP_EVERYTHING: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
@@ -49,7 +49,7 @@ def adopt(
         topic_id = next((each.topic_id for each in partitions.values() if each.topic_id), None)
         topic = TopicImage(
             name=name,
-            topic_id=topic_id or fresh_topic_id(image.names_by_id, rng),
+            topic_id=topic_id or new_topic_id(image.names_by_id, rng),
             partitions=tuple(
                 _led(NodeId(settings.node_id), partitions.get(number))
                 for number in range(max(partitions) + 1)
@@ -64,7 +64,7 @@ def adopt(
 
 
 def _led(node_id: NodeId, found: FoundPartition | None) -> PartitionRegistration:
-    """Register a partition with a new leader epoch, since the former cluster may still run."""
+    """Register a partition with a new leader epoch: the old cluster may still run."""
     epoch = 0 if found is None else found.leader_epoch + 1
     return PartitionRegistration(
         replicas=(node_id,), isr=(node_id,), leader=node_id, leader_epoch=epoch

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
-from headwater.metadata.controller_result import ApiError
+from headwater.common.api_error import ApiError
 from headwater.protocol.api_key import ApiKey
 from headwater.protocol.codec import Encoded
 from headwater.protocol.older_versions import Message

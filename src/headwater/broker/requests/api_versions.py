@@ -15,7 +15,7 @@ _SEQUENCE_BITS = 32
 def api_versions(
     image: ClusterImage, *, unstable: bool, is_member: bool = False
 ) -> ApiVersionsResponses:
-    """Return the responses for the current features; the epoch lets clients find the newest."""
+    """Return the responses for the current features; clients keep the newest epoch."""
     version = image.version
     return api_versions_responses(
         (*ANNOUNCED_APIS, *INTER_BROKER_APIS) if is_member else ANNOUNCED_APIS,

@@ -11,7 +11,7 @@ from typing import Protocol, cast
 
 from headwater.common.error_codes import ErrorCode
 from headwater.common.principal import Principal, Requester
-from headwater.network.request_service import ClientAddress, ReplySlot
+from headwater.network.request_service import ClientAddress, ResponseSlot
 from headwater.network.send_queue import Part
 from headwater.protocol import send_parts as wire_parts
 from headwater.protocol.codec import Encoded, write_response
@@ -34,7 +34,7 @@ class Call:
     __slots__ = ("_counters", "_has_recorded_errors", "_slot", "_started_ns", "header")
 
     def __init__(
-        self, header: RequestHeader, slot: ReplySlot, counters: CallCounters, started_ns: int
+        self, header: RequestHeader, slot: ResponseSlot, counters: CallCounters, started_ns: int
     ) -> None:
         self.header = header
         self._slot = slot
@@ -79,7 +79,7 @@ class Call:
         return self._slot.parts is not None
 
     @property
-    def is_gone(self) -> bool:
+    def is_disconnected(self) -> bool:
         """Whether the connection is closed, so that the response would be dropped."""
         return self._slot.connection.is_closed
 
@@ -97,9 +97,9 @@ class Call:
         """Fill in response fields that depend on the call, such as the throttle time."""
         return response
 
-    def work(self, steps: Iterator[None], size_bytes: int = 0) -> None:
+    def run_steps(self, steps: Iterator[None], size_bytes: int = 0) -> None:
         """Run these steps as part of this request, interleaved with other connections."""
-        self._slot.work(steps, size_bytes)
+        self._slot.run_steps(steps, size_bytes)
 
     def answer_content(self, content: bytes) -> None:
         """Answer with a response frame from another broker, without its size field."""
@@ -108,7 +108,7 @@ class Call:
     def answer_frame(self, frame: Sequence[wire_parts.Part]) -> None:
         """Answer with an encoded response frame."""
         # `protocol` and `network` each declare only what they need of a file range.
-        self._slot.reply(cast("Sequence[Part]", frame))
+        self._slot.respond(cast("Sequence[Part]", frame))
         self._counters.answered(self.header.version, self._started_ns)
 
     def finish(self) -> None:
@@ -120,7 +120,7 @@ class Call:
         """Serve no other request of this connection until this one is answered."""
         self._slot.hold()
 
-    def cut(self) -> None:
+    def close_connection(self) -> None:
         """Close the connection instead of answering: the only error signal for acks=0."""
         self._slot.connection.close()
 

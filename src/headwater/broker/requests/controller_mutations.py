@@ -8,7 +8,7 @@ from typing import Final
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
-from headwater.common.principal import OURSELVES
+from headwater.common.principal import BROKER_PRINCIPAL
 from headwater.metadata.controller_result import Spend, unlimited
 from headwater.protocol.api_key import ApiKey
 from headwater.security.quotas.controller_mutation_quota import Allowance
@@ -41,7 +41,7 @@ class ControllerMutations:
 
 def _allowance(broker: Broker, call: Call) -> Allowance | None:
     quotas = broker.quotas
-    if quotas is None or call.principal == OURSELVES:
+    if quotas is None or call.principal == BROKER_PRINCIPAL:
         return None
     return quotas.clients.mutation.allowance(
         QuotaClient.of(call.principal, call.client_id),

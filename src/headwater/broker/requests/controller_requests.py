@@ -16,7 +16,7 @@ from headwater.broker.requests.internal_call import InternalConnection
 from headwater.broker.requests.request_slices import answer_in_steps
 from headwater.common.error_codes import ErrorCode
 from headwater.common.principal import Requester
-from headwater.network.request_service import ClientAddress, ReplySlot
+from headwater.network.request_service import ClientAddress, ResponseSlot
 from headwater.protocol.headers import RequestHeader
 from headwater.protocol.older_versions import Message
 
@@ -67,12 +67,12 @@ def handle_as_controller(
         address,
         requester,
         answered=answered,
-        is_gone=lambda: call.is_gone,
-        cut=call.cut,
-        soon=broker.soon,
+        is_disconnected=lambda: call.is_disconnected,
+        cut=call.close_connection,
+        call_soon=broker.call_soon,
     )
-    inner = Call(header, ReplySlot(connection), errors, perf_counter_ns())
-    inner.work(answer_in_steps(broker, inner, request))
+    inner = Call(header, ResponseSlot(connection), errors, perf_counter_ns())
+    inner.run_steps(answer_in_steps(broker, inner, request))
 
 
 def handle_or_forward(broker: Broker, call: Call, request: Message, frame: memoryview) -> None:

@@ -38,12 +38,12 @@ from headwater.broker.requests.request_handler import answer
 from headwater.broker.requests.request_limits import UNTRUSTED_ELEMENTS_MAX, elements_max
 from headwater.broker.requests.request_slices import answer_in_steps, whole_bytes
 from headwater.broker.requests.throttled_call import ThrottledCall
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import ConnectionLost, ProtocolError, TooManyElements
-from headwater.common.principal import OURSELVES
+from headwater.common.principal import BROKER_PRINCIPAL
 from headwater.metadata.cluster_image import ClusterImage
-from headwater.metadata.controller_result import ApiError
-from headwater.network.request_service import ReplySlot, ServedConnection
+from headwater.network.request_service import ResponseSlot, ServedConnection
 from headwater.protocol.api_key import ApiKey
 from headwater.protocol.api_table import APIS
 from headwater.protocol.codec import read, read_request, request_class
@@ -105,7 +105,7 @@ class Dispatch:
     def counters(self) -> dict[ApiKey, RequestCounters]:
         return self._counters
 
-    def serve(self, slot: ReplySlot, frame: memoryview) -> None:
+    def serve(self, slot: ResponseSlot, frame: memoryview) -> None:
         started_ns = perf_counter_ns()
         quotas = self._broker.quotas
         throttled = (
@@ -155,7 +155,7 @@ class Dispatch:
         if len(frame) > whole_bytes(key):
             # Inter-broker requests must not queue behind large requests of clients.
             size_bytes = 0 if limit == UNLIMITED else len(frame)
-            call.work(self._answer_in_steps(call, bytes(frame), limit), size_bytes)
+            call.run_steps(self._answer_in_steps(call, bytes(frame), limit), size_bytes)
             return
         request = read_request(key, header.version, frame[header.body_position :], limit)
         if self._brokers_listener is not None and _is_for_controller(key, request):
@@ -186,10 +186,10 @@ class Dispatch:
             limit = self._limit_of(_PRODUCE, call)
             # The batches stay in the receive buffer; the other bytes of an element are about these.
             size_bytes = 0 if limit == UNLIMITED else min(len(frame), limit * _ELEMENT_BYTES)
-            call.work(read_and_produce(self._broker, call, body, limit), size_bytes)
+            call.run_steps(read_and_produce(self._broker, call, body, limit), size_bytes)
             return
         if len(frame) > WHOLE_BYTES and not has_one_partition(request):
-            call.work(produce_in_steps(self._broker, call, request))
+            call.run_steps(produce_in_steps(self._broker, call, request))
             return
         response = answer(self._broker, call, request)
         if response is not None:
@@ -206,7 +206,7 @@ class Dispatch:
         else:
             yield from answer_in_steps(self._broker, call, request)
 
-    def greet(self, slot: ReplySlot, frame: memoryview) -> None:
+    def handle_api_versions(self, slot: ResponseSlot, frame: memoryview) -> None:
         """Answer ApiVersions on a connection that is not authenticated yet.
 
         No quota applies: all unauthenticated clients would share one, and any of them could exhaust
@@ -241,7 +241,7 @@ class Dispatch:
         return min(limit, UNTRUSTED_ELEMENTS_MAX) if for_brokers else limit
 
     def _throttled_call(
-        self, quotas: QuotaManagers, slot: ReplySlot, frame: memoryview, started_ns: int
+        self, quotas: QuotaManagers, slot: ResponseSlot, frame: memoryview, started_ns: int
     ) -> ThrottledCall | None:
         """Return a throttled call if the client has a quota.
 
@@ -250,7 +250,7 @@ class Dispatch:
         header = read_request_header(frame)
         key, requester = header.api.key, slot.connection.requester
         counters = self._counters.get(key)
-        if counters is None or key in _LOGIN or requester.principal == OURSELVES:
+        if counters is None or key in _LOGIN or requester.principal == BROKER_PRINCIPAL:
             return None
         who = QuotaClient.of(requester.principal, header.client_id)
         if not quotas.is_limited(who):
@@ -265,14 +265,14 @@ class Dispatch:
             counters,
             started_ns,
             throttling=quotas,
-            who=who,
+            quota_client=who,
             size_bytes=len(frame),
         )
 
     def _answer_at_once(
-        self, slot: ReplySlot, frame: memoryview, produce: SingleProduce, started_ns: int
+        self, slot: ResponseSlot, frame: memoryview, produce: SingleProduce, started_ns: int
     ) -> bool:
-        """Serve a Produce of one partition on the fast path; return False if it does not apply."""
+        """Serve a Produce of one partition on the fast path; False if it does not apply."""
         try:
             written = handle_at_once(self._broker, slot.connection.requester, produce)
         except Exception:  # noqa: BLE001, as in `answer`
@@ -287,7 +287,7 @@ class Dispatch:
             return True
         if written is None:
             return False
-        slot.reply((written,))
+        slot.respond((written,))
         self._produced.answered(produce.version, started_ns)
         return True
 
@@ -303,7 +303,7 @@ class Dispatch:
 
 
 def _is_for_controller(key: ApiKey, request: Message) -> bool:
-    """Whether the controller serves this request: all metadata changes except log levels."""
+    """Whether the controller serves this request: metadata changes except log levels."""
     if key is ApiKey.INCREMENTAL_ALTER_CONFIGS:
         return not is_log_level_request(cast("IncrementalAlterConfigsRequest", request))
     return key in CONTROLLER_APIS

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from headwater.common.principal import Requester
-from headwater.network.request_service import ClientAddress, ReplySlot
+from headwater.network.request_service import ClientAddress, ResponseSlot
 
 INTERNAL_LISTENER: Final = "headwater"
 """Listener name of internal requests. It cannot be configured: listener names are upper case."""
@@ -28,19 +28,21 @@ class InternalConnection:
         requester: Requester,
         *,
         answered: Callable[[bytes], None],
-        is_gone: Callable[[], bool],
+        is_disconnected: Callable[[], bool],
         cut: Callable[[], None],
-        soon: Callable[[Callable[[], None]], object],
+        call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
-        """`answered` gets the response without its size field; `cut` is called instead if the call
-        is cut.
+        """Set the callbacks.
+
+        `answered` gets the response without its size field; `cut` is called instead if the call is
+        cut.
         """
         self.address = address
         self.requester = requester
         self._answered = answered
-        self._is_gone = is_gone
+        self._is_gone = is_disconnected
         self._cut = cut
-        self._soon = soon
+        self._soon = call_soon
         self._is_cut = False
 
     @property
@@ -58,7 +60,7 @@ class InternalConnection:
             self._is_cut = True
             self._cut()
 
-    def note_answer(self, slot: ReplySlot) -> None:
+    def on_response(self, slot: ResponseSlot) -> None:
         if not self._is_cut:
             parts = slot.parts or ()
             assert all(isinstance(part, Content) for part in parts), (
@@ -67,10 +69,10 @@ class InternalConnection:
             # The first four bytes are the size field.
             self._answered(b"".join(part for part in parts if isinstance(part, Content))[4:])
 
-    def note_hold(self, slot: ReplySlot) -> None:
+    def on_hold(self, slot: ResponseSlot) -> None:
         """Ignored: no later request waits behind this one."""
 
-    def note_steps(self, slot: ReplySlot, steps: Iterator[None], size_bytes: int) -> None:
+    def on_steps(self, slot: ResponseSlot, steps: Iterator[None], size_bytes: int) -> None:
         """Run one step per iteration of the loop."""
         if not self.is_closed and next(steps, _DONE) is not _DONE:
-            self._soon(partial(self.note_steps, slot, steps, size_bytes))
+            self._soon(partial(self.on_steps, slot, steps, size_bytes))

@@ -9,7 +9,7 @@ INTERVAL_MS: Final = 30_000
 
 
 class LogLimit:
-    """Remembers when each warning was last logged. Keys must come from a small, fixed set."""
+    """Remembers when each warning was last logged. Keys are from a small, fixed set."""
 
     def __init__(self, interval_ms: int = INTERVAL_MS) -> None:
         self._interval_ms = interval_ms

@@ -65,12 +65,14 @@ class QuotaManagers:
         most = settings.headwater_quota_entities_max
         self._clock = clock
         self._timer = timer
-        self.clients = ClientQuotaManager(window=window, mutation_window=mutation_window, most=most)
-        self.connections = ConnectionRateQuota(window, most=most)
+        self.clients = ClientQuotaManager(
+            window=window, mutation_window=mutation_window, limit=most
+        )
+        self.connections = ConnectionRateQuota(window, limit=most)
         self.waits = {kind: ThrottleTimes() for kind in QuotaKind}
         self._limited_clients: dict[QuotaClient, bool] = {}
 
-    def tell(self, image: ClusterImage) -> None:
+    def load(self, image: ClusterImage) -> None:
         """Load all quotas at startup."""
         for entity, quotas in quotas_in(image):
             self._set(entity, quotas)
@@ -87,13 +89,13 @@ class QuotaManagers:
         """The value for `Broker.quotas`: None while no client has a quota."""
         return self if self.clients else None
 
-    def is_limited(self, who: QuotaClient) -> bool:
+    def is_limited(self, quota_client: QuotaClient) -> bool:
         """Whether any quota applies to this client, with a cache. Most clients have none."""
-        limited = self._limited_clients.get(who)
+        limited = self._limited_clients.get(quota_client)
         if limited is None:
             if len(self._limited_clients) >= _LIMITED_CLIENTS_MAX:
                 self._limited_clients.clear()
-            limited = self._limited_clients[who] = self.clients.is_limited(who)
+            limited = self._limited_clients[quota_client] = self.clients.is_limited(quota_client)
         return limited
 
     def now_ms(self) -> int:
@@ -110,7 +112,7 @@ class QuotaManagers:
         self._timer.add(until_ms, _Muted(self, connection, waits))
 
     def unmute(self, connection: ServedConnection) -> None:
-        self._timer.ended()
+        self._timer.completed()
         connection.unmute(self._clock.steady_ms())
 
     def _set(self, entity: QuotaEntity, quotas: dict[QuotaKey, float]) -> None:
@@ -135,7 +137,7 @@ class _Muted:
         self.is_done = False
 
     @property
-    def is_gone(self) -> bool:
+    def is_disconnected(self) -> bool:
         return self._connection.is_closed
 
     def expire(self) -> None:

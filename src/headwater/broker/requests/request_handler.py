@@ -10,9 +10,9 @@ from typing import Final
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.api_routes import route_of
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError, ProtocolError
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.api_key import ApiKey
 from headwater.protocol.codec import Encoded
 from headwater.protocol.older_versions import Message

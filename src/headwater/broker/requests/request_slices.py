@@ -1,4 +1,4 @@
-"""Answer large requests slice by slice, so that other connections are served in between.
+"""Answer large requests in slices; other connections are served in between.
 
 A request about many groups, topics or resources is split into requests about a few, which its
 handler answers one after the other; their responses are joined into one. Decoding the request and
@@ -61,7 +61,7 @@ class Slicing:
     def is_large(self, request: Message) -> bool:
         return self._size_of(getattr(request, self.request_array)) > self.count
 
-    def cut(self, request: Message) -> Iterator[Message]:
+    def split(self, request: Message) -> Iterator[Message]:
         """Split into requests about a few elements each; at least one."""
         slice_: list[Any] = []
         size = slices = 0
@@ -302,12 +302,12 @@ def answer_in_steps(broker: Broker, call: Call, request: Message) -> Iterator[No
             call.answer(response)
         return
     answers = _Answers(call, slicing)
-    for part in slicing.cut(request):
+    for part in slicing.split(request):
         of_part = _SliceCall(call, answers.expect())
         response = answer(broker, of_part, part)
         if response is not None:
             of_part.answer(response)
-        if call.is_gone:
+        if call.is_disconnected:
             return
         yield
     yield from answers.finish()
@@ -331,8 +331,8 @@ class _Answers:
         def put(response: Message) -> None:
             self._responses[index] = response
             self._missing -= 1
-            if self._has_all_slices and not self._missing and not self._call.is_gone:
-                self._call.work(self._answer())
+            if self._has_all_slices and not self._missing and not self._call.is_disconnected:
+                self._call.run_steps(self._answer())
 
         return put
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from headwater.broker.requests.call import Call, CallCounters
 from headwater.broker.requests.quota_managers import LONGEST_MS, QuotaKind, QuotaManagers
-from headwater.network.request_service import ReplySlot
+from headwater.network.request_service import ResponseSlot
 from headwater.protocol import send_parts as wire_parts
 from headwater.protocol.api_key import ApiKey
 from headwater.protocol.codec import Encoded, read, response_class, write_response
@@ -25,21 +25,21 @@ from headwater.security.quotas.rate_quota import QuotaClient
 class ThrottledCall(Call):
     """A `Call` that is charged to its client's quotas."""
 
-    __slots__ = ("_is_charged", "_size_bytes", "_throttling", "_work_ns", "who")
+    __slots__ = ("_is_charged", "_size_bytes", "_throttling", "_work_ns", "quota_client")
 
     def __init__(
         self,
         header: RequestHeader,
-        slot: ReplySlot,
+        slot: ResponseSlot,
         counters: CallCounters,
         started_ns: int,
         *,
         throttling: QuotaManagers,
-        who: QuotaClient,
+        quota_client: QuotaClient,
         size_bytes: int,
     ) -> None:
         super().__init__(header, slot, counters, started_ns)
-        self.who = who
+        self.quota_client = quota_client
         self._throttling = throttling
         self._size_bytes = size_bytes
         self._work_ns: int | None = None
@@ -55,7 +55,7 @@ class ThrottledCall(Call):
 
     def fetch_limit_bytes(self, max_bytes: int) -> int:
         """Limit a consumer's max_bytes to its quota (FT-1)."""
-        most = self._throttling.clients.fetch.most_at_once(self.who)
+        most = self._throttling.clients.fetch.max_burst(self.quota_client)
         return max_bytes if most is None else min(max_bytes, int(most))
 
     def throttle_fetch(self, size_bytes: int) -> int:
@@ -66,11 +66,11 @@ class ThrottledCall(Call):
         self._is_charged = True
         now_ms = self._throttling.now_ms()
         quotas = self._throttling.clients
-        of_bytes_ms = quotas.fetch.charge_if_within(self.who, size_bytes, now_ms)
+        of_bytes_ms = quotas.fetch.charge_if_within(self.quota_client, size_bytes, now_ms)
         return self._worst(QuotaKind.FETCH, of_bytes_ms, now_ms)
 
-    def work(self, steps: Iterator[None], size_bytes: int = 0) -> None:
-        super().work(self._measured(steps), size_bytes)
+    def run_steps(self, steps: Iterator[None], size_bytes: int = 0) -> None:
+        super().run_steps(self._measured(steps), size_bytes)
 
     def _measured(self, steps: Iterator[None]) -> Iterator[None]:
         """Measure the time of the steps as the request's time."""
@@ -98,7 +98,7 @@ class ThrottledCall(Call):
         )
 
     def answer_content(self, content: bytes) -> None:
-        """Answer with the controller's response, which may have a throttle time of its own."""
+        """Answer with the controller's response, which may have its own throttle time."""
         api, version = self.header.api, self.version
         frame = memoryview(content)
         body = frame[response_body_position(api, version, frame) :]
@@ -131,15 +131,15 @@ class ThrottledCall(Call):
         if self.header.api.key is not ApiKey.PRODUCE:
             return self._worst(QuotaKind.CONTROLLER_MUTATION, response_throttle_ms, now_ms)
         produce = self._throttling.clients.produce
-        of_bytes_ms = produce.charge(self.who, self._size_bytes, now_ms)
+        of_bytes_ms = produce.charge(self.quota_client, self._size_bytes, now_ms)
         return self._worst(QuotaKind.PRODUCE, of_bytes_ms, now_ms)
 
     def _worst(self, kind: QuotaKind, throttle_ms: int, now_ms: int) -> int:
-        """Charge the request time too, and mute the connection for the longer throttle time."""
+        """Charge the request time too; mute the connection for the longer throttle time."""
         work_ns = self._work_ns
         if work_ns is None:
             work_ns = perf_counter_ns() - self._started_ns
-        of_time_ms = self._throttling.clients.worked(self.who, work_ns, now_ms)
+        of_time_ms = self._throttling.clients.worked(self.quota_client, work_ns, now_ms)
         if of_time_ms > throttle_ms:
             kind, throttle_ms = QuotaKind.REQUEST, of_time_ms
         throttle_ms = min(throttle_ms, LONGEST_MS)

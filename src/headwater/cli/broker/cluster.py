@@ -1,4 +1,4 @@
-"""`headwater cluster describe`: list the brokers and the size of their log directories."""
+"""`headwater cluster describe`: list the brokers and their log directory sizes."""
 
 from typing import TYPE_CHECKING, Final
 

@@ -1,4 +1,4 @@
-"""`headwater cluster start`: run ZooKeeper and several brokers on one machine until Ctrl-C.
+"""`headwater cluster start`: run ZooKeeper and several brokers until Ctrl-C.
 
 Note: a broker that exits is reported but not restarted, so that broker failures can be tried out.
 ZooKeeper keeps running after the last broker has exited, because brokers may have been restarted
@@ -123,8 +123,6 @@ class _Plan:
 
 
 class _Broker:
-    """The process of one broker."""
-
     def __init__(self, node_id: int, port: int, process: asyncio.subprocess.Process) -> None:
         self.node_id = node_id
         self.port = port
@@ -261,7 +259,7 @@ async def _watch(server: Server | None, brokers: Sequence[_Broker], ended: async
 
 
 async def _stop(server: Server | None, brokers: Sequence[_Broker], killed: asyncio.Event) -> None:
-    """Shut down one broker after the other, so that leadership moves; kill on a second signal."""
+    """Shut down brokers one by one, so that leadership moves; kill on a second signal."""
 
     async def stop_all() -> None:
         for broker in brokers:

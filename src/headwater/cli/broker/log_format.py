@@ -31,7 +31,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per line: ts (UTC), level, logger, message, and exception if any."""
+    """One JSON object per line: ts (UTC), level, logger, message, exception if any."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC)

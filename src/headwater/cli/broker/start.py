@@ -21,9 +21,9 @@ from headwater.broker.metrics.process_metrics import process_age_s
 from headwater.broker.node.broker_process import Serving
 from headwater.cli.broker.log_format import FORMATS, LEVELS, log_to_standard_error
 from headwater.common.exceptions import (
-    BrokerIdTaken,
     CannotListen,
     DirectoryInUse,
+    DuplicateBrokerRegistration,
     HeadwaterError,
     InvalidSetting,
     StorageError,
@@ -31,8 +31,14 @@ from headwater.common.exceptions import (
     WrongLogDirectory,
 )
 from headwater.common.settings.java_properties import parse_properties
+from headwater.common.settings.quorum_settings import (
+    CONTROLLER,
+    parse_quorum_settings,
+    roles_of,
+)
 from headwater.common.settings.server_properties import (
     ServerProperties,
+    controller_properties,
     layered,
     supported_properties,
 )
@@ -61,7 +67,7 @@ _HINTS: dict[type[HeadwaterError], str] = {
     DirectoryInUse: "; stop that broker, or choose another directory with --data",
     WrongLogDirectory: "; choose another directory with --data, or its node id with --node-id",
     StoreUnreachable: "; start ZooKeeper, or choose another one with --zookeeper",
-    BrokerIdTaken: "; stop that broker, or choose another id with --node-id",
+    DuplicateBrokerRegistration: "; stop that broker, or choose another id with --node-id",
     StorageError: "; choose another directory with --data, or repair this one",
 }
 
@@ -77,7 +83,11 @@ def start(arguments: Sequence[str], run_broker: RunBroker) -> int:
     options = parser().parse_args(arguments)
     log_to_standard_error(log_format=options.log_format, level=options.log_level)
     try:
-        properties = supported_properties(texts_of(options))
+        texts = texts_of(options)
+        if roles_of(texts) == (CONTROLLER,):
+            _start_controller(texts, is_strict=options.strict)
+            return 0
+        properties = supported_properties(texts)
         static = StaticConfig.parse(properties.texts)
         _report(properties, is_strict=options.strict)
         run_broker(static, lambda serving: _announce(serving, static))
@@ -89,8 +99,22 @@ def start(arguments: Sequence[str], run_broker: RunBroker) -> int:
     return 0
 
 
+def _start_controller(texts: Mapping[str, str], *, is_strict: bool) -> None:
+    """Run a node with process.roles=controller."""
+    # Imported only here: a broker needs none of the quorum's modules.
+    from headwater.broker.controller_server.controller_process import run_controller
+    from headwater.broker.controller_server.controller_server import ControllerConfig
+
+    quorum = parse_quorum_settings(texts)
+    properties = controller_properties(texts)
+    static = StaticConfig.parse(properties.texts)
+    config = ControllerConfig(static, quorum)
+    _report(properties, is_strict=is_strict)
+    run_controller(config, ready=lambda serving: _announce(serving, static))
+
+
 def _report(properties: ServerProperties, *, is_strict: bool) -> None:
-    """Warn about settings without effect; raise `InvalidSetting` for unknown ones if strict."""
+    """Warn about settings without effect; raise for unknown settings if strict."""
     if is_strict and properties.unknown:
         raise InvalidSetting(f"{'; '.join(properties.unknown.values())} (--strict)")
     for name, reason in properties.unknown.items():

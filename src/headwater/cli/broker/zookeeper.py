@@ -34,7 +34,7 @@ def zookeeper(
         ),
     ] = 500,
 ) -> None:
-    """Run ZooKeeper (the jars come with pyspark) until SIGTERM or Ctrl-C. Needs Java 17."""
+    """Run ZooKeeper (jars from pyspark) until SIGTERM or Ctrl-C. Needs Java 17."""
     from headwater.common.exceptions import HeadwaterError
 
     try:

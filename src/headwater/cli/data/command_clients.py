@@ -1,4 +1,4 @@
-"""Client settings for commands: the --command-config file, overridden by the command's options.
+"""Client settings of commands: the --command-config file, then the options.
 
 Note: the file may be shared with an application. Its group id, transactional id, interceptors and
 serializers are left out: consuming from the command line must not move the application's offsets,
@@ -35,8 +35,8 @@ def console_settings(
     given: Mapping[str, object],
 ) -> dict[str, object]:
     """Settings for a client of this class; the values in `given` win."""
-    from headwater.client.settings import useful_settings
+    from headwater.client.settings import supported_settings
 
-    found = useful_settings(cls, client_settings(bootstrap, command_config))
+    found = supported_settings(cls, client_settings(bootstrap, command_config))
     shared = {name: value for name, value in found.items() if name not in _APPLICATION_SETTINGS}
-    return {**shared, **useful_settings(cls, given)}
+    return {**shared, **supported_settings(cls, given)}

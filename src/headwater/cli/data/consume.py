@@ -1,4 +1,4 @@
-"""`headwater consume`: print records to standard output as values, in a format or as JSON.
+"""`headwater consume`: print records as values, in a format or as JSON.
 
 Note: Ctrl-C calls `wakeup` instead of raising KeyboardInterrupt. An exception in the middle of a
 poll would drop records whose offsets have already advanced, and the group would skip them.
@@ -25,8 +25,8 @@ from headwater.cli.terminal import (
     CommandConfig,
     admin_of,
     binary_output,
-    expect_partitions,
-    failing_clearly,
+    check_partitions,
+    exit_on_error,
     is_terminal,
     pairs,
 )
@@ -129,7 +129,7 @@ def consume(
     write = _as_json if as_json else _formatted(fmt, null_marker.encode())
     output = binary_output()
     _expect_topic(bootstrap, command_config, topic, partition or [])
-    with failing_clearly(), Consumer(settings) as consumer:
+    with exit_on_error(), Consumer(settings) as consumer:
         if group is not None:
             consumer.subscribe([topic])
             ends = None
@@ -148,7 +148,7 @@ def consume(
 
 @contextmanager
 def _woken_by_interrupt(consumer: "Consumer") -> Iterator[None]:
-    """Make the first Ctrl-C wake up the next poll, and the second one interrupt as usual."""
+    """Make the first Ctrl-C wake up the next poll, and the second one interrupt."""
     from headwater.client.errors import WokenUp
 
     before = signal.getsignal(signal.SIGINT)
@@ -169,11 +169,11 @@ def _woken_by_interrupt(consumer: "Consumer") -> Iterator[None]:
 def _expect_topic(
     bootstrap: str, command_config: Path | None, topic: str, numbers: list[int]
 ) -> None:
-    """Fail if the topic or a partition is missing; a consumer would wait or create the topic."""
+    """Fail if the topic or partition is missing; a consumer would wait or create it."""
     from headwater.client import TopicPartition
 
     with admin_of(bootstrap, command_config) as admin:
-        expect_partitions(admin, [TopicPartition(topic, each) for each in numbers or [0]])
+        check_partitions(admin, [TopicPartition(topic, each) for each in numbers or [0]])
 
 
 def _assign(
@@ -221,7 +221,7 @@ def _records(
     timeout: float | None,
     ends: dict["TopicPartition", int] | None,
 ) -> Generator["ConsumerRecord", None, None]:
-    """Yield records until the limit, the timeout or the end; unprinted ones are not committed."""
+    """Yield records until the limit, timeout or end; commit only printed ones."""
     count = 0
     idle_s = 0.0
     while not _is_at_end(consumer, ends):

@@ -105,7 +105,7 @@ def _json_headers(given: object) -> Headers:
 
 
 def json_bytes(given: Any) -> bytes | None:
-    """Encode a JSON value: a string as UTF-8, {"base64": ...} decoded, anything else as JSON."""
+    """Encode a JSON value: text as UTF-8, {"base64": ...} decoded, the rest as JSON."""
     match given:
         case None:
             return None

@@ -1,4 +1,4 @@
-"""`headwater perf`: measure throughput and latency, with the figures of Kafka's perf tools.
+"""`headwater perf`: measure throughput and latency like Kafka's perf tools.
 
 Note: produce latency runs from `send` to the acknowledgement, so it includes the time in which a
 batch fills up. `end-to-end` sends one record at a time.
@@ -23,9 +23,9 @@ from headwater.cli.terminal import (
     Bootstrap,
     CommandConfig,
     admin_of,
-    expect_broker,
-    expect_partitions,
-    failing_clearly,
+    check_broker,
+    check_partitions,
+    exit_on_error,
     pairs,
     show,
 )
@@ -74,8 +74,8 @@ def produce(
     failures: list[BaseException] = []
     given = pairs(setting or [], "--setting")
     settings = console_settings(ProducerSettings, bootstrap, command_config, given)
-    expect_broker(bootstrap, command_config)
-    with failing_clearly(), Producer(settings) as producer:
+    check_broker(bootstrap, command_config)
+    with exit_on_error(), Producer(settings) as producer:
         producer.partitions_for(topic)
         began = time.perf_counter()
         with _progress("sent", records) as advance:
@@ -122,8 +122,8 @@ def consume(
     count = size_bytes = 0
     with admin_of(bootstrap, command_config) as admin:
         # The consumer would create a missing topic and wait for records.
-        expect_partitions(admin, [TopicPartition(topic, 0)])
-    with failing_clearly(), Consumer(settings) as consumer:
+        check_partitions(admin, [TopicPartition(topic, 0)])
+    with exit_on_error(), Consumer(settings) as consumer:
         consumer.assign([TopicPartition(topic, each) for each in consumer.partitions_for(topic)])
         began = ended = time.perf_counter()
         with _progress("read", records) as advance:
@@ -170,9 +170,9 @@ def end_to_end(
     given: dict[str, object] = {"linger.ms": 0, **pairs(setting or [], "--setting")}
     sending = console_settings(ProducerSettings, bootstrap, command_config, given)
     reading = console_settings(ConsumerSettings, bootstrap, command_config, given)
-    expect_broker(bootstrap, command_config)
+    check_broker(bootstrap, command_config)
     with (
-        failing_clearly(),
+        exit_on_error(),
         Producer(sending) as producer,
         Consumer(reading) as consumer,
     ):
@@ -213,7 +213,7 @@ class _Timer:
 
 
 def _payloads(size_bytes: int) -> Iterator[bytes]:
-    """Random letters, the same in every run, as in Kafka's tools: zeros would compress too well."""
+    """Random letters, the same in every run; zeros would compress too well."""
     letters = ascii_uppercase.encode()
     table = bytes(letters[byte % len(letters)] for byte in range(256))
     count = min(max(_POOL_BYTES // max(size_bytes, 1), 1), _POOL_RECORDS)

@@ -19,8 +19,8 @@ from headwater.cli.terminal import (
     CommandConfig,
     admin_of,
     binary_input,
-    expect_partitions,
-    failing_clearly,
+    check_partitions,
+    exit_on_error,
     is_terminal,
     pairs,
     show_done,
@@ -102,7 +102,7 @@ def produce(
         )
     given = pairs(setting or [], "--setting")
     null = None if null_marker is None else null_marker.encode()
-    with failing_clearly():
+    with exit_on_error():
         lines = LineFormat(
             key_separator=key_separator,
             headers_separator=headers_separator,
@@ -165,7 +165,7 @@ def _send(
     count = 0
     # A bad line ends the loop, not the producer: leaving the block by an exception would abort
     # the batches that are still buffered.
-    with failing_clearly(), Producer(settings) as producer:
+    with exit_on_error(), Producer(settings) as producer:
         for where, line in _lines(files):
             try:
                 record = lines.read(line)
@@ -222,7 +222,7 @@ def _expect_partition(
         if number is not None:
             # The first record may create a missing topic.
             with suppress(UnknownTopicOrPartition):
-                expect_partitions(admin, [TopicPartition(topic, number)])
+                check_partitions(admin, [TopicPartition(topic, number)])
 
 
 def _lines(files: Sequence[Path]) -> Iterator[tuple[str, bytes]]:

@@ -10,7 +10,7 @@ from headwater.cli.terminal import (
     Bootstrap,
     CommandConfig,
     admin_of,
-    expect_partitions,
+    check_partitions,
     outcomes_of,
     show_found,
     topic_partition,
@@ -40,7 +40,7 @@ def delete(
     """Delete all records before an offset (DeleteRecords)."""
     places = [topic_partition(each) for each in partitions]
     with admin_of(bootstrap, command_config) as admin:
-        expect_partitions(admin, places)
+        check_partitions(admin, places)
         found, errors = outcomes_of(lambda: admin.delete_records(dict.fromkeys(places, before)))
     rows = [
         {"topic": place.topic, "partition": place.partition, "start": offset}

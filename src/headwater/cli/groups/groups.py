@@ -1,4 +1,4 @@
-"""`headwater groups`: list, describe and delete consumer groups, reset and delete their offsets.
+"""`headwater groups`: list, describe and delete groups; reset and delete offsets.
 
 Note: `reset-offsets` without `--execute` is a dry run, as in kafka-consumer-groups.
 """
@@ -150,7 +150,7 @@ def _lags(admin: "Admin", group: "GroupDescription") -> list[dict[str, object]]:
 
 
 def _led(admin: "Admin", places: "Iterable[TopicPartition]") -> "list[TopicPartition]":
-    """Keep partitions with a leader; for others ListOffsets would be retried until the timeout."""
+    """Keep partitions with a leader; ListOffsets would retry others until the timeout."""
     wanted = sorted(places)
     topics = sorted({place.topic for place in wanted})
     described, _ = outcomes_of(lambda: admin.describe_topics(topics) if topics else {})
@@ -239,11 +239,11 @@ def reset_offsets(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show new offsets for a group, and with --execute commit them. The group must be empty."""
+    """Show new offsets of an empty group; commit them with --execute."""
     from headwater.cli.groups.offset_resets import (
         ResetRule,
         as_csv,
-        chosen_places,
+        chosen_partitions,
         new_offsets,
         read_csv,
     )
@@ -263,7 +263,7 @@ def reset_offsets(
     with admin_of(bootstrap, command_config) as admin:
         _expect_no_members(admin, group)
         before = {place: found.offset for place, found in admin.list_group_offsets(group).items()}
-        places = chosen_places(
+        places = chosen_partitions(
             admin, _named(given) or topic or [], every=before if all_topics else ()
         )
         wanted = new_offsets(admin, rule, given, places, before, now_ms=now_ms)
@@ -327,12 +327,12 @@ def delete_offsets(
     as_json: AsJson = False,
 ) -> None:
     """Delete committed offsets of topics that the group is not subscribed to."""
-    from headwater.cli.groups.offset_resets import chosen_places
+    from headwater.cli.groups.offset_resets import chosen_partitions
 
     if not topic:
         raise typer.BadParameter("give --topic")
     with admin_of(bootstrap, command_config) as admin:
-        places = chosen_places(admin, topic, every=())
+        places = chosen_partitions(admin, topic, every=())
         errors = errors_of(lambda: admin.delete_group_offsets(group, places))
     rows = [
         {"topic": place.topic, "partition": place.partition}

@@ -1,4 +1,4 @@
-"""Find hanging transactions: open in a partition but unknown to the coordinator (KIP-664). Pure.
+"""Find hanging transactions, which no coordinator knows (KIP-664). Pure.
 
 A hanging transaction holds back the last stable offset forever, and with it every read_committed
 consumer.
@@ -20,11 +20,11 @@ from headwater.common.ids import TopicPartition
 class OpenTransaction(NamedTuple):
     """An open transaction in the producer state of a partition leader."""
 
-    place: TopicPartition
+    partition: TopicPartition
     producer: ProducerDescription
 
 
-def old_ones(
+def open_before(
     producers: Mapping[TopicPartition, Iterable[ProducerDescription]], *, before_ms: int
 ) -> list[OpenTransaction]:
     """Open transactions whose last record is older than `before_ms`."""
@@ -56,7 +56,7 @@ def hanging(
         is_known = (
             known is not None
             and known.producer_id == each.producer.producer_id
-            and each.place in known.partitions
+            and each.partition in known.partitions
         )
         if not is_known:
             found.append(each)

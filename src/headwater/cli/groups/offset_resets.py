@@ -126,10 +126,10 @@ def as_csv(offsets: Offsets) -> str:
     return text.getvalue()
 
 
-def chosen_places(
+def chosen_partitions(
     admin: "Admin", topics: Iterable[str], *, every: Iterable[TopicPartition]
 ) -> list[TopicPartition]:
-    """Resolve `tea` (all partitions) and `tea:0,2`; `every` is the default without topics."""
+    """Resolve `tea` (all partitions) and `tea:0,2`; without topics return `every`."""
     wanted = [_split_topic(each) for each in topics]
     if not wanted:
         return sorted(every)

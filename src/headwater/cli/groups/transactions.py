@@ -1,4 +1,4 @@
-"""`headwater transactions`: list, describe and abort transactions, find hanging ones.
+"""`headwater transactions`: list, describe, abort, find hanging transactions.
 
 Note: there are two ways to abort. A transaction that its coordinator knows is aborted by
 transactional id, which fences its producer. A hanging transaction, unknown to any coordinator, is
@@ -18,7 +18,7 @@ from headwater.cli.terminal import (
     Bootstrap,
     CommandConfig,
     admin_of,
-    expect_partitions,
+    check_partitions,
     outcomes_of,
     show,
     show_done,
@@ -105,10 +105,10 @@ def producers(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the producer state of partitions, with open transactions (DescribeProducers)."""
+    """Show the producers of partitions, with open transactions (DescribeProducers)."""
     places = [topic_partition(each) for each in partitions]
     with admin_of(bootstrap, command_config) as admin:
-        expect_partitions(admin, places)
+        check_partitions(admin, places)
         found, errors = outcomes_of(lambda: admin.describe_producers(places))
     rows = [
         {"topic": place.topic, "partition": place.partition, **_producer(each)}
@@ -149,12 +149,12 @@ def find_hanging(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find open transactions that no coordinator knows. They block read_committed consumers."""
-    from headwater.cli.groups.hanging_transactions import hanging, old_ones, owners
+    """Find open transactions that no coordinator knows; they block read_committed."""
+    from headwater.cli.groups.hanging_transactions import hanging, open_before, owners
 
     before_ms = time.time_ns() // 1_000_000 - duration_ms(older_than)
     with admin_of(bootstrap, command_config) as admin, waiting("describing producers"):
-        suspects = old_ones(
+        suspects = open_before(
             admin.describe_producers(_led_partitions(admin, topic)), before_ms=before_ms
         )
         owner = owners(suspects, admin.list_transactions()) if suspects else {}
@@ -162,7 +162,11 @@ def find_hanging(
             lambda: admin.describe_transactions(sorted(set(owner.values()))) if owner else {}
         )
     rows = [
-        {"topic": each.place.topic, "partition": each.place.partition, **_producer(each.producer)}
+        {
+            "topic": each.partition.topic,
+            "partition": each.partition.partition,
+            **_producer(each.producer),
+        }
         for each in hanging(suspects, owner, described)
     ]
     columns = ["topic", "partition", "producer", "epoch", "last_ms", "open_since"]
@@ -241,7 +245,7 @@ def _fence(admin: "Admin", transactional_id: str) -> dict[str, object]:
 def _abort_in(
     admin: "Admin", place: "TopicPartition", is_meant: "Callable[[ProducerDescription], bool]"
 ) -> dict[str, object]:
-    expect_partitions(admin, [place])
+    check_partitions(admin, [place])
     found = next(
         (each for each in admin.describe_producers([place])[place] if is_meant(each)), None
     )

@@ -26,7 +26,7 @@ _PASSING = re.compile(r"(\.cleaned|\.swap|\.deleted)$")
 _BASE_OFFSET = re.compile(r"[0-9]{20}")
 
 
-class Unusable(HeadwaterError):
+class UnreadablePath(HeadwaterError):
     """The input is not a file of a log, or cannot be opened."""
 
 
@@ -55,14 +55,14 @@ def dump_path(path: Path, *, as_json: bool, with_records: bool, limit: int | Non
             _dump_entries(path, kind, printer, report, limit)
         elif path.exists():
             known = ", ".join(ENTRY_FILES)
-            raise Unusable(f"{path}: not a file of a log; expected .log, {known}")
+            raise UnreadablePath(f"{path}: not a file of a log; expected .log, {known}")
         else:
-            raise Unusable(f"{path}: no such file or directory")
+            raise UnreadablePath(f"{path}: no such file or directory")
     except BrokenPipeError:
         # The reader, such as `head`, closed the pipe; the file is not at fault.
         raise
     except OSError as error:
-        raise Unusable(f"{path}: {error.strerror or error}") from error
+        raise UnreadablePath(f"{path}: {error.strerror or error}") from error
     return report.count
 
 
@@ -74,7 +74,7 @@ def _dump_segment(
         totals = Totals(path.name, indexes=_indexes_of(files))
         for item in _follow(files, path, totals, report, limit):
             if isinstance(item, ZeroTail):
-                printer.note(
+                printer.message(
                     f"the last {item.size_bytes:,} bytes, from position {item.position:,} on, "
                     "are preallocated zeros"
                 )
@@ -89,7 +89,7 @@ def _dump_folder(path: Path, printer: Printer, report: Reported) -> None:
     """Check every segment and print a summary for each."""
     logs = sorted(file for file in path.iterdir() if file.suffix == ".log")
     if not logs:
-        raise Unusable(f"{path}: directory without a .log file")
+        raise UnreadablePath(f"{path}: directory without a .log file")
     for log in logs:
         before = report.count
         with ExitStack() as stack:
@@ -138,7 +138,7 @@ def _follow(
                 totals.count(item)
                 yield item
     except BatchError as error:
-        raise Unusable(f"{path}: not a segment: {error}") from error
+        raise UnreadablePath(f"{path}: not a segment: {error}") from error
 
 
 def _sound(opened: Iterable[Record | Finding], report: Reported) -> Iterator[Record]:
@@ -187,7 +187,7 @@ def _base_offset(path: Path) -> int | None:
 
 # Opens read-only because the files may belong to a running broker.
 class ReadOnlyFile:
-    """The read methods of the disk interface on the real file system; raises `OSError`."""
+    """The read methods of the disk interface on real files; raises `OSError`."""
 
     def __init__(self, path: Path) -> None:
         # O_NONBLOCK: opening a named pipe must not hang.

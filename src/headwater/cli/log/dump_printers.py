@@ -60,7 +60,7 @@ class Printer(Protocol):
 
     def entry(self, entry: dict[str, int]) -> None: ...
 
-    def note(self, text: str) -> None: ...
+    def message(self, text: str) -> None: ...
 
     def summary(self, totals: Totals) -> None: ...
 
@@ -94,7 +94,7 @@ class TablePrinter:
         self._title("  ".join(f"{name.replace('_', ' '):>{widths[name]}}" for name in entry))
         typer.echo("  ".join(f"{number:>{widths[name]}}" for name, number in entry.items()))
 
-    def note(self, text: str) -> None:
+    def message(self, text: str) -> None:
         typer.secho(text, dim=True)
 
     def summary(self, totals: Totals) -> None:
@@ -107,7 +107,7 @@ class TablePrinter:
 
 
 class JsonPrinter:
-    """One object per line; timestamps in milliseconds, bytes as text or as {"hex": ...}."""
+    """One object per line; timestamps in ms, bytes as text or as {"hex": ...}."""
 
     def batch(self, batch: CheckedBatch, records: Iterable[Record] | None) -> None:
         header = batch.header
@@ -137,7 +137,7 @@ class JsonPrinter:
     def entry(self, entry: dict[str, int]) -> None:
         typer.echo(json.dumps(entry))
 
-    def note(self, text: str) -> None:
+    def message(self, text: str) -> None:
         """Ignored: the summary has the numbers."""
 
     def summary(self, totals: Totals) -> None:

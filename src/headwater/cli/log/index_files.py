@@ -1,4 +1,4 @@
-"""Read the files of a log that are lists of entries: indexes, producer snapshots, checkpoints.
+"""Read a log's files of entries: indexes, producer snapshots, checkpoints.
 
 Each reader yields entries as dicts of numbers, and findings where an entry is damaged.
 """
@@ -10,7 +10,7 @@ from headwater.storage.index.index_check import (
     TIME_ENTRY,
     check_aborted,
     entries_of,
-    misshapen,
+    file_problems,
 )
 from headwater.storage.log import leader_epoch_checkpoint
 from headwater.storage.log.log_check import Finding, Readable
@@ -21,13 +21,13 @@ EntryReader = Callable[[Readable, str, int], Iterator[Entry | Finding]]
 
 
 def offset_entries(index: Readable, name: str, base_offset: int) -> Iterator[Entry | Finding]:
-    yield from misshapen(index, OFFSET_ENTRY, name)
+    yield from file_problems(index, OFFSET_ENTRY, name)
     for _, relative_offset, position in entries_of(index, OFFSET_ENTRY):
         yield {"offset": base_offset + relative_offset, "position": position}
 
 
 def time_entries(index: Readable, name: str, base_offset: int) -> Iterator[Entry | Finding]:
-    yield from misshapen(index, TIME_ENTRY, name)
+    yield from file_problems(index, TIME_ENTRY, name)
     for _, timestamp, relative_offset in entries_of(index, TIME_ENTRY):
         yield {"timestamp": timestamp, "offset": base_offset + relative_offset}
 

@@ -34,11 +34,11 @@ def dump(
     Findings go to standard error, one per line. Exits with 0 if nothing is damaged, 1 if damage
     was found, 2 if the input cannot be used.
     """
-    from headwater.cli.log.dump import Unusable, dump_path
+    from headwater.cli.log.dump import UnreadablePath, dump_path
 
     try:
         finding_count = dump_path(file, as_json=as_json, with_records=records, limit=limit)
-    except Unusable as error:
+    except UnreadablePath as error:
         typer.echo(f"headwater: {error}", err=True)
         raise typer.Exit(2) from error
     raise typer.Exit(1 if finding_count else 0)

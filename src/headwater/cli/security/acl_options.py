@@ -80,8 +80,8 @@ class AclRequest:
         return any((*principals_and_hosts, self.operations, *flags))
 
 
-def rules_for(resources: Resources, request: AclRequest) -> list[Acl]:
-    """The ACL bindings to create, without duplicates; `ValueError` for invalid options."""
+def bindings_for(resources: Resources, request: AclRequest) -> list[Acl]:
+    """The ACL bindings to create, without duplicates. Raises `ValueError`."""
     if not (request.allowed or request.denied):
         raise ValueError("give --allow-principal or --deny-principal, such as User:alice")
     for principal in (*request.allowed, *request.denied):
@@ -112,7 +112,7 @@ def rules_for(resources: Resources, request: AclRequest) -> list[Acl]:
 def filters_for(resources: Resources, request: AclRequest) -> list[Acl]:
     """The filters to delete by: exact bindings, or all bindings of the resources."""
     if request.has_entries:
-        return rules_for(resources, request)
+        return bindings_for(resources, request)
     found = [
         Acl(resource_type=kind, resource_name=name, pattern_type=resources.pattern_type(kind))
         for kind, name in resources.each()

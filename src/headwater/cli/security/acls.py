@@ -130,7 +130,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Add ACLs."""
-    from headwater.cli.security.acl_options import rules_for
+    from headwater.cli.security.acl_options import bindings_for
 
     resources = _resources(
         topic, group, transactional_id, delegation_token, user_principal, cluster, prefixed
@@ -140,7 +140,7 @@ def add(
         (producer, consumer, idempotent),
     )
     with _arguments():
-        rules = rules_for(resources, request)
+        rules = bindings_for(resources, request)
     with admin_of(bootstrap, command_config) as admin:
         admin.create_acls(rules)
     show_done(_rows(rules), as_json=as_json)
@@ -167,7 +167,7 @@ def remove(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove the given ACLs; without a principal or operation, all ACLs of the resources."""
+    """Remove ACLs; without principal and operation, all ACLs of the resources."""
     from headwater.cli.security.acl_options import filters_for
 
     resources = _resources(

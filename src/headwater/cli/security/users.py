@@ -12,7 +12,7 @@ from headwater.cli.terminal import (
     Bootstrap,
     CommandConfig,
     admin_of,
-    failing_clearly,
+    exit_on_error,
     is_terminal,
     show,
     show_done,
@@ -132,8 +132,8 @@ def bootstrap(
         raise typer.BadParameter("give one of --data and --zookeeper")
     chosen = mechanism or [_DEFAULT_MECHANISM]
     secret = _password(password)
-    with failing_clearly():
-        from headwater.broker.authentication.bootstrap_users import alter_local_users, refused
+    with exit_on_error():
+        from headwater.broker.authentication.bootstrap_users import alter_local_users, error_lines
         from headwater.metadata_store.zookeeper.scram_user_writer import alter_users_in_zookeeper
         from headwater.network.system_clock import SystemRandom
 
@@ -143,7 +143,7 @@ def bootstrap(
         else:
             assert zookeeper is not None
             results = alter_users_in_zookeeper(zookeeper, request, timeout_s=_ZOOKEEPER_TIMEOUT_S)
-        lines = refused(results)
+        lines = error_lines(results)
     for line in lines:
         typer.echo(f"headwater: {line}", err=True)
     if lines:

@@ -1,4 +1,4 @@
-"""`headwater connect`: import rows into a topic and export rows of a topic, with Spark.
+"""`headwater connect`: import rows into a topic and export rows, with Spark.
 
 A checkpoint belongs to one import or export. Another one must not use it, or it would continue at
 the position of the first.
@@ -17,8 +17,8 @@ from headwater.cli.terminal import (
     Bootstrap,
     CommandConfig,
     admin_of,
-    expect_broker,
-    failing_clearly,
+    check_broker,
+    exit_on_error,
     pairs,
     settings_in,
     show,
@@ -106,16 +106,17 @@ def import_(
     access = _registry(format_, registry, command_config)
     avro = _avro(access, subject, avro_schema, topic, is_import=True)
     running_every = _every(every)
+    _expect_shared(checkpoint, master)
     _expect_legal(topic)
-    expect_broker(bootstrap, command_config)
-    with failing_clearly():
+    check_broker(bootstrap, command_config)
+    with exit_on_error():
         from headwater.connect.connect_job import run_job
         from headwater.connect.connector_registry import open_source
-        from headwater.connect.import_export import Running, expect_key, import_rows
+        from headwater.connect.import_export import Running, check_key, import_rows
 
         # Fail here, before Spark starts.
         source = open_source(connector, options)
-        expect_key(key, source.schema().names)
+        check_key(key, source.schema().names)
         source.latest({})
         running = Running(checkpoint=checkpoint, once=every is None, every=running_every)
         rows = run_job(
@@ -162,22 +163,23 @@ def export(
         # Deletes and upserts use the same key.
         options.setdefault("key", key)
     running_every = _every(every)
+    _expect_shared(checkpoint, master)
     if (schema is None) is (format_ is ValueKind.JSON):
         problem = "is for JSON; Avro uses the registry's" if schema else "is required for JSON"
         raise typer.BadParameter(problem, param_hint="--schema")
     with admin_of(bootstrap, command_config) as admin:
         admin.describe_topics([topic])
-    with failing_clearly():
+    with exit_on_error():
         from headwater.connect.connect_job import run_job
         from headwater.connect.connector_registry import open_sink
-        from headwater.connect.import_export import Running, expect_key, export_rows
+        from headwater.connect.import_export import Running, check_key, export_rows
         from headwater.pipelines.spec.ddl import read_schema
 
         open_sink(connector, options)
         access = _registry(format_, registry, command_config)
         avro = _avro(access, subject, avro_schema, topic, is_import=False)
         if schema is not None:
-            expect_key(key, [field.name for field in read_schema(schema)])
+            check_key(key, [field.name for field in read_schema(schema)])
         running = Running(checkpoint=checkpoint, once=every is None, every=running_every)
         rows = run_job(
             lambda spark: export_rows(
@@ -203,7 +205,7 @@ def _registry(
     """Where the registry is; None if values are JSON."""
     if kind is ValueKind.JSON:
         return None
-    with failing_clearly():
+    with exit_on_error():
         from headwater.spark.formats.avro.avro_options import registry_access
 
         found = registry_access(settings_in(command_config), url)
@@ -222,12 +224,12 @@ def _avro(
     *,
     is_import: bool,
 ) -> "AvroValues | None":
-    """The Avro schema of values, checked against the registry; None if values are JSON."""
+    """The Avro schema of values, checked against the registry; None for JSON."""
     if registry is None:
         return None
-    with failing_clearly():
+    with exit_on_error():
         from headwater.connect.import_export import AvroValues
-        from headwater.connect.registry_check import expect_registry
+        from headwater.connect.registry_check import check_registry
         from headwater.spark.formats.avro.avro_options import AvroOptions
 
         try:
@@ -235,7 +237,7 @@ def _avro(
         except OSError as error:
             raise typer.BadParameter(str(error.strerror), param_hint="--avro-schema") from None
         found = AvroOptions(part="value", registry=registry, schema=text, subject=subject)
-        expect_registry(found, topic, is_import=is_import)
+        check_registry(found, topic, is_import=is_import)
         return AvroValues(registry=registry.url, subject=subject, schema=text)
 
 
@@ -251,10 +253,19 @@ def _every(text: str | None) -> str:
     return f"{every_ms} milliseconds"
 
 
-def _expect_legal(topic: str) -> None:
-    from headwater.common.topic_names import why_invalid
+def _expect_shared(checkpoint: str, master: str | None) -> None:
+    """Refuse a checkpoint on this machine if executors run on others."""
+    from headwater.spark.locations import unreachable_reason
 
-    reason = why_invalid(topic)
+    reason = unreachable_reason(checkpoint, master)
+    if reason is not None:
+        raise typer.BadParameter(reason, param_hint="--checkpoint")
+
+
+def _expect_legal(topic: str) -> None:
+    from headwater.common.topic_names import topic_name_error
+
+    reason = topic_name_error(topic)
     if reason is not None:
         raise typer.BadParameter(reason, param_hint="TOPIC")
 

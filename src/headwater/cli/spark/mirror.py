@@ -15,14 +15,14 @@ import typer
 from headwater.cli.terminal import (
     AsJson,
     admin_with,
-    failing_clearly,
+    exit_on_error,
     is_terminal,
     pairs,
     settings_in,
 )
 
 if TYPE_CHECKING:
-    from headwater.mirror.mirror import Event, MirrorCounts, Tell
+    from headwater.mirror.mirror import Event, MirrorCounts, OnEvent
     from headwater.mirror.mirror_options import MirrorOptions
     from headwater.process.stop_signals import StopSignals
 
@@ -98,7 +98,7 @@ def mirror(
     as_json: AsJson = False,
 ) -> None:
     """Copy topics to another cluster, in whole batches, until Ctrl-C."""
-    with failing_clearly():
+    with exit_on_error():
         from headwater.mirror.mirror_options import mirror_options
 
         options = mirror_options(
@@ -121,14 +121,18 @@ def mirror(
 
         from headwater.process.stop_signals import StopSignals, aside
 
-        teller = _as_json if as_json else _Terminal().tell
+        teller = _as_json if as_json else _Terminal().show
         with StopSignals() as signals:
             counts = aside(lambda: _run(options, master, once, teller, signals))
     teller(_end(counts))
 
 
 def _run(
-    options: "MirrorOptions", master: str | None, once: bool, tell: "Tell", signals: "StopSignals"
+    options: "MirrorOptions",
+    master: str | None,
+    once: bool,
+    on_event: "OnEvent",
+    signals: "StopSignals",
 ) -> "MirrorCounts":
     from headwater.mirror.mirror import Mirror
     from headwater.mirror.spark_tasks import SparkTasks
@@ -137,9 +141,9 @@ def _run(
 
     spark = session(master, {LOG_LEVEL: "ERROR"}, app_name="headwater mirror")
     try:
-        running = Mirror(options, SparkTasks(spark), tell=tell)
+        running = Mirror(options, SparkTasks(spark), on_event=on_event)
         signals.pass_to(running.stop)
-        return running.counts if signals.is_asked else running.run(once=once)
+        return running.counts if signals.is_stop_requested else running.run(once=once)
     finally:
         spark.stop()
 
@@ -180,7 +184,7 @@ class _Terminal:
         self._last: tuple[float, int, int] | None = None
         self._has_line = False
 
-    def tell(self, event: "Event") -> None:
+    def show(self, event: "Event") -> None:
         match event["event"]:
             case "progress":
                 self._progress(event)

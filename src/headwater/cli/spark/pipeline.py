@@ -1,23 +1,40 @@
-"""`headwater pipeline`: run and check pipelines on Spark, and manage the running ones."""
+"""`headwater pipeline`: check and run pipelines on Spark; manage running ones."""
 
 import json
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from headwater.cli.spark.pipeline_bounds import bounded_pipeline, bounds_of
+from headwater.cli.spark.pipeline_options import (
+    Brokers,
+    Cluster,
+    File,
+    Folder,
+    Master,
+    Name,
+    Publish,
+    checked_pipeline,
+    now_ms,
+    runs_folder,
+    telling_problems,
+)
+from headwater.cli.spark.pipeline_reset import reset
+from headwater.cli.spark.pipeline_submit import submit
+from headwater.cli.spark.pipeline_upgrade import upgrade
 from headwater.cli.terminal import (
     AsJson,
     CommandConfig,
     admin_of,
     client_settings,
-    failing_clearly,
+    exit_on_error,
     show,
     waiting,
 )
@@ -25,58 +42,11 @@ from headwater.cli.terminal import (
 if TYPE_CHECKING:
     from headwater.pipelines.run.run_files import RunReport
     from headwater.pipelines.run.run_records import PublishedRun
-    from headwater.pipelines.spec.pipeline_spec import PipelineSpec
 
 app = typer.Typer(no_args_is_help=True, help="Run and check pipelines on Spark.")
 
 _LOOK_EVERY_S: Final = 0.1
 
-File = Annotated[Path, typer.Argument(help="A pipeline: .yaml, .toml or .py.", show_default=False)]
-Name = Annotated[str, typer.Argument(help="The name of a pipeline.", show_default=False)]
-Master = Annotated[
-    str | None,
-    typer.Option(
-        "--master",
-        help="Spark's master instead of the file's: local[2], spark://..., yarn, k8s://...",
-        show_default=False,
-    ),
-]
-Brokers = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap",
-        "-b",
-        envvar="HEADWATER_BOOTSTRAP",
-        help="Brokers to use instead of those in the file (host:port).",
-        show_default=False,
-    ),
-]
-Folder = Annotated[
-    Path | None,
-    typer.Option(
-        "--runs",
-        envvar="HEADWATER_PIPELINES",
-        help="Directory with the state of runs; default: ~/.local/state/headwater/pipelines.",
-        show_default=False,
-    ),
-]
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap",
-        "-b",
-        help="Read published runs from these brokers (host:port) instead of this machine's files.",
-        show_default=False,
-    ),
-]
-Publish = Annotated[
-    bool,
-    typer.Option(
-        "--publish",
-        envvar="HEADWATER_PUBLISH_RUNS",
-        help="Keep the run's state in a topic too, so that other machines can see and stop it.",
-    ),
-]
 Offline = Annotated[bool, typer.Option("--offline", help="Ask no broker and no registry.")]
 
 
@@ -86,22 +56,72 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="Process the records that exist now, then exit.")
     ] = False,
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="Read from here in a run of its own, beside the live one: a time "
+            "(2026-01-31T12:00, or milliseconds), earliest, or offsets "
+            '({"orders": {"0": 25, "1": -2}}).',
+            show_default=False,
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="Where such a run ends, exclusive: a time or offsets; default: now.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(help="Folder for the files that such a run writes.", show_default=False),
+    ] = None,
     master: Master = None,
     bootstrap: Brokers = None,
     command_config: CommandConfig = None,
     runs: Folder = None,
     publish: Publish = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Serve metrics for Prometheus at this address, under /metrics.",
+            show_default=False,
+        ),
+    ] = None,
+    ui: Annotated[
+        bool, typer.Option("--ui", help="Start Spark's web UI and show its URL.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a pipeline until it ends, or until Ctrl-C, SIGTERM or `headwater pipeline stop`."""
-    with failing_clearly(), _telling_problems(as_json=as_json):
+    """Run a pipeline until it ends or is stopped (Ctrl-C, `headwater pipeline stop`).
+
+    With --from it processes a range of offsets once, with its own name and checkpoint. The same
+    command resumes it.
+    """
+    if from_ is None and (to is not None or output is not None):
+        raise typer.BadParameter("--to and --output need --from")
+    bounds = None if from_ is None else bounds_of(from_, to, now_ms=now_ms())
+    with exit_on_error(), telling_problems(as_json=as_json):
         # Imported here because the packages may not be installed.
         from headwater.cli.spark.pipeline_run import run_pipeline
+        from headwater.network.endpoint import parse_address
         from headwater.pipelines.check.checked_pipeline import only_once
 
-        spec = _checked(file, bootstrap, command_config, master, offline=False)
+        spec = checked_pipeline(file, bootstrap, command_config, master, offline=False)
         chosen = only_once(spec) if once else spec
-        code = run_pipeline(chosen, _folder(runs), as_json=as_json, is_published=publish)
+        if bounds is not None:
+            chosen = bounded_pipeline(chosen, bounds, output, as_json=as_json)
+        if ui:
+            chosen = replace(chosen, conf={**chosen.conf, "spark.ui.enabled": "true"})
+        code = run_pipeline(
+            chosen,
+            runs_folder(runs),
+            as_json=as_json,
+            is_published=publish,
+            metrics=None if metrics is None else parse_address(metrics, name="METRICS"),
+        )
     raise typer.Exit(code)
 
 
@@ -115,8 +135,8 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Validate a pipeline without starting Spark."""
-    with failing_clearly(), _telling_problems(as_json=as_json):
-        _checked(file, bootstrap, command_config, master, offline=offline)
+    with exit_on_error(), telling_problems(as_json=as_json):
+        checked_pipeline(file, bootstrap, command_config, master, offline=offline)
     if not as_json:
         typer.echo("no problems found")
 
@@ -132,9 +152,9 @@ def list_(
     from headwater.pipelines.run.run_files import reports
 
     columns = ["pipeline", "state", "pid", "sinks", "lag", "file"]
-    with failing_clearly():
+    with exit_on_error():
         if bootstrap is None:
-            rows = [_row(each) for each in reports(_folder(runs))]
+            rows = [_row(each) for each in reports(runs_folder(runs))]
         else:
             published = _published(bootstrap, command_config)
             rows = [
@@ -148,6 +168,24 @@ def list_(
 @app.command()
 def status(
     name: Name,
+    max_lag: Annotated[
+        int | None,
+        typer.Option(
+            "--max-lag",
+            min=0,
+            help="Exit with 3 if a sink is behind by more records, with 1 if it does not run.",
+            show_default=False,
+        ),
+    ] = None,
+    max_lag_seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--max-lag-seconds",
+            min=0,
+            help="The same for the age of the oldest record that is not read yet.",
+            show_default=False,
+        ),
+    ] = None,
     runs: Folder = None,
     bootstrap: Cluster = None,
     command_config: CommandConfig = None,
@@ -156,21 +194,25 @@ def status(
     """Show the progress of each sink of a pipeline."""
     from headwater.pipelines.run.run_files import report
 
-    with failing_clearly():
+    with exit_on_error():
         if bootstrap is None:
-            found = report(_folder(runs), name)
+            found = report(runs_folder(runs), name)
         else:
             found = _as_report(_published_run(bootstrap, command_config, name))
     rows = [{"pipeline": name, "run": _state(found), **each} for each in found.sinks]
+    code = 0
+    if max_lag is not None or max_lag_seconds is not None:
+        code = alert_code(found, _state(found), max_lag, max_lag_seconds)
     if as_json:
         show(rows, as_json=True, columns=())
-        return
+        raise typer.Exit(code)
     typer.echo(f"{name}: {_state(found)}")
     # Fits 80 columns if no sink has an error.
     columns = ["sink", "state", "batch", "rows", "rows/s", "lag", "batch_ms", "restarts"]
     if any(each["error"] for each in found.sinks):
         columns.append("error")
     show([_short(each) for each in found.sinks], as_json=False, columns=columns)
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -187,8 +229,8 @@ def stop(
     """Stop a pipeline after its running batches."""
     from headwater.pipelines.run.run_files import is_running, report
 
-    folder = _folder(runs)
-    with failing_clearly():
+    folder = runs_folder(runs)
+    with exit_on_error():
         if bootstrap is not None:
             _stop_published(bootstrap, command_config, name, timeout)
         else:
@@ -199,6 +241,38 @@ def stop(
             _await_end(name, lambda: not is_running(folder, name), timeout)
     if as_json:
         typer.echo(json.dumps({"pipeline": name, "state": "stopped"}))
+
+
+app.command()(reset)
+app.command()(upgrade)
+app.command()(submit)
+
+
+@app.command()
+def compact(
+    file: File,
+    sink: Annotated[
+        str | None,
+        typer.Option("--sink", help="The sink to compact; default: all that are tables."),
+    ] = None,
+    master: Master = None,
+    as_json: AsJson = False,
+) -> None:
+    """Replace small files of Delta and Iceberg tables by large ones, while the pipeline runs."""
+    with exit_on_error(), telling_problems(as_json=as_json):
+        from headwater.pipelines.run.pipeline_run import session_conf
+        from headwater.pipelines.tables.compaction import compact_tables, tables_of
+
+        spec = checked_pipeline(file, None, None, master, offline=True)
+        tables = tables_of(spec, sink)
+        for done in compact_tables(tables, spec.master, session_conf(spec)):
+            row = {
+                "sink": done.sink,
+                "files_before": done.files_before,
+                "files_after": done.files_after,
+            }
+            line = f"{done.sink}: {done.files_before} files became {done.files_after}"
+            typer.echo(json.dumps(row) if as_json else line)
 
 
 @app.command()
@@ -220,7 +294,7 @@ def prepare(
         make_archive,
     )
 
-    with failing_clearly():
+    with exit_on_error():
         java = find_java(os.environ)
         mark = fingerprint(java, jars_folder(os.environ))
         path = None if again else find_archive(archive_folder(os.environ), mark)
@@ -254,7 +328,7 @@ def package(
     """
     from headwater.spark.packed_environment import pack_environment
 
-    with failing_clearly(), waiting("Packing the installed packages"):
+    with exit_on_error(), waiting("Packing the installed packages"):
         output.parent.mkdir(parents=True, exist_ok=True)
         packages = pack_environment(output, with_ or [])
     size_bytes = output.stat().st_size
@@ -263,47 +337,6 @@ def package(
         typer.echo(json.dumps(row))
     else:
         typer.echo(f"packed {len(packages)} packages: {output}, {size_bytes / 1e6:,.0f} MB")
-
-
-@contextmanager
-def _telling_problems(*, as_json: bool) -> Iterator[None]:
-    """Print one line per problem, file:line: text, as compilers do."""
-    from headwater.pipelines.spec.document import InvalidPipeline
-
-    try:
-        yield
-    except InvalidPipeline as error:
-        for each in error.problems:
-            row = {"file": str(each.file), "line": each.line, "text": each.text}
-            typer.echo(json.dumps(row) if as_json else str(each), err=not as_json)
-        raise typer.Exit(1) from error
-
-
-def _checked(
-    file: Path,
-    bootstrap: str | None,
-    command_config: Path | None,
-    master: str | None,
-    *,
-    offline: bool,
-) -> "PipelineSpec":
-    from headwater.connect.pipeline_connectors import InstalledConnectors
-    from headwater.pipelines.check.avro_check import ReachedRegistries
-    from headwater.pipelines.check.broker_topics import BrokerTopics
-    from headwater.pipelines.check.checked_pipeline import checked
-    from headwater.pipelines.check.sql_grammar import SparkGrammar
-
-    with SparkGrammar() as grammar:
-        return checked(
-            file,
-            bootstrap=bootstrap,
-            connectors=InstalledConnectors(),
-            grammar=grammar,
-            topics=None if offline else BrokerTopics(),
-            registries=None if offline else ReachedRegistries(),
-            settings=command_config,
-            master=master,
-        )
 
 
 def _published(bootstrap: str, command_config: Path | None) -> "dict[str, PublishedRun]":
@@ -327,16 +360,16 @@ def _stop_published(bootstrap: str, command_config: Path | None, name: str, time
     from headwater.pipelines.run.run_topic import RunTopic
 
     run = _published_run(bootstrap, command_config, name)
-    if not run.is_alive(_now_ms()):
+    if not run.is_alive(now_ms()):
         raise _refused(f"pipeline {name} is not running")
     with RunTopic(_client(bootstrap, command_config)) as topic:
-        topic.ask_to_stop(run, _now_ms())
+        topic.request_stop(run, now_ms())
 
         def has_ended() -> bool:
             latest = topic.refresh().runs.get(name)
             if latest is None or latest.started_ms != run.started_ms:
                 return True
-            return not latest.is_alive(_now_ms())
+            return not latest.is_alive(now_ms())
 
         _await_end(name, has_ended, timeout)
 
@@ -367,7 +400,7 @@ def _as_report(run: "PublishedRun") -> "RunReport":
         told_ms=run.told_ms,
         state=run.state,
         sinks=[dict(each) for each in run.sinks],
-        is_running=run.is_alive(_now_ms()),
+        is_running=run.is_alive(now_ms()),
     )
 
 
@@ -376,21 +409,33 @@ def _refused(text: str) -> typer.Exit:
     return typer.Exit(1)
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _folder(given: Path | None) -> Path:
-    from headwater.pipelines.run.run_files import usual_folder
-
-    return given or usual_folder(os.environ)
-
-
 def _state(found: "RunReport") -> str:
     """The state of a run; one that ended without a report has died."""
     if found.is_running:
         return found.state
     return found.state if found.state in ("finished", "stopped", "failed") else "died"
+
+
+def alert_code(
+    found: "RunReport", state: str, max_lag: int | None, max_lag_seconds: float | None
+) -> int:
+    """0 if all is well, 1 if the pipeline or a sink does not run, 3 if a sink lags."""
+    if state != "running" or not found.sinks:
+        typer.echo(f"headwater: {found.name} is not running: {state}", err=True)
+        return 1
+    code = 0
+    for each in found.sinks:
+        lag, lag_ms = each.get("lag"), each.get("lag_ms")
+        if each["state"] not in ("running", "finished"):
+            typer.echo(f"headwater: {each['sink']} is {each['state']}", err=True)
+            return 1
+        if max_lag is not None and lag is not None and lag > max_lag:
+            typer.echo(f"headwater: {each['sink']} is {lag:,} records behind", err=True)
+            code = 3
+        if max_lag_seconds is not None and lag_ms is not None and lag_ms > max_lag_seconds * 1000:
+            typer.echo(f"headwater: {each['sink']} is {lag_ms / 1000:,.1f} s behind", err=True)
+            code = 3
+    return code
 
 
 def _short(sink: dict[str, object]) -> dict[str, object]:

@@ -1,4 +1,7 @@
-"""`headwater configs`: describe and alter configs of topics, brokers, broker loggers and groups."""
+"""`headwater configs`: describe and alter configs of topics, brokers and groups.
+
+Broker loggers are resources too.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -99,7 +102,7 @@ def alter(
         raise typer.BadParameter("nothing to alter; give name=value or --delete")
     with admin_of(bootstrap, command_config) as admin, _named(resource):
         if not all_brokers:
-            expect_configs(admin, resource, delete or [])
+            check_configs(admin, resource, delete or [])
         admin.alter_configs({resource: dict(changes)}, validate_only=dry_run)
     rows = [
         {"config": name, "value": value, "done": not dry_run} for name, value in changes.items()
@@ -107,7 +110,7 @@ def alter(
     show_done(rows, as_json=as_json)
 
 
-def expect_configs(admin: "Admin", resource: "ConfigResource", names: Sequence[str]) -> None:
+def check_configs(admin: "Admin", resource: "ConfigResource", names: Sequence[str]) -> None:
     """Fail if a config does not exist; brokers accept deleting unknown configs."""
     if not names:
         return
@@ -121,7 +124,7 @@ def expect_configs(admin: "Admin", resource: "ConfigResource", names: Sequence[s
 
 @contextmanager
 def _named(resource: "ConfigResource") -> Iterator[None]:
-    """Name the resource in errors; its own name may be a broker id, or empty for all brokers."""
+    """Name the resource in errors; its own name may be a number or empty."""
     from headwater.client.errors import KafkaError
 
     try:

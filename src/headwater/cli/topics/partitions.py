@@ -1,4 +1,4 @@
-"""`headwater partitions`: reassign partitions, move log directories, elect leaders."""
+"""`headwater partitions`: reassign, move between log directories, elect leaders."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -56,7 +56,7 @@ def plan(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Propose an assignment that spreads topics over brokers, as JSON for `reassign --file`."""
+    """Propose an assignment that spreads topics over brokers, for `reassign --file`."""
     from headwater.cli.topics.reassignment_plans import current_plan, plan_text, proposed_plan
     from headwater.network.system_clock import SystemRandom
 
@@ -236,7 +236,7 @@ def move_log_dir(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Move partitions to another log directory of a broker; they stay available meanwhile.
+    """Move partitions to another log directory of a broker while they stay available.
 
     To cancel a move, move the partition to its current directory. `log-dirs` shows the progress.
     """

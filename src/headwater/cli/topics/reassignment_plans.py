@@ -1,4 +1,4 @@
-"""Read, write and propose reassignment plans in the JSON of `kafka-reassign-partitions`.
+"""Reassignment plans in the JSON of `kafka-reassign-partitions`.
 
     {"version": 1, "partitions": [{"topic": "tea", "partition": 0, "replicas": [1, 2]}]}
 
@@ -54,7 +54,6 @@ def plan_text(plan: Plan) -> str:
 
 
 def current_plan(topics: "Sequence[TopicDescription]") -> Plan:
-    """The current assignment."""
     return {
         TopicPartition(topic.name, each.partition): each.replicas
         for topic in topics

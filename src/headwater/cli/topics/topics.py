@@ -12,14 +12,14 @@ from headwater.cli.terminal import (
     CommandConfig,
     admin_of,
     errors_of,
-    failing_clearly,
+    exit_on_error,
     outcomes_of,
     pairs,
     show,
     show_done,
     show_found,
 )
-from headwater.cli.topics.configs import expect_configs
+from headwater.cli.topics.configs import check_configs
 
 if TYPE_CHECKING:
     from headwater.client.network.cluster_metadata import PartitionView
@@ -113,7 +113,7 @@ def list_(
     if as_json:
         show([{"topic": name} for name in names], as_json=True, columns=["topic"])
         return
-    with failing_clearly():
+    with exit_on_error():
         for name in names:
             typer.echo(name)
 
@@ -199,7 +199,7 @@ def alter(
     if partitions is None and not changes:
         raise typer.BadParameter("nothing to alter; give --partitions, --config or --delete-config")
     with admin_of(bootstrap, command_config) as admin:
-        expect_configs(admin, ConfigResource.topic(name), delete_config or [])
+        check_configs(admin, ConfigResource.topic(name), delete_config or [])
         if partitions is not None:
             admin.create_partitions({name: partitions})
         if changes:

@@ -16,7 +16,7 @@ from headwater.cli.terminal import (
     registry_settings,
     settings_in,
 )
-from headwater.cli.web.http_options import DoorConfig, Hosts, Listen, http_address_of
+from headwater.cli.web.http_options import Hosts, HttpConfigFile, Listen, http_address_of
 
 if TYPE_CHECKING:
     from headwater.console.console_process import ConsoleOptions
@@ -31,7 +31,7 @@ app = typer.Typer(no_args_is_help=True, help="Web console for a cluster.")
 def start(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     listen: Listen = None,
-    config: DoorConfig = None,
+    config: HttpConfigFile = None,
     registry: Annotated[
         str | None,
         typer.Option(
@@ -76,7 +76,9 @@ def start(
         for_registry = registry_settings(command_config)
         options = ConsoleOptions(
             bootstrap=bootstrap,
-            door=http_address_of(settings_in(config), listen, DEFAULT_LISTEN, hosts=host or ()),
+            http_address=http_address_of(
+                settings_in(config), listen, DEFAULT_LISTEN, hosts=host or ()
+            ),
             registry_url=registry or for_registry.get(URL),
             registry_settings=for_registry,
             metrics=tuple(metrics or ()),

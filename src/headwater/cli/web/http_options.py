@@ -13,7 +13,7 @@ Listen = Annotated[
     str | None,
     typer.Option(metavar="HOST:PORT", help="Address to listen on; https://HOST:PORT for TLS."),
 ]
-DoorConfig = Annotated[
+HttpConfigFile = Annotated[
     Path | None,
     typer.Option(
         "--config",

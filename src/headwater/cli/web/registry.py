@@ -17,13 +17,13 @@ from headwater.cli.terminal import (
     AsJson,
     CommandConfig,
     client_settings,
-    failing_clearly,
+    exit_on_error,
     registry_settings,
     settings_in,
     show,
     show_done,
 )
-from headwater.cli.web.http_options import DoorConfig, Hosts, Listen, http_address_of
+from headwater.cli.web.http_options import Hosts, HttpConfigFile, Listen, http_address_of
 
 if TYPE_CHECKING:
     from headwater.client.schema_registry import SchemaReference, SchemaRegistry
@@ -83,7 +83,7 @@ Deleted = Annotated[bool, typer.Option("--deleted", help="Include soft-deleted v
 def start(
     bootstrap: Brokers = None,
     listen: Listen = None,
-    config: DoorConfig = None,
+    config: HttpConfigFile = None,
     host: Hosts = None,
     command_config: CommandConfig = None,
     timeout: Annotated[
@@ -131,7 +131,7 @@ def _client(
 async def _run(client: Mapping[str, object], door: "HttpAddress", timeout_s: float) -> None:
     from headwater.client.aio import Admin
     from headwater.client.errors import KafkaError, KafkaTimeout
-    from headwater.client.network.retries import said_before
+    from headwater.client.network.retries import last_kafka_error
     from headwater.registry.registry_process import serve
 
     loop = asyncio.get_running_loop()
@@ -142,7 +142,7 @@ async def _run(client: Mapping[str, object], door: "HttpAddress", timeout_s: flo
         try:
             await admin.describe_cluster(timeout=5.0)
         except KafkaTimeout as error:
-            raise KafkaError(f"no broker answers: {said_before(error) or error}") from error
+            raise KafkaError(f"no broker answers: {last_kafka_error(error) or error}") from error
     bootstrap = str(client["bootstrap.servers"])
 
     def announce(url: str) -> None:
@@ -171,7 +171,7 @@ def _registry(url: str | None, command_config: Path | None) -> "Iterator[SchemaR
     settings = registry_settings(command_config)
     if url is None and URL not in settings:
         url = DEFAULT_URL
-    with failing_clearly(), SchemaRegistry(url, settings) as registry:
+    with exit_on_error(), SchemaRegistry(url, settings) as registry:
         yield registry
 
 
@@ -269,7 +269,7 @@ def delete(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Soft-delete a subject or one of its versions; with --permanent delete it permanently."""
+    """Soft-delete a subject or a version; delete it permanently with --permanent."""
     with _registry(url, command_config) as registry:
         deleted = registry.delete(subject, version, permanent=permanent)
     show_done([{"subject": subject, "version": each} for each in deleted], as_json=as_json)
@@ -288,9 +288,9 @@ def check(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check the compatibility of a schema with a subject; exits with 1 if incompatible."""
+    """Check a schema's compatibility with a subject; exit with 1 if incompatible."""
     with _registry(url, command_config) as registry:
-        found = registry.complaints(
+        found = registry.incompatibilities(
             subject,
             _text(file),
             version,

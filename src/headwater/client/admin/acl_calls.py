@@ -78,14 +78,14 @@ class AclCalls(Calls):
         """Create ACL bindings. An existing binding is not an error."""
         wanted = several(acls, "acls")
         answer = await self._call_controller(
-            CreateAclsRequest(creations=tuple(_creation(as_rule(each)) for each in wanted)),
+            CreateAclsRequest(creations=tuple(_creation(as_binding(each)) for each in wanted)),
             CreateAclsResponse,
             self._deadline_ms(timeout),
             lambda answer: [each.error_code for each in answer.results],
         )
         results_of(
             {
-                acl: outcome(each.error_code, each.error_message, as_rule(acl), None)
+                acl: outcome(each.error_code, each.error_message, as_binding(acl), None)
                 for acl, each in zip(wanted, answer.results, strict=False)
             },
             requested=wanted,
@@ -126,7 +126,7 @@ class AclCalls(Calls):
         return results_of(outcomes, requested=wanted)
 
 
-def as_rule(acl: Acl) -> Acl:
+def as_binding(acl: Acl) -> Acl:
     """A binding with its defaults filled in."""
     return replace(
         acl,

@@ -1,4 +1,4 @@
-"""Send admin requests to the controller, a coordinator, a partition leader or any broker.
+"""Send admin requests to the controller, a coordinator, a leader or any broker.
 
 Note: a call about several items may succeed for some of them. It then raises `SomeFailed`, which
 has the results and the errors. A call about one item raises the error of that item.
@@ -80,11 +80,11 @@ class Calls:
                 await self._cluster.refresh(deadline_ms=deadline_ms)
             node_id = self._cluster.metadata.controller_id
             if node_id not in self._cluster.metadata.brokers:
-                self._cluster.want_refresh()
+                self._cluster.request_metadata_update()
                 raise error_for(ErrorCode.NOT_CONTROLLER, "the cluster has no controller")
             answer = await self._call(node_id, request, response)
             if ErrorCode.NOT_CONTROLLER in codes(answer):
-                self._cluster.want_refresh()
+                self._cluster.request_metadata_update()
                 raise error_for(ErrorCode.NOT_CONTROLLER, "the controller has moved")
             return answer
 
@@ -113,7 +113,7 @@ class Calls:
             error = code(answer)
             if error.is_retriable:
                 self._cluster.forget_coordinator(kind, key)
-                raise refusal(error, None, key)
+                raise error_of(error, None, key)
             return answer
 
         return await self._retried(deadline_ms, attempt)
@@ -131,7 +131,7 @@ class Calls:
         async def attempt() -> R:
             answer = await self._call(node_id, request, response)
             if code(answer).is_retriable:
-                raise refusal(code(answer), None, f"broker {node_id}")
+                raise error_of(code(answer), None, f"broker {node_id}")
             return answer
 
         if node_id not in self._cluster.metadata.brokers:
@@ -145,7 +145,10 @@ class Calls:
         deadline_ms: int,
         code: Callable[[R], ErrorCode],
     ) -> list[R]:
-        """Send a request to all brokers; responses in order of broker ids. Raises any error."""
+        """Send a request to all brokers; responses in order of broker ids.
+
+        Raises the error of any broker.
+        """
         metadata = await self._cluster.refresh(deadline_ms=deadline_ms)
 
         async def call(node_id: int) -> R:
@@ -193,18 +196,18 @@ class Calls:
                     else:
                         outcomes[partition] = result
             if moved is not None:
-                self._cluster.want_refresh()
+                self._cluster.request_metadata_update()
                 raise moved
 
         await self._retried(deadline_ms, attempt)
         return results_of(outcomes, requested=wanted)
 
     async def _call(self, node_id: int, request: Message, response: type[R]) -> R:
-        """Try once. After a failure refresh the metadata: the broker may be down or replaced."""
+        """Try once. After a failure refresh the metadata: the broker may be replaced."""
         try:
             return await self._cluster.call(node_id, request, response)
         except KafkaError:
-            self._cluster.want_refresh()
+            self._cluster.request_metadata_update()
             raise
 
     async def _leaders(
@@ -223,7 +226,7 @@ class Calls:
                     text = f"{partition} does not exist"
                     raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
                 if view.leader_id == NO_NODE:
-                    self._cluster.want_refresh()
+                    self._cluster.request_metadata_update()
                     raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader")
                 return view.leader_id
 
@@ -234,7 +237,7 @@ class Calls:
 
 def outcome(code: ErrorCode, message: str | None, what: object, result: T) -> T | KafkaError:
     """The result, or the error of the broker."""
-    return refusal(code, message, what) if code else result
+    return error_of(code, message, what) if code else result
 
 
 def results_of(outcomes: Mapping[K, T | KafkaError], *, requested: Iterable[K] = ()) -> dict[K, T]:
@@ -244,7 +247,7 @@ def results_of(outcomes: Mapping[K, T | KafkaError], *, requested: Iterable[K] =
     for each in requested:
         if each not in outcomes:
             text = "missing from the response"
-            failed[each] = refusal(ErrorCode.UNKNOWN_SERVER_ERROR, text, each)
+            failed[each] = error_of(ErrorCode.UNKNOWN_SERVER_ERROR, text, each)
     if not failed:
         return results
     if len(failed) == 1 and not results:
@@ -261,7 +264,7 @@ def only(items: Sequence[T]) -> T:
     return items[0]
 
 
-def refusal(code: ErrorCode, message: str | None, what: object) -> KafkaError:
+def error_of(code: ErrorCode, message: str | None, what: object) -> KafkaError:
     """The exception for an error code, with the broker's message if it has one."""
     return error_for(code, f"{what}: {message or meaning(code)}")
 
@@ -269,7 +272,7 @@ def refusal(code: ErrorCode, message: str | None, what: object) -> KafkaError:
 def checked(code: ErrorCode, message: str | None, what: object) -> None:
     """Raise the error of a response, if any."""
     if code is not ErrorCode.NONE:
-        raise refusal(code, message, what)
+        raise error_of(code, message, what)
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

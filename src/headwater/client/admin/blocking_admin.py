@@ -1,4 +1,4 @@
-"""The blocking admin client: the methods of the asyncio one, run on a background thread.
+"""The blocking admin client: the asyncio one, run on a background thread.
 
     with Admin(bootstrap_servers="localhost:9092") as admin:
         admin.create_topic("tea", partitions=3)

@@ -12,7 +12,7 @@ from headwater.client.admin.descriptions import (
     ReplicaInfo,
     ReplicaLogDir,
 )
-from headwater.client.argument_checks import place, several
+from headwater.client.argument_checks import several, topic_partition
 from headwater.client.network.bootstrap_addresses import BootstrapAddress
 from headwater.client.network.cluster_metadata import BrokerNode
 from headwater.common.ids import TopicPartition
@@ -169,7 +169,7 @@ class ClusterCalls(Calls):
         timeout: float | None = None,
     ) -> dict[TopicPartition, ReplicaLogDir]:
         """The log directories of replicas on one broker, and the targets of moves."""
-        wanted = [place(each) for each in several(partitions, "partitions")]
+        wanted = [topic_partition(each) for each in several(partitions, "partitions")]
         found = dict.fromkeys(wanted, ReplicaLogDir())
         directories = (await self.describe_log_dirs([broker_id], timeout=timeout))[broker_id]
         for directory in directories:
@@ -201,7 +201,7 @@ class ClusterCalls(Calls):
         directory, although the call reports that the replica does not exist.
         """
         by_path: dict[str, list[TopicPartition]] = {}
-        chosen = {place(each): path for each, path in paths.items()}
+        chosen = {topic_partition(each): path for each, path in paths.items()}
         for each, path in chosen.items():
             by_path.setdefault(path, []).append(each)
         request = AlterReplicaLogDirsRequest(

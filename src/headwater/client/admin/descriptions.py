@@ -61,7 +61,7 @@ class ConfigResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigEntry:
-    """One config with the source of its value. The value of a sensitive config is None."""
+    """One config with the source of its value, which is None if it is sensitive."""
 
     name: str
     value: str | None
@@ -125,7 +125,7 @@ class ReplicaInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDir:
-    """A log directory of a broker; disk sizes are -1 if the broker does not report them."""
+    """A log directory of a broker; disk sizes are -1 if the broker omits them."""
 
     path: str
     replicas: dict[TopicPartition, ReplicaInfo]

@@ -17,7 +17,12 @@ from headwater.client.admin.descriptions import (
     GroupListing,
     MemberDescription,
 )
-from headwater.client.argument_checks import place, places, several, whole_number
+from headwater.client.argument_checks import (
+    several,
+    topic_partition,
+    topic_partitions,
+    whole_number,
+)
 from headwater.client.consumer.offset_requests import OffsetAndTimestamp, OffsetRequests
 from headwater.client.errors import (
     GroupIdNotFound,
@@ -96,7 +101,7 @@ class GroupCalls(Calls):
         )
 
     async def _describe_group(self, group_id: str, deadline_ms: int) -> GroupDescription:
-        """Try ConsumerGroupDescribe, then DescribeGroups for classic groups and old brokers."""
+        """Try ConsumerGroupDescribe, then DescribeGroups (classic groups, old brokers)."""
         try:
             answer = await self._call_coordinator(
                 GROUP,
@@ -184,7 +189,7 @@ class GroupCalls(Calls):
         """Committed offsets of a group; partitions without one are left out."""
         return await self._offsets.committed(
             group_id,
-            None if partitions is None else places(partitions),
+            None if partitions is None else topic_partitions(partitions),
             deadline_ms=self._deadline_ms(timeout),
             require_stable=require_stable,
         )
@@ -208,7 +213,7 @@ class GroupCalls(Calls):
         timeout: float | None = None,
     ) -> None:
         """Delete committed offsets of topics that the group is not subscribed to."""
-        wanted = places(partitions)
+        wanted = topic_partitions(partitions)
         request = OffsetDeleteRequest(
             group_id=group_id,
             topics=tuple(
@@ -243,9 +248,9 @@ class GroupCalls(Calls):
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Offsets by timestamp; -1 latest, -2 earliest, -3 the record with the max timestamp."""
+        """Offsets by timestamp; -1 latest, -2 earliest, -3 the highest timestamp."""
         targets = {
-            place(each): whole_number(when, f"the timestamp of {each} (-1 for the end)")
+            topic_partition(each): whole_number(when, f"the timestamp of {each} (-1 for the end)")
             for each, when in timestamps.items()
         }
         return await self._offsets.listed(targets, deadline_ms=self._deadline_ms(timeout))
@@ -304,7 +309,7 @@ def _classic_group(group: describe_groups.DescribedGroup) -> GroupDescription:
 
 
 def _assigned(protocol_type: str, assignment: bytes) -> tuple[TopicPartition, ...]:
-    """Decode the assignment; groups other than consumer groups have formats of their own."""
+    """Decode the assignment; groups that are not consumer groups have other formats."""
     if protocol_type != PROTOCOL_TYPE:
         return ()
     try:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from headwater.client.admin.admin_calls import Calls, by_topic, checked, outcome, results_of
 from headwater.client.admin.descriptions import Reassignment
-from headwater.client.argument_checks import place, places, whole_number
+from headwater.client.argument_checks import topic_partition, topic_partitions, whole_number
 from headwater.client.errors import KafkaError, error_for
 from headwater.common.ids import TopicPartition
 from headwater.protocol.messages.alter_partition_reassignments import (
@@ -42,7 +42,7 @@ class PartitionCalls(Calls):
         """Delete records before each offset (-1: all); return the new log start offsets."""
         deadline_ms = self._deadline_ms(timeout)
         offsets = {
-            place(each): whole_number(offset, f"the offset of {each}", least=-1)
+            topic_partition(each): whole_number(offset, f"the offset of {each}", least=-1)
             for each, offset in before.items()
         }
 
@@ -86,7 +86,7 @@ class PartitionCalls(Calls):
     ) -> None:
         """Reassign partitions to brokers; None cancels a reassignment."""
         deadline_ms = self._deadline_ms(timeout)
-        wanted = {place(each): brokers for each, brokers in replicas.items()}
+        wanted = {topic_partition(each): brokers for each, brokers in replicas.items()}
         topics = []
         for name, numbers in by_topic(wanted).items():
             partitions = []
@@ -133,7 +133,7 @@ class PartitionCalls(Calls):
         if partitions is not None:
             topics = tuple(
                 ListPartitionReassignmentsTopics(name=name, partition_indexes=tuple(numbers))
-                for name, numbers in by_topic(places(partitions)).items()
+                for name, numbers in by_topic(topic_partitions(partitions)).items()
             )
         response = await self._call_controller(
             ListPartitionReassignmentsRequest(topics=topics, timeout_ms=self._left_ms(deadline_ms)),
@@ -168,7 +168,7 @@ class PartitionCalls(Calls):
         if partitions is not None:
             topics = tuple(
                 TopicPartitions(topic=name, partitions=tuple(numbers))
-                for name, numbers in by_topic(places(partitions)).items()
+                for name, numbers in by_topic(topic_partitions(partitions)).items()
             )
         response = await self._call_controller(
             ElectLeadersRequest(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from headwater.client.admin.admin_calls import Calls, outcome, refusal, results_of
+from headwater.client.admin.admin_calls import Calls, error_of, outcome, results_of
 from headwater.client.errors import KafkaError
 from headwater.protocol.messages import alter_client_quotas as alter
 from headwater.protocol.messages import describe_client_quotas as describe
@@ -43,7 +43,7 @@ class QuotaCalls(Calls):
         deadline_ms = self._deadline_ms(timeout)
         response = await self._call_any(request, describe.DescribeClientQuotasResponse, deadline_ms)
         if response.error_code:
-            raise refusal(response.error_code, response.error_message, "quotas")
+            raise error_of(response.error_code, response.error_message, "quotas")
         return {
             _entity((each.entity_type, each.entity_name) for each in entry.entity): {
                 each.key: each.value for each in entry.values

@@ -84,7 +84,7 @@ class UserCalls(Calls):
         *,
         timeout: float | None = None,
     ) -> None:
-        """Alter credentials. Several credentials of one user are sent in separate requests."""
+        """Alter credentials; several of one user are sent in separate requests."""
         deadline_ms = self._deadline_ms(timeout)
         wanted = several(alterations, "alterations")
         outcomes: dict[str, KafkaError | None] = {}
@@ -142,7 +142,7 @@ def upsertion(wanted: ScramUpsertion, rng: Random) -> ScramCredentialUpsertion:
 def _split_by_user(
     wanted: Sequence[ScramUpsertion | ScramDeletion],
 ) -> list[list[ScramUpsertion | ScramDeletion]]:
-    """Split into requests, because Kafka 4.1 rejects two mechanisms of one user in a request."""
+    """Split into requests: Kafka 4.1 rejects two mechanisms of one user in one."""
     parts: list[list[ScramUpsertion | ScramDeletion]] = []
     seen: Counter[str] = Counter()
     for each in wanted:
@@ -161,6 +161,6 @@ def _mechanism(name: str) -> ScramMechanism:
 
 
 def _iterations(infos: Iterable[CredentialInfo]) -> dict[str, int]:
-    """Iterations by mechanism; an unknown mechanism of a newer broker appears by number."""
+    """Iterations by mechanism; unknown mechanisms of newer brokers by number."""
     known = {int(each): each.mechanism_name for each in ScramMechanism}
     return {known.get(each.mechanism, str(each.mechanism)): each.iterations for each in infos}

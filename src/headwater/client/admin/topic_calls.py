@@ -45,7 +45,7 @@ class TopicCalls(Calls):
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> dict[str, TopicId]:
-        """Create topics; return their ids, which are zero for old brokers and `validate_only`."""
+        """Create topics; return their ids, zero for old brokers and `validate_only`."""
         deadline_ms = self._deadline_ms(timeout)
         wanted = [_new_topic(each) for each in several(topics, "topics")]
         request = CreateTopicsRequest(
@@ -156,7 +156,7 @@ class TopicCalls(Calls):
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> None:
-        """Grow topics to these totals; `assignments` has the brokers of the new partitions."""
+        """Grow topics to these totals; `assignments` has the new partitions' brokers."""
         deadline_ms = self._deadline_ms(timeout)
         chosen = assignments or {}
         request = CreatePartitionsRequest(

@@ -7,9 +7,9 @@ from headwater.client.admin.admin_calls import (
     Calls,
     by_topic,
     checked,
+    error_of,
     only,
     outcome,
-    refusal,
 )
 from headwater.client.admin.descriptions import (
     FencedProducer,
@@ -17,7 +17,7 @@ from headwater.client.admin.descriptions import (
     TransactionDescription,
     TransactionListing,
 )
-from headwater.client.argument_checks import place, places, several
+from headwater.client.argument_checks import several, topic_partition, topic_partitions
 from headwater.client.errors import KafkaError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import TopicPartition
@@ -152,7 +152,7 @@ class TransactionCalls(Calls):
                 for where, each in described.items()
             }
 
-        wanted = places(partitions)
+        wanted = topic_partitions(partitions)
         return await self._call_leaders(wanted, call, self._deadline_ms(timeout))
 
     async def fence_producers(
@@ -184,7 +184,7 @@ class TransactionCalls(Calls):
         checked(answer.error_code, None, transactional_id)
         if answer.producer_id < 0:
             text = "the response has no producer id"
-            raise refusal(ErrorCode.UNKNOWN_SERVER_ERROR, text, transactional_id)
+            raise error_of(ErrorCode.UNKNOWN_SERVER_ERROR, text, transactional_id)
         return FencedProducer(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
 
     async def abort_transaction(
@@ -200,7 +200,7 @@ class TransactionCalls(Calls):
 
         Abort a transaction that its coordinator knows with `fence_producers` instead.
         """
-        where = place(partition)
+        where = topic_partition(partition)
         topic = WritableTxnMarkerTopic(name=where.topic, partition_indexes=(where.partition,))
         marker = WritableTxnMarker(
             producer_id=producer_id,

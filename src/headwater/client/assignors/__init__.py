@@ -1,4 +1,4 @@
-"""Client-side assignors of classic groups: range, round robin, sticky, cooperative sticky.
+"""Client-side assignors: range, round robin, sticky, cooperative sticky.
 
 Start with `assignor`. All are pure functions from members to assignments.
 """

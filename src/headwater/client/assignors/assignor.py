@@ -46,7 +46,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignor:
-    """An assignment strategy. `assign` receives the partition counts of existing topics."""
+    """An assignment strategy; `assign` gets the partition counts of existing topics."""
 
     name: str
     assign: Callable[[Mapping[str, int], Sequence[GroupMember]], Assignment]

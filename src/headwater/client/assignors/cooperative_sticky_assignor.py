@@ -1,4 +1,4 @@
-"""The sticky assignors: balanced first, and among balanced assignments the fewest moves.
+"""The sticky assignors: balanced assignments with the fewest moves.
 
 If all members subscribe to the same topics, quotas give the result in one pass. Otherwise
 partitions are moved one by one from a member with at least two more to one with fewer, until no
@@ -81,7 +81,7 @@ def _by_quota(
     kept: Assignment,
     racks: Racks | None,
 ) -> Assignment:
-    """Give every member the same number, and one more to as many as the remainder allows."""
+    """Give all members the same number, and some one more for the remainder."""
     if not order:
         return {}
     least, more_count = divmod(len(partitions), len(order))
@@ -155,7 +155,10 @@ def _by_moves(
     kept: Assignment,
     racks: Racks | None,
 ) -> Assignment:
-    """Different subscriptions: keep all, give free partitions to the least loaded, then balance."""
+    """Balance members with different subscriptions.
+
+    Keep all partitions, give free ones to the least loaded members, then move single partitions.
+    """
     takers: dict[str, list[str]] = {}
     for member in order:
         for topic in member.topics:
@@ -190,7 +193,10 @@ def _near_ids(
 def _even_out(
     owner_of: dict[TopicPartition, str], takers: dict[str, list[str]], load: dict[str, int]
 ) -> None:
-    """Move partitions to lighter members. Each move reduces the sum of squares, so this ends."""
+    """Move partitions to lighter members.
+
+    Each move reduces the sum of squares, so this ends.
+    """
     by_topic: dict[str, list[TopicPartition]] = {}
     for partition in sorted(owner_of):
         by_topic.setdefault(partition.topic, []).append(partition)

@@ -42,7 +42,7 @@ def write_generation(_owned: Sequence[TopicPartition], generation_id: int) -> by
 
 
 def previous_owners(members: Sequence[GroupMember]) -> dict[str, list[TopicPartition]]:
-    """The owned partitions of each member, limited to topics that it still subscribes to."""
+    """The partitions owned by each member, limited to its current topics."""
     claims = [(*_claim(member), member) for member in members]
     newest: dict[TopicPartition, int] = {}
     claimants: dict[TopicPartition, int] = {}
@@ -67,7 +67,7 @@ def previous_owners(members: Sequence[GroupMember]) -> dict[str, list[TopicParti
 
 
 def _claim(member: GroupMember) -> tuple[Sequence[TopicPartition], int]:
-    """Owned partitions and generation: from the subscription, or from old members' user data."""
+    """Owned partitions and generation, from the subscription or old user data."""
     if member.owned or member.generation_id != NO_GENERATION:
         return member.owned, member.generation_id
     data = member.user_data

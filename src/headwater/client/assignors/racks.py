@@ -1,4 +1,4 @@
-"""Rack awareness of assignors: whether racks matter, and which members are near (KIP-881).
+"""Rack awareness of assignors: do racks matter, which members are near (KIP-881).
 
 A consumer that fetches from a replica in its rack causes no traffic between racks.
 
@@ -18,7 +18,10 @@ Racks = Mapping[TopicPartition, frozenset[str]]
 def racks_matter(
     members: Iterable[GroupMember], partitions: Iterable[TopicPartition], racks: Racks
 ) -> bool:
-    """False if no member shares a rack with a replica, or if all partitions are in all racks."""
+    """Whether racks can matter for this assignment.
+
+    They cannot if no member shares a rack with a replica, or if all partitions are in all racks.
+    """
     theirs = {member.rack_id for member in members if member.rack_id}
     places = [racks.get(partition, frozenset()) for partition in partitions]
     everywhere = frozenset(rack for place in places for rack in place)

@@ -88,7 +88,7 @@ def _assign_near(topics: list[_Topic], racks: Racks, assignment: Assignment) -> 
 
 
 def _assign_alike_near(topics: list[_Topic], racks: Racks, assignment: Assignment) -> None:
-    """Give a partition number of all topics to the first member that is near to all of them."""
+    """Give a partition number of all topics to the first member near to all of them."""
     takers = topics[0].takers
     for number in range(topics[0].count):
         for member in takers:

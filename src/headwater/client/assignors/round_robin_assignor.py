@@ -1,4 +1,4 @@
-"""The round robin assignor: all partitions of all topics in order, one per member in turn.
+"""The round robin assignor: all partitions in order, one per member in turn.
 
 A member that is not subscribed to a topic is skipped; the turn passes to the member after the one
 that got the partition.

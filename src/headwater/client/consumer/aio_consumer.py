@@ -19,7 +19,12 @@ from inspect import isawaitable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from headwater.client.argument_checks import limit_ms, place, places, whole_number
+from headwater.client.argument_checks import (
+    limit_ms,
+    topic_partition,
+    topic_partitions,
+    whole_number,
+)
 from headwater.client.consumer.auto_offset_reset import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -51,7 +56,7 @@ CLOSE_TIMEOUT_S = 30.0
 
 
 class Consumer:
-    """Consumer for asyncio, with or without a group. Not for use by several tasks at a time."""
+    """Consumer for asyncio, with or without a group. For one task at a time."""
 
     def __init__(self, settings: Mapping[str, object] | None = None, /, **keywords: object) -> None:
         chosen = read_settings(ConsumerSettings, settings, keywords)
@@ -106,7 +111,7 @@ class Consumer:
         return self._core.subscribed_topics()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Consume these partitions without group management. Replaces an earlier assignment."""
+        """Consume these partitions without group management, instead of earlier ones."""
         self._core.assign(partitions)
 
     def assignment(self) -> frozenset[TopicPartition]:
@@ -158,11 +163,11 @@ class Consumer:
     async def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
         """The offset of the next record."""
         deadline_ms = self._deadline_ms(timeout)
-        return await self._core.position(place(partition), deadline_ms=deadline_ms)
+        return await self._core.position(topic_partition(partition), deadline_ms=deadline_ms)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Continue at an offset."""
-        self._core.seek(place(partition), offset)
+        self._core.seek(topic_partition(partition), offset)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         for partition in self._chosen(partitions):
@@ -173,11 +178,11 @@ class Consumer:
             self._core.seek(partition, AutoOffsetReset.LATEST)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return no records of these partitions until they are resumed; keep buffered ones."""
-        self._core.pause(places(partitions), is_paused=True)
+        """Return no records of these partitions until resumed; keep buffered ones."""
+        self._core.pause(topic_partitions(partitions), is_paused=True)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        self._core.pause(places(partitions), is_paused=False)
+        self._core.pause(topic_partitions(partitions), is_paused=False)
 
     def paused(self) -> frozenset[TopicPartition]:
         states = self._core.state.partitions.items()
@@ -185,7 +190,7 @@ class Consumer:
 
     def current_lag(self, partition: TopicPartition) -> int | None:
         """Lag to the end offset of the last fetch; None before the first fetch."""
-        return self._core.lag(place(partition))
+        return self._core.lag(topic_partition(partition))
 
     def metrics(self) -> dict[str, float]:
         """Values by the names of Kafka's consumer metrics."""
@@ -215,7 +220,7 @@ class Consumer:
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Committed offsets of the group; partitions without one are left out."""
-        wanted = places(partitions)
+        wanted = topic_partitions(partitions)
         return await self._core.committed(wanted, deadline_ms=self._deadline_ms(timeout))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
@@ -240,7 +245,7 @@ class Consumer:
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after each timestamp; None if there is none."""
         targets = {
-            place(each): whole_number(when, "a timestamp", least=0)
+            topic_partition(each): whole_number(when, "a timestamp", least=0)
             for each, when in timestamps.items()
         }
         found = await self._core.listed(targets, deadline_ms=self._deadline_ms(timeout))
@@ -255,7 +260,7 @@ class Consumer:
     async def _edges(
         self, partitions: Iterable[TopicPartition], which: int, timeout: float | None
     ) -> dict[TopicPartition, int]:
-        targets = dict.fromkeys(places(partitions), which)
+        targets = dict.fromkeys(topic_partitions(partitions), which)
         found = await self._core.listed(targets, deadline_ms=self._deadline_ms(timeout))
         return {each: where.offset for each, where in found.items()}
 
@@ -284,7 +289,7 @@ class Consumer:
 
     def _chosen(self, partitions: Iterable[TopicPartition] | None) -> list[TopicPartition]:
         every = self._core.state.partitions
-        return list(every) if partitions is None else places(partitions)
+        return list(every) if partitions is None else topic_partitions(partitions)
 
 
 def notify_listener(listener: RebalanceListener, rebalance: Rebalance) -> Any:

@@ -1,4 +1,4 @@
-"""`auto.offset.reset`: the position of a partition without a valid committed offset.
+"""`auto.offset.reset`: where to start without a valid committed offset.
 
     earliest   latest   none   by_duration:PT6H
 

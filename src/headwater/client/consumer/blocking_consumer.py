@@ -18,7 +18,12 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from headwater.client.argument_checks import limit_ms, place, places, whole_number
+from headwater.client.argument_checks import (
+    limit_ms,
+    topic_partition,
+    topic_partitions,
+    whole_number,
+)
 from headwater.client.consumer.aio_consumer import (
     CLOSE_TIMEOUT_S,
     notify_listener,
@@ -121,8 +126,8 @@ class Consumer:
         return self._call(self._core.subscribed_topics)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Consume these partitions without group management. Replaces an earlier assignment."""
-        wanted = places(partitions)
+        """Consume these partitions without group management, instead of earlier ones."""
+        wanted = topic_partitions(partitions)
         self._call(lambda: self._core.assign(wanted))
 
     def assignment(self) -> frozenset[TopicPartition]:
@@ -155,7 +160,7 @@ class Consumer:
                 return collector.no_rows(views=views)
             unpacked = unpack(taken, views=views)
             if unpacked.error is not None:
-                self._call(partial(collector.give_back, unpacked.unread))
+                self._call(partial(collector.restore, unpacked.unread))
                 if not unpacked.rows:
                     raise unpacked.error
             if unpacked.rows:
@@ -191,7 +196,7 @@ class Consumer:
         return taken
 
     def wakeup(self) -> None:
-        """End the current poll, or the next one, with `WokenUp`. May be called by any thread."""
+        """End the current or next poll with `WokenUp`. Any thread may call it."""
         if self._is_closed:
             # A signal handler cannot know whether the consumer is still open.
             return
@@ -204,12 +209,12 @@ class Consumer:
     def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
         """The offset of the next record."""
         deadline_ms = self._deadline_ms(timeout)
-        work = self._core.position(place(partition), deadline_ms=deadline_ms)
+        work = self._core.position(topic_partition(partition), deadline_ms=deadline_ms)
         return self._run(work, timeout)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Continue at an offset."""
-        self._call(lambda: self._core.seek(place(partition), offset))
+        self._call(lambda: self._core.seek(topic_partition(partition), offset))
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         self._seek_all(partitions, AutoOffsetReset.EARLIEST)
@@ -221,7 +226,7 @@ class Consumer:
         self, partitions: Iterable[TopicPartition] | None, where: AutoOffsetReset
     ) -> None:
         chosen = self.assignment() if partitions is None else partitions
-        wanted = sorted(places(chosen))
+        wanted = sorted(topic_partitions(chosen))
 
         def seek() -> None:
             for partition in wanted:
@@ -230,12 +235,12 @@ class Consumer:
         self._call(seek)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return no records of these partitions until they are resumed; keep buffered ones."""
-        chosen = places(partitions)
+        """Return no records of these partitions until resumed; keep buffered ones."""
+        chosen = topic_partitions(partitions)
         self._call(lambda: self._core.pause(chosen, is_paused=True))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        chosen = places(partitions)
+        chosen = topic_partitions(partitions)
         self._call(lambda: self._core.pause(chosen, is_paused=False))
 
     def paused(self) -> frozenset[TopicPartition]:
@@ -249,7 +254,7 @@ class Consumer:
 
     def current_lag(self, partition: TopicPartition) -> int | None:
         """Lag to the end offset of the last fetch; None before the first fetch."""
-        return self._call(lambda: self._core.lag(place(partition)))
+        return self._call(lambda: self._core.lag(topic_partition(partition)))
 
     def metrics(self) -> dict[str, float]:
         """Values by the names of Kafka's consumer metrics."""
@@ -277,7 +282,7 @@ class Consumer:
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Committed offsets of the group; partitions without one are left out."""
-        wanted = places(partitions)
+        wanted = topic_partitions(partitions)
         work = self._core.committed(wanted, deadline_ms=self._deadline_ms(timeout))
         return self._run(work, timeout)
 
@@ -303,7 +308,7 @@ class Consumer:
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after each timestamp; None if there is none."""
         targets = {
-            place(each): whole_number(when, "a timestamp", least=0)
+            topic_partition(each): whole_number(when, "a timestamp", least=0)
             for each, when in timestamps.items()
         }
         work = self._core.listed(targets, deadline_ms=self._deadline_ms(timeout))
@@ -319,7 +324,7 @@ class Consumer:
     def _edges(
         self, partitions: Iterable[TopicPartition], which: int, timeout: float | None
     ) -> dict[TopicPartition, int]:
-        targets = dict.fromkeys(places(partitions), which)
+        targets = dict.fromkeys(topic_partitions(partitions), which)
         work = self._core.listed(targets, deadline_ms=self._deadline_ms(timeout))
         return {each: where.offset for each, where in self._run(work, timeout).items()}
 

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from headwater.client.argument_checks import places, whole_number
+from headwater.client.argument_checks import topic_partitions, whole_number
 from headwater.client.consumer.auto_offset_reset import AutoOffsetReset
 from headwater.client.consumer.consumer_metrics import ConsumerMetrics
 from headwater.client.consumer.consumer_settings import ConsumerSettings
@@ -128,14 +128,14 @@ class ConsumerCore:
             self.cluster.schedule.set_topics(list(subscription.topics), now_ms)
         else:
             self.cluster.schedule.wants_all = True
-        self.cluster.want_refresh()
+        self.cluster.request_metadata_update()
         self.group.update_member()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Consume exactly these partitions, without group management."""
         self._check_open()
         self.subscription.check_manual()
-        wanted = places(partitions)
+        wanted = topic_partitions(partitions)
         self.group.subscription = Subscription(is_manual=bool(wanted))
         self.group.maybe_auto_commit(is_due=True)
         self.state.assign(wanted)
@@ -192,7 +192,7 @@ class ConsumerCore:
             await self._wait(deadline_ms)
 
     def take_buffered(self, take: Callable[[], T]) -> tuple[T, bool] | None:
-        """Take what `step` would return without waiting, and whether `fetch_more` must follow.
+        """Take what `step` would return now, and whether `fetch_more` must follow.
 
         For another thread that holds the loop's lock: schedules nothing on the loop. Returns None
         if `step` might wait or return a rebalance.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class ConsumerMetrics:
-    """Totals since the consumer was created. Written by the loop and by the polling thread."""
+    """Totals since the consumer's creation, written by loop and polling thread."""
 
     fetch_count: int = 0
     fetch_bytes: int = 0

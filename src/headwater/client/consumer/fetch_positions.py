@@ -1,4 +1,4 @@
-"""Find fetch positions of assigned partitions: committed offsets, resets, validation (KIP-320).
+"""Find fetch positions: committed offsets, resets, validation (KIP-320).
 
 Drives `subscription_state`: sends the requests that partitions need and applies the responses,
 unless the application has sought elsewhere meanwhile.

@@ -21,8 +21,6 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class ConsumerInterceptors:
-    """The interceptors of a consumer."""
-
     __slots__ = ("_committed", "_consuming")
 
     def __init__(self, given: object) -> None:

@@ -1,4 +1,4 @@
-"""Read ranges of offsets in whole batches, for callers that keep positions themselves.
+"""Read ranges of offsets in whole batches, for callers that keep positions.
 
 Spark plans which offsets a task reads, and a mirror copies batches without decoding them; neither
 needs a group, a position or records. Blocking, for one thread at a time. The next response is
@@ -64,7 +64,7 @@ _CLOSE_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedBatches:
-    """The part of a range in one response: the bytes, and the positions of batches in them."""
+    """The part of a range in one response: bytes, and positions of batches in them."""
 
     data: bytes
     batches: tuple[PlacedBatch, ...]
@@ -143,7 +143,7 @@ class OffsetRangeReader:
     def read(
         self, partition: TopicPartition, start: int, end: int, *, timeout_ms: int | None = None
     ) -> Iterator[FetchedBatches]:
-        """All batches with records from `start` and before `end`, which must exist already.
+        """All batches with records from `start` and before `end`, which must exist.
 
         `timeout_ms` limits the wait for each response with data. Raises `OffsetOutOfRange` if the
         log starts later, `KafkaTimeout` if no data arrives.
@@ -250,7 +250,7 @@ class OffsetRangeReader:
                 arrived.set_exception(error)
 
         wait_ms = self._settings.fetch_max_wait_ms + _SLACK_MS
-        self._cluster.connection(view.leader_id).ask(
+        self._cluster.connection(view.leader_id).send_request(
             request,
             on_response,
             on_failure,
@@ -261,14 +261,14 @@ class OffsetRangeReader:
             return await arrived
         except KafkaError as error:
             if error.is_retriable:
-                self._cluster.want_refresh()
+                self._cluster.request_metadata_update()
             raise
 
     async def _leader(self, partition: TopicPartition, deadline_ms: int) -> PartitionView:
         await self._cluster.topic(partition.topic, deadline_ms=deadline_ms)
         view = self._cluster.metadata.partition(*partition)
         if view is None or view.leader_id == NO_NODE:
-            self._cluster.want_refresh()
+            self._cluster.request_metadata_update()
             raise LeaderNotAvailable(f"{partition} has no leader or does not exist")
         return view
 

@@ -1,4 +1,4 @@
-"""ListOffsets, OffsetForLeaderEpoch, OffsetFetch and OffsetCommit requests, with retries.
+"""ListOffsets, OffsetForLeaderEpoch, OffsetFetch and OffsetCommit, with retries.
 
 Each goes to the partition leaders or the group coordinator and is retried until every partition
 has a result.
@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
-from headwater.client.consumer.group.member import COORDINATOR_GONE, Identity
+from headwater.client.consumer.group.member import COORDINATOR_LOST, Identity
 from headwater.client.error_messages import meaning
 from headwater.client.errors import KafkaError, LeaderNotAvailable, UnsupportedVersion, error_for
 from headwater.client.group_metadata import OffsetAndMetadata
@@ -123,7 +123,7 @@ class OffsetRequests:
             if not failures:
                 failures += [_missing(each) for each in left if each not in found]
             if failures:
-                self._cluster.want_refresh()
+                self._cluster.request_metadata_update()
                 raise next((each for each in failures if not each.is_retriable), failures[0])
 
         if requested:
@@ -139,7 +139,7 @@ class OffsetRequests:
             await self._cluster.topic(partition.topic, deadline_ms=deadline_ms)
             view = self._cluster.metadata.partition(*partition)
             if view is None or view.leader_id == NO_NODE:
-                self._cluster.want_refresh()
+                self._cluster.request_metadata_update()
                 raise LeaderNotAvailable(f"{partition} has no leader or does not exist")
             by_node.setdefault(view.leader_id, {})[partition] = what
         return by_node
@@ -221,7 +221,9 @@ class OffsetRequests:
         identity: Identity = NO_IDENTITY,
         require_stable: bool = True,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Committed offsets of a group; partitions without one are left out. None: all partitions.
+        """Committed offsets of a group, without partitions that have none.
+
+        Given None, all partitions.
 
         With `require_stable`, waits for transactions with pending offsets.
         """
@@ -353,7 +355,7 @@ class OffsetRequests:
     def _check_group(self, group_id: str, code: ErrorCode) -> None:
         if code is ErrorCode.NONE:
             return
-        if code in COORDINATOR_GONE:
+        if code in COORDINATOR_LOST:
             self._cluster.forget_coordinator(GROUP, group_id)
         raise error_for(code, f"group {group_id}: {meaning(code)}")
 

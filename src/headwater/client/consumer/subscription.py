@@ -1,4 +1,4 @@
-"""The subscription of a consumer: topics, a pattern, or manually assigned partitions.
+"""A consumer's subscription: topics, a pattern, or assigned partitions.
 
 Only one of the three at a time, as in Kafka. In a consumer group the broker matches a pattern given
 as text (RE2), in a classic group the client does; a compiled pattern is always matched here.
@@ -16,7 +16,7 @@ from headwater.common.ids import TopicPartition
 
 
 class RebalanceListener:
-    """Callbacks for assignment changes, called inside `poll` and `close`. Override as needed.
+    """Callbacks for assignment changes, called in `poll` and `close`.
 
     With asyncio the methods may be coroutines.
     """

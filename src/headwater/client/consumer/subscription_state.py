@@ -1,4 +1,4 @@
-"""Positions of assigned partitions. Pure bookkeeping, as Kafka's SubscriptionState.
+"""Positions of assigned partitions, as Kafka's SubscriptionState. Pure.
 
 A partition has two positions. `position` is the next record for the application, and what is
 committed. `fetch_offset` is the next one to fetch; it is ahead by what is buffered. A seek moves

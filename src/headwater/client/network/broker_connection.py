@@ -23,15 +23,15 @@ from headwater.client.errors import (
     NetworkException,
     SslAuthenticationFailed,
     error_for,
-    is_about_login,
+    is_authentication_error,
 )
 from headwater.client.network.bootstrap_addresses import BootstrapAddress
 from headwater.client.network.exponential_backoff import ExponentialBackoff
 from headwater.client.network.node_api_versions import NodeApiVersions
 from headwater.client.network.oauth_token_cache import OAuthTokenCache
-from headwater.client.network.request_channel import Otherwise, Request, RequestChannel, Then
+from headwater.client.network.request_channel import OnError, Request, RequestChannel, Then
 from headwater.client.settings import ClientSettings
-from headwater.common.exceptions import ConnectionLost, TlsRefused
+from headwater.common.exceptions import ConnectionLost, TlsHandshakeFailed
 from headwater.common.ports import Clock, Random
 from headwater.network.peer import SocketAddress, resolve
 from headwater.network.tls.tls_endpoints import ClientTls
@@ -110,11 +110,11 @@ class BrokerConnection:
         in_flight = channel.in_flight_count if channel is not None else 0
         return len(self._waiting) + in_flight
 
-    def ask(
+    def send_request(
         self,
         message: Message,
         then: Then,
-        otherwise: Otherwise,
+        on_error: OnError,
         *,
         timeout_ms: int | None = None,
         newest: int | None = None,
@@ -124,11 +124,13 @@ class BrokerConnection:
         Exactly one of the two callbacks is called later, within `timeout_ms` (default:
         `request.timeout.ms`) and the check interval.
         """
-        self._enqueue(message, then, otherwise, timeout_ms, newest)
+        self._enqueue(message, then, on_error, timeout_ms, newest)
 
-    def tell(self, message: Message, otherwise: Otherwise, *, newest: int | None = None) -> None:
-        """Send a request that has no response; `otherwise` is called if it cannot be sent."""
-        self._enqueue(message, None, otherwise, None, newest)
+    def send_without_response(
+        self, message: Message, on_error: OnError, *, newest: int | None = None
+    ) -> None:
+        """Send a request that has no response; `on_error` is called if it cannot be sent."""
+        self._enqueue(message, None, on_error, None, newest)
 
     async def call(
         self,
@@ -138,7 +140,7 @@ class BrokerConnection:
         timeout_ms: int | None = None,
         newest: int | None = None,
     ) -> R:
-        """Send a request and wait for the response. Not for Fetch: see the module docstring."""
+        """Send a request and await the response. Not for Fetch: see the module docstring."""
         assert response_class(message.api) is response
         future: asyncio.Future[R] = self._loop.create_future()
 
@@ -146,15 +148,15 @@ class BrokerConnection:
             if not future.done():
                 future.set_result(answer)
 
-        def otherwise(error: KafkaError) -> None:
+        def on_error(error: KafkaError) -> None:
             if not future.done():
                 future.set_exception(error)
 
-        self.ask(message, then, otherwise, timeout_ms=timeout_ms, newest=newest)
+        self.send_request(message, then, on_error, timeout_ms=timeout_ms, newest=newest)
         return await future
 
     def keep_answer(self) -> bool:
-        """Within `then`: keep the views of the message valid; False if they must be copied.
+        """Within `then`: keep the message's views valid; False if they must be copied.
 
         A view keeps the memory of the whole response alive.
         """
@@ -193,13 +195,13 @@ class BrokerConnection:
         self,
         message: Message,
         then: Then | None,
-        otherwise: Otherwise,
+        on_error: OnError,
         timeout_ms: int | None,
         newest: int | None,
     ) -> None:
         if self._is_closed or len(self._waiting) >= _WAITING_MAX:
             why = "the connection is closed" if self._is_closed else "too many waiting requests"
-            self._loop.call_soon(otherwise, NetworkException(f"{self.address}: {why}"))
+            self._loop.call_soon(on_error, NetworkException(f"{self.address}: {why}"))
             return
         now_ms = self._clock.steady_ms()
         self._used_ms = now_ms
@@ -209,7 +211,7 @@ class BrokerConnection:
             newest=newest,
             deadline_ms=now_ms + limit_ms,
             then=None if then is None else partial(self._hand_over, then),
-            otherwise=otherwise,
+            on_error=on_error,
         )
         if self.may_send:
             self._send(request)
@@ -240,8 +242,8 @@ class BrokerConnection:
             self._rng,
             self._settings,
             self.address,
-            up=self._ready,
-            down=self._lost,
+            on_connected=self._ready,
+            on_disconnected=self._lost,
             tls=self._tls,
             tokens=self._tokens,
         )
@@ -260,7 +262,7 @@ class BrokerConnection:
         self._channel = None
         if self._is_closed:
             return
-        if not was_ready and self._addresses and not is_about_login(lost):
+        if not was_ready and self._addresses and not is_authentication_error(lost):
             # Try the next address of the host, without backoff.
             self._open(self._addresses.pop(0))
             return
@@ -271,16 +273,16 @@ class BrokerConnection:
         self._notify_change()
 
     def _error_of(self, lost: ConnectionLost) -> KafkaError:
-        if isinstance(lost, TlsRefused):
+        if isinstance(lost, TlsHandshakeFailed):
             return SslAuthenticationFailed(f"{self.address}: {lost}")
-        if is_about_login(lost):
+        if is_authentication_error(lost):
             return error_for(lost.code, f"{self.address}: {lost}")
         return NetworkException(f"{self.address}: {lost}")
 
     def _fail_waiting(self, error: KafkaError) -> None:
         waiting, self._waiting = self._waiting, deque()
         for request in waiting:
-            request.otherwise(error)
+            request.on_error(error)
 
     # Sending and receiving.
 
@@ -310,7 +312,7 @@ class BrokerConnection:
         self._notify_change()
 
     def _mute(self, throttle_ms: int) -> None:
-        """Throttle ourselves: brokers since 2.0 respond at once and rely on this (KIP-219)."""
+        """Throttle ourselves: brokers since 2.0 respond at once and expect it (KIP-219)."""
         self._muted_until_ms = self._clock.steady_ms() + throttle_ms
         self._loop.call_later(throttle_ms / 1000, self._unmuted)
 
@@ -352,7 +354,7 @@ class BrokerConnection:
         waiting, self._waiting = self._waiting, deque()
         for request in waiting:
             if now_ms >= request.deadline_ms:
-                request.otherwise(
+                request.on_error(
                     NetworkException(f"{self.address}: not connected before the timeout")
                 )
             else:

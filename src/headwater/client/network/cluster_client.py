@@ -1,4 +1,4 @@
-"""The connection of a client to a cluster: broker connections, fresh metadata, coordinators.
+"""A client's view of a cluster: connections, fresh metadata, coordinators.
 
 Shared by producer, consumer and admin client. Runs on one asyncio loop.
 
@@ -19,7 +19,7 @@ from headwater.client.errors import (
     KafkaError,
     KafkaTimeout,
     error_for,
-    is_about_login,
+    is_authentication_error,
 )
 from headwater.client.network.bootstrap_addresses import BootstrapAddress, parse_bootstrap
 from headwater.client.network.broker_connection import BrokerConnection
@@ -111,9 +111,9 @@ class ClusterClient:
         """Call a function after every metadata response."""
         self._listeners.append(listener)
 
-    def want_refresh(self) -> None:
+    def request_metadata_update(self) -> None:
         """Refresh stale metadata as soon as the backoff allows."""
-        self.schedule.want()
+        self.schedule.request_update()
         self._plan()
 
     def use_topic(self, topic: str) -> TopicView | None:
@@ -132,7 +132,7 @@ class ClusterClient:
         """Wait for the response to a request sent from now on."""
         # A response in flight may be older than what the caller has just done.
         rounds = 2 if self._is_requesting else 1
-        self.want_refresh()
+        self.request_metadata_update()
         for _ in range(rounds):
             await self._next_response(deadline_ms)
         return self.metadata
@@ -153,7 +153,7 @@ class ClusterClient:
                     # Ask again in the next call: ACLs may have been added meanwhile.
                     self.metadata = self.metadata.without(frozenset((name,)))
                     raise error_for(view.error, f"topic {name}: {meaning(view.error)}")
-            self.want_refresh()
+            self.request_metadata_update()
             try:
                 await self._next_response(deadline_ms)
             except KafkaTimeout as timeout:
@@ -216,7 +216,7 @@ class ClusterClient:
         request = self.schedule.request(self.clock.steady_ms())
         self._is_requesting = True
         all_topics = request.topics is None
-        self.connection(node_id).ask(
+        self.connection(node_id).send_request(
             request,
             lambda response: self._metadata_arrived(response, all_topics),
             self._metadata_failed,
@@ -229,7 +229,7 @@ class ClusterClient:
             return
         self._last_error = None
         self.metadata = self.metadata.merged(response, all_topics=all_topics)
-        if self.schedule.forgets:
+        if self.schedule.expires_topics:
             # A topic that is used again later waits for new metadata.
             used = self.schedule.topics
             self.metadata = self.metadata.without(frozenset(self.metadata.topics).difference(used))
@@ -251,7 +251,7 @@ class ClusterClient:
     def _metadata_failed(self, error: KafkaError) -> None:
         self._is_requesting = False
         self._last_error = error
-        if is_about_login(error):
+        if is_authentication_error(error):
             self._fail_waiters(error)
         self.schedule.failed(self.clock.steady_ms(), self.rng)
         self._plan()
@@ -287,7 +287,7 @@ class ClusterClient:
         return found
 
     def least_loaded(self) -> int:
-        """The best node for a request that any can answer: connected and with few requests."""
+        """The best node for a request that any can answer: connected, few requests."""
         known = list(self.metadata.brokers)
         start = self.rng.below(len(known)) if known else 0
         # Start at a random node, so that idle nodes share the load.

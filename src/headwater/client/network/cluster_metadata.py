@@ -61,7 +61,7 @@ class ClusterMetadata:
     controller_id: int = NO_NODE
 
     def topic_named(self, topic_id: TopicId) -> str | None:
-        """The name of a topic by id. Searches all topics: use per response, not per record."""
+        """The name of a topic by id. Searches all topics: use it once per response."""
         for topic in self.topics.values():
             if topic.topic_id == topic_id:
                 return topic.name

@@ -1,4 +1,4 @@
-"""The background thread of a blocking client: a daemon thread with an asyncio loop.
+"""The background thread of a blocking client: a daemon with an asyncio loop.
 
 There are three ways to use it. `run` executes a coroutine and waits for its result, for calls that
 wait for the cluster anyway. A `Wakeup` schedules one function per burst: callers share one wake-up,
@@ -37,7 +37,7 @@ class LoopThread:
 
     @property
     def is_here(self) -> bool:
-        """Whether the caller is the loop's thread or visits it, and so must not wait for it."""
+        """Whether the caller is the loop's thread or visits it, and must not wait."""
         return threading.current_thread() in (self._thread, self._visitor)
 
     @property

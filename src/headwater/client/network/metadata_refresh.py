@@ -1,8 +1,8 @@
 """Decide when to request metadata, and for which topics. Pure.
 
-Note: `want` does not send a request at once. Requests are at least `retry.backoff.ms` apart,
-however many partitions have moved. Only a new topic is requested without backoff, unless the last
-request failed.
+Note: `request_update` does not send a request at once. Requests are at least `retry.backoff.ms`
+apart, however many partitions have moved. Only a new topic is requested without backoff, unless the
+last request failed.
 """
 
 from headwater.client.network.exponential_backoff import ExponentialBackoff
@@ -28,7 +28,7 @@ class MetadataRefresh:
         self.allows_creation = True
 
     @property
-    def forgets(self) -> bool:
+    def expires_topics(self) -> bool:
         """Whether topics are dropped after they have not been used for a while."""
         return self._max_idle_ms is not None
 
@@ -50,12 +50,12 @@ class MetadataRefresh:
             self._want_news()
         self._used_ms = dict.fromkeys(topics, now_ms)
 
-    def want(self) -> None:
+    def request_update(self) -> None:
         """Request a refresh as soon as the backoff allows."""
         self._is_wanted = True
 
     def _want_news(self) -> None:
-        self.want()
+        self.request_update()
         if not self._failures:
             self._not_before_ms = 0
 
@@ -66,7 +66,10 @@ class MetadataRefresh:
         return max(self._updated_ms + self._max_age_ms, self._not_before_ms)
 
     def request(self, now_ms: int) -> MetadataRequest:
-        """The request to send now. A `want` while it is in flight needs another one."""
+        """The request to send now.
+
+        A `request_update` while it is in flight needs another one.
+        """
         self._is_wanted = False
         self._forget_idle(now_ms)
         if self.wants_all:

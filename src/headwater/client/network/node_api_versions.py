@@ -1,4 +1,4 @@
-"""Choose the API version for a request: the highest that client and broker support.
+"""Choose a request's API version: the highest that client and broker support.
 
 Note: versions belong to a connection, not to a cluster. During a rolling upgrade brokers differ,
 and the same broker may differ after a restart.

@@ -1,4 +1,4 @@
-"""The OAuth token of a client, shared by its connections and renewed before it expires.
+"""A client's OAuth token, shared by its connections and renewed in time.
 
 Runs on the loop's thread; the token source runs in another thread, one call at a time.
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from headwater.client.settings import ClientSettings, login_of
-from headwater.common.exceptions import HeadwaterError, LoginRefused
+from headwater.common.exceptions import AuthenticationFailed, HeadwaterError
 from headwater.common.ports import Clock
 from headwater.network.background_calls import BackgroundCalls, run_in_thread
 
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 _FRESH: Final = 0.8
 
 Then = Callable[["OAuthBearerCredentials"], None]
-Otherwise = Callable[[LoginRefused], None]
+OnError = Callable[[AuthenticationFailed], None]
 
 
 class OAuthTokenCache:
@@ -45,16 +45,16 @@ class OAuthTokenCache:
         self._token: Token | None = None
         # Wall-clock time, as in tokens.
         self._fresh_until_ms = 0
-        self._waiting: list[tuple[Then, Otherwise]] = []
+        self._waiting: list[tuple[Then, OnError]] = []
 
-    def ask(self, then: Then, otherwise: Otherwise) -> None:
+    def get_token(self, then: Then, on_error: OnError) -> None:
         """Call one of the two callbacks, now or later."""
         if self._token is not None and self._clock.now_ms() < self._fresh_until_ms:
             then(self._token.credentials)
             return
-        self._waiting.append((then, otherwise))
+        self._waiting.append((then, on_error))
         if len(self._waiting) == 1:
-            self._background_calls(self._obtain, then=self._obtained, otherwise=self._failed)
+            self._background_calls(self._obtain, then=self._obtained, on_error=self._failed)
 
     def _obtained(self, token: "Token") -> None:
         now_ms = self._clock.now_ms()
@@ -74,8 +74,8 @@ class OAuthTokenCache:
             self._deliver(token)
             return
         waiting, self._waiting = self._waiting, []
-        for _, otherwise in waiting:
-            otherwise(LoginRefused(f"no OAuth token: {reason}"))
+        for _, on_error in waiting:
+            on_error(AuthenticationFailed(f"no OAuth token: {reason}"))
 
     def _deliver(self, token: "Token") -> None:
         waiting, self._waiting = self._waiting, []

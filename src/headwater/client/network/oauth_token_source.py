@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
-from headwater.common.exceptions import InvalidSetting, NotFetched
+from headwater.common.exceptions import HttpFetchFailed, InvalidSetting
 from headwater.network.http_client import HttpLocation, fetch, http_location
 from headwater.security.authentication.jaas_config import read_jaas
 from headwater.security.authentication.oauth_bearer import OAuthBearerCredentials
@@ -49,7 +49,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class TokenSource:
-    """Obtains a new token with each call. Blocks, and raises `NotFetched`."""
+    """Obtains a new token with each call. Blocks, and raises `HttpFetchFailed`."""
 
     obtain: Callable[[], Token] = field(repr=False)
 
@@ -157,15 +157,15 @@ def _from_endpoint(
 
 
 def _with_retries(settings: "ClientSettings", ask: Callable[[], Token]) -> Token:
-    """Retry temporary failures within `sasl.login.retry.backoff.max.ms`, as Kafka does."""
+    """Retry temporary failures within `sasl.login.retry.backoff.max.ms`, as Kafka."""
     rest_ms = settings.sasl_login_retry_backoff_ms
     ends_s = time.monotonic() + settings.sasl_login_retry_backoff_max_ms / 1_000
     while True:
         try:
             return ask()
-        except NotFetched as failure:
+        except HttpFetchFailed as failure:
             left_s = ends_s - time.monotonic()
-            if not failure.may_pass or left_s <= 0:
+            if not failure.is_retriable or left_s <= 0:
                 raise
             time.sleep(min(max(rest_ms, 1) / 1_000, left_s))
             rest_ms = max(rest_ms, 1) * 2
@@ -177,8 +177,8 @@ def _token(text: str, end_ms: int | None, extensions: Mapping[str, str], place: 
     return Token(OAuthBearerCredentials(token=text, extensions=extensions), end_ms)
 
 
-def _no_token(reason: str) -> NotFetched:
-    return NotFetched(reason, may_pass=False)
+def _no_token(reason: str) -> HttpFetchFailed:
+    return HttpFetchFailed(reason, is_retriable=False)
 
 
 def _jaas_options(settings: "ClientSettings") -> Mapping[str, str]:

@@ -1,9 +1,9 @@
-"""Requests and responses over one connection, in the highest version that both sides support.
+"""Requests and responses over one connection, in the highest common version.
 
 It starts with ApiVersions and, if configured, SASL authentication. A lost channel cannot be used
 again; reconnecting is the task of `broker_connection`.
 
-Note: a request that the broker's versions cannot express fails later through `otherwise`, like any
+Note: a request that the broker's versions cannot express fails later through `on_error`, like any
 other failure, and not inside `send`.
 """
 
@@ -28,8 +28,8 @@ from headwater.client.network.oauth_token_cache import OAuthTokenCache
 from headwater.client.settings import ClientSettings, login_of
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import (
+    AuthenticationFailed,
     ConnectionLost,
-    LoginRefused,
     ProtocolError,
     UnsupportedInVersion,
 )
@@ -56,7 +56,7 @@ _ROOM_S: Final = 0.02
 _ERROR_CODE: Final = Struct(">h")
 
 Then = Callable[[Any], None]
-Otherwise = Callable[[KafkaError], None]
+OnError = Callable[[KafkaError], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +67,11 @@ class Request:
     newest: int | None
     deadline_ms: int
     then: Then | None
-    otherwise: Otherwise
+    on_error: OnError
 
 
 class RequestChannel:
-    """Runs on the loop's thread. `up` is called when it is usable, `down` once when it is lost."""
+    """Runs on the loop's thread; calls `up` when usable and `down` once when lost."""
 
     def __init__(
         self,
@@ -81,8 +81,8 @@ class RequestChannel:
         settings: ClientSettings,
         address: BootstrapAddress,
         *,
-        up: Callable[[], None],
-        down: Callable[[ConnectionLost], None],
+        on_connected: Callable[[], None],
+        on_disconnected: Callable[[ConnectionLost], None],
         tls: ClientTls | None = None,
         tokens: OAuthTokenCache | None = None,
     ) -> None:
@@ -93,8 +93,8 @@ class RequestChannel:
         self._rng = rng
         self._settings = settings
         self._address = address
-        self._up = up
-        self._down = down
+        self._up = on_connected
+        self._down = on_disconnected
         self._correlation_id = 0
         self._peer = Peer(
             loop,
@@ -106,8 +106,8 @@ class RequestChannel:
                 receive_buffer_bytes=settings.receive_buffer_bytes,
                 headwater_answer_max_bytes=settings.headwater_answer_max_bytes,
             ),
-            up=self._negotiate,
-            down=self._lost,
+            on_connected=self._negotiate,
+            on_disconnected=self._lost,
             tls=tls,
             host=address.host,
         )
@@ -140,12 +140,12 @@ class RequestChannel:
                 version,
                 request.deadline_ms,
                 then,
-                lambda lost: request.otherwise(from_failure(self._with_hint(lost))),
+                lambda lost: request.on_error(from_failure(self._with_hint(lost))),
             )
         except (UnsupportedVersion, InvalidArgument) as error:
-            self._loop.call_soon(request.otherwise, error)
+            self._loop.call_soon(request.on_error, error)
         except UnsupportedInVersion as error:
-            self._loop.call_soon(request.otherwise, UnsupportedVersion(str(error)))
+            self._loop.call_soon(request.on_error, UnsupportedVersion(str(error)))
 
     def keep_answer(self) -> bool:
         """See `broker_connection`."""
@@ -207,18 +207,18 @@ class RequestChannel:
     # Authentication, and re-authentication before the session ends (KIP-368).
 
     def _log_in_with_token(self, tokens: OAuthTokenCache, versions: NodeApiVersions) -> None:
-        """Get a token and authenticate; during a renewal other requests continue meanwhile."""
+        """Get a token and authenticate; during a renewal other requests continue."""
 
         def then(credentials: "OAuthBearerCredentials") -> None:
             if not self._peer.is_closed:
                 self._log_in(credentials, versions)
 
-        tokens.ask(then, self._peer.close)
+        tokens.get_token(then, self._peer.close)
 
     def _log_in(
         self, credentials: "Credentials | OAuthBearerCredentials", versions: NodeApiVersions
     ) -> None:
-        """Authenticate. No other requests are sent meanwhile; those in flight complete first.
+        """Authenticate. Other requests wait; requests in flight complete first.
 
         A rejection is raised inside the peer's callback and closes the connection with it.
         """
@@ -291,7 +291,7 @@ class RequestChannel:
         version: int,
         deadline_ms: int,
         then: Callable[[memoryview], None] | None,
-        otherwise: Callable[[ConnectionLost], None],
+        on_error: Callable[[ConnectionLost], None],
     ) -> None:
         body = _written(message, version)
         self._correlation_id = correlation_id = (self._correlation_id + 1) % _CORRELATION_LIMIT
@@ -300,10 +300,10 @@ class RequestChannel:
         )
         parts = _buffers(frame)
         if then is None:
-            self._peer.tell(parts)
+            self._peer.send_without_response(parts)
         else:
-            self._peer.ask(
-                correlation_id, parts, deadline_ms=deadline_ms, then=then, otherwise=otherwise
+            self._peer.send_request(
+                correlation_id, parts, deadline_ms=deadline_ms, then=then, on_error=on_error
             )
 
     def _reading(self, request: Request, version: int) -> Callable[[memoryview], None]:
@@ -318,7 +318,7 @@ class RequestChannel:
                 answer = read(shape, version, body)
             except ProtocolError as error:
                 # The peer has removed the request already, so it must be failed here.
-                request.otherwise(
+                request.on_error(
                     NetworkException(f"malformed response from {self._address}: {error}")
                 )
                 raise
@@ -331,12 +331,12 @@ class RequestChannel:
 def _login_version(versions: NodeApiVersions, message: Message) -> int:
     version = versions.highest(message.api)
     if version is None:
-        raise LoginRefused("the broker does not support SaslAuthenticate")
+        raise AuthenticationFailed("the broker does not support SaslAuthenticate")
     return version
 
 
 def _written(message: Message, version: int) -> list[Part]:
-    """Encode a message; an argument that does not fit its field fails only this request."""
+    """Encode a message; an argument that does not fit fails only this request."""
     try:
         return write(message, version)
     except (AttributeError, TypeError, ValueError, struct_error) as error:

@@ -52,10 +52,10 @@ class Retrying:
                         raise attempts.timeout() from error
                     await asyncio.sleep(wait_ms / 1000)
                 except TimeoutError as error:
-                    attempts.last = attempts.last or said_before(error)
+                    attempts.last = attempts.last or last_kafka_error(error)
                     raise attempts.timeout() from error
         except asyncio.CancelledError as cancelled:
-            raise cancelled from attempts.last or said_before(cancelled)
+            raise cancelled from attempts.last or last_kafka_error(cancelled)
 
 
 @dataclass(slots=True)
@@ -78,8 +78,8 @@ class _Attempts:
         return KafkaTimeout(f"failed {max(self.failures, 1)} times, last with: {self.last}")
 
 
-def said_before(end: BaseException) -> KafkaError | None:
-    """The last error before a timeout or cancellation: the first Kafka error in its causes."""
+def last_kafka_error(end: BaseException) -> KafkaError | None:
+    """The last error before a timeout or cancellation: first Kafka error in causes."""
     cause = end.__cause__
     while cause is not None and not isinstance(cause, KafkaError):
         cause = cause.__cause__

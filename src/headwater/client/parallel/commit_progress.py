@@ -45,7 +45,7 @@ class CommitProgress:
         progress = self._partitions.get(partition)
         if progress is not None and offset < progress.first_unseen:
             # The log was truncated or the topic recreated: these are other records.
-            self.forget(partition)
+            self.remove(partition)
             progress = None
         if progress is None:
             self._tokens += 1
@@ -88,7 +88,7 @@ class CommitProgress:
         progress = self._partitions.get(partition)
         return 0 if progress is None else len(progress.order) - len(progress.done)
 
-    def forget(self, partition: TopicPartition) -> None:
+    def remove(self, partition: TopicPartition) -> None:
         """The partition was revoked or lost."""
         self.unfinished_count -= self.unfinished(partition)
         self._partitions.pop(partition, None)

@@ -1,4 +1,4 @@
-"""Skip records that were processed before, with a durable set of record identities.
+"""Skip records that were processed before, by a durable set of identities.
 
     seen = Deduplicator("seen.db", identity="id", window=1_000_000)
     for record in seen.new(consumer.poll(1.0)):
@@ -113,7 +113,7 @@ class Deduplicator:
         return (record for record in records if self.is_new(record))
 
     def handled(self, record: ConsumerRecord) -> None:
-        """Add the record. Durable after the next `flush`, which also happens automatically."""
+        """Add the record. It is durable after the next (or an automatic) `flush`."""
         identity = self.identity_of(record)
         if identity is not None:
             with self._lock:

@@ -1,4 +1,4 @@
-"""A consumer with many worker threads: ordered by key, commits only processed records.
+"""A consumer with worker threads: ordered by key, commits processed records.
 
     def brew(record): ...
 
@@ -114,7 +114,7 @@ class ParallelConsumer:
         self._consumer.subscribe(topics, pattern=pattern, listener=_Draining(self))
 
     def run(self, handle: Handle) -> None:
-        """Poll and process records until `stop` is called. Raises the exception of a handler.
+        """Poll and process records until `stop`. Raises the exception of a handler.
 
         Can be called once: a second run would skip records that were polled but not started.
         """
@@ -135,7 +135,7 @@ class ParallelConsumer:
             raise self._failure
 
     def stop(self) -> None:
-        """Make `run` finish started records and return. May be called by any thread or handler."""
+        """Make `run` finish started records and return. Any thread may call it."""
         self._stopping.set()
         with self._changed:
             self._changed.notify_all()
@@ -169,7 +169,7 @@ class ParallelConsumer:
                 self._commit()
 
     def _pause_or_resume(self, *, is_paused: bool) -> bool:
-        """Pause or resume partitions; polls continue, so that the member stays in its group."""
+        """Pause or resume partitions; polls continue, and so does group membership."""
         pending = self.pending
         if pending >= self._max_pending:
             # Repeated, because partitions may have been assigned meanwhile.
@@ -200,7 +200,7 @@ class ParallelConsumer:
             with self._changed:
                 self._progress.committed(offsets)
 
-    def give_up(self, partitions: list[TopicPartition], *, may_commit: bool) -> None:
+    def revoke(self, partitions: list[TopicPartition], *, may_commit: bool) -> None:
         """Revoke partitions: wait for started records, drop queued ones."""
         with self._changed:
             # Queued records are not started any more; the next owner consumes them again.
@@ -216,7 +216,7 @@ class ParallelConsumer:
         finally:
             with self._changed:
                 for each in partitions:
-                    self._progress.forget(each)
+                    self._progress.remove(each)
                 self._leaving.difference_update(partitions)
 
     def _is_idle(self) -> bool:
@@ -294,10 +294,10 @@ class _Draining(RebalanceListener):
         self._owner = owner
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        self._owner.give_up(partitions, may_commit=True)
+        self._owner.revoke(partitions, may_commit=True)
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
-        self._owner.give_up(partitions, may_commit=False)
+        self._owner.revoke(partitions, may_commit=False)
 
 
 # Records with one identity may have different keys, or none, and so different workers.
@@ -313,7 +313,7 @@ class DeduplicatedWork:
 
     @contextmanager
     def alone(self, record: ConsumerRecord) -> Iterator[bool]:
-        """Wait until no other record with this identity is in progress; yield whether it is new."""
+        """Wait until no record with this identity is in progress; yield if it is new."""
         identity = self._seen.identity_of(record)
         if identity is None:
             yield True

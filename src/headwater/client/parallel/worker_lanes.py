@@ -1,4 +1,4 @@
-"""Worker threads with one queue each; records with the same key share a queue and stay in order.
+"""Worker threads with a queue each; records of one key share a queue, in order.
 
 Note: a slow record delays all keys in its queue, but no other queue. More queues make that rarer.
 """

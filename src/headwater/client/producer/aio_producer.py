@@ -34,7 +34,7 @@ from headwater.network.system_clock import SystemClock, SystemRandom
 
 if TYPE_CHECKING:
     from headwater.client.producer.tables.table_future import TableFuture
-    from headwater.client.producer.tables.table_input import GivenTable
+    from headwater.client.producer.tables.table_input import TableLike
 
 _CLOSE_S: Final = 60.0
 _CATCH_UP_MS: Final = 20
@@ -91,7 +91,7 @@ class Producer:
         """Send a record and wait for the acknowledgement."""
         return await (await self.send(topic, value, **rest))
 
-    async def send_table(self, topic: str, table: "GivenTable") -> "TableFuture":
+    async def send_table(self, topic: str, table: "TableLike") -> "TableFuture":
         """Send the rows of an Arrow table or data frame, without an object per row.
 
         Columns by name: `value`, and optionally `key`, `partition`, `timestamp`, `headers`.
@@ -126,7 +126,10 @@ class Producer:
         return RecordFuture(placed[1], 0, -1)
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until all records sent so far are acknowledged or failed, or `KafkaTimeout`."""
+        """Wait until all records sent so far are acknowledged or failed.
+
+        Raises `KafkaTimeout`.
+        """
         engine = self._engine()
         await engine.flush(None if timeout is None else engine.deadline_ms(timeout))
 
@@ -224,7 +227,7 @@ class Producer:
                 waits = self._core.put(batches, waits)
         finally:
             if claim is not None:
-                self._core.leave_line(claim)
+                self._core.cancel_wait(claim)
 
     async def _wait_for_memory(self, claim: MemoryClaim, deadline_ms: int) -> None:
         if not await self._engine().memory(claim, deadline_ms):

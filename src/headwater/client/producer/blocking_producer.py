@@ -1,4 +1,4 @@
-"""The blocking producer: `send` returns at once, a background thread sends. Thread-safe.
+"""The blocking producer: `send` returns at once, a thread sends. Thread-safe.
 
     with Producer(bootstrap_servers="localhost:9092") as producer:
         producer.send("tea", b"green", key=b"kind").result(10)
@@ -33,7 +33,7 @@ from headwater.network.system_clock import SystemClock, SystemRandom
 
 if TYPE_CHECKING:
     from headwater.client.producer.tables.table_future import TableFuture
-    from headwater.client.producer.tables.table_input import GivenTable
+    from headwater.client.producer.tables.table_input import TableLike
 
 _NET_S: Final = 5.0
 # While no broker is reachable, callers wait only briefly for the sender, until memory is full.
@@ -91,7 +91,7 @@ class Producer:
             taken.add_done_callback(self._interceptors.on_acknowledgement)
         return taken
 
-    def send_table(self, topic: str, table: "GivenTable") -> "TableFuture":
+    def send_table(self, topic: str, table: "TableLike") -> "TableFuture":
         """Send the rows of an Arrow table or data frame, without an object per row.
 
         Columns by name: `value`, and optionally `key`, `partition`, `timestamp`, `headers`.
@@ -124,7 +124,7 @@ class Producer:
         return RecordFuture(placed[1], 0, -1)
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until all records sent so far are acknowledged or failed, or `KafkaTimeout`.
+        """Wait until all records sent so far are acknowledged or failed.
 
         Without a timeout, `delivery.timeout.ms` is the limit.
         """
@@ -181,7 +181,7 @@ class Producer:
             )
         except KafkaTimeout:
             # The loop does not respond; its thread is a daemon and dies with the process.
-            self._core.refuse(KafkaTimeout("the producer did not close before the timeout"))
+            self._core.fail(KafkaTimeout("the producer did not close before the timeout"))
         self._thread.stop(timeout_s=_NET_S)
 
     def __enter__(self) -> Self:
@@ -232,12 +232,12 @@ class Producer:
                 waits = self._core.put(batches, waits)
         finally:
             if claim is not None:
-                self._core.leave_line(claim)
+                self._core.cancel_wait(claim)
 
     def _wait_for_memory(self, claim: MemoryClaim, deadline_ms: int) -> None:
         self._thread.check_not_here()
         left_s = max(deadline_ms - self._clock.steady_ms(), 0) / 1000
-        if self._core.refusal is None and not self._core.accumulator.wait_for_memory(claim, left_s):
+        if self._core.failure is None and not self._core.accumulator.wait_for_memory(claim, left_s):
             raise self._core.exhausted()
 
     async def _make_engine(self, rng: SystemRandom) -> ProducerEngine:

@@ -55,8 +55,8 @@ class BufferPool:
         """Whether this much could ever be granted."""
         return needed_bytes <= self.total_bytes
 
-    def take(self, needed_bytes: int, claim: MemoryClaim | None = None) -> bool:
-        """Take memory now, if it is free and no other caller waits; use a granted claim first."""
+    def allocate(self, needed_bytes: int, claim: MemoryClaim | None = None) -> bool:
+        """Take free memory now, if no other caller waits; use a granted claim first."""
         if claim is not None and claim.granted_bytes:
             self._take_back(claim)
         elif self._line:
@@ -66,8 +66,8 @@ class BufferPool:
         self.free_bytes -= needed_bytes
         return True
 
-    def wait_in_line(self, needed_bytes: int, claim: MemoryClaim | None = None) -> MemoryClaim:
-        """Queue for memory: at the end, or at the front with a claim that was called before."""
+    def enqueue(self, needed_bytes: int, claim: MemoryClaim | None = None) -> MemoryClaim:
+        """Queue for memory, at the end, or at the front with a claim called before."""
         if claim is None:
             claim = MemoryClaim(needed_bytes)
             self._line.append(claim)
@@ -79,19 +79,19 @@ class BufferPool:
                 self._line.appendleft(claim)
         return claim
 
-    def give_back(self, size_bytes: int) -> None:
+    def deallocate(self, size_bytes: int) -> None:
         """Release memory."""
         self.free_bytes += size_bytes
         self._serve()
 
-    def leave(self, claim: MemoryClaim) -> None:
+    def cancel(self, claim: MemoryClaim) -> None:
         """Stop waiting and release granted memory. Idempotent."""
         self._take_back(claim)
         if claim in self._line:
             self._line.remove(claim)
         self._serve()
 
-    def call_all(self) -> None:
+    def notify_all(self) -> None:
         """Wake all waiting callers, to make them fail."""
         while self._line:
             self._line.popleft().call()

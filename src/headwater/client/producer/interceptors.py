@@ -1,4 +1,4 @@
-"""Producer interceptors: user code that sees records before sending and their results.
+"""Producer interceptors: user code that sees records and their results.
 
 An interceptor has `on_send`, which receives a `ProducerRecord` and returns the one to send, or
 `on_acknowledgement`, which receives the completed future, or both. They run in the given order.

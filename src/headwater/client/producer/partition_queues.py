@@ -1,7 +1,7 @@
 """Queues of batches, one per partition, and the state of their topics.
 
-Note: `way_in` and `partition_count` are read without the lock, so they are replaced in one step,
-after everything that they refer to.
+Note: `open_append` and `partition_count` are read without the lock, so they are replaced in one
+step, after everything that they refer to.
 """
 
 from collections import deque
@@ -28,7 +28,7 @@ class PartitionQueue:
     batches: deque[ProducerBatch] = field(default_factory=deque)
     open: ProducerBatch | None = None
     # The open batch and its append function, read in one step without the lock.
-    way_in: tuple[ProducerBatch, Append] | None = None
+    open_append: tuple[ProducerBatch, Append] | None = None
     sequences: PartitionSequences = field(default_factory=PartitionSequences)
     in_flight_count: int = 0
     not_before_ms: int = 0
@@ -44,8 +44,6 @@ PlacedBatch = tuple[PartitionQueue, ProducerBatch]
 
 @dataclass(slots=True, eq=False)
 class TopicQueues:
-    """The partitions of one topic."""
-
     name: str
     sticky: StickyPartition
     queues: list[PartitionQueue] = field(default_factory=list)
@@ -83,7 +81,7 @@ class TopicQueues:
         return self.sticky.move(self.available, queued, self.choice_count)
 
     def learn_ratio(self, plain_bytes: int, packed_bytes: int) -> None:
-        """Update the estimate as Kafka does: up at once, down slowly, against oversized batches."""
+        """Update the estimate as Kafka: up at once, down slowly, against large batches."""
         seen = packed_bytes / max(plain_bytes, 1)
         if seen > self.ratio:
             self.ratio = max(self.ratio + _RATIO_STEP_UP, seen)

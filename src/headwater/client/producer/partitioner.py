@@ -25,7 +25,7 @@ _ROUND_ROBIN = ("round_robin", "org.apache.kafka.clients.producer.RoundRobinPart
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """Kafka's choice for a key: the positive murmur2 hash modulo the number of partitions."""
+    """Kafka's choice for a key: positive murmur2 hash modulo the partition count."""
     return (murmur2(key) & POSITIVE) % partition_count
 
 

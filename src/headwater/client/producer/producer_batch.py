@@ -146,13 +146,13 @@ class ProducerBatch:
                     self._callbacks = []
                 self._callbacks.append((index, future, callback))
                 return True
-        part, rest = self.part_with(index)
+        part, rest = self.split_with(index)
         return part.add_callback(rest, future, callback)
 
     def complete(
         self, error: KafkaError | None, base_offset: int = NO_OFFSET, append_time_ms: int = -1
     ) -> list[tuple[RecordFuture, Callback]]:
-        """Complete the batch, once. Wakes waiting threads and returns the callbacks to call."""
+        """Complete the batch once: wake waiting threads, return the callbacks to call."""
         with self._lock:
             assert not self.is_done
             self.error = error
@@ -250,13 +250,13 @@ class ProducerBatch:
             self._sealed = None
             callbacks, self._callbacks = self._callbacks, None
         for index, future, callback in callbacks or ():
-            part, rest = self.part_with(index)
+            part, rest = self.split_with(index)
             part.add_callback(rest, future, callback)
         if self._event is not None:
             self._event.set()
         return parts
 
-    def part_with(self, index: int) -> tuple["ProducerBatch", int]:
+    def split_with(self, index: int) -> tuple["ProducerBatch", int]:
         """The part with a record, and the record's index in it."""
         assert self.parts is not None
         for part in self.parts:

@@ -1,4 +1,4 @@
-"""The part of the producer that runs in the caller's thread, shared by both producers.
+"""The part of both producers that runs in the caller's thread.
 
 `send` never waits. It returns a future, or the record with what is missing: metadata or memory. The
 blocking producer then waits on a condition, the asyncio producer awaits; both retry with
@@ -63,7 +63,7 @@ class ProducerCore:
             memory_bytes=settings.buffer_memory,
             is_compressing=settings.codec is not Codec.NONE,
         )
-        self.refusal: KafkaError | None = None
+        self.failure: KafkaError | None = None
         """Why no more records are accepted, if so."""
         self.now_ms: Callable[[], int] = clock.now_ms
         self.steady_ms: Callable[[], int] = clock.steady_ms
@@ -84,8 +84,8 @@ class ProducerCore:
         headers: Headers | None,
     ) -> RecordFuture | PendingRecord:
         """Take one record. Raises errors of the record or of the producer."""
-        if self.refusal is not None:
-            raise self.refusal
+        if self.failure is not None:
+            raise self.failure
         if self._key_serializer is not None and key is not None:
             key = _serialized(self._key_serializer, key, "key")
         if self._value_serializer is not None and value is not None:
@@ -106,8 +106,8 @@ class ProducerCore:
                 place = (murmur2(key) & POSITIVE) % count
             else:
                 place = queues.sticky.partition
-            if 0 <= place < count and (way_in := queues.queues[place].way_in) is not None:
-                batch, append = way_in
+            if 0 <= place < count and (open_append := queues.queues[place].open_append) is not None:
+                batch, append = open_append
                 number = append(timestamp, key, value, tail)
                 if number >= 0:
                     return RecordFuture(batch, number, timestamp)
@@ -122,12 +122,12 @@ class ProducerCore:
     def stop_waiting(self, record: PendingRecord) -> None:
         """Release the memory claim of a record that was taken or given up."""
         if record.claim is not None:
-            self.leave_line(record.claim)
+            self.cancel_wait(record.claim)
 
-    def leave_line(self, claim: MemoryClaim) -> None:
+    def cancel_wait(self, claim: MemoryClaim) -> None:
         """Release a memory claim."""
         with self.accumulator.lock:
-            self.accumulator.memory.leave(claim)
+            self.accumulator.memory.cancel(claim)
 
     def exhausted(self) -> BufferExhausted:
         """The error after waiting for memory too long."""
@@ -153,8 +153,8 @@ class ProducerCore:
             record.timestamp = self.now_ms()
         with self.accumulator.lock:
             # Checked under the lock: a record added after closing would never complete.
-            if self.refusal is not None:
-                raise self.refusal
+            if self.failure is not None:
+                raise self.failure
             # Full batches can be sent, even if there is no memory for more.
             self._wake()
             if record.partition is not None:
@@ -235,8 +235,8 @@ class ProducerCore:
     ) -> MemoryClaim | None:
         """Take whole batches; without memory for all, return a claim to retry with."""
         with self.accumulator.lock:
-            if self.refusal is not None:
-                raise self.refusal
+            if self.failure is not None:
+                raise self.failure
             # delivery.timeout.ms starts when they have memory; the oldest expire first.
             now_ms = self.steady_ms()
             for _, batch in batches:
@@ -245,12 +245,12 @@ class ProducerCore:
         self._wake()
         return waiting
 
-    def refuse(self, error: KafkaError) -> None:
+    def fail(self, error: KafkaError) -> None:
         """Accept no more records, and wake callers that wait for memory."""
-        if self.refusal is None or isinstance(error, ClientClosed):
-            self.refusal = error
+        if self.failure is None or isinstance(error, ClientClosed):
+            self.failure = error
         with self.accumulator.lock:
-            self.accumulator.memory.call_all()
+            self.accumulator.memory.notify_all()
             self.accumulator.caught_up.notify_all()
 
     def _partitioned(self, topic: str, key: bytes | None, value: bytes | None, count: int) -> int:
@@ -272,9 +272,9 @@ class ProducerCore:
 
 def _joined(queue: PartitionQueue, record: PendingRecord) -> RecordFuture | None:
     """Append a record to the open batch of its partition, if there is room."""
-    if queue.way_in is None:
+    if queue.open_append is None:
         return None
-    batch, append = queue.way_in
+    batch, append = queue.open_append
     assert record.timestamp is not None
     number = append(record.timestamp, record.key, record.value, record.tail)
     return None if number < 0 else RecordFuture(batch, number, record.timestamp)

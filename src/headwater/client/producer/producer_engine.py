@@ -1,4 +1,4 @@
-"""The part of the producer that runs on the event loop: cluster, sender, transactions.
+"""The part of the producer on the event loop: cluster, sender, transactions.
 
 The asyncio producer awaits its methods on the same loop; the blocking producer runs them on its
 background thread.
@@ -99,7 +99,7 @@ class ProducerEngine:
         accumulator = self._accumulator
         with accumulator.lock:
             accumulator.is_flushing += 1
-            batches = deque(accumulator.hurry_locked())
+            batches = deque(accumulator.expire_linger_locked())
 
         def are_done() -> bool:
             # Each batch is checked once, except for the first pending one.
@@ -115,14 +115,14 @@ class ProducerEngine:
 
     async def memory(self, claim: MemoryClaim, deadline_ms: int) -> bool:
         """Wait until a memory claim is called; False after the deadline."""
-        if self._core.refusal is None and not claim.is_called:
+        if self._core.failure is None and not claim.is_called:
             called = asyncio.Event()
             claim.on_called = called.set
             left_ms = max(deadline_ms - self._clock.steady_ms(), 0)
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_ms / 1000):
                     await called.wait()
-        return self._core.refusal is not None or claim.is_called
+        return self._core.failure is not None or claim.is_called
 
     async def catch_up(self, deadline_ms: int) -> None:
         """Let the loop send until half of the backlog is gone, or until the deadline."""
@@ -150,14 +150,14 @@ class ProducerEngine:
             await self.flush(deadline_ms)
         except KafkaError:
             # Continue closing; the remaining records fail.
-            self.sender.abandon(ClientClosed("closed before the record was acknowledged"))
+            self.sender.fail_all(ClientClosed("closed before the record was acknowledged"))
         self.end()
 
     def end(self) -> None:
         """Close at once. Idempotent."""
         closed = ClientClosed("the producer is closed")
-        self._core.refuse(closed)
-        self.sender.abandon(closed)
+        self._core.fail(closed)
+        self.sender.fail_all(closed)
         if self._idempotence is not None:
             self._idempotence.close()
         self.sender.stop()
@@ -198,14 +198,14 @@ class ProducerEngine:
         if state.phase is not TransactionPhase.IN_TRANSACTION:
             refusal = state.error or IllegalState(f"cannot send a record: {state.advice}")
         if not self.cluster.is_closed:
-            self._core.refusal = refusal
+            self._core.failure = refusal
 
     def _learn(self) -> None:
         self._core.learn(self.cluster.metadata)
 
     def _fatal(self, error: KafkaError) -> None:
-        self._core.refuse(error)
-        self.sender.abandon(error)
+        self._core.fail(error)
+        self.sender.fail_all(error)
 
     async def _until(self, is_met: Callable[[], bool], deadline_ms: int | None, what: str) -> None:
         while not is_met():

@@ -37,7 +37,7 @@ BACKLOG_BYTES = 1_048_576
 
 
 class RecordAccumulator:
-    """All unsent and unacknowledged batches. Methods ending in `_locked` require `lock`."""
+    """All unsent and unacknowledged batches. `..._locked` methods require `lock`."""
 
     def __init__(
         self, *, batch_bytes: int, linger_ms: int, memory_bytes: int, is_compressing: bool
@@ -87,7 +87,7 @@ class RecordAccumulator:
         builder = BatchBuilder(max(limit_bytes, HEADER_BYTES))
         # First of all, because it rejects values that are not bytes.
         builder.append(timestamp, key, value, tail)
-        if not self.memory.take(needed_bytes, claim):
+        if not self.memory.allocate(needed_bytes, claim):
             return self._wait_in_line_locked(needed_bytes, claim)
         batch = ProducerBatch(
             queue.name,
@@ -98,7 +98,7 @@ class RecordAccumulator:
             reserved_bytes=needed_bytes,
         )
         queue.open = batch
-        queue.way_in = (batch, self._way_into(builder))
+        queue.open_append = (batch, self._way_into(builder))
         self._add_locked(queue, batch)
         if self._linger_ms == 0 or self.is_flushing or self.memory.waiting_count:
             self._make_due_locked(queue, batch)
@@ -129,7 +129,7 @@ class RecordAccumulator:
             self.ready[queue] = None
 
     def _close_open_locked(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        queue.open = queue.way_in = None
+        queue.open = queue.open_append = None
         self._lingering.pop(batch, None)
         # Appends of the pure kernel hold this lock; none may be in progress.
         with self._builder_lock:
@@ -140,7 +140,7 @@ class RecordAccumulator:
     ) -> MemoryClaim | None:
         """Add whole batches at the end; without memory for all, return a claim as above."""
         needed_bytes = sum(batch.reserved_bytes for _, batch in batches)
-        if not self.memory.take(needed_bytes, claim):
+        if not self.memory.allocate(needed_bytes, claim):
             return self._wait_in_line_locked(needed_bytes, claim)
         for queue, batch in batches:
             self.close_locked(queue)
@@ -151,8 +151,8 @@ class RecordAccumulator:
 
     def _wait_in_line_locked(self, needed_bytes: int, claim: MemoryClaim | None) -> MemoryClaim:
         # Nothing lingers while a caller waits, so that memory becomes free.
-        self.hurry_locked()
-        return self.memory.wait_in_line(needed_bytes, claim)
+        self.expire_linger_locked()
+        return self.memory.enqueue(needed_bytes, claim)
 
     @property
     def is_behind(self) -> bool:
@@ -169,7 +169,7 @@ class RecordAccumulator:
         return called.wait(timeout_s)
 
     def wait_for_sender(self, timeout_s: float) -> None:
-        """Block until half of the backlog is gone, but only briefly: a leader may be offline."""
+        """Block briefly until half of the backlog is gone: a leader may be offline."""
         with self.lock:
             self.caught_up.wait_for(self.is_caught_up, timeout_s)
 
@@ -271,7 +271,7 @@ class RecordAccumulator:
         queue.batches.extendleft(reversed((*earlier, *batches)))
         self.backlog_bytes += sum(batch.size_bytes for batch in batches)
 
-    def came_back(self, queue: PartitionQueue) -> None:
+    def remove_in_flight(self, queue: PartitionQueue) -> None:
         """A batch of a partition is no longer in flight."""
         queue.in_flight_count -= 1
 
@@ -286,9 +286,9 @@ class RecordAccumulator:
             self.backlog_bytes -= batch.size_bytes
         if queue.batches:
             self.ready[queue] = None
-        self.memory.give_back(batch.reserved_bytes)
+        self.memory.deallocate(batch.reserved_bytes)
 
-    def hurry_locked(self) -> list[ProducerBatch]:
+    def expire_linger_locked(self) -> list[ProducerBatch]:
         """Make all lingering batches due; return all incomplete batches."""
         for batch, (_, queue) in list(self._lingering.items()):
             self._make_due_locked(queue, batch)

@@ -87,7 +87,7 @@ class RecordFuture:
         """
         batch, index = self._batch, self._index
         while batch.parts is not None:
-            batch, index = batch.part_with(index)
+            batch, index = batch.split_with(index)
         return batch, index
 
     def _metadata(self) -> RecordMetadata:

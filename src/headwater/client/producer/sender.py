@@ -73,18 +73,18 @@ class Sender:
         for batch in expired:
             self._give_up(accumulator.queue_of(batch), batch, self._timeout_of(batch))
         if self._idempotence is not None:
-            self._idempotence.heal(self.pump)
+            self._idempotence.ensure_producer_id(self.pump)
         with accumulator.lock:
             accumulator.collect_locked(now_ms)
             by_leader = self._by_leader_locked(now_ms)
         if self._idempotence is not None:
             # Batches that were held back have registered their partitions just now.
-            self._idempotence.announce(self.pump)
+            self._idempotence.add_partitions(self.pump)
         for leader_id, queues in by_leader.items():
             self._send_to(leader_id, queues, now_ms)
         self._arm(now_ms)
 
-    def abandon(self, error: KafkaError) -> None:
+    def fail_all(self, error: KafkaError) -> None:
         """Fail all batches: the producer is closed or has a fatal error."""
         accumulator = self._accumulator
         with accumulator.lock:
@@ -125,7 +125,7 @@ class Sender:
         for topic in used:
             self._cluster.use_topic(topic)
         if is_leader_missing:
-            self._cluster.want_refresh()
+            self._cluster.request_metadata_update()
         return by_leader
 
     def _is_held(self, queue: PartitionQueue) -> bool:
@@ -142,7 +142,7 @@ class Sender:
         if not connection.is_ready:
             if connection.is_failing:
                 # Another broker may have become leader.
-                self._cluster.want_refresh()
+                self._cluster.request_metadata_update()
             connection.connect()
             return
         while queues and connection.may_send:
@@ -188,7 +188,7 @@ class Sender:
         self.metrics.outgoing_byte_total += sum(each.batch.size_bytes for each in sent)
         if request.acks == 0:
             failures: list[KafkaError] = []
-            connection.tell(request, failures.append, newest=newest)
+            connection.send_without_response(request, failures.append, newest=newest)
             for each in sent:
                 self._came_back(each)
                 self._complete(each, None)
@@ -197,10 +197,10 @@ class Sender:
         def then(response: ProduceResponse) -> None:
             self._on_response(sent, response, now_ms)
 
-        def otherwise(error: KafkaError) -> None:
+        def on_error(error: KafkaError) -> None:
             self._on_failure(sent, error)
 
-        connection.ask(request, then, otherwise, newest=newest)
+        connection.send_request(request, then, on_error, newest=newest)
 
     # Handling responses.
 
@@ -239,11 +239,11 @@ class Sender:
             self._came_back(each)
             self._retry_or_give_up(each, error, now_ms)
         if error.code.needs_refresh:
-            self._cluster.want_refresh()
+            self._cluster.request_metadata_update()
         self.pump()
 
     def _came_back(self, sent: Sent) -> None:
-        self._accumulator.came_back(sent.queue)
+        self._accumulator.remove_in_flight(sent.queue)
 
     def _on_result(
         self, sent: Sent, answer: PartitionAnswer, now_ms: int, *, is_moved: bool
@@ -259,7 +259,7 @@ class Sender:
         else:
             error = error_for(code, answer.message)
             if code.needs_refresh and not is_moved:
-                self._cluster.want_refresh()
+                self._cluster.request_metadata_update()
             self._retry_or_give_up(sent, error, now_ms, is_moved=is_moved)
 
     def _retry_or_give_up(
@@ -269,7 +269,7 @@ class Sender:
         if batch.is_done:
             return
         may_repeat = error.is_retriable or (
-            self._idempotence is not None and self._idempotence.may_repeat(queue, batch, error)
+            self._idempotence is not None and self._idempotence.may_retry(queue, batch, error)
         )
         if not may_repeat or batch.attempts >= self._settings.retries:
             self._give_up(queue, batch, error)
@@ -295,7 +295,7 @@ class Sender:
             return
         self.metrics.record_error_total += batch.record_count
         if self._idempotence is not None:
-            self._idempotence.given_up(queue, batch, error)
+            self._idempotence.failed(queue, batch, error)
         if not batch.is_done:
             # Completed already, if its loss was fatal for the producer.
             self._complete(Sent(queue=queue, batch=batch), error)
@@ -319,7 +319,10 @@ class Sender:
             watcher()
 
     def _run_callbacks(self) -> None:
-        """Run callbacks in order. An exception goes to the loop's handler; others still run."""
+        """Run callbacks in order.
+
+        An exception goes to the loop's handler; the other callbacks still run.
+        """
         self._is_calling = False
         left = _CALLBACKS_AT_ONCE
         try:

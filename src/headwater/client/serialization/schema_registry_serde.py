@@ -1,4 +1,4 @@
-"""What serializers with a schema registry share: wire format, subjects, schema ids, caches.
+"""Shared by registry serializers: wire format, subjects, schema ids, caches.
 
     +------+----------------------+------------------------------
     | 0x00 | schema id, int32     | the value in its own format
@@ -165,7 +165,7 @@ class RegisteredSerializer(ABC, Generic[T]):
 
 
 class RegisteredDeserializer(ABC, Generic[T]):
-    """Base of deserializers: finds the schema that a value was written with. Thread-safe."""
+    """Base of deserializers: finds the writer's schema of a value. Thread-safe."""
 
     def __init__(self, registry: SchemaRegistry, *, cached_max: int = CACHED_MAX) -> None:
         self._registry = registry

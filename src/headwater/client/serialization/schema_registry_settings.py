@@ -1,4 +1,4 @@
-"""Settings of schema registry clients: URL, authentication and TLS, with Confluent's names.
+"""Settings of registry clients, with Confluent's names: URL, login, TLS.
 
     read_registry_settings({"basic.auth.user.info": "alice:secret", "ssl.ca.location": "ca.pem"})
 
@@ -28,8 +28,6 @@ _INHERITED: Final = ("sasl.username", "sasl.password")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrySettings(ClientSslSettings):
-    """Settings of a registry client."""
-
     schema_registry_url: tuple[str, ...] = setting(names(), ())
     # Default: the user info if there is one, else the credentials in the URL.
     basic_auth_credentials_source: str | None = setting(
@@ -65,7 +63,7 @@ class RegistrySettings(ClientSslSettings):
 
 
 def read_registry_settings(given: Mapping[str, object]) -> RegistrySettings:
-    """Read settings; `InvalidSetting` for invalid ones, `UnknownSetting` for unknown ones."""
+    """Read settings; raise `InvalidSetting` or `UnknownSetting`."""
     return read_values(RegistrySettings, given, {})
 
 
@@ -84,13 +82,13 @@ OWN_NAMES: Final = (
 """Settings that are always for a registry."""
 
 
-def is_registrys(name: str) -> bool:
+def is_registry_setting(name: str) -> bool:
     """Whether a setting is only for registry clients."""
     return name.startswith((PREFIX, _LOGIN))
 
 
-def registry_part(shared: Mapping[str, str]) -> dict[str, str]:
-    """Select the registry's settings from settings that are shared with broker clients."""
+def registry_settings(shared: Mapping[str, str]) -> dict[str, str]:
+    """Select the registry's settings from those shared with broker clients."""
     own = {
         name.removeprefix(PREFIX): value
         for name, value in shared.items()

@@ -25,7 +25,7 @@ from headwater.common.settings.topic_synonyms import (
     all_broker_settings,
     in_topic_text,
 )
-from headwater.common.settings.unsupported_settings import unserved_names, why_unsupported
+from headwater.common.settings.unsupported_settings import unsupported_names, unsupported_reason
 
 _SECURITY_PROTOCOLS = tuple(SecurityProtocol)
 
@@ -37,7 +37,7 @@ def known_settings() -> Mapping[str, BrokerSetting]:
 
 
 def known_setting(name: str) -> BrokerSetting | None:
-    """Return a known setting, including `listener.name.<listener>.<setting>`; None if unknown."""
+    """Return a known setting, also `listener.name.<listener>.<setting>`, or None."""
     return known_settings().get(name) or scoped_setting(name)
 
 
@@ -45,7 +45,7 @@ def parse_broker_value(name: str, text: str) -> Value | None:
     """Parse one value, or raise `InvalidSetting` that says what is allowed."""
     setting = known_setting(name)
     if setting is None:
-        raise UnknownSetting(why_unknown(name))
+        raise UnknownSetting(unknown_setting_error(name))
     try:
         return setting.kind.parse(text.strip())
     except ValueError as error:
@@ -94,7 +94,7 @@ def _check_groups(settings: BrokerSettings) -> None:
 
 
 def _check_protocols(settings: BrokerSettings, texts: Mapping[str, str]) -> None:
-    """Check the protocols of all listeners in use; unused entries of the map are ignored."""
+    """Check the protocols of all listeners in use; ignore unused map entries."""
     protocols = protocols_by_listener(settings)
     listened_on = {}
     for entry in (*settings.listeners, *(settings.advertised_listeners or ())):
@@ -151,9 +151,9 @@ def protocols_by_listener(settings: BrokerSettings) -> dict[str, SecurityProtoco
     return protocols
 
 
-def why_unknown(name: str) -> str:
+def unknown_setting_error(name: str) -> str:
     """Return an error message for an unknown setting, with the nearest known name."""
-    reason = why_unsupported(name)
+    reason = unsupported_reason(name)
     if reason is not None:
         return f"{name} is not supported: {reason}"
     if name != name.lower() and known_setting(name.lower()) is not None:
@@ -164,9 +164,9 @@ def why_unknown(name: str) -> str:
 
 
 def _nearest(name: str) -> str | None:
-    """Return the most similar known name; for a listener's setting, compared after its prefix."""
+    """Return the most similar known name, compared without a listener's prefix."""
     prefix, setting = "", name
-    known: Iterable[str] = (*known_settings(), *unserved_names())
+    known: Iterable[str] = (*known_settings(), *unsupported_names())
     match name.split(".", maxsplit=3):
         case ["listener", "name", listener, setting]:
             prefix = f"listener.name.{listener.lower()}."

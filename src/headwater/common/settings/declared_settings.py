@@ -34,7 +34,7 @@ class BrokerSetting:
     name: str
     kind: SettingType[Value | None]
     default: Value | None
-    reach: UpdateMode
+    update_mode: UpdateMode
     doc: str
     has_effect: bool = True
 
@@ -43,7 +43,7 @@ def setting(
     kind: SettingType[T],
     default: T,
     doc: str,
-    reach: UpdateMode = UpdateMode.READ_ONLY,
+    update_mode: UpdateMode = UpdateMode.READ_ONLY,
     *,
     has_effect: bool = True,
 ) -> T:
@@ -54,7 +54,7 @@ def setting(
     """
     return field(
         default=default,
-        metadata={"kind": kind, "doc": doc, "reach": reach, "has_effect": has_effect},
+        metadata={"kind": kind, "doc": doc, "update_mode": update_mode, "has_effect": has_effect},
     )
 
 
@@ -70,7 +70,7 @@ def settings_in(cls: "type[DataclassInstance]") -> dict[str, BrokerSetting]:
             name=name,
             kind=each.metadata["kind"],
             default=None if each.default is MISSING else each.default,
-            reach=each.metadata["reach"],
+            update_mode=each.metadata["update_mode"],
             doc=each.metadata["doc"],
             has_effect=each.metadata["has_effect"],
         )

@@ -33,7 +33,7 @@ GROUP_SETTINGS: Final[Mapping[str, GroupSetting]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """Effective settings of one group. A field is named like its setting, with underscores."""
+    """Effective settings of one group; a field is its setting, with underscores."""
 
     consumer_heartbeat_interval_ms: int
     consumer_session_timeout_ms: int
@@ -55,7 +55,7 @@ class GroupSettings:
         return replace(self, **values)
 
     def check(self, settings: BrokerSettings) -> None:
-        """Raise `InvalidSetting` if a value is outside the broker's bounds or inconsistent."""
+        """Raise `InvalidSetting` if a value is out of bounds or inconsistent."""
         for value_ms, low_ms, high_ms, name in (
             (
                 self.consumer_heartbeat_interval_ms,

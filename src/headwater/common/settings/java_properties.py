@@ -17,7 +17,10 @@ _WRITTEN = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 
 
 def parse_properties(content: bytes) -> dict[str, str]:
-    """Parse all keys and values; the last of equal keys wins. `ValueError` for a bad escape."""
+    """Parse keys and values; the last of equal keys wins.
+
+    Raises `ValueError` for a bad escape.
+    """
     return dict(map(_split, _logical_lines(content.decode("latin-1"))))
 
 

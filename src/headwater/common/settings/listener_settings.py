@@ -55,12 +55,12 @@ class ScopedName(NamedTuple):
 
 @cache
 def scoped_settings() -> Mapping[str, BrokerSetting]:
-    """Return every setting that a listener can override, by its name without the prefix."""
+    """Return each setting that a listener can override, by name without prefix."""
     return {name: each for cls in SCOPED for name, each in settings_in(cls).items()}
 
 
 def scoped_name(name: str) -> ScopedName | None:
-    """Parse a name with a prefix; None without a prefix or if the setting cannot have one."""
+    """Parse a name with a prefix; None if it has none or cannot have one."""
     if not name.startswith(_PREFIX):
         return None
     rest = name.removeprefix(_PREFIX)
@@ -83,8 +83,8 @@ def scoped_setting(name: str) -> BrokerSetting | None:
     if scoped is None:
         return None
     known = scoped_settings()[scoped.setting]
-    reach = UpdateMode.PER_BROKER if scoped.setting in _CHANGEABLE else known.reach
-    return replace(known, name=name, reach=reach)
+    reach = UpdateMode.PER_BROKER if scoped.setting in _CHANGEABLE else known.update_mode
+    return replace(known, name=name, update_mode=reach)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,6 @@ def _handler(name: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerOAuthSettings:
-    """OAUTHBEARER settings of a listener."""
-
     sasl_server_callback_handler_class: str = setting(
         one_class_of(*_handler("OAuthBearerValidatorCallbackHandler")),
         "",

@@ -35,8 +35,6 @@ def _stored(kind: SettingType[T], default: T, doc: str) -> T:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerSaslSettings:
-    """SASL settings of a listener."""
-
     sasl_enabled_mechanisms: tuple[str, ...] = setting(
         names(),
         (),

@@ -6,17 +6,19 @@ that have no effect are reported too, each with its reason.
 
 Note: two kinds of settings still prevent the start. One names several KRaft nodes: a node meant for
 a cluster and started alone would accept records that its cluster never sees. The other would leave
-the broker less protected than configured (`why_refused`).
+the broker less protected than configured (`rejection_reason`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.common.exceptions import InvalidSetting
-from headwater.common.settings.broker_properties import known_setting, why_unknown
+from headwater.common.settings.broker_properties import known_setting, unknown_setting_error
+from headwater.common.settings.broker_settings import BrokerSettings
+from headwater.common.settings.quorum_settings import is_quorum_setting
 from headwater.common.settings.setting_types import split_list
 from headwater.common.settings.topic_synonyms import TOPIC_SETTINGS
-from headwater.common.settings.unsupported_settings import why_refused, why_unsupported
+from headwater.common.settings.unsupported_settings import rejection_reason, unsupported_reason
 
 # Synonyms: the first one that is set counts, wherever it is set.
 _ALIASES = (
@@ -29,6 +31,7 @@ _ALIASES = (
         if len(setting.synonyms) > 1 and name != "flush.ms"
     ),
 )
+_PROTOCOL_MAP = "listener.security.protocol.map"
 _MEMBERS = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
 
 
@@ -64,12 +67,30 @@ def layered(*layers: Mapping[str, str]) -> dict[str, str]:
 def supported_properties(texts: Mapping[str, str]) -> ServerProperties:
     """Classify settings; raise `InvalidSetting` for one that prevents the start."""
     _refuse_clusters(texts)
+    found = _classified(texts)
+    served = dict(found.texts)
+    _leave_controllers_out(served, split_list(texts.get("controller.listener.names", "")))
+    return ServerProperties(served, found.without_effect, found.unknown)
+
+
+def controller_properties(texts: Mapping[str, str]) -> ServerProperties:
+    """Classify the settings of a node that is only a controller, without the quorum's own."""
+    others = {name: text for name, text in texts.items() if not is_quorum_setting(name)}
+    if _PROTOCOL_MAP not in others:
+        # As in Kafka, controller listeners are PLAINTEXT unless a map says otherwise.
+        names = split_list(texts.get("controller.listener.names", ""))
+        known = BrokerSettings().listener_security_protocol_map
+        others[_PROTOCOL_MAP] = ",".join([*known, *(f"{name}:PLAINTEXT" for name in names)])
+    return _classified(others)
+
+
+def _classified(texts: Mapping[str, str]) -> ServerProperties:
     served: dict[str, str] = {}
     without_effect: dict[str, str] = {}
     unknown: dict[str, str] = {}
     for name, text in texts.items():
         known = known_setting(name)
-        refused = why_refused(name, text)
+        refused = rejection_reason(name, text)
         if refused is not None:
             raise InvalidSetting(refused)
         if known is not None:
@@ -77,11 +98,10 @@ def supported_properties(texts: Mapping[str, str]) -> ServerProperties:
             served[name] = text
             if not known.has_effect:
                 without_effect[name] = known.doc
-        elif (reason := why_unsupported(name)) is not None:
+        elif (reason := unsupported_reason(name)) is not None:
             without_effect[name] = reason
         else:
-            unknown[name] = why_unknown(name)
-    _leave_controllers_out(served, split_list(texts.get("controller.listener.names", "")))
+            unknown[name] = unknown_setting_error(name)
     return ServerProperties(served, without_effect, unknown)
 
 

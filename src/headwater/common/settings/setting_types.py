@@ -64,7 +64,7 @@ def double(low: float, high: float) -> SettingType[float]:
 
 
 def rate() -> SettingType[int]:
-    """Bytes per second: an integer here, a double in Kafka, whose "no limit" is 1.8E308."""
+    """Bytes per second: an integer here, a double in Kafka ("no limit" is 1.8E308)."""
     number = double(0, float("inf"))
     return SettingType(ConfigType.DOUBLE, lambda text: int(min(number.parse(text), LONG_MAX)))
 
@@ -172,7 +172,7 @@ def throttled_replicas() -> SettingType[tuple[str, ...]]:
 
 
 def principals() -> SettingType[str]:
-    """Semicolon-separated list of principals (`User:alice`), because names may contain commas."""
+    """Semicolon-separated principals (`User:alice`), as names may contain commas."""
 
     def parse(text: str) -> str:
         for each in split_principals(text):

@@ -109,14 +109,14 @@ def parse_value(name: str, text: str) -> Value:
     """Parse one value, or raise `InvalidSetting` that says what is allowed."""
     kind = KINDS.get(name)
     if kind is None:
-        raise InvalidSetting(why_unknown_for_topics(name))
+        raise InvalidSetting(unknown_topic_setting_error(name))
     try:
         return kind.parse(text.strip())
     except ValueError as error:
         raise InvalidSetting(f"{name}={text}: {error}") from error
 
 
-def why_unknown_for_topics(name: str) -> str:
+def unknown_topic_setting_error(name: str) -> str:
     """Return an error message for an unknown topic setting, with the nearest name."""
     near = difflib.get_close_matches(name, KINDS, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""

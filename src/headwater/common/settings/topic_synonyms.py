@@ -147,7 +147,7 @@ assert set(TOPIC_SETTINGS) == set(KINDS)
 
 
 def in_topic_text(synonym: str, text: str) -> str:
-    """Convert a broker's value to the topic setting's: hours and minutes become milliseconds."""
+    """Convert a broker's value to the topic setting's: hours, minutes to ms."""
     factor = _MILLISECONDS.get(synonym.rpartition(".")[2])
     return text if factor is None or text == "-1" else str(int(text) * factor)
 
@@ -177,7 +177,7 @@ def _inherited(topic_name: str, synonym: str, setting: TopicSetting) -> BrokerSe
         name=synonym,
         kind=kind,
         default=default,
-        reach=UpdateMode.READ_ONLY if is_in_unit else UpdateMode.CLUSTER_WIDE,
+        update_mode=UpdateMode.READ_ONLY if is_in_unit else UpdateMode.CLUSTER_WIDE,
         doc=f"Default {topic_name} of topics. {setting.doc}",
     )
 

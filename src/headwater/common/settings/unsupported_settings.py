@@ -1,10 +1,10 @@
 """Broker settings of Kafka that Headwater does not support.
 
-`why_unsupported` covers settings that have no effect here: a broker starts with them and logs one
-warning each, so that a `server.properties` written for Kafka can be used as it is.
+`unsupported_reason` covers settings that have no effect here: a broker starts with them and logs
+one warning each, so that a `server.properties` written for Kafka can be used as it is.
 
-`why_refused` covers the few that prevent the start, because a broker without them would be less
-protected than configured: policies written as Java classes, and protection of ZooKeeper. Their
+`rejection_reason` covers the few that prevent the start, because a broker without them would be
+less protected than configured: policies written as Java classes, and protection of ZooKeeper. Their
 harmless values (Kafka's defaults, or empty) have no effect, like the others.
 
 Note: a family is listed by its prefix only if Headwater has no setting with that prefix. Other
@@ -154,7 +154,7 @@ _REFUSED: Final = {
 _PREFIX: Final = "listener.name."
 
 
-def why_unsupported(name: str) -> str | None:
+def unsupported_reason(name: str) -> str | None:
     """Return why a setting of Kafka has no effect; None if supported or unknown."""
     plain = _without_listener(name)
     reason = _NAMES.get(plain) or _OF_LISTENERS.get(plain)
@@ -165,7 +165,7 @@ def why_unsupported(name: str) -> str | None:
     return next((why for first, why in _FAMILIES.items() if plain.startswith(first)), None)
 
 
-def why_refused(name: str, text: str) -> str | None:
+def rejection_reason(name: str, text: str) -> str | None:
     """Return why a broker must not start with this setting; None if it may."""
     reason, harmless = _REFUSED.get(_without_listener(name), (None, ()))
     if reason is None or not text.strip() or text.strip() in harmless:
@@ -173,7 +173,7 @@ def why_refused(name: str, text: str) -> str | None:
     return f"{name}={text}: {reason}; remove this setting"
 
 
-def unserved_names() -> Iterable[str]:
+def unsupported_names() -> Iterable[str]:
     """Return the names listed in full, to find the nearest to a misspelled one."""
     return (*_NAMES, *_OF_LISTENERS, *_REFUSED)
 

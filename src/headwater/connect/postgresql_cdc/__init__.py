@@ -1,4 +1,4 @@
-"""Change data capture from PostgreSQL by logical decoding with the plugin pgoutput.
+"""Change data capture from PostgreSQL by logical decoding (pgoutput).
 
 Start with `cdc_reader`, which reads snapshots and committed transactions from a replication slot.
 `pgoutput`, `column_types`, `row_changes`, `debezium_envelope` and `flat_rows` are pure.

@@ -87,7 +87,7 @@ class VisibleTransactions:
     end_lsn: Lsn
 
     def contains(self, xid: int, commit_lsn: Lsn) -> bool:
-        """Whether a committed transaction, with its 32-bit xid, is visible in the snapshot."""
+        """Whether a committed transaction (32-bit xid) is visible in the snapshot."""
         if commit_lsn >= self.end_lsn:
             return False
         _, xmax, listed = self.text.split(":")
@@ -134,7 +134,7 @@ class CdcPosition:
 
 
 class CdcReader:
-    """Reads the changes of some tables through one publication and one replication slot."""
+    """Reads changes of tables through one publication and one replication slot."""
 
     def __init__(self, uri: str, *, tables: Sequence[str], slot: str, publication: str) -> None:
         self._uri = uri

@@ -73,7 +73,7 @@ def typed_value(type_oid: int, text: str) -> ColumnValue:
 
 
 def iso_timestamp(micros: int) -> str:
-    """ISO 8601 text for microseconds since 1970-01-01 UTC, with `Z`, as Debezium writes it."""
+    """ISO 8601 text with `Z` for microseconds since the epoch, as in Debezium."""
     if micros == TIMESTAMP_INFINITY:
         return "infinity"
     if micros == TIMESTAMP_MINUS_INFINITY:

@@ -1,4 +1,4 @@
-"""Write row changes as flat rows with `__op`, `__lsn` and `__ts` beside the columns.
+"""Write row changes as flat rows: the columns, `__op`, `__lsn` and `__ts`.
 
 `__op` has Debezium's letters, `__lsn` the commit LSN as a number and `__ts` the commit time in
 milliseconds. A deleted row has the columns of its old row; with the default replica identity the

@@ -50,7 +50,7 @@ class MalformedPgoutput(HeadwaterError):
 
 
 class UnchangedToast(Enum):
-    """The mark for a TOASTed value that an update left unchanged and that was not sent."""
+    """The mark for an unchanged TOASTed value, which an update did not send."""
 
     UNCHANGED = "u"
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from headwater.common.exceptions import HeadwaterError
 from headwater.connect.postgresql_cdc.pgoutput import Lsn, format_lsn, parse_lsn
 from headwater.connect.postgresql_cdc.row_changes import TableKeys
-from headwater.connect.postgresql_client import DatabaseAway, PostgresqlConnection
+from headwater.connect.postgresql_client import DatabaseUnavailable, PostgresqlConnection
 from headwater.spark.exceptions import InvalidOption
 
 _NO_REPLICA_IDENTITY: Final = "n"
@@ -29,7 +29,7 @@ class SlotInUse(HeadwaterError):
 
 
 class SlotLost(HeadwaterError):
-    """The replication slot is gone or has lost its write-ahead log: take a new snapshot."""
+    """The replication slot or its write-ahead log is gone: take a new snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class TableName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotStatus:
-    """A row of `pg_replication_slots`; `retained_bytes` is the log that the slot holds back."""
+    """A row of `pg_replication_slots`; the slot holds back `retained_bytes` of log."""
 
     confirmed_flush_lsn: Lsn
     is_active: bool
@@ -247,7 +247,7 @@ def slot_status(connection: PostgresqlConnection, slot: str) -> SlotStatus:
 
 
 def advance_slot(connection: PostgresqlConnection, slot: str, lsn: Lsn) -> None:
-    """Confirm all transactions up to an LSN; an LSN that was confirmed before changes nothing."""
+    """Confirm all transactions up to an LSN; confirming one again changes nothing."""
     if lsn > slot_status(connection, slot).confirmed_flush_lsn:
         query(
             connection,
@@ -270,7 +270,7 @@ def _refusal(slot: str, sqlstate: str | None, message: str) -> HeadwaterError:
         case "55000" if "replication slot" in message:
             return SlotLost(f"{message}: drop slot {slot}, create it and take a new snapshot")
         case None:
-            return DatabaseAway(message)
+            return DatabaseUnavailable(message)
         case _:
             return CaptureRefused(f"PostgreSQL refused: {message} (SQLSTATE {sqlstate})")
 

@@ -27,7 +27,7 @@ class Assets:
         self.version = sha256(b"".join(self._contents.values())).hexdigest()[:12]
 
     def answer(self, given: list[str], known: str | None) -> Response:
-        """Serve the asset of a path such as 1a2b/console.css. Browsers may cache it forever."""
+        """Serve the asset of a path such as 1a2b/console.css; browsers may cache it."""
         name = given[-1] if len(given) == 2 else ""
         if name not in self._contents:
             raise not_found("No such asset.")

@@ -1,4 +1,4 @@
-"""Shared page elements: tables, pagers, numbers, badges, search and confirmation forms."""
+"""Shared page elements: tables, pagers, numbers, badges, forms."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -193,7 +193,7 @@ def text_input(
 
 
 def typed_confirmation(name: str, button: str) -> Html:
-    """A field for the name of what is deleted; without it the console rejects the form."""
+    """A field for the name of what is deleted; the console requires it."""
     return tag(
         "div",
         tag(

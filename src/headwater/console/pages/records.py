@@ -149,7 +149,7 @@ def _rows(page_data: RecordList) -> Html:
 
 
 def heads() -> Html:
-    """Column headings. Hidden from screen readers, which get the same text with each record."""
+    """Column headings, hidden from screen readers, which get them per record."""
     names = ("Partition:offset", "Time (UTC)", "Key", "Value")
     return tag("li", [tag("span", each) for each in names], class_="heads", aria_hidden="true")
 

@@ -1,4 +1,4 @@
-"""Collect the data of the console's pages: topics, records, groups, transactions, throughput.
+"""Data of the console's pages: topics, records, groups, transactions, rates.
 
 Start with `cluster_view`; the other modules serve one page each.
 """

@@ -28,7 +28,7 @@ T = TypeVar("T")
 class ClusterView:
     """The cluster at one moment. `untold` has errors of brokers missing in `log_dirs`."""
 
-    cluster: ClusterDescription
+    description: ClusterDescription
     topics: dict[str, TopicDescription]
     log_dirs: dict[int, list[LogDir]]
     untold: dict[int, str]
@@ -85,7 +85,7 @@ async def cluster_view(admin: Admin) -> ClusterView:
 
     topics = await _described(admin, names)
     await asyncio.gather(*(ask(each.node_id) for each in cluster.brokers))
-    return ClusterView(cluster=cluster, topics=topics, log_dirs=log_dirs, untold=untold)
+    return ClusterView(description=cluster, topics=topics, log_dirs=log_dirs, untold=untold)
 
 
 async def _described(admin: Admin, names: list[str]) -> dict[str, TopicDescription]:

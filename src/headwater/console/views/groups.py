@@ -84,8 +84,6 @@ class LagRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDetail:
-    """One group."""
-
     id: str
     type: str
     state: str
@@ -102,7 +100,7 @@ class GroupDetail:
 
 
 async def group_list(
-    admin: Admin, survey: ClusterView, *, search: str, state: str, sort: str, page: int, size: int
+    admin: Admin, cluster: ClusterView, *, search: str, state: str, sort: str, page: int, size: int
 ) -> GroupList:
     listed = await admin.list_groups()
     wanted = [
@@ -114,7 +112,7 @@ async def group_list(
 
     async def row(group: GroupListing) -> GroupRow:
         async with gate:
-            return await _row(admin, survey, group)
+            return await _row(admin, cluster, group)
 
     if sort == "lag":
         if len(wanted) > GROUPS_SORTED_MAX:
@@ -138,11 +136,11 @@ async def group_list(
     )
 
 
-async def _row(admin: Admin, survey: ClusterView, group: GroupListing) -> GroupRow:
+async def _row(admin: Admin, cluster: ClusterView, group: GroupListing) -> GroupRow:
     """Describe one group. An error does not fail the whole list."""
     try:
         described = (await admin.describe_groups([group.group_id]))[group.group_id]
-        lags = await group_lags(admin, survey, described)
+        lags = await group_lags(admin, cluster, described)
     except KafkaError as error:
         return GroupRow(id=group.group_id, type=group.type, state=group.state, complaint=str(error))
     return GroupRow(
@@ -156,10 +154,10 @@ async def _row(admin: Admin, survey: ClusterView, group: GroupListing) -> GroupR
 
 
 async def group_detail(
-    admin: Admin, survey: ClusterView, group_id: str, *, page: int, size: int
+    admin: Admin, cluster: ClusterView, group_id: str, *, page: int, size: int
 ) -> GroupDetail:
     described = await described_group(admin, group_id)
-    lags = await group_lags(admin, survey, described)
+    lags = await group_lags(admin, cluster, described)
     return GroupDetail(
         id=group_id,
         type=described.type,
@@ -181,12 +179,12 @@ async def described_group(admin: Admin, group_id: str) -> GroupDescription:
     return described
 
 
-async def group_lags(admin: Admin, survey: ClusterView, group: GroupDescription) -> list[LagRow]:
+async def group_lags(admin: Admin, cluster: ClusterView, group: GroupDescription) -> list[LagRow]:
     """Partitions that have a committed offset or are assigned to a member."""
     committed = await admin.list_group_offsets(group.group_id)
     readers = {place: each.client_id for each in group.members for place in each.assignment}
     places = sorted({*committed, *readers})
-    listable = [place for place in places if has_leader(survey, place)]
+    listable = [place for place in places if has_leader(cluster, place)]
     starts = await admin.list_offsets(dict.fromkeys(listable, _START)) if listable else {}
     ends = await admin.list_offsets(dict.fromkeys(listable, _END)) if listable else {}
     rows = []
@@ -208,9 +206,9 @@ async def group_lags(admin: Admin, survey: ClusterView, group: GroupDescription)
     return rows
 
 
-def has_leader(survey: ClusterView, place: TopicPartition) -> bool:
+def has_leader(cluster: ClusterView, place: TopicPartition) -> bool:
     """Whether the partition's offsets can be listed; its topic may have been deleted."""
-    topic = survey.topics.get(place.topic)
+    topic = cluster.topics.get(place.topic)
     return topic is not None and any(
         each.partition == place.partition and not is_offline(each) for each in topic.partitions
     )

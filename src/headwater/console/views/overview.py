@@ -61,7 +61,7 @@ class FeatureRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """The overview page. `troubles` is limited to a hundred partitions, the counts are not."""
+    """The overview page; `troubles` has at most a hundred partitions."""
 
     cluster_id: str
     controller: int | None
@@ -89,7 +89,7 @@ class BrokerDetail:
 
 
 def overview(
-    survey: ClusterView,
+    cluster: ClusterView,
     features: dict[str, FeatureRange],
     *,
     bootstrap: str,
@@ -98,7 +98,7 @@ def overview(
     is_read_only: bool,
 ) -> Overview:
     partitions = [
-        (name, each) for name, topic in survey.topics.items() for each in topic.partitions
+        (name, each) for name, topic in cluster.topics.items() for each in topic.partitions
     ]
     troubles = [
         Trouble(
@@ -113,18 +113,18 @@ def overview(
         if is_offline(each) or is_under_replicated(each)
     ]
     offline = sum(each.is_offline for each in troubles)
-    controller = survey.cluster.controller_id
+    controller = cluster.description.controller_id
     return Overview(
-        cluster_id=survey.cluster.cluster_id,
+        cluster_id=cluster.description.cluster_id,
         controller=controller if controller >= 0 else None,
         bootstrap=bootstrap,
         console_version=version,
-        brokers=broker_rows(survey),
-        topics=len(survey.topics),
+        brokers=broker_rows(cluster),
+        topics=len(cluster.topics),
         partitions=len(partitions),
         offline=offline,
         under_replicated=len(troubles) - offline,
-        log_bytes=sum(survey.sizes().values()),
+        log_bytes=sum(cluster.sizes().values()),
         troubles=tuple(
             sorted(troubles, key=lambda each: (not each.is_offline, each.topic, each.partition))
         )[:TROUBLES_MAX],
@@ -142,33 +142,33 @@ def overview(
     )
 
 
-def broker_rows(survey: ClusterView) -> tuple[BrokerRow, ...]:
+def broker_rows(cluster: ClusterView) -> tuple[BrokerRow, ...]:
     leaders: dict[int, int] = {}
     replicas: dict[int, int] = {}
-    for topic in survey.topics.values():
+    for topic in cluster.topics.values():
         for partition in topic.partitions:
             leaders[partition.leader_id] = leaders.get(partition.leader_id, 0) + 1
             for node_id in partition.replicas:
                 replicas[node_id] = replicas.get(node_id, 0) + 1
 
     def row(node: BrokerNode) -> BrokerRow:
-        disks = disk_rows(survey, node.node_id)
-        is_known = node.node_id in survey.log_dirs
+        disks = disk_rows(cluster, node.node_id)
+        is_known = node.node_id in cluster.log_dirs
         return BrokerRow(
             id=node.node_id,
             address=str(node.address),
             rack=node.rack,
-            is_controller=node.node_id == survey.cluster.controller_id,
+            is_controller=node.node_id == cluster.description.controller_id,
             leaders=leaders.get(node.node_id, 0),
             replicas=replicas.get(node.node_id, 0),
             log_bytes=sum(each.log_bytes for each in disks) if is_known else None,
-            complaint=survey.untold.get(node.node_id),
+            complaint=cluster.untold.get(node.node_id),
         )
 
-    return tuple(map(row, survey.cluster.brokers))
+    return tuple(map(row, cluster.description.brokers))
 
 
-def disk_rows(survey: ClusterView, node_id: int) -> tuple[DiskRow, ...]:
+def disk_rows(cluster: ClusterView, node_id: int) -> tuple[DiskRow, ...]:
     return tuple(
         DiskRow(
             path=each.path,
@@ -177,5 +177,5 @@ def disk_rows(survey: ClusterView, node_id: int) -> tuple[DiskRow, ...]:
             total_bytes=each.total_bytes if each.total_bytes >= 0 else None,
             usable_bytes=each.usable_bytes if each.usable_bytes >= 0 else None,
         )
-        for each in survey.log_dirs.get(node_id, [])
+        for each in cluster.log_dirs.get(node_id, [])
     )

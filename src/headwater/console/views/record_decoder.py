@@ -1,4 +1,4 @@
-"""Render bytes of a record as text, JSON or hex, or with a schema from the registry.
+"""Render bytes as text, JSON or hex, or with a schema from the registry.
 
 Note: JSON is only indented, never parsed and serialized again. `1.10` stays `1.10`, and a duplicate
 key is shown twice, because that is what the record contains.
@@ -188,7 +188,7 @@ def _indented_pieces(tokens: Iterator[str]) -> Iterator[str]:
 
 
 def _hex(raw: bytes, chars_max: int, *, note: str | None = None) -> Shown:
-    """Rows of offset, sixteen bytes and their ASCII characters, limited to `chars_max`."""
+    """Rows of offset, sixteen bytes and ASCII characters, up to `chars_max`."""
     enough = raw[: max(chars_max // _HEX_ROW_CHARS, 1) * _HEX_ROW_BYTES]
     rows = []
     for start in range(0, len(enough), _HEX_ROW_BYTES):

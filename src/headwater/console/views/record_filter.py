@@ -81,7 +81,7 @@ class Word:
 
 
 def _needles(text: str) -> tuple[bytes, ...]:
-    """The text as it is and as JSON writes it, in bytes with ASCII letters in lower case."""
+    """The text as it is and as in JSON, as bytes with ASCII letters in lower case."""
     spellings = [text]
     for each in (text, text.lower(), text.upper()):
         spellings += [json.dumps(each, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False)]

@@ -96,8 +96,6 @@ class RecordSearches:
 
 
 class _RunningSearch:
-    """One running search."""
-
     def __init__(self, consumer: Consumer, search: Search, clock: Clock) -> None:
         self._consumer = consumer
         self._search = search
@@ -109,7 +107,6 @@ class _RunningSearch:
         self._each = min(search.limit, max(KEPT_RECORDS_MAX // count, 1))
 
     def _reset_limits(self) -> None:
-        """Reset the limits."""
         self._deadline_ms = self._clock.steady_ms() + SEARCH_MS_MAX
         self._looked_at_before = self._looked_at
         self._looked_at_bytes = 0

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from headwater.common.exceptions import InvalidSetting, NotFetched
+from headwater.common.exceptions import HttpFetchFailed, InvalidSetting
 from headwater.common.ports import Clock
 from headwater.network.endpoint import parse_address
 from headwater.network.http_client import HttpLocation, fetch
@@ -89,7 +89,7 @@ class MetricsWatch:
             try:
                 found[name] = counters_of(await asyncio.to_thread(_metrics_text, location))
                 self._complaints.pop(name, None)
-            except (NotFetched, ValueError) as error:
+            except (HttpFetchFailed, ValueError) as error:
                 self._complaints[name] = str(error)
         now_ms = self._clock.steady_ms()
         if self._before_ms is not None:
@@ -123,7 +123,7 @@ def rate(
     elapsed_s: float,
     at_ms: int,
 ) -> RatePoint:
-    """Rates since the previous scrape. A broker without a previous scrape counts as zero."""
+    """Rates since the previous scrape; zero for a broker without one."""
     totals = [0.0, 0.0, 0.0]
     for name, counters in after.items():
         if name not in before:

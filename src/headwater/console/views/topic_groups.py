@@ -44,8 +44,8 @@ class TopicGroups:
     """Groups that could not be described."""
 
 
-async def topic_groups(admin: Admin, survey: ClusterView, topic: str) -> TopicGroups:
-    known = known_topic(survey, topic)
+async def topic_groups(admin: Admin, cluster: ClusterView, topic: str) -> TopicGroups:
+    known = known_topic(cluster, topic)
     places = [TopicPartition(topic, each.partition) for each in known.partitions]
     ends = {
         TopicPartition(topic, number): end

@@ -24,7 +24,7 @@ _START: Final = -2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRow:
-    """A topic in the list. `records` is the number of offsets, including gaps and markers."""
+    """A topic in the list; `records` counts offsets, including gaps and markers."""
 
     name: str
     is_internal: bool
@@ -65,8 +65,6 @@ class PartitionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDetail:
-    """One topic."""
-
     topic: TopicRow
     topic_id: str
     partitions: Page[PartitionRow]
@@ -75,7 +73,7 @@ class TopicDetail:
 
 async def topic_list(
     admin: Admin,
-    survey: ClusterView,
+    cluster: ClusterView,
     *,
     search: str,
     sort: str,
@@ -83,10 +81,10 @@ async def topic_list(
     page: int,
     size: int,
 ) -> TopicList:
-    sizes = survey.sizes()
+    sizes = cluster.sizes()
     rows = [
         _row(topic, sizes)
-        for name, topic in sorted(survey.topics.items())
+        for name, topic in sorted(cluster.topics.items())
         if search.lower() in name.lower() and (with_internal or not topic.is_internal)
     ]
     if sort == "partitions":
@@ -94,22 +92,22 @@ async def topic_list(
     elif sort == "size":
         rows.sort(key=lambda row: -(row.log_bytes or 0))
     found = page_of(rows, page=page, size=size)
-    counts = await _record_counts(admin, [survey.topics[row.name] for row in found.rows])
+    counts = await _record_counts(admin, [cluster.topics[row.name] for row in found.rows])
     counted = tuple(_counted(row, counts) for row in found.rows)
     return TopicList(
         topics=Page(rows=counted, page=found.page, size=found.size, total=found.total),
         search=search,
         sort=sort,
         with_internal=with_internal,
-        all_topics=len(survey.topics),
-        brokers=len(survey.cluster.brokers),
+        all_topics=len(cluster.topics),
+        brokers=len(cluster.description.brokers),
     )
 
 
 async def topic_detail(
-    admin: Admin, survey: ClusterView, name: str, *, page: int, size: int
+    admin: Admin, cluster: ClusterView, name: str, *, page: int, size: int
 ) -> TopicDetail:
-    topic = known_topic(survey, name)
+    topic = known_topic(cluster, name)
     offsets = await edges(admin, name, topic.partitions)
     resource = ConfigResource.topic(name)
     try:
@@ -117,7 +115,7 @@ async def topic_detail(
     except TopicAuthorizationFailed:
         # DescribeConfigs needs its own permission.
         configs = {}
-    sizes = survey.sizes()
+    sizes = cluster.sizes()
     rows = [_partition_row(name, each, offsets, sizes) for each in topic.partitions]
     known = [row.records for row in rows if row.records is not None]
     counts = {name: sum(known)} if known else {}
@@ -129,8 +127,8 @@ async def topic_detail(
     )
 
 
-def known_topic(survey: ClusterView, name: str) -> TopicDescription:
-    topic = survey.topics.get(name)
+def known_topic(cluster: ClusterView, name: str) -> TopicDescription:
+    topic = cluster.topics.get(name)
     if topic is None:
         raise not_found(f"There is no topic '{name}'.")
     return topic

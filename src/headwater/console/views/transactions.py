@@ -72,7 +72,7 @@ class TransactionsView:
 
 
 async def transactions(
-    admin: Admin, survey: ClusterView, *, search: str, page: int, size: int, now_ms: int
+    admin: Admin, cluster: ClusterView, *, search: str, page: int, size: int, now_ms: int
 ) -> TransactionsView:
     listed = await admin.list_transactions()
     chosen = [
@@ -100,7 +100,7 @@ async def transactions(
     )
     places = [
         TopicPartition(name, each.partition)
-        for name, topic in sorted(survey.topics.items())
+        for name, topic in sorted(cluster.topics.items())
         for each in topic.partitions
         if not is_offline(each)
     ]

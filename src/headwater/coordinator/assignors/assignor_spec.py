@@ -1,8 +1,8 @@
 """Input and output of an assignor.
 
-Note: `had` is the member's last target assignment, not what it owns at the moment. Two members may
-be about to swap partitions, and an assignor that looked at the current assignment would change its
-result with every heartbeat.
+Note: `owned` is the member's last target assignment, not what it owns at the moment. Two members
+may be about to swap partitions, and an assignor that looked at the current assignment would change
+its result with every heartbeat.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from headwater.common.ids import TopicId
 
 
 class TopicIdPartition(NamedTuple):
-    """A partition by topic id: a topic that is deleted and created again is another topic."""
+    """A partition by topic id: a re-created topic is another topic."""
 
     topic_id: TopicId
     partition: int
@@ -30,7 +30,7 @@ class MemberSpec:
     """One member. `topics` are the existing topics of its subscription, sorted."""
 
     topics: tuple[TopicId, ...]
-    had: Partitions = NO_PARTITIONS
+    owned: Partitions = NO_PARTITIONS
     instance_id: str | None = None
 
 

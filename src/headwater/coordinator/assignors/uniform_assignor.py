@@ -42,7 +42,7 @@ def _assign_even(
     for member_id in sorted(members):
         # A member that loses some keeps the low partitions of all topics, not all partitions of the
         # first topics.
-        had = sorted(members[member_id].had, key=_partition_first)
+        had = sorted(members[member_id].owned, key=_partition_first)
         still_there = [each for each in had if each in unowned]
         # Members that already have the larger share get it first, since they lose none then.
         larger = len(still_there) > share and extras > 0

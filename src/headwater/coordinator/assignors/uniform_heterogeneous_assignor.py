@@ -58,7 +58,7 @@ class _Table:
     def keep_previous(self) -> None:
         for member_id in self._loads:
             wanted = dict.fromkeys(self._members[member_id].topics)
-            for topic_id, partition in sorted(self._members[member_id].had):
+            for topic_id, partition in sorted(self._members[member_id].owned):
                 if topic_id in wanted and partition in self._unowned[topic_id]:
                     del self._unowned[topic_id][partition]
                     self._give(member_id, topic_id, partition)
@@ -104,7 +104,7 @@ class _Table:
                     del open_members[member_id]
 
     def _search(self, low: int, open_members: dict[str, int]) -> tuple[list[str], _Path]:
-        """Search backwards from the lowest loads: members that reach them, or an improvement."""
+        """Search backwards from the lowest loads for members, or an improvement."""
         sources = [each for each in open_members if self._loads[each] == low]
         came_from: dict[str, tuple[TopicId, str] | None] = dict.fromkeys(sources)
         reached, seen_topics = sources, dict[TopicId, None]()

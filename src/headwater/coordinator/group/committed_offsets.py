@@ -118,7 +118,7 @@ class CommittedOffsets:
         )
 
     def expired(self, group: Group, *, now_ms: int, retention_ms: int) -> Expiry:
-        """Return tombstones for expired offsets (OE-1, OE-2). Pending commits keep one (TX-12)."""
+        """Return tombstones of expired offsets, not of pending ones (OE-1, OE-2, TX-12)."""
         group_id = group.group_id
         offsets = self._committed.get(group_id, {})
         records = tuple(
@@ -149,7 +149,6 @@ class CommittedOffsets:
 
 
 def tombstone(group_id: str, partition: TopicPartition) -> OffsetCommitRecord:
-    """Return the tombstone of a commit."""
     key = OffsetCommitKey(group=group_id, topic=partition.topic, partition=partition.partition)
     return OffsetCommitRecord(key, None)
 

@@ -196,7 +196,7 @@ class GroupCoordinatorShard:
     def _start(
         self, new_group: Machine, effects: list[Effect], *, in_place_of: Machine | None
     ) -> list[Effect]:
-        """Keep a new group if it writes a record; add the tombstones of the group it replaces."""
+        """Keep a new group if it writes a record; add tombstones of the former group."""
         first = next((each for each in effects if isinstance(each, Append)), None)
         if first is None:
             return effects

@@ -57,12 +57,12 @@ class CommitSettings:
 def commit(
     event: RequestEvent, request: OffsetCommitRequest, group: Group | None, settings: CommitSettings
 ) -> list[Effect]:
-    """`group` is None if it does not exist; then a simple group may be created (GR-11)."""
+    """Commit offsets; a `group` of None may be created as a simple group (GR-11)."""
     generation = request.generation_id_or_member_epoch
     if group is None and generation >= 0:
         is_new = event.version >= _FIRST_WITH_GROUP_NOT_FOUND
         unknown = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
-        return [Reply(event.caller, refused_commit(request, unknown))]
+        return [Reply(event.caller, commit_error_response(request, unknown))]
     group = group or SimpleGroup(request.group_id)
     error = group.validate_commit(
         member_id=request.member_id,
@@ -72,7 +72,7 @@ def commit(
         version=event.version,
     )
     if error is not None:
-        return [Reply(event.caller, refused_commit(request, error))]
+        return [Reply(event.caller, commit_error_response(request, error))]
     effects = group.offsets_committed(request.member_id, event.now_ms)
     check = _partition_check(settings)
     records = _records(event, request, check, _expire_timestamp(event, request))
@@ -89,7 +89,7 @@ def commit_in_transaction(
 ) -> list[Effect]:
     """Like `commit`, but pending until the producer's marker (TX-11)."""
     if group is None and request.generation_id >= 0:
-        response = refused_transactional_commit(request, ErrorCode.ILLEGAL_GENERATION)
+        response = txn_commit_error_response(request, ErrorCode.ILLEGAL_GENERATION)
         return [Reply(event.caller, response)]
     group = group or SimpleGroup(request.group_id)
     error = group.validate_commit(
@@ -103,7 +103,7 @@ def commit_in_transaction(
         # Transactional producers do not know the errors of the consumer protocol.
         error = ErrorCode.ILLEGAL_GENERATION
     if error is not None:
-        return [Reply(event.caller, refused_transactional_commit(request, error))]
+        return [Reply(event.caller, txn_commit_error_response(request, error))]
     effects: list[Effect] = []
     check = _partition_check(settings)
     records = _records(event, request, check)
@@ -114,12 +114,12 @@ def commit_in_transaction(
     return [*effects, Reply(event.caller, _transactional_response(request, check))]
 
 
-def refused_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
-    """Return the response with one error for all partitions; the request has no error field."""
+def commit_error_response(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
+    """Return a response with one error for all partitions."""
     return _response(request, lambda _: error)
 
 
-def refused_transactional_commit(
+def txn_commit_error_response(
     request: TxnOffsetCommitRequest, error: ErrorCode
 ) -> TxnOffsetCommitResponse:
     return _transactional_response(request, lambda _: error)

@@ -45,7 +45,7 @@ def fetch_group(
             member_id=requested.member_id, member_epoch=requested.member_epoch
         )
         if error is not None:
-            return refused_fetch(requested, error, version)
+            return fetch_error_response(requested, error, version)
     lookup = _Lookup(requested.group_id, offsets, require_stable=require_stable)
     if requested.topics is None:
         return OffsetFetchResponseGroup(group_id=requested.group_id, topics=lookup.all_topics())
@@ -63,7 +63,7 @@ def fetch_group(
     return OffsetFetchResponseGroup(group_id=requested.group_id, topics=topics)
 
 
-def refused_fetch(
+def fetch_error_response(
     requested: OffsetFetchRequestGroup, error: ErrorCode, version: int
 ) -> OffsetFetchResponseGroup:
     """Return a group's error; versions 0 and 1 only have errors of partitions (GR-12)."""

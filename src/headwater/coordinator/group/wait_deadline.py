@@ -6,5 +6,5 @@ Timers use the steady clock, so each check after a timer limits the wait to its 
 
 
 def waits_until(deadline_ms: int, now_ms: int, timeout_ms: int) -> int | None:
-    """Return when to check again, at most `timeout_ms` from now; None after the deadline."""
+    """Return when to check again, within `timeout_ms`; None after the deadline."""
     return None if now_ms >= deadline_ms else min(deadline_ms, now_ms + timeout_ms)

@@ -54,7 +54,7 @@ class TopicMetadata:
 
 @protocol_message
 class ConsumerGroupPartitionMetadataValue:
-    """Topic metadata as written before Kafka 4.1; since then a hash in the group's record."""
+    """Topic metadata as written before Kafka 4.1, which writes a hash instead."""
 
     topics: tuple[TopicMetadata, ...] = many(TopicMetadata, default=())
 

@@ -19,7 +19,7 @@ class OffsetCommitKey:
 
 @protocol_message
 class OffsetCommitValue:
-    """Only version 1 has an expire timestamp of its own, which takes precedence (OE-2)."""
+    """Value of a committed offset; version 1 has its own expire timestamp (OE-2)."""
 
     offset: int = one("int64", default=0)
     leader_epoch: int = one("int32", default=NO_EPOCH, since=3, ignorable=True)

@@ -45,8 +45,6 @@ _WITH_EXPIRY: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class UnknownRecord:
-    """A record of an unknown type."""
-
     record_type: int
 
 

@@ -13,7 +13,7 @@ from headwater.replication.purgatory.timer import Timer, WakeupTimer
 
 
 class AppendTimeouts:
-    """The responses of one shard; all have the same timeout, so the oldest expires first."""
+    """The responses of one shard; with one timeout, the oldest expires first."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class AppendTimeouts:
         timeout_ms: int | None,
         on_timeout: Callable[[], None],
     ) -> None:
-        """`on_timeout` is called when a response has timed out; a timeout of None disables it."""
+        """Call `on_timeout` when a response times out; a timeout of None disables it."""
         self._clock = clock
         self._timeout_ms = timeout_ms
         self._waiting: deque[tuple[int, Caller]] = deque()

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final, Generic, TypeVar
 
 from headwater.common.error_codes import ErrorCode
-from headwater.common.exceptions import HeadwaterError, TooManyOpenFiles, TooMuchWork
+from headwater.common.exceptions import HeadwaterError, QueueFull, TooManyOpenFiles
 from headwater.common.ports import Clock
 from headwater.coordinator.records.record_serde import RecordSerde
 from headwater.coordinator.runtime.append_errors import ends_leadership
@@ -42,9 +42,13 @@ from headwater.coordinator.runtime.coordinator_effects import (
 from headwater.coordinator.runtime.coordinator_loader import CoordinatorLoader
 from headwater.coordinator.runtime.coordinator_log import CoordinatorLog
 from headwater.coordinator.runtime.coordinator_shard import CoordinatorShard
-from headwater.coordinator.runtime.coordinator_state import REFUSALS, TRANSITIONS, CoordinatorState
+from headwater.coordinator.runtime.coordinator_state import (
+    ERRORS_BY_STATE,
+    TRANSITIONS,
+    CoordinatorState,
+)
 from headwater.coordinator.runtime.coordinator_timer import CoordinatorTimer
-from headwater.coordinator.runtime.event_turns import EventTurns
+from headwater.coordinator.runtime.event_queue import EventQueue
 from headwater.coordinator.runtime.pending_responses import Answer, PendingResponses
 from headwater.coordinator.runtime.record_batches import batch_of, marker_of
 from headwater.protocol.api_key import ApiKey
@@ -54,7 +58,7 @@ from headwater.replication.transaction_verification import VerificationGuard
 
 _log = logging.getLogger(__name__)
 
-Told = TypeVar("Told")
+ExternalEvent = TypeVar("ExternalEvent")
 
 _RELOAD: Final[TimerKey] = ("load again",)
 _RELOAD_MS: Final = 1_000
@@ -64,29 +68,29 @@ _MAX_PENDING_EVENTS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorServices(Generic[Told]):
+class CoordinatorServices(Generic[ExternalEvent]):
     """What the shards of one topic share."""
 
     topic: str
-    make: Callable[[int, int], CoordinatorShard[Told]]
+    make: Callable[[int, int], CoordinatorShard[ExternalEvent]]
     """Creates a shard for a partition and its leader epoch."""
     codec: RecordSerde
     clock: Clock
     timer: Timer
-    perform: Callable[[CoordinatorContext[Told], Effect], None]
+    perform: Callable[[CoordinatorContext[ExternalEvent], Effect], None]
     """Executes effects outside the shard, once everything before them is committed."""
     write_timeout_ms: int | None = None
     """How long a reply may wait for replication."""
 
 
-class CoordinatorContext(Generic[Told]):
+class CoordinatorContext(Generic[ExternalEvent]):
     """Used on the event loop's thread only."""
 
     def __init__(
         self,
         number: int,
         open_log: Callable[[], CoordinatorLog],
-        services: CoordinatorServices[Told],
+        services: CoordinatorServices[ExternalEvent],
         *,
         load_ended: Callable[[], None],
     ) -> None:
@@ -96,24 +100,24 @@ class CoordinatorContext(Generic[Told]):
         self._services = services
         self._load_ended = load_ended
         self._log: CoordinatorLog | None = None
-        self._shard: CoordinatorShard[Told] | None = None
+        self._shard: CoordinatorShard[ExternalEvent] | None = None
         self._loading: CoordinatorLoader | None = None
         self._timers = CoordinatorTimer(services.timer, services.clock, self._timer_fired)
         self._append_timeouts = AppendTimeouts(
             services.timer,
             services.clock,
             services.write_timeout_ms,
-            lambda: self._turns.run(self._expire_appends),
+            lambda: self._events.run(self._expire_appends),
         )
         self._holds_slot = False
         self._pending = PendingResponses()
         # Actions that wait for an offset to be committed, in offset order.
         self._deferred: deque[tuple[int, Callable[[], None]]] = deque()
-        self._turns = EventTurns(
+        self._events = EventQueue(
             step_failed=self._step_failed, deferred_failed=self._delivery_failed
         )
         # Events that arrived while no shard was loaded.
-        self._pending_events: deque[Told] = deque(maxlen=_MAX_PENDING_EVENTS)
+        self._pending_events: deque[ExternalEvent] = deque(maxlen=_MAX_PENDING_EVENTS)
         self._current_caller: Caller | None = None
         self._guard: VerificationGuard | None = None
         # The last append error, and when it was logged.
@@ -136,9 +140,9 @@ class CoordinatorContext(Generic[Told]):
     def load(self) -> None:
         """Create a shard and replay the log into it."""
         self._holds_slot = True
-        self._turns.run(self._begin_load)
+        self._events.run(self._begin_load)
 
-    def ask(
+    def handle_request(
         self,
         request: Message,
         *,
@@ -171,9 +175,9 @@ class CoordinatorContext(Generic[Told]):
             )
             self._current_caller = self._guard = None
 
-        self._turns.run(partial(self._if_active, caller, step))
+        self._events.run(partial(self._if_active, caller, step))
 
-    def tell(self, event: Told) -> None:
+    def handle_event(self, event: ExternalEvent) -> None:
         """Pass an event to the shard, or keep it until the shard is loaded.
 
         Its log may contain state that the event makes obsolete, such as offsets of a deleted topic.
@@ -185,17 +189,17 @@ class CoordinatorContext(Generic[Told]):
             elif self.state is not CoordinatorState.CLOSED:
                 self._pending_events.append(event)
 
-        self._turns.run(step)
+        self._events.run(step)
 
-    def hearing(self) -> Callable[[Told], None]:
-        """Like `tell`, but only for the current shard: for answers to its own effects."""
+    def event_handler(self) -> Callable[[ExternalEvent], None]:
+        """Like `handle_event`, but only for the current shard, for answers to its effects."""
         shard = self._loaded_shard
 
-        def tell(event: Told) -> None:
+        def handle_event(event: ExternalEvent) -> None:
             if self._shard is shard:
-                self.tell(event)
+                self.handle_event(event)
 
-        return tell
+        return handle_event
 
     def end_transaction(
         self,
@@ -215,16 +219,16 @@ class CoordinatorContext(Generic[Told]):
             outcome = self._serving_log.append_marker(marker, producer, client_version, now_ms)
             if isinstance(outcome, ErrorCode):
                 self._append_failed(outcome)
-                self._pending.give(caller, outcome)
+                self._pending.complete(caller, outcome)
                 return
             self._loaded_shard.end_transaction(producer.producer_id, is_commit=is_commit)
-            self._defer(partial(self._pending.give, caller, ErrorCode.NONE))
+            self._defer(partial(self._pending.complete, caller, ErrorCode.NONE))
 
-        self._turns.run(partial(self._if_active, caller, step))
+        self._events.run(partial(self._if_active, caller, step))
 
     def close(self) -> None:
         """This broker does not coordinate the partition any more (GR-17)."""
-        self._turns.run(partial(self._unload, CoordinatorState.CLOSED))
+        self._events.run(partial(self._unload, CoordinatorState.CLOSED))
 
     # Load and unload.
 
@@ -241,7 +245,7 @@ class CoordinatorContext(Generic[Told]):
         shard = self._services.make(self.number, log.leader_epoch)
         self._log, self._shard = log, shard
         self._loading = CoordinatorLoader(
-            self.name, log, shard, lambda error: self._turns.run(partial(self._finish_load, error))
+            self.name, log, shard, lambda error: self._events.run(partial(self._finish_load, error))
         )
         self._loading.advance()
 
@@ -256,7 +260,7 @@ class CoordinatorContext(Generic[Told]):
                 exc_info=_traceback(error),
             )
             self._unload(CoordinatorState.FAILED)
-            if isinstance(error, TooMuchWork | TooManyOpenFiles):
+            if isinstance(error, QueueFull | TooManyOpenFiles):
                 # The log is fine; the missing resource will be available soon.
                 self._load_later()
             return
@@ -285,7 +289,7 @@ class CoordinatorContext(Generic[Told]):
         self._deferred.clear()
         self._append_timeouts.clear()
         for caller in self._pending:
-            self._turns.defer(partial(self._pending.give, caller, ErrorCode.NOT_COORDINATOR))
+            self._events.defer(partial(self._pending.complete, caller, ErrorCode.NOT_COORDINATOR))
         self._free_slot()
 
     def _free_slot(self) -> None:
@@ -303,7 +307,7 @@ class CoordinatorContext(Generic[Told]):
         self.state = state
 
     @property
-    def _loaded_shard(self) -> CoordinatorShard[Told]:
+    def _loaded_shard(self) -> CoordinatorShard[ExternalEvent]:
         assert self._shard is not None, f"{self.name} is {self.state.value}"
         return self._shard
 
@@ -320,8 +324,10 @@ class CoordinatorContext(Generic[Told]):
     def _step_failed(self) -> None:
         _log.exception("Coordinator shard failed and will be reloaded: shard=%s", self.name)
         if self._current_caller is not None:
-            self._turns.defer(
-                partial(self._pending.give, self._current_caller, ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._events.defer(
+                partial(
+                    self._pending.complete, self._current_caller, ErrorCode.UNKNOWN_SERVER_ERROR
+                )
             )
             self._current_caller = self._guard = None
         if self.state is CoordinatorState.ACTIVE:
@@ -334,7 +340,7 @@ class CoordinatorContext(Generic[Told]):
         if self.state is CoordinatorState.ACTIVE:
             step()
         else:
-            self._pending.give(caller, REFUSALS[self.state])
+            self._pending.complete(caller, ERRORS_BY_STATE[self.state])
 
     def _timer_fired(self, key: TimerKey) -> None:
         def step() -> None:
@@ -343,16 +349,16 @@ class CoordinatorContext(Generic[Told]):
             elif self.state is CoordinatorState.FAILED and key == _RELOAD:
                 self._begin_load()
 
-        self._turns.run(step)
+        self._events.run(step)
 
     def _moved(self) -> None:
         """The committed offset advanced."""
         if self._deferred:
-            self._turns.run(self._run_committed)
+            self._events.run(self._run_committed)
 
     # Effects.
 
-    def _decide(self, event: RequestEvent | TimerFired | Loaded | Told) -> None:
+    def _decide(self, event: RequestEvent | TimerFired | Loaded | ExternalEvent) -> None:
         self._execute(self._loaded_shard.decide(event))
 
     def _execute(self, effects: Sequence[Effect]) -> None:
@@ -366,7 +372,7 @@ class CoordinatorContext(Generic[Told]):
                     failure = failure or self._append(effect)
                 case Reply():
                     outcome = effect.response if failure is None else failure
-                    if self._defer(partial(self._pending.give, effect.to, outcome)):
+                    if self._defer(partial(self._pending.complete, effect.to, outcome)):
                         self._append_timeouts.add(effect.to)
                 case SetTimer():
                     self._timers.set(effect.key, effect.deadline_ms)
@@ -408,26 +414,26 @@ class CoordinatorContext(Generic[Told]):
             self._load_later()
 
     def _defer(self, action: Callable[[], None]) -> bool:
-        """Run an action when everything appended so far is committed; False if it already is."""
+        """Run an action once everything so far is committed; False if it already is."""
         log = self._log
         if self._deferred or (log is not None and log.committed_offset < log.end_offset):
             assert log is not None
             self._deferred.append((log.end_offset, action))
             return True
-        self._turns.defer(action)
+        self._events.defer(action)
         return False
 
     def _run_committed(self) -> None:
         if self._log is not None:
             committed = self._log.committed_offset
             while self._deferred and self._deferred[0][0] <= committed:
-                self._turns.defer(self._deferred.popleft()[1])
+                self._events.defer(self._deferred.popleft()[1])
         if not self._deferred:
             self._append_timeouts.clear()
 
     def _expire_appends(self) -> None:
         for caller in self._append_timeouts.expired():
-            self._pending.give(caller, ErrorCode.REQUEST_TIMED_OUT)
+            self._pending.complete(caller, ErrorCode.REQUEST_TIMED_OUT)
 
 
 def _traceback(error: Exception) -> Exception | None:

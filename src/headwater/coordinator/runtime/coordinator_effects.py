@@ -51,8 +51,6 @@ class RequestEvent:
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
-    """A timer fired."""
-
     key: TimerKey
     now_ms: int
 
@@ -65,7 +63,7 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerIdTaken:
+class ProducerIdGenerated:
     """Process a request again with the producer id that it needed, or with the error.
 
     The state may have changed in between. An unused id is lost, which is harmless.
@@ -80,7 +78,7 @@ class MarkerOutcome(Enum):
     """Result of a transaction marker in one partition."""
 
     WRITTEN = "written"
-    PARTITION_GONE = "partition gone"
+    PARTITION_DELETED = "partition gone"
     FENCED = "fenced"
     FAILED = "failed"
 
@@ -149,8 +147,8 @@ class CancelTimer:
 
 
 @dataclass(frozen=True, slots=True)
-class TakeProducerId:
-    """Allocate a producer id; the result is a `ProducerIdTaken` event."""
+class GenerateProducerId:
+    """Allocate a producer id; the result is a `ProducerIdGenerated` event."""
 
     asked: RequestEvent
 
@@ -174,4 +172,4 @@ class SendMarkers:
     partitions: tuple[TopicPartition, ...]
 
 
-Effect = Append | Reply | SetTimer | CancelTimer | TakeProducerId | SendMarkers
+Effect = Append | Reply | SetTimer | CancelTimer | GenerateProducerId | SendMarkers

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from headwater.common.exceptions import HeadwaterError
 from headwater.coordinator.runtime.coordinator_log import CoordinatorLog
-from headwater.coordinator.runtime.coordinator_shard import CoordinatorShard, Told
+from headwater.coordinator.runtime.coordinator_shard import CoordinatorShard, ExternalEvent
 from headwater.coordinator.runtime.log_replay import LoggedRecord, LogSlice
 
 _log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ class CoordinatorLoader:
         self,
         name: str,
         log: CoordinatorLog,
-        shard: CoordinatorShard[Told],
+        shard: CoordinatorShard[ExternalEvent],
         ended: Callable[[Exception | None], None],
     ) -> None:
         self._name = name
@@ -47,7 +47,7 @@ class CoordinatorLoader:
                 self._end(None)
                 return
             self._is_reading = True
-            self._log.read(before, then=self._arrived, otherwise=self._end)
+            self._log.read(before, then=self._arrived, on_error=self._end)
             self._is_reading = False
             if self._offset == before:
                 return

@@ -16,7 +16,7 @@ from headwater.coordinator.records.record_serde import RecordSerde
 from headwater.coordinator.runtime.coordinator_effects import TransactionalProducer
 from headwater.coordinator.runtime.log_replay import LogSlice, read_slice
 from headwater.replication.partition import Partition
-from headwater.replication.transaction_verification import VerificationGuard, refuse_late
+from headwater.replication.transaction_verification import VerificationGuard, late_marker_error
 from headwater.replication.transactional_append import check_verification, written
 from headwater.storage.io.disk import File
 from headwater.storage.io.executor import Executor
@@ -69,9 +69,9 @@ class CoordinatorLog(Protocol):
         offset: int,
         *,
         then: Callable[[LogSlice], None],
-        otherwise: Callable[[HeadwaterError], None],
+        on_error: Callable[[HeadwaterError], None],
     ) -> None:
-        """Read and decode a part of the log on a thread; calls back on the loop or at once."""
+        """Read and decode a part of the log on a thread; may call back at once."""
 
     def watch(self, moved: Callable[[], None]) -> None:
         """Call `moved` when the committed offset may have advanced."""
@@ -89,7 +89,7 @@ class PartitionCoordinatorLog:
         self._partition = partition
         self._codec = codec
         self._executor = executor
-        self._log: UnifiedLog = partition.opened()
+        self._log: UnifiedLog = partition.open_log()
         self._moved: Callable[[], None] = _ignore
         # Offset that must be flushed before it counts as committed.
         self._flush_required = 0
@@ -144,7 +144,7 @@ class PartitionCoordinatorLog:
         now_ms: int,
     ) -> int | ErrorCode:
         is_open = self._log.producers.has_open_transaction(producer.producer_id, producer.epoch)
-        late = refuse_late(client_version, has_open_transaction=is_open)
+        late = late_marker_error(client_version, has_open_transaction=is_open)
         if late is not None:
             return late
         outcome = self.append(batch, now_ms)
@@ -154,10 +154,10 @@ class PartitionCoordinatorLog:
 
     def append(self, batch: bytearray, now_ms: int) -> int | ErrorCode:
         partition, log = self._partition, self._log
-        refused = partition.refuse()
+        refused = partition.leadership_error()
         if refused is not None:
             return refused
-        if partition.lacks_replicas(log.settings.min_insync_replicas):
+        if partition.is_under_min_isr(log.settings.min_insync_replicas):
             return ErrorCode.NOT_ENOUGH_REPLICAS
         if len(batch) > log.settings.max_message_bytes:
             # The log does not check coordinators' batches, but consumers of the topic have this
@@ -176,7 +176,7 @@ class PartitionCoordinatorLog:
             self._flush_required = log.end_offset
             # If it fails, the log goes offline and reports that.
             log.flush(lambda _: self._notify())
-        partition.advanced(log, len(batch))
+        partition.on_append(log, len(batch))
         return appended.base_offset
 
     def read(
@@ -184,7 +184,7 @@ class PartitionCoordinatorLog:
         offset: int,
         *,
         then: Callable[[LogSlice], None],
-        otherwise: Callable[[HeadwaterError], None],
+        on_error: Callable[[HeadwaterError], None],
     ) -> None:
         try:
             found = self._log.read(offset, max_bytes=_SLICE_BYTES, bound=ReadBound.LOG_END).range
@@ -193,7 +193,7 @@ class PartitionCoordinatorLog:
                 return
             file = found.file.hold()
         except HeadwaterError as error:
-            otherwise(error)
+            on_error(error)
             return
 
         def job() -> LogSlice | HeadwaterError:
@@ -202,12 +202,12 @@ class PartitionCoordinatorLog:
         def ended(outcome: LogSlice | HeadwaterError) -> None:
             found.release()
             if isinstance(outcome, HeadwaterError):
-                otherwise(outcome)
+                on_error(outcome)
             else:
                 then(outcome)
 
         try:
-            self._executor.submit(job, then=ended, otherwise=ended)
+            self._executor.submit(job, then=ended, on_error=ended)
         except HeadwaterError as error:
             ended(error)
 
@@ -220,7 +220,7 @@ class PartitionCoordinatorLog:
         self._partition.readers.pop(self, None)
 
     def more_to_read(self, size_bytes: int) -> None:  # noqa: ARG002  a reader of any number of bytes
-        """`headwater.replication.partition.PartitionListener`: the high watermark advanced."""
+        """The high watermark advanced (`PartitionListener`)."""
         self._notify()
 
     def _notify(self) -> None:
@@ -230,7 +230,7 @@ class PartitionCoordinatorLog:
 def _read(
     file: File, length: int, position: int, offset: int, codec: RecordSerde
 ) -> LogSlice | HeadwaterError:
-    """Runs on a thread, where only `StorageError` may be raised; other errors are returned."""
+    """Read on a thread: raise only `StorageError`, return other errors."""
     try:
         return read_slice(file.read(length, position), offset, codec)
     except StorageError:

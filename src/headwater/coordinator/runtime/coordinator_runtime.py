@@ -14,7 +14,7 @@ from headwater.common.error_codes import ErrorCode
 from headwater.coordinator.runtime.coordinator_context import (
     CoordinatorContext,
     CoordinatorServices,
-    Told,
+    ExternalEvent,
 )
 from headwater.coordinator.runtime.coordinator_log import CoordinatorLog
 from headwater.coordinator.runtime.pending_responses import Answer
@@ -23,12 +23,12 @@ from headwater.protocol.older_versions import Message
 _LOADS_AT_ONCE: Final = 2
 
 
-class CoordinatorRuntime(Generic[Told]):
+class CoordinatorRuntime(Generic[ExternalEvent]):
     """Used on the event loop's thread only."""
 
-    def __init__(self, services: CoordinatorServices[Told]) -> None:
+    def __init__(self, services: CoordinatorServices[ExternalEvent]) -> None:
         self._services = services
-        self._shards: dict[int, CoordinatorContext[Told]] = {}
+        self._shards: dict[int, CoordinatorContext[ExternalEvent]] = {}
         self._queued: dict[int, None] = {}
         self._loading = 0
         self._is_filling = False
@@ -66,18 +66,18 @@ class CoordinatorRuntime(Generic[Told]):
             self._queued.pop(number, None)
             shard.close()
 
-    def shards(self) -> list[CoordinatorContext[Told]]:
+    def shards(self) -> list[CoordinatorContext[ExternalEvent]]:
         """Return all shards by partition number."""
         return [self._shards[number] for number in sorted(self._shards)]
 
-    def find(self, number: int) -> CoordinatorContext[Told] | None:
+    def find(self, number: int) -> CoordinatorContext[ExternalEvent] | None:
         """Return a shard for a request; if it is queued, start loading it."""
         shard = self._shards.get(number)
         if number in self._queued:
             self._load(number)
         return shard
 
-    def ask(
+    def handle_request(
         self,
         number: int,
         request: Message,
@@ -92,14 +92,14 @@ class CoordinatorRuntime(Generic[Told]):
         if shard is None:
             answer(ErrorCode.NOT_COORDINATOR)
             return
-        shard.ask(
+        shard.handle_request(
             request, version=version, client_id=client_id, client_host=client_host, answer=answer
         )
 
-    def tell(self, event: Told) -> None:
+    def handle_event(self, event: ExternalEvent) -> None:
         """Pass an event to all shards."""
         for shard in self.shards():
-            shard.tell(event)
+            shard.handle_event(event)
 
     def close(self) -> None:
         """The broker stops: pending requests fail."""

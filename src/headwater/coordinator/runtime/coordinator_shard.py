@@ -17,14 +17,16 @@ from headwater.coordinator.runtime.coordinator_effects import (
     TimerFired,
 )
 
-Told = TypeVar("Told", contravariant=True)
+ExternalEvent = TypeVar("ExternalEvent", contravariant=True)
 """Events of a shard besides requests and timers."""
 
 
-class CoordinatorShard(Protocol[Told]):
+class CoordinatorShard(Protocol[ExternalEvent]):
     """See `headwater.coordinator.runtime.coordinator_effects` for the rules."""
 
-    def decide(self, event: RequestEvent | TimerFired | Loaded | Told) -> Sequence[Effect]: ...
+    def decide(
+        self, event: RequestEvent | TimerFired | Loaded | ExternalEvent
+    ) -> Sequence[Effect]: ...
 
     def replay(self, record: StateRecord, *, offset: int, producer_id: ProducerId | None) -> None:
         """Apply a record of the log; `producer_id` if it is part of a transaction."""

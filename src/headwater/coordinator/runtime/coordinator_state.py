@@ -29,7 +29,7 @@ TRANSITIONS: Final[Mapping[CoordinatorState, tuple[CoordinatorState, ...]]] = {
     CoordinatorState.CLOSED: (),
 }
 
-REFUSALS: Final[Mapping[CoordinatorState, ErrorCode]] = {
+ERRORS_BY_STATE: Final[Mapping[CoordinatorState, ErrorCode]] = {
     CoordinatorState.QUEUED: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     CoordinatorState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     CoordinatorState.FAILED: ErrorCode.NOT_COORDINATOR,

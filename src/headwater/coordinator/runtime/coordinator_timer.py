@@ -26,7 +26,7 @@ class _Timer:
         self._timers = timers
 
     @property
-    def is_gone(self) -> bool:
+    def is_disconnected(self) -> bool:
         """Timers belong to the coordinator, not to a client that could disconnect."""
         return False
 
@@ -79,4 +79,4 @@ class CoordinatorTimer:
 
     def _end(self, timer: _Timer) -> None:
         timer.is_done = True
-        self._timer.ended()
+        self._timer.completed()

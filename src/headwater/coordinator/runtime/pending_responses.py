@@ -44,7 +44,7 @@ class PendingResponses:
         self._waiting[caller] = _Waiting(api, answer)
         return caller
 
-    def give(self, caller: Caller, outcome: Outcome) -> None:
+    def complete(self, caller: Caller, outcome: Outcome) -> None:
         """Send the response, with errors mapped to those of the API."""
         waiting = self._waiting.pop(caller, None)
         if waiting is None:

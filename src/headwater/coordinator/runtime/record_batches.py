@@ -17,7 +17,7 @@ def batch_of(
     *,
     now_ms: int,
 ) -> bytearray:
-    """Build one batch. In a transaction it has no sequence; only the epoch is checked (IDP-9)."""
+    """Build one batch; in a transaction it has an epoch but no sequence (IDP-9)."""
     encoded = [codec.encode(record) for record in records]
     batch = build_batch(
         [Record(key=key, value=value, timestamp=now_ms) for key, value in encoded],

@@ -52,7 +52,7 @@ class _Parser:
         self._names: dict[str, None] = {}
 
     def choice(self, flags: _Flags, depth: int) -> Node:
-        """Parse up to the closing parenthesis or the end. Flags set here apply up to there."""
+        """Parse up to the closing parenthesis or the end; flags apply up to there."""
         if depth > _DEEPEST:
             raise InvalidPattern("too many nested parentheses")
         scan = self.scanner

@@ -48,11 +48,11 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Between `least` and `most` times; unlimited if `most` is None."""
+    """Between `lowest` and `highest` times; unlimited if `highest` is None."""
 
     node: "Node"
-    least: int
-    most: int | None
+    lowest: int
+    highest: int | None
 
 
 Node = OneOf | At | Sequence | Choice | Repeat

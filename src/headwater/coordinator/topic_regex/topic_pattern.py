@@ -32,7 +32,7 @@ LONGEST_REGEX: Final = 10_000
 LARGEST_AUTOMATON: Final = 10_000
 """Maximum of states: enough for some five hundred names, not for `(a{100}){101}`."""
 
-MOST_WORK: Final = 200_000
+STEPS_MAX: Final = 200_000
 """Maximum of states visited for all names together: some tens of milliseconds."""
 
 _MAX_CACHED_STEPS: Final = 20_000
@@ -100,7 +100,7 @@ class _Automaton:
         self._takes: list[frozenset[str] | None] = [None]
         self._waits_for: list[Edge | None] = [None]
         self._next: list[tuple[int, ...]] = [()]
-        self._work_left = MOST_WORK
+        self._work_left = STEPS_MAX
 
     def add(self, node: Node, then: int) -> int:
         """Return the state before `node`; `then` is the state after it."""
@@ -122,13 +122,13 @@ class _Automaton:
 
     def _add_repeat(self, repeat: Repeat, then: int) -> int:
         # More repetitions than the longest name has characters make no difference.
-        least = min(repeat.least, LONGEST_NAME + 1)
-        if repeat.most is None:
+        least = min(repeat.lowest, LONGEST_NAME + 1)
+        if repeat.highest is None:
             loop = self._state(())
             self._next[loop] = (self.add(repeat.node, loop), then)
             then = loop
         else:
-            for _ in range(min(repeat.most, LONGEST_NAME + 1) - least):
+            for _ in range(min(repeat.highest, LONGEST_NAME + 1) - least):
                 then = self._state((self.add(repeat.node, then), then))
         for _ in range(least):
             then = self.add(repeat.node, then)

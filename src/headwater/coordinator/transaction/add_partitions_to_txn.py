@@ -70,14 +70,14 @@ def uniform_result(
     return result_of(transaction, lambda _: code)
 
 
-def refuse_unfit(
-    transaction: AddPartitionsToTxnTransaction, why_not: CodeOf
+def reject_invalid_partitions(
+    transaction: AddPartitionsToTxnTransaction, error_of: CodeOf
 ) -> AddPartitionsToTxnResult | None:
     """Reject all partitions of a transaction if one is unknown or unauthorized (TX-4).
 
     `why_not` returns NONE for a partition that may be added. None means that all may.
     """
-    codes = {partition: why_not(partition) for partition in partitions_of(transaction)}
+    codes = {partition: error_of(partition) for partition in partitions_of(transaction)}
     if not any(codes.values()):
         return None
     return result_of(

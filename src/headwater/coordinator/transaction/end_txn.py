@@ -28,7 +28,7 @@ BUMPS_SINCE_VERSION = 5
 def end(
     current: TransactionMetadata | None, request: EndTxnRequest, *, now_ms: int
 ) -> TransactionMetadata | ErrorCode:
-    """Return the prepared transaction; NONE for a retry of a completed end; or the error."""
+    """Return the prepared transaction, NONE for a retry, or the error."""
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
     if current is None or current.producer_id != request.producer_id:

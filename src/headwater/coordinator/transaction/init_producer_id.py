@@ -38,7 +38,7 @@ class InitProducerIdRequestState(NamedTuple):
     epoch: int
 
 
-def refuse_request(
+def validate_request(
     request: InitProducerIdRequest, settings: TransactionSettings
 ) -> ErrorCode | None:
     """Check a request without its transactional id's state."""
@@ -55,7 +55,7 @@ def refuse_request(
     return None
 
 
-def refusal(version: int, code: ErrorCode) -> InitProducerIdResponse:
+def error_response(version: int, code: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(
         error_code=known_to_client(code, version, fenced_since=FENCED_SINCE_VERSION),
         producer_id=NO_PRODUCER,
@@ -133,7 +133,7 @@ def _first(
 
 
 def _is_valid_claim(current: TransactionMetadata, claim: InitProducerIdRequestState) -> bool:
-    """Return whether it is the current producer id, or the previous one with exhausted epochs."""
+    """Whether it is the current id, or the previous one with exhausted epochs."""
     if claim.producer_id == current.producer_id:
         return True
     return claim.producer_id == current.previous_producer_id and is_exhausted(claim.epoch)

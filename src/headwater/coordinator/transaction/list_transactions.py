@@ -43,7 +43,7 @@ def describe(
     transaction: TransactionMetadata | None,
     partitions: Iterable[TopicPartition],
 ) -> describe_transactions.TransactionState:
-    """Describe one id. For a prepared transaction, the partitions without their marker."""
+    """Describe one id; if prepared, with the partitions that lack their marker."""
     if transaction is None:
         unknown, invalid = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST
         return describe_transactions.TransactionState(

@@ -28,20 +28,20 @@ _NOT_SENT = -1
 
 @dataclass(slots=True)
 class UnconfirmedMarkers:
-    """Markers of one transaction: per partition the sending that they are in flight with."""
+    """Markers of one transaction: per partition the attempt in flight."""
 
     transaction: TransactionMetadata
     sent_in: dict[TopicPartition, int]
     failures: int = 0
-    is_given_up: bool = False
+    is_abandoned: bool = False
 
     @property
     def is_confirmed(self) -> bool:
-        return not self.sent_in and not self.is_given_up
+        return not self.sent_in and not self.is_abandoned
 
     @property
     def waits_for_retry(self) -> bool:
-        return not self.is_given_up and _NOT_SENT in self.sent_in.values()
+        return not self.is_abandoned and _NOT_SENT in self.sent_in.values()
 
     def add(self, answered: MarkersAnswered) -> None:
         """Apply outcomes; those of an earlier sending are ignored."""
@@ -49,12 +49,12 @@ class UnconfirmedMarkers:
             if self.sent_in.get(partition) != answered.send_id:
                 continue
             match outcome:
-                case MarkerOutcome.WRITTEN | MarkerOutcome.PARTITION_GONE:
+                case MarkerOutcome.WRITTEN | MarkerOutcome.PARTITION_DELETED:
                     del self.sent_in[partition]
                 case MarkerOutcome.FAILED:
                     self.sent_in[partition] = _NOT_SENT
                 case MarkerOutcome.FENCED:
-                    self.is_given_up = True
+                    self.is_abandoned = True
 
     def retry_after_ms(self) -> int:
         """Return the delay after one more failure."""
@@ -75,7 +75,7 @@ class PendingMarkers:
     _announced: dict[str, int] = field(default_factory=dict)
     _sendings: int = 0
 
-    def announce(self, decided: TransactionMetadata) -> SendMarkers:
+    def add(self, decided: TransactionMetadata) -> SendMarkers:
         """Return the sending of all markers, executed when the decision is committed."""
         send_id = self._next_sending()
         self._announced[decided.transactional_id] = send_id
@@ -89,9 +89,9 @@ class PendingMarkers:
             sent_in = dict.fromkeys(transaction.partitions, send_id)
             self._unconfirmed[transactional_id] = UnconfirmedMarkers(transaction, sent_in)
         else:
-            self.forget(transactional_id)
+            self.remove(transactional_id)
 
-    def forget(self, transactional_id: str) -> None:
+    def remove(self, transactional_id: str) -> None:
         self._unconfirmed.pop(transactional_id, None)
 
     def of(self, transactional_id: str) -> UnconfirmedMarkers | None:

@@ -21,14 +21,14 @@ from headwater.coordinator.records.transaction_records import TransactionLogReco
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
     Effect,
+    GenerateProducerId,
     Loaded,
     MarkersAnswered,
-    ProducerIdTaken,
+    ProducerIdGenerated,
     Reply,
     RequestEvent,
     SetTimer,
     StateRecord,
-    TakeProducerId,
     TimerFired,
     TimerKey,
 )
@@ -74,8 +74,8 @@ from headwater.protocol.messages.list_transactions import ListTransactionsReques
 OFFSETS_TOPIC = "__consumer_offsets"
 _EXPIRY: TimerKey = ("expiry",)
 
-Told = ProducerIdTaken | MarkersAnswered
-Event = RequestEvent | TimerFired | Loaded | Told
+ExternalEvent = ProducerIdGenerated | MarkersAnswered
+Event = RequestEvent | TimerFired | Loaded | ExternalEvent
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class TransactionCoordinatorShard:
         decided = self._decided.pop(transactional_id, None)
         if value is None:
             self._transactions.pop(transactional_id, None)
-            self._markers.forget(transactional_id)
+            self._markers.remove(transactional_id)
             return
         if decided is None or decided.record() != record:
             decided = metadata_of(transactional_id, value)
@@ -121,7 +121,7 @@ class TransactionCoordinatorShard:
         match event:
             case RequestEvent():
                 return self._on_request(event, None, event.now_ms)
-            case ProducerIdTaken():
+            case ProducerIdGenerated():
                 return self._on_producer_id(event)
             case MarkersAnswered():
                 return self._on_markers_answered(event)
@@ -153,13 +153,13 @@ class TransactionCoordinatorShard:
         listed = list_matching(request, self._transactions.values(), now_ms=now_ms)
         return [Reply(event.caller, listed)]
 
-    def _on_producer_id(self, taken: ProducerIdTaken) -> list[Effect]:
+    def _on_producer_id(self, taken: ProducerIdGenerated) -> list[Effect]:
         outcome, event = taken.outcome, taken.asked
         if not isinstance(outcome, ErrorCode):
             return self._on_request(event, outcome, taken.now_ms)
         if isinstance(event.request, EndTxnRequest):
             return [Reply(event.caller, EndTxnResponse(error_code=outcome))]
-        return [Reply(event.caller, init_producer_id.refusal(event.version, outcome))]
+        return [Reply(event.caller, init_producer_id.error_response(event.version, outcome))]
 
     def _on_init(
         self,
@@ -168,9 +168,9 @@ class TransactionCoordinatorShard:
         new_producer_id: ProducerId | None,
         now_ms: int,
     ) -> list[Effect]:
-        code = init_producer_id.refuse_request(request, self.settings)
+        code = init_producer_id.validate_request(request, self.settings)
         if code is not None:
-            return [Reply(event.caller, init_producer_id.refusal(event.version, code))]
+            return [Reply(event.caller, init_producer_id.error_response(event.version, code))]
         assert request.transactional_id is not None
         result = init_producer_id.init_producer_id(
             self._transactions.get(request.transactional_id),
@@ -180,11 +180,13 @@ class TransactionCoordinatorShard:
             now_ms=now_ms,
         )
         if isinstance(result, NeedsProducerId):
-            return [TakeProducerId(event)]
+            return [GenerateProducerId(event)]
         if isinstance(result, ErrorCode):
-            return [Reply(event.caller, init_producer_id.refusal(event.version, result))]
+            return [Reply(event.caller, init_producer_id.error_response(event.version, result))]
         if result.state.is_prepared:
-            retry_later = init_producer_id.refusal(event.version, ErrorCode.CONCURRENT_TRANSACTIONS)
+            retry_later = init_producer_id.error_response(
+                event.version, ErrorCode.CONCURRENT_TRANSACTIONS
+            )
             return self._prepare(result, Reply(event.caller, retry_later), now_ms)
         response = InitProducerIdResponse(
             producer_id=result.producer_id, producer_epoch=result.producer_epoch
@@ -249,7 +251,7 @@ class TransactionCoordinatorShard:
         else:
             result = end_txn.end(current, request, now_ms=now_ms)
         if isinstance(result, NeedsProducerId):
-            return [TakeProducerId(event)]
+            return [GenerateProducerId(event)]
         if isinstance(result, TransactionMetadata):
             return self._prepare(result, Reply(event.caller, end_txn.answer_to(result)), now_ms)
         if result is ErrorCode.NONE:
@@ -371,7 +373,7 @@ class TransactionCoordinatorShard:
             completed = decided.completed(now_ms)
             self._decided[decided.transactional_id] = completed
             return [*retry, Append((decided.record(), completed.record())), *replies]
-        return [*retry, self._append(decided), *replies, self._markers.announce(decided)]
+        return [*retry, self._append(decided), *replies, self._markers.add(decided)]
 
     def _append(self, *changed: TransactionMetadata) -> Append:
         for transaction in changed:

@@ -60,7 +60,7 @@ def address(sendings: Iterable[SendMarkers], leader_of: LeaderOf, *, now_ms: int
         for partition in sending.partitions:
             leader = leader_of(partition)
             if leader is NoLeader.DELETED:
-                known.append((partition, MarkerOutcome.PARTITION_GONE))
+                known.append((partition, MarkerOutcome.PARTITION_DELETED))
             elif isinstance(leader, NoLeader):
                 known.append((partition, MarkerOutcome.FAILED))
             else:
@@ -119,7 +119,7 @@ def outcomes_of(
 
 
 def failed(sendings: Iterable[SendMarkers], *, now_ms: int) -> list[MarkersAnswered]:
-    """The leader did not answer: the outcome is unknown, and the markers are sent again."""
+    """The leader did not answer: send the markers again, the outcome is unknown."""
     return outcomes_of(sendings, WriteTxnMarkersResponse(), now_ms=now_ms)
 
 
@@ -131,7 +131,7 @@ def outcome_of(code: ErrorCode | None) -> MarkerOutcome:
         return MarkerOutcome.FENCED
     if code in _NEVER_WRITTEN:
         # The producer cannot have written there either.
-        return MarkerOutcome.PARTITION_GONE
+        return MarkerOutcome.PARTITION_DELETED
     return MarkerOutcome.FAILED
 
 
@@ -154,7 +154,7 @@ class MarkerResponses:
             if (index, partition) not in self._codes
         ]
 
-    def note(self, index: int, partition: TopicPartition, code: ErrorCode) -> None:
+    def add(self, index: int, partition: TopicPartition, code: ErrorCode) -> None:
         self._codes[index, partition] = code
 
     def response(self) -> WriteTxnMarkersResponse:

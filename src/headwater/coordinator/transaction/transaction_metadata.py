@@ -121,7 +121,7 @@ class TransactionMetadata:
     def ended_with_bump(
         self, *, is_commit: bool, now_ms: int, next_producer_id: ProducerId = NO_PRODUCER
     ) -> Self:
-        """Prepare commit or abort in version 2 (TX-14), even without an ongoing transaction."""
+        """Prepare commit or abort in version 2 (TX-14), even without a transaction."""
         assert self.producer_epoch <= LAST_USABLE_EPOCH, "a producer must not use the fencing epoch"
         is_ongoing = self.state is TransactionState.ONGOING
         return replace(

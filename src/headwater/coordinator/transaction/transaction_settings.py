@@ -12,7 +12,7 @@ TOMBSTONES_PER_APPEND: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSettings:
-    """`server_version` is the finalized transaction.version, used for the broker's own aborts.
+    """Settings; `server_version` is the finalized transaction.version.
 
     `offsets_partition_count` is the number of partitions of __consumer_offsets. Expired ids are
     removed every `expiry_interval_ms`. A transaction is aborted after its timeout; if that fails,

@@ -6,8 +6,8 @@ Note: a broker can send requests to itself in the same way; the controller treat
 like every other.
 
 Requests of one purpose to one broker arrive in order, over one connection. Each ends in exactly one
-of its two callbacks, on the event loop, never before `ask` has returned. After `otherwise` it is
-unknown whether the request was processed. The caller decides about retries; while a broker is
+of its two callbacks, on the event loop, never before `send_request` has returned. After `on_error`
+it is unknown whether the request was processed. The caller decides about retries; while a broker is
 unreachable, requests fail quickly.
 
 A response is valid within the callback only: its records are views of the connection's buffer.
@@ -21,11 +21,11 @@ from headwater.common.ids import NodeId
 from headwater.metadata.ports.metadata_store import Failed
 from headwater.protocol.older_versions import Message
 
-Answered = Callable[[Message], None]
+OnResponse = Callable[[Message], None]
 
 
 class Purpose(Enum):
-    """What a connection is for. Requests of different purposes do not wait for each other."""
+    """What a connection is for; requests of different purposes do not block others."""
 
     # From the controller to brokers: UpdateMetadata, LeaderAndIsr, StopReplica.
     CONTROL = "control"
@@ -41,17 +41,17 @@ class Purpose(Enum):
 class InterBrokerClient(Protocol):
     """Sends requests to brokers by node id."""
 
-    def ask(
+    def send_request(
         self,
         node_id: NodeId,
         request: Message,
         *,
         purpose: Purpose,
         timeout_ms: int,
-        then: Answered,
-        otherwise: Failed,
+        then: OnResponse,
+        on_error: Failed,
     ) -> None:
         """Send a request. Fails with `ConnectionLost` or `RequestTimedOut`."""
 
     def drop(self, node_id: NodeId, purpose: Purpose) -> None:
-        """Close a connection; pending requests fail. A later `ask` opens another one."""
+        """Close a connection and fail its requests; `send_request` opens another one."""

@@ -25,8 +25,6 @@ class LivenessRole(Enum):
 
 
 class LivenessWatch(Protocol):
-    """One watch."""
-
     def end(self) -> None:
         """Stop watching; may be called again."""
 
@@ -34,10 +32,10 @@ class LivenessWatch(Protocol):
 class Liveness(Protocol):
     """Creates liveness watches."""
 
-    def keep(
-        self, node_id: NodeId, concern: LivenessRole, *, refused: Callable[[], None]
+    def watch(
+        self, node_id: NodeId, role: LivenessRole, *, on_refused: Callable[[], None]
     ) -> LivenessWatch:
-        """Call `refused` once when a broker that was reachable keeps refusing connections.
+        """Call `on_refused` once when a reachable broker starts to refuse connections.
 
         Having been reached counts once per role, for all watches: a broker that was reported and
         not reached since is not reported again.
@@ -47,12 +45,12 @@ class Liveness(Protocol):
 class NoLiveness:
     """Relies on session timeouts only."""
 
-    def keep(
+    def watch(
         self,
         node_id: NodeId,  # noqa: ARG002
-        concern: LivenessRole,  # noqa: ARG002
+        role: LivenessRole,  # noqa: ARG002
         *,
-        refused: Callable[[], None],  # noqa: ARG002
+        on_refused: Callable[[], None],  # noqa: ARG002
     ) -> LivenessWatch:
         return _NoWatch()
 

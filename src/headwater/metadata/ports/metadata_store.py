@@ -44,7 +44,7 @@ class StoreListener(Protocol):
     """Receives events of the store."""
 
     def changed(self, changes: Sequence[MetadataChange], version: Version) -> None:
-        """Changes that another process wrote, or that follow from sessions that start or end.
+        """Changes by another process, or caused by sessions that start or end.
 
         Every broker gets the controller id, or that there is none, first of all and with every
         change. Every broker gets changes of configs, features and ACLs, even if its own controller
@@ -56,7 +56,7 @@ class StoreListener(Protocol):
         """The session expired: this broker's registration and controllership are gone."""
 
     def registration_lost(self) -> None:
-        """The controller removed this broker's registration, although its session continues."""
+        """The controller removed this registration, although the session continues."""
 
 
 class ChangeWriter(Protocol):
@@ -68,7 +68,7 @@ class ChangeWriter(Protocol):
         *,
         fence: Version,
         then: Callable[[Version], None],
-        otherwise: Failed,
+        on_error: Failed,
     ) -> None:
         """Write changes durably, all or none. `fence` is the version they were decided on.
 
@@ -83,19 +83,19 @@ class MetadataStore(ChangeWriter, Protocol):
         """Set the listener; once, before anything else."""
 
     def register(
-        self, registration: Registration, *, then: Callable[[int], None], otherwise: Failed
+        self, registration: Registration, *, then: Callable[[int], None], on_error: Failed
     ) -> None:
-        """Register until the session ends. Returns the broker epoch, larger than all before."""
+        """Register until the session ends; return the broker epoch, larger than before."""
 
     def become_controller(
-        self, node_id: NodeId, *, then: Callable[[Version], None], otherwise: Failed
+        self, node_id: NodeId, *, then: Callable[[Version], None], on_error: Failed
     ) -> None:
-        """Take over and fence former controllers; `ControllerFenced` if there is another one."""
+        """Become controller and fence former ones; `ControllerFenced` if there is one."""
 
     def resign(self) -> None:
         """Give up controllership, so that an election can follow."""
 
-    def read(self, *, then: Callable[[ClusterImage], None], otherwise: Failed) -> None:
+    def read(self, *, then: Callable[[ClusterImage], None], on_error: Failed) -> None:
         """Read the committed image, without writes in flight.
 
         In a cluster only the controller may call this.

@@ -1,5 +1,5 @@
-"""Files of the metadata quorum beside its log: `quorum-state` and snapshots.
+"""The metadata quorum on disk: log, snapshots, `quorum-state`, and the driver of a replica.
 
-Start with `quorum_state_store`, then `snapshot_files`. The log itself is not here yet, and no
-broker uses these modules.
+Start with `kafka_raft_log` and `raft_driver`; `storage_formatter` prepares the directories of a new
+node. No broker uses these modules yet.
 """

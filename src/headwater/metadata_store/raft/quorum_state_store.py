@@ -1,4 +1,7 @@
-"""The file `quorum-state`: epoch, leader and vote of this replica (Kafka: FileQuorumStateStore)."""
+"""The file `quorum-state` of this replica (Kafka: FileQuorumStateStore).
+
+It holds the epoch, the leader and the vote.
+"""
 
 from pathlib import PurePath
 

@@ -19,8 +19,8 @@ from headwater.common.exceptions import (
     ControllerFenced,
     CorruptFile,
     HeadwaterError,
+    QueueFull,
     StorageError,
-    TooMuchWork,
     WrongLogDirectory,
 )
 from headwater.common.ids import NodeId
@@ -61,7 +61,7 @@ GROWTH_BEFORE_COMPACTION: Final = 4
 class _Write:
     stored_change: StoredChange
     then: Callable[[Version], None]
-    otherwise: Failed
+    on_error: Failed
 
 
 class StandaloneStore:
@@ -155,7 +155,7 @@ class StandaloneStore:
         """Nothing to report: only this process writes."""
 
     def register(
-        self, registration: Registration, *, then: Callable[[int], None], otherwise: Failed
+        self, registration: Registration, *, then: Callable[[int], None], on_error: Failed
     ) -> None:
         broker = BrokerRegistration(
             node_id=registration.node_id,
@@ -168,14 +168,14 @@ class StandaloneStore:
             [BrokerRegistered(broker)],
             self._next(),
             then=lambda version: then(version.sequence),
-            otherwise=otherwise,
+            on_error=on_error,
         )
 
     def become_controller(
-        self, node_id: NodeId, *, then: Callable[[Version], None], otherwise: Failed
+        self, node_id: NodeId, *, then: Callable[[Version], None], on_error: Failed
     ) -> None:
         version = self._next()._replace(controller_epoch=self._proposed.controller_epoch + 1)
-        self._write([ControllerElected(node_id)], version, then=then, otherwise=otherwise)
+        self._write([ControllerElected(node_id)], version, then=then, on_error=on_error)
 
     def resign(self) -> None:
         """Nothing to do: there is no other broker."""
@@ -187,9 +187,9 @@ class StandaloneStore:
     def report_failed_directory(self, node_id: NodeId) -> None:
         """Nothing to do: the controller is in the same process."""
 
-    def read(self, *, then: Callable[[ClusterImage], None], otherwise: Failed) -> None:
+    def read(self, *, then: Callable[[ClusterImage], None], on_error: Failed) -> None:
         if self._failure is not None:
-            otherwise(self._failure)
+            on_error(self._failure)
             return
         self._fold()
         then(self._changes.snapshot)
@@ -200,14 +200,14 @@ class StandaloneStore:
         *,
         fence: Version,
         then: Callable[[Version], None],
-        otherwise: Failed,
+        on_error: Failed,
     ) -> None:
         if fence != self._proposed:
-            otherwise(
+            on_error(
                 ControllerFenced(f"decided on version {fence}, but the newest is {self._proposed}")
             )
             return
-        self._write(changes, self._next(), then=then, otherwise=otherwise)
+        self._write(changes, self._next(), then=then, on_error=on_error)
 
     def close(self) -> None:
         self._fail(StorageError(f"{self._path} is closed"))
@@ -225,13 +225,13 @@ class StandaloneStore:
         version: Version,
         *,
         then: Callable[[Version], None],
-        otherwise: Failed,
+        on_error: Failed,
     ) -> None:
         if self._failure is not None:
-            otherwise(self._failure)
+            on_error(self._failure)
             return
         self._proposed = version
-        self._waiting.append(_Write(StoredChange(changes, version), then, otherwise))
+        self._waiting.append(_Write(StoredChange(changes, version), then, on_error))
         self._work()
 
     def _work(self) -> None:
@@ -284,8 +284,8 @@ class StandaloneStore:
     ) -> None:
         self._is_busy = True
         try:
-            self._executor.submit(job, then=then, otherwise=partial(self._handle_failure, group))
-        except TooMuchWork as error:
+            self._executor.submit(job, then=then, on_error=partial(self._handle_failure, group))
+        except QueueFull as error:
             self._is_busy = False
             self._give_up(group, error)
 
@@ -307,7 +307,7 @@ class StandaloneStore:
             stored_changes[-1].version if stored_changes else self._changes.snapshot.version
         )
         for each in pending:
-            each.otherwise(error)
+            each.on_error(error)
 
     def _fold(self) -> None:
         changes = self._changes

@@ -55,7 +55,7 @@ class AclCache:
             for path in (LITERAL_CHANGES, EXTENDED_CHANGES)
         ]
         for each in self._watches:
-            each.look()
+            each.read()
         self._read_all()
 
     def stop(self) -> None:
@@ -77,10 +77,10 @@ class AclCache:
         found: Found = {}
         self._held = []
         reads = ParallelReads(
-            self._zk_client, then=lambda: self._all_read(found), otherwise=self._not_read
+            self._zk_client, then=lambda: self._all_read(found), on_error=self._not_read
         )
         read_acls(reads, found)
-        reads.seal()
+        reads.finish()
 
     def _not_read(self, error: HeadwaterError) -> None:
         self._held = None
@@ -110,12 +110,12 @@ class AclCache:
             return
         found: Found = {}
         reads = ParallelReads(
-            self._zk_client, then=lambda: self._changed(found), otherwise=self._on_error
+            self._zk_client, then=lambda: self._changed(found), on_error=self._on_error
         )
         for pattern in self._patterns(notes):
             removed = partial(found.__setitem__, pattern, NO_ACLS)
             read_pattern(reads, found, pattern, removed)
-        reads.seal()
+        reads.finish()
 
     def _patterns(self, notes: Sequence[bytes]) -> list[ResourcePattern]:
         patterns: dict[ResourcePattern, None] = {}

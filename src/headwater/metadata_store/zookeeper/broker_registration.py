@@ -6,13 +6,18 @@ expired yet: the process was killed and restarted, or its session expired while 
 Note: address and id do not identify the owner, since a second broker with the same settings has
 them too. The id of the log directory does, which only one process can hold. A znode with our
 directory id is deleted; for any other, registration waits for a session timeout and then fails with
-`BrokerIdTaken`.
+`DuplicateBrokerRegistration`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headwater.common.exceptions import BrokerIdTaken, CorruptFile, HeadwaterError, StoreUnreachable
+from headwater.common.exceptions import (
+    CorruptFile,
+    DuplicateBrokerRegistration,
+    HeadwaterError,
+    StoreUnreachable,
+)
 from headwater.common.ports import Clock
 from headwater.metadata.ports.metadata_store import Failed, Registration
 from headwater.metadata_store.zookeeper import znode_data, znode_paths
@@ -26,7 +31,7 @@ from headwater.metadata_store.zookeeper.zookeeper_client import (
     ZooKeeperError,
 )
 
-Later = Callable[[int, Callable[[], None]], object]
+CallLater = Callable[[int, Callable[[], None]], object]
 """Calls a function once, after a number of milliseconds."""
 
 RETRY_MS = 200
@@ -39,10 +44,10 @@ class BrokerRegistering:
     zk_client: ZooKeeperClient
     registration: Registration
     clock: Clock
-    later: Later
-    patience_ms: int
+    call_later: CallLater
+    timeout_ms: int
     then: Callable[[int], None]
-    otherwise: Failed
+    on_error: Failed
     began_ms: int = 0
     is_over: bool = False
 
@@ -65,7 +70,7 @@ class BrokerRegistering:
         self.zk_client.multi(
             [Create(path=self._path, data=data, is_ephemeral=True)],
             then=self._check_owner,
-            otherwise=self._refused,
+            on_error=self._refused,
         )
 
     def _refused(self, refused: FailedOperation) -> None:
@@ -78,7 +83,7 @@ class BrokerRegistering:
         """Check which session owns the znode."""
         if self.is_over:
             return
-        self.zk_client.get(self._path, then=self._found, otherwise=self._missing)
+        self.zk_client.get(self._path, then=self._found, on_error=self._missing)
 
     def _missing(self, problem: ZooKeeperError) -> None:
         if problem is ZooKeeperError.NO_NODE:
@@ -96,12 +101,12 @@ class BrokerRegistering:
             self.zk_client.multi(
                 [Delete(path=self._path, version=stat.version)],
                 then=self._try,
-                otherwise=lambda _: self._try(),
+                on_error=lambda _: self._try(),
             )
-        elif self.clock.steady_ms() - self.began_ms >= self.patience_ms:
+        elif self.clock.steady_ms() - self.began_ms >= self.timeout_ms:
             self._fail(self._taken(data))
         else:
-            self.later(RETRY_MS, self._try)
+            self.call_later(RETRY_MS, self._try)
 
     def _is_ours(self, data: bytes) -> bool:
         own = self.registration.directory_id
@@ -110,14 +115,16 @@ class BrokerRegistering:
         except CorruptFile:
             return False
 
-    def _taken(self, data: bytes) -> BrokerIdTaken:
+    def _taken(self, data: bytes) -> DuplicateBrokerRegistration:
         node_id = self.registration.node_id
         try:
             other = znode_data.read_broker(node_id, data, epoch=0)
         except CorruptFile:
-            return BrokerIdTaken(f"another process is registered as broker {node_id}")
+            return DuplicateBrokerRegistration(f"another process is registered as broker {node_id}")
         where = ", ".join(f"{each.host}:{each.port}" for each in other.endpoints)
-        return BrokerIdTaken(f"another broker is registered as broker {node_id}, at {where}")
+        return DuplicateBrokerRegistration(
+            f"another broker is registered as broker {node_id}, at {where}"
+        )
 
     def _give_up(self, problem: ZooKeeperError) -> None:
         self._fail(unreachable(f"{self._path} cannot be written", problem))
@@ -125,4 +132,4 @@ class BrokerRegistering:
     def _fail(self, error: HeadwaterError) -> None:
         if not self.is_over:
             self.is_over = True
-            self.otherwise(error)
+            self.on_error(error)

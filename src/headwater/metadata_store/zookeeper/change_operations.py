@@ -217,7 +217,7 @@ class ChangeOperations:
             yield _announcement(resource)
         if name in self._deletions:
             del self._deletions[name]
-            yield Delete(path=znode_paths.deletion(name), may_be_gone=True)
+            yield Delete(path=znode_paths.deletion(name), may_be_missing=True)
 
     def _folder_deleted(self, folder: str) -> Iterator[Operation]:
         if folder in self._missing:

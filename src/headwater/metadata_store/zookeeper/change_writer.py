@@ -5,12 +5,12 @@ one request are split; a new controller may then find them half done, which is w
 created with its top znode first and deleted with it last.
 
 Every write of a term goes through this queue, and so does every read whose result is compared with
-the drafted state (`look`): the draft is ahead of the znodes by the queued writes, so a read that
-overtakes the queue would show a state that the draft has already left behind.
+the drafted state (`read_after_writes`): the draft is ahead of the znodes by the queued writes, so a
+read that overtakes the queue would show a state that the draft has already left behind.
 
 Some znodes are also written by Kafka's tools and by operators: topic deletions, change
-notifications. Operations on these are marked (`may_exist`, `may_be_gone`); one that fails because
-it is already done is dropped, and the rest is sent again.
+notifications. Operations on these are marked (`may_exist`, `may_be_missing`); one that fails
+because it is already done is dropped, and the rest is sent again.
 
 Note: a lost connection leaves the outcome unknown. The request is sent again, and if it then fails,
 the znodes tell: a `multi` is done completely or not at all, and behind the fence only this
@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from headwater.common.exceptions import ControllerFenced, HeadwaterError, WriteContradicted
+from headwater.common.exceptions import ControllerFenced, HeadwaterError, WriteConflict
 from headwater.metadata.cluster_image import Version
 from headwater.metadata.ports.metadata_store import Failed
 from headwater.metadata_store.zookeeper import znode_paths
@@ -45,7 +45,7 @@ class _Change:
     operations: Sequence[Operation]
     version: Version
     then: Callable[[Version], None]
-    otherwise: Failed
+    on_error: Failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class FencedChangeWriter:
         failed: Callable[[HeadwaterError], None],
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
-        """`epoch_version` is the version of the epoch znode, which only an election changes.
+        """`epoch_version` is the version of the epoch znode; only elections change it.
 
         `failed` is called when a failed write ends the term, before the writes fail.
         """
@@ -88,15 +88,15 @@ class FencedChangeWriter:
         version: Version,
         *,
         then: Callable[[Version], None],
-        otherwise: Failed,
+        on_error: Failed,
     ) -> None:
         if self._failure is not None:
-            otherwise(self._failure)
+            on_error(self._failure)
             return
-        self._waiting.append(_Change(operations, version, then, otherwise))
+        self._waiting.append(_Change(operations, version, then, on_error))
         self._work()
 
-    def look(self, begin: Callable[[Callable[[], None]], None]) -> None:
+    def read_after_writes(self, begin: Callable[[Callable[[], None]], None]) -> None:
         """Call `begin` after all earlier writes; later writes wait until it is done.
 
         `begin` gets a function to call when its read is done. Not called after the end of the term.
@@ -114,7 +114,7 @@ class FencedChangeWriter:
         self._group, self._pieces = [], []
         self._waiting.clear()
         for change in pending:
-            change.otherwise(error)
+            change.on_error(error)
 
     def _work(self) -> None:
         """Start the next group unless one is in flight."""
@@ -142,7 +142,7 @@ class FencedChangeWriter:
         self._zk_client.multi(
             [self.fence, *self._pieces[0]],
             then=self._handle_success,
-            otherwise=self._handle_failure,
+            on_error=self._handle_failure,
         )
 
     def _handle_success(self) -> None:
@@ -173,11 +173,11 @@ class FencedChangeWriter:
             self._send()
         elif failure.problem is ZooKeeperError.EXPIRED:
             self._fail(ControllerFenced("the ZooKeeper session expired"))
-        elif failure.place == 0:
+        elif failure.operation_index == 0:
             self._fail(ControllerFenced("another broker has become the controller"))
-        elif _is_already_done(self._pieces[0][failure.place - 1], failure.problem):
+        elif _is_already_done(self._pieces[0][failure.operation_index - 1], failure.problem):
             # On a retry this does not prove that the first try succeeded; the other operations do.
-            del self._pieces[0][failure.place - 1]
+            del self._pieces[0][failure.operation_index - 1]
             self._send()
         elif self._is_retry:
             self._look(failure)
@@ -186,11 +186,11 @@ class FencedChangeWriter:
 
     def _look(self, failure: FailedOperation) -> None:
         """Check whether the first try succeeded, by the znode that failed the second."""
-        operation = self._pieces[0][failure.place - 1]
+        operation = self._pieces[0][failure.operation_index - 1]
         self._zk_client.exists(
             operation.path,
             then=lambda stat: self._check_stat(operation, failure, stat),
-            otherwise=lambda _: self._fail_contradicted(failure),
+            on_error=lambda _: self._fail_contradicted(failure),
         )
 
     def _check_stat(
@@ -206,7 +206,7 @@ class FencedChangeWriter:
             self._zk_client.get(
                 operation.path,
                 then=partial(self._compare, operation, failure),
-                otherwise=lambda _: self._fail_contradicted(failure),
+                on_error=lambda _: self._fail_contradicted(failure),
             )
 
     def _compare(
@@ -221,9 +221,9 @@ class FencedChangeWriter:
 
     def _fail_contradicted(self, failure: FailedOperation) -> None:
         """The znodes differ from this controller's image and must be read again."""
-        operation = self._pieces[0][failure.place - 1]
+        operation = self._pieces[0][failure.operation_index - 1]
         self._fail(
-            WriteContradicted(
+            WriteConflict(
                 f"{type(operation).__name__} {operation.path} failed: {failure.problem.value}; "
                 "it was changed by something other than this controller"
             )
@@ -240,7 +240,7 @@ def _is_already_done(operation: Operation, problem: ZooKeeperError) -> bool:
         case Create():
             return operation.may_exist and problem is ZooKeeperError.NODE_EXISTS
         case Delete():
-            return operation.may_be_gone and problem is ZooKeeperError.NO_NODE
+            return operation.may_be_missing and problem is ZooKeeperError.NO_NODE
         case _:
             return False
 

@@ -46,9 +46,9 @@ class ClusterContents:
     acls: acl_znodes.Found = field(default_factory=dict)
 
     def changes(self) -> list[MetadataChange]:
-        """Return changes that build this state from an empty image, without the live brokers."""
+        """Return changes that build this state from an empty image, without brokers."""
         changes: list[MetadataChange] = [
-            TopicCreated(znode_data.assembled(name, assignment, self.states.get(name, {})))
+            TopicCreated(znode_data.topic_image(name, assignment, self.states.get(name, {})))
             for name, assignment in sorted(self.assignments.items())
         ]
         changes += [TopicDeletionBegun(name) for name in self.deletions if name in self.assignments]
@@ -76,31 +76,31 @@ def read_all(
     zk_client: ZooKeeperClient,
     *,
     then: Callable[[ClusterContents], None],
-    otherwise: Callable[[HeadwaterError], None],
+    on_error: Callable[[HeadwaterError], None],
 ) -> None:
     """Read everything that a controller needs."""
     contents = ClusterContents()
-    reads = ParallelReads(zk_client, then=lambda: then(contents), otherwise=otherwise)
+    reads = ParallelReads(zk_client, then=lambda: then(contents), on_error=on_error)
     _read_configs(reads, contents)
     reads.children(znode_paths.TOPICS, partial(_read_topics, reads, contents))
     reads.children(znode_paths.DELETE_TOPICS, partial(_take_deletions, contents))
     reads.children(znode_paths.ADMITTED, partial(_read_admitted, reads, contents))
     reads.data(znode_paths.PRODUCER_IDS, partial(_take_producer_id, contents), missing=_ignore)
     acl_znodes.read_acls(reads, contents.acls)
-    reads.seal()
+    reads.finish()
 
 
 def read_configs(
     zk_client: ZooKeeperClient,
     *,
     then: Callable[[ClusterContents], None],
-    otherwise: Callable[[HeadwaterError], None],
+    on_error: Callable[[HeadwaterError], None],
 ) -> None:
     """Read what every broker needs: configs and features."""
     contents = ClusterContents()
-    reads = ParallelReads(zk_client, then=lambda: then(contents), otherwise=otherwise)
+    reads = ParallelReads(zk_client, then=lambda: then(contents), on_error=on_error)
     _read_configs(reads, contents)
-    reads.seal()
+    reads.finish()
 
 
 def _read_topics(reads: ParallelReads, contents: ClusterContents, names: list[str]) -> None:
@@ -134,7 +134,7 @@ def _take_state(
 
 
 def _check_folders(reads: ParallelReads, contents: ClusterContents, name: str, number: int) -> None:
-    """A tool created the topic's znode without partitions: check for the parent znodes."""
+    """Check for the parent znodes of a topic that a tool created without them."""
     for folder in (znode_paths.partitions(name), znode_paths.partition(name, number)):
         reads.existence(folder, partial(_add_missing, contents, folder))
 

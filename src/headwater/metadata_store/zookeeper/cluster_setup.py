@@ -28,7 +28,7 @@ class ClusterSetup:
     # Id for a new cluster.
     proposed_id: str
     then: Callable[[str], None]
-    otherwise: Failed
+    on_error: Failed
 
     def begin(self) -> None:
         """Check all znodes at once: nearly always all of them exist."""
@@ -36,11 +36,11 @@ class ClusterSetup:
         reads = ParallelReads(
             self.zk_client,
             then=lambda: self._make([path for path in znode_paths.LASTING if path in missing]),
-            otherwise=self.otherwise,
+            on_error=self.on_error,
         )
         for path in znode_paths.LASTING:
             reads.existence(path, partial(_add_missing, missing, path))
-        reads.seal()
+        reads.finish()
 
     def _make(self, missing: Sequence[str]) -> None:
         if not missing:
@@ -49,7 +49,7 @@ class ClusterSetup:
         self.zk_client.multi(
             [Create(path=missing[0])],
             then=partial(self._make, missing[1:]),
-            otherwise=partial(self._handle_failure, missing),
+            on_error=partial(self._handle_failure, missing),
         )
 
     def _handle_failure(self, missing: Sequence[str], failure: FailedOperation) -> None:
@@ -61,13 +61,13 @@ class ClusterSetup:
             self._give_up(missing[0], failure.problem)
 
     def _read_id(self) -> None:
-        self.zk_client.get(znode_paths.CLUSTER_ID, then=self._found_id, otherwise=self._no_id)
+        self.zk_client.get(znode_paths.CLUSTER_ID, then=self._found_id, on_error=self._no_id)
 
     def _found_id(self, data: bytes, _: Stat) -> None:
         try:
             cluster_id = znode_data.read_cluster_id(data)
         except CorruptFile as error:
-            self.otherwise(error)
+            self.on_error(error)
             return
         self.then(cluster_id)
 
@@ -78,7 +78,7 @@ class ClusterSetup:
         self.zk_client.multi(
             [Create(path=znode_paths.CLUSTER_ID, data=znode_data.cluster_id(self.proposed_id))],
             then=self._read_id,
-            otherwise=self._handle_id_failure,
+            on_error=self._handle_id_failure,
         )
 
     def _handle_id_failure(self, failure: FailedOperation) -> None:
@@ -88,7 +88,7 @@ class ClusterSetup:
             self._give_up(znode_paths.CLUSTER_ID, failure.problem)
 
     def _give_up(self, path: str, problem: ZooKeeperError) -> None:
-        self.otherwise(unreachable(f"cannot create {path}", problem))
+        self.on_error(unreachable(f"cannot create {path}", problem))
 
 
 def _add_missing(missing: dict[str, None], path: str, exists: bool) -> None:

@@ -55,8 +55,8 @@ class ConfigCache:
             on_change=self._announced,
             on_error=self._on_error,
         )
-        self._notifications.look()
-        read_configs(self._zk_client, then=self._all_read, otherwise=self._on_error)
+        self._notifications.read()
+        read_configs(self._zk_client, then=self._all_read, on_error=self._on_error)
 
     def stop(self) -> None:
         for each in (self._notifications, self._feature):
@@ -86,7 +86,7 @@ class ConfigCache:
             self._feature = NodeWatch(
                 self._zk_client, znode_paths.FEATURES, on_change=self._features_changed
             )
-            self._feature.look()
+            self._feature.read()
 
     def _announced(self, notes: Sequence[bytes]) -> None:
         """Read the announced configs."""
@@ -94,7 +94,7 @@ class ConfigCache:
         reads = ParallelReads(
             self._zk_client,
             then=lambda: self._notify(self._take(changed, self._features, is_all=False)),
-            otherwise=self._on_error,
+            on_error=self._on_error,
         )
         for entity in dict.fromkeys(znode_data.read_config_change(note) for note in notes):
             resource = znode_paths.resource_at(entity)
@@ -104,7 +104,7 @@ class ConfigCache:
                     partial(_take_config, changed, resource),
                     missing=partial(changed.__setitem__, resource, {}),
                 )
-        reads.seal()
+        reads.finish()
 
     def _features_changed(self, data: bytes | None) -> None:
         try:

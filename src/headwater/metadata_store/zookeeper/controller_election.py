@@ -33,25 +33,25 @@ class ControllerElection:
     clock: Clock
     # Called with the epoch and the version of the epoch znode.
     then: Callable[[int, int], None]
-    otherwise: Failed
+    on_error: Failed
     epoch: int = 0
     epoch_version: int = 0
 
     def begin(self) -> None:
-        self.zk_client.get(znode_paths.CONTROLLER_EPOCH, then=self._found, otherwise=self._missing)
+        self.zk_client.get(znode_paths.CONTROLLER_EPOCH, then=self._found, on_error=self._missing)
 
     def _missing(self, problem: ZooKeeperError) -> None:
         if problem is ZooKeeperError.NO_NODE:
             self.zk_client.multi(
                 [Create(path=znode_paths.CONTROLLER_EPOCH, data=znode_data.epoch(0))],
                 then=self.begin,
-                otherwise=self._retry_unless_expired,
+                on_error=self._retry_unless_expired,
             )
         else:
             self._give_up(problem)
 
     def _retry_unless_expired(self, failure: FailedOperation) -> None:
-        if failure.problem in (ZooKeeperError.EXPIRED, ZooKeeperError.REFUSED):
+        if failure.problem in (ZooKeeperError.EXPIRED, ZooKeeperError.REJECTED):
             self._give_up(failure.problem)
         else:
             self.begin()
@@ -60,7 +60,7 @@ class ControllerElection:
         try:
             self.epoch = znode_data.read_epoch(data) + 1
         except CorruptFile as error:
-            self.otherwise(error)
+            self.on_error(error)
             return
         self.epoch_version = stat.version + 1
         own = znode_data.controller(self.node_id, now_ms=self.clock.now_ms())
@@ -74,19 +74,19 @@ class ControllerElection:
                 ),
             ],
             then=lambda: self.then(self.epoch, self.epoch_version),
-            otherwise=self._handle_failure,
+            on_error=self._handle_failure,
         )
 
     def _handle_failure(self, failure: FailedOperation) -> None:
         if failure.problem is ZooKeeperError.NODE_EXISTS:
             self.zk_client.get(
-                znode_paths.CONTROLLER, then=self._remove_own, otherwise=self._missing_controller
+                znode_paths.CONTROLLER, then=self._remove_own, on_error=self._missing_controller
             )
         elif failure.problem is ZooKeeperError.BAD_VERSION:
             self._lose()
         elif failure.problem is ZooKeeperError.UNKNOWN:
             self.zk_client.get(
-                znode_paths.CONTROLLER, then=self._check_owner, otherwise=self._missing_controller
+                znode_paths.CONTROLLER, then=self._check_owner, on_error=self._missing_controller
             )
         else:
             self._give_up(failure.problem)
@@ -104,11 +104,11 @@ class ControllerElection:
         self.zk_client.multi(
             [Delete(path=znode_paths.CONTROLLER, version=stat.version)],
             then=self.begin,
-            otherwise=self._retry_unless_expired,
+            on_error=self._retry_unless_expired,
         )
 
     def _lose(self) -> None:
-        self.otherwise(ControllerFenced("another broker is the controller"))
+        self.on_error(ControllerFenced("another broker is the controller"))
 
     def _missing_controller(self, problem: ZooKeeperError) -> None:
         if problem is ZooKeeperError.NO_NODE:
@@ -117,4 +117,4 @@ class ControllerElection:
             self._give_up(problem)
 
     def _give_up(self, problem: ZooKeeperError) -> None:
-        self.otherwise(StoreUnreachable(f"cannot write {znode_paths.CONTROLLER}: {problem.value}"))
+        self.on_error(StoreUnreachable(f"cannot write {znode_paths.CONTROLLER}: {problem.value}"))

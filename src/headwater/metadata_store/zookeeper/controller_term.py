@@ -83,7 +83,7 @@ class ControllerTerm:
         )
 
     def begin(self) -> None:
-        self._follow_brokers.look()
+        self._follow_brokers.read()
 
     def end(self, error: HeadwaterError) -> None:
         """Stop all watches and fail pending writes."""
@@ -92,12 +92,12 @@ class ControllerTerm:
             followed.stop()
         self._writer.end(error)
 
-    def read(self, *, then: Callable[[ClusterImage], None], otherwise: Failed) -> None:
+    def read(self, *, then: Callable[[ClusterImage], None], on_error: Failed) -> None:
         """Read everything. From then on, broker changes are reported."""
         read_all(
             self._zk_client,
-            then=lambda contents: self._with_brokers(lambda: self._take(contents, then, otherwise)),
-            otherwise=otherwise,
+            then=lambda contents: self._with_brokers(lambda: self._take(contents, then, on_error)),
+            on_error=on_error,
         )
 
     def write(
@@ -106,17 +106,17 @@ class ControllerTerm:
         *,
         fence: Version,
         then: Callable[[Version], None],
-        otherwise: Failed,
+        on_error: Failed,
     ) -> None:
         assert self._draft is not None, "`read` must complete before `write`"
         if fence != self.version:
-            otherwise(
+            on_error(
                 ControllerFenced(f"decided on version {fence}, but the newest is {self.version}")
             )
             return
         self.version = fence._replace(sequence=fence.sequence + 1)
         operations = self._draft.operations(changes)
-        self._writer.write(operations, self.version, then=then, otherwise=otherwise)
+        self._writer.write(operations, self.version, then=then, on_error=on_error)
 
     def end_registration(self, broker: BrokerRegistration) -> None:
         """End the registration of a broker whose process has ended."""
@@ -137,7 +137,7 @@ class ControllerTerm:
 
     def purge_notifications(self, now_ms: int) -> None:
         """Remove change notifications that all brokers have had time to read."""
-        reads = ParallelReads(self._zk_client, then=_pass, otherwise=self._on_error)
+        reads = ParallelReads(self._zk_client, then=_pass, on_error=self._on_error)
         for folder in (
             znode_paths.CONFIG_CHANGES,
             acl_znodes.LITERAL_CHANGES,
@@ -146,7 +146,7 @@ class ControllerTerm:
             reads.children(
                 folder, partial(self._purge, reads, folder, now_ms - NOTIFICATION_RETENTION_MS)
             )
-        reads.seal()
+        reads.finish()
 
     # Implementation.
 
@@ -157,13 +157,13 @@ class ControllerTerm:
             then()
 
     def _take(
-        self, contents: ClusterContents, then: Callable[[ClusterImage], None], otherwise: Failed
+        self, contents: ClusterContents, then: Callable[[ClusterImage], None], on_error: Failed
     ) -> None:
         assert self._brokers is not None
         try:
             changes = contents.changes()
         except HeadwaterError as error:
-            otherwise(error)
+            on_error(error)
             return
         changes += map(BrokerRegistered, self._brokers.values())
         changes.append(ControllerElected(self._node_id))
@@ -176,7 +176,7 @@ class ControllerTerm:
         )
         then(image)
         self._look_for_deletions()
-        self._follow_directories.look()
+        self._follow_directories.read()
 
     def _brokers_changed(self, found: dict[NodeId, BrokerRegistration]) -> None:
         before, self._brokers = self._brokers, found
@@ -189,7 +189,7 @@ class ControllerTerm:
                 self._on_change(changes)
 
     def _look_for_deletions(self) -> None:
-        """Read /admin/delete_topics for topics that a tool wants deleted, now and after changes.
+        """Read /admin/delete_topics for tools' deletions, now and after changes.
 
         The draft of this moment is what the znodes will be when the read has its turn in the queue,
         so any difference comes from a tool.
@@ -210,11 +210,11 @@ class ControllerTerm:
             self._zk_client.children(
                 znode_paths.DELETE_TOPICS,
                 then=partial(self._found_deletions, topics, known, done),
-                otherwise=lambda problem: _pass() if problem is ZooKeeperError.EXPIRED else done(),
+                on_error=lambda problem: _pass() if problem is ZooKeeperError.EXPIRED else done(),
                 watch=on_change,
             )
 
-        self._writer.look(begin)
+        self._writer.read_after_writes(begin)
 
     def _found_deletions(
         self,
@@ -247,13 +247,13 @@ class ControllerTerm:
         reads = ParallelReads(
             self._zk_client,
             then=lambda: self._on_change([LogDirectoryFailed(node_id) for node_id in found]),
-            otherwise=self._on_error,
+            on_error=self._on_error,
         )
         for name in names:
             path = f"{znode_paths.DIRECTORY_EVENTS}/{name}"
             reads.data(path, partial(self._take_directory, found, path), missing=_pass)
         if names:
-            reads.seal()
+            reads.finish()
 
     def _take_directory(self, found: dict[NodeId, None], path: str, data: bytes, _: Stat) -> None:
         found[znode_data.read_directory_event(data)] = None
@@ -271,14 +271,14 @@ class ControllerTerm:
     def _remove(self, path: str) -> None:
         """Delete a znode that brokers or tools may delete as well."""
         self._writer.write(
-            [Delete(path=path, may_be_gone=True)], self.version, then=_ignore, otherwise=_ignore
+            [Delete(path=path, may_be_missing=True)], self.version, then=_ignore, on_error=_ignore
         )
 
 
 def _broker_changes(
     before: Mapping[NodeId, BrokerRegistration], after: Mapping[NodeId, BrokerRegistration]
 ) -> list[MetadataChange]:
-    """Return broker changes; removals first, since a restarted broker was gone in between."""
+    """Return broker changes, removals first: a restarted broker was gone."""
     changes: list[MetadataChange] = [
         BrokerGone(node_id)
         for node_id, broker in before.items()

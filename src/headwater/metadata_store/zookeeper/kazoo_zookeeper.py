@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from headwater.metadata_store.zookeeper.kazoo_client import Post, new_client
-from headwater.metadata_store.zookeeper.multi_read import NO_NODE, MultiRead
+from headwater.metadata_store.zookeeper.kazoo_client import NO_NODE, MultiRead, Post, new_client
 from headwater.metadata_store.zookeeper.zookeeper_client import (
     Check,
     Create,
@@ -133,7 +132,7 @@ class KazooZooKeeper:
         path: str,
         *,
         then: Callable[[bytes, Stat], None],
-        otherwise: Failed,
+        on_error: Failed,
         watch: Watch | None = None,
     ) -> None:
         if watch is None:
@@ -141,7 +140,7 @@ class KazooZooKeeper:
                 _Request(
                     issue=partial(self._read_many, (path,)),
                     done=lambda found: then(*found),
-                    failed=otherwise,
+                    failed=on_error,
                     is_read=True,
                     path=path,
                 )
@@ -150,7 +149,7 @@ class KazooZooKeeper:
         self._read(
             lambda on_change: self._client.get_async(self._full(path), watch=on_change),
             lambda found: then(found[0], _stat(found[1])),
-            otherwise,
+            on_error,
             watch,
         )
 
@@ -159,13 +158,13 @@ class KazooZooKeeper:
         path: str,
         *,
         then: Callable[[Stat | None], None],
-        otherwise: Failed,
+        on_error: Failed,
         watch: Watch | None = None,
     ) -> None:
         self._read(
             lambda on_change: self._client.exists_async(self._full(path), watch=on_change),
             lambda found: then(None if found is None else _stat(found)),
-            otherwise,
+            on_error,
             watch,
         )
 
@@ -174,13 +173,13 @@ class KazooZooKeeper:
         path: str,
         *,
         then: Callable[[list[str]], None],
-        otherwise: Failed,
+        on_error: Failed,
         watch: Watch | None = None,
     ) -> None:
         self._read(
             lambda on_change: self._client.get_children_async(self._full(path), watch=on_change),
             then,
-            otherwise,
+            on_error,
             watch,
         )
 
@@ -189,20 +188,20 @@ class KazooZooKeeper:
         operations: Sequence[Operation],
         *,
         then: Callable[[], None],
-        otherwise: Callable[[FailedOperation], None],
+        on_error: Callable[[FailedOperation], None],
     ) -> None:
         def done(results: list[Any]) -> None:
             refused = _failed_operation(results)
             if refused is None:
                 then()
             else:
-                otherwise(refused)
+                on_error(refused)
 
         self._submit(
             _Request(
                 issue=lambda: self._transaction(operations),
                 done=done,
-                failed=lambda problem: otherwise(FailedOperation(-1, problem)),
+                failed=lambda problem: on_error(FailedOperation(-1, problem)),
                 is_read=False,
             )
         )
@@ -280,7 +279,7 @@ class KazooZooKeeper:
             found = result.value[place]
             if isinstance(found, int):
                 is_missing = found == NO_NODE
-                request.failed(ZooKeeperError.NO_NODE if is_missing else ZooKeeperError.REFUSED)
+                request.failed(ZooKeeperError.NO_NODE if is_missing else ZooKeeperError.REJECTED)
             else:
                 request.done(found)
         self._send_waiting()
@@ -402,7 +401,7 @@ def _stat(stat: Any) -> Stat:
 
 
 def _problem(error: BaseException) -> ZooKeeperError:
-    return _PROBLEMS.get(type(error).__name__, ZooKeeperError.REFUSED)
+    return _PROBLEMS.get(type(error).__name__, ZooKeeperError.REJECTED)
 
 
 def _failed_operation(results: Sequence[Any]) -> FailedOperation | None:
@@ -413,4 +412,4 @@ def _failed_operation(results: Sequence[Any]) -> FailedOperation | None:
     for index, error in errors:
         if type(error).__name__ not in _CONSEQUENCES:
             return FailedOperation(index, _problem(error))
-    return FailedOperation(-1, ZooKeeperError.REFUSED) if errors else None
+    return FailedOperation(-1, ZooKeeperError.REJECTED) if errors else None

@@ -26,23 +26,23 @@ def unreachable(what: str, problem: ZooKeeperError) -> StoreUnreachable:
 
 
 class ParallelReads:
-    """Reads that belong together. Call `seal` after issuing the first ones."""
+    """Reads that belong together. Call `finish` after issuing the first ones."""
 
     def __init__(
         self,
         zk_client: ZooKeeperClient,
         *,
         then: Callable[[], None],
-        otherwise: Callable[[HeadwaterError], None],
+        on_error: Callable[[HeadwaterError], None],
     ) -> None:
         self._zk_client = zk_client
         self._then = then
-        self._otherwise = otherwise
-        # One until `seal` is called.
+        self._on_error = on_error
+        # One until `finish` is called.
         self._in_flight = 1
         self._is_over = False
 
-    def seal(self) -> None:
+    def finish(self) -> None:
         """All reads have been issued, except those by callbacks."""
         self._arrived()
 
@@ -57,7 +57,7 @@ class ParallelReads:
         self._zk_client.get(
             path,
             then=lambda data, stat: self._take(lambda: found(data, stat)),
-            otherwise=lambda problem: self._handle_failure(path, problem, missing),
+            on_error=lambda problem: self._handle_failure(path, problem, missing),
         )
 
     def children(self, path: str, found: Callable[[list[str]], None]) -> None:
@@ -66,7 +66,7 @@ class ParallelReads:
         self._zk_client.children(
             path,
             then=lambda names: self._take(lambda: found(sorted(names))),
-            otherwise=lambda problem: self._handle_failure(path, problem, lambda: found([])),
+            on_error=lambda problem: self._handle_failure(path, problem, lambda: found([])),
         )
 
     def existence(self, path: str, found: Callable[[bool], None]) -> None:
@@ -74,7 +74,7 @@ class ParallelReads:
         self._zk_client.exists(
             path,
             then=lambda stat: self._take(lambda: found(stat is not None)),
-            otherwise=lambda problem: self._handle_failure(path, problem, None),
+            on_error=lambda problem: self._handle_failure(path, problem, None),
         )
 
     def _take(self, use: Callable[[], None]) -> None:
@@ -103,4 +103,4 @@ class ParallelReads:
 
     def _fail(self, error: HeadwaterError) -> None:
         self._is_over = True
-        self._otherwise(error)
+        self._on_error(error)

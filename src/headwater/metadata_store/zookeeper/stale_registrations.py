@@ -30,7 +30,7 @@ def end_registration(
         if stat.czxid == broker.epoch:
             _remove(zk_client, path, stat, fence)
 
-    zk_client.get(path, then=found, otherwise=_ignore)
+    zk_client.get(path, then=found, on_error=_ignore)
 
 
 def end_control(zk_client: ZooKeeperClient, node_id: NodeId) -> None:
@@ -38,13 +38,13 @@ def end_control(zk_client: ZooKeeperClient, node_id: NodeId) -> None:
 
     def found_epoch(_: bytes, epoch: Stat) -> None:
         fence = Check(path=znode_paths.CONTROLLER_EPOCH, version=epoch.version)
-        zk_client.get(znode_paths.CONTROLLER, then=partial(found, fence), otherwise=_ignore)
+        zk_client.get(znode_paths.CONTROLLER, then=partial(found, fence), on_error=_ignore)
 
     def found(fence: Check, data: bytes, stat: Stat) -> None:
         if _is_of(node_id, data):
             _remove(zk_client, znode_paths.CONTROLLER, stat, fence)
 
-    zk_client.get(znode_paths.CONTROLLER_EPOCH, then=found_epoch, otherwise=_ignore)
+    zk_client.get(znode_paths.CONTROLLER_EPOCH, then=found_epoch, on_error=_ignore)
 
 
 def _is_of(node_id: NodeId, data: bytes) -> bool:
@@ -55,7 +55,7 @@ def _is_of(node_id: NodeId, data: bytes) -> bool:
 
 
 def _remove(zk_client: ZooKeeperClient, path: str, stat: Stat, fence: Check) -> None:
-    zk_client.multi([fence, Delete(path=path, version=stat.version)], then=_pass, otherwise=_ignore)
+    zk_client.multi([fence, Delete(path=path, version=stat.version)], then=_pass, on_error=_ignore)
 
 
 def _pass() -> None:

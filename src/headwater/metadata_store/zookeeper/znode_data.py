@@ -141,7 +141,7 @@ def read_state(data: bytes) -> TopicPartitionStateZNode:
     )
 
 
-def assembled(
+def topic_image(
     name: str, assignment: Assignment, states: Mapping[int, tuple[TopicPartitionStateZNode, int]]
 ) -> TopicImage:
     """Build a topic from its znodes. `states` come with the versions of their znodes."""

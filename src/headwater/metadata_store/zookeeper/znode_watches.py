@@ -34,12 +34,10 @@ class NodeWatch:
         self._on_change = on_change
         self._is_over = False
 
-    def look(self) -> None:
+    def read(self) -> None:
         """Read now and after every change."""
         if not self._is_over:
-            self._zk_client.exists(
-                self._path, then=self._exists, otherwise=_ignore, watch=self.look
-            )
+            self._zk_client.exists(self._path, then=self._exists, on_error=_ignore, watch=self.read)
 
     def stop(self) -> None:
         self._is_over = True
@@ -50,7 +48,7 @@ class NodeWatch:
         else:
             # If it is deleted before this arrives, the watch fires.
             self._zk_client.get(
-                self._path, then=lambda data, _: self._notify(data), otherwise=_ignore
+                self._path, then=lambda data, _: self._notify(data), on_error=_ignore
             )
 
     def _notify(self, data: bytes | None) -> None:
@@ -69,11 +67,11 @@ class ChildrenWatch:
         self._on_change = on_change
         self._is_over = False
 
-    def look(self) -> None:
+    def read(self) -> None:
         """Read now and after every change."""
         if not self._is_over:
             self._zk_client.children(
-                self._path, then=self._notify, otherwise=_ignore, watch=self.look
+                self._path, then=self._notify, on_error=_ignore, watch=self.read
             )
 
     def stop(self) -> None:
@@ -100,8 +98,8 @@ class BrokersWatch:
         self._ids = ChildrenWatch(zk_client, znode_paths.BROKER_IDS, on_change=self._read)
         self._is_over = False
 
-    def look(self) -> None:
-        self._ids.look()
+    def read(self) -> None:
+        self._ids.read()
 
     def stop(self) -> None:
         self._is_over = True
@@ -110,12 +108,12 @@ class BrokersWatch:
     def _read(self, names: list[str]) -> None:
         found: dict[NodeId, BrokerRegistration] = {}
         reads = ParallelReads(
-            self._zk_client, then=lambda: self._notify(found), otherwise=self._on_error
+            self._zk_client, then=lambda: self._notify(found), on_error=self._on_error
         )
         for name in names:
             path = f"{znode_paths.BROKER_IDS}/{name}"
             reads.data(path, partial(_take_broker, found, NodeId(int(name))), missing=_pass)
-        reads.seal()
+        reads.finish()
 
     def _notify(self, found: dict[NodeId, BrokerRegistration]) -> None:
         if not self._is_over:
@@ -141,8 +139,8 @@ class NotificationsWatch:
         self._known: dict[str, None] | None = None
         self._is_over = False
 
-    def look(self) -> None:
-        self._names.look()
+    def read(self) -> None:
+        self._names.read()
 
     def stop(self) -> None:
         self._is_over = True
@@ -158,13 +156,13 @@ class NotificationsWatch:
         reads = ParallelReads(
             self._zk_client,
             then=lambda: self._notify([found[name] for name in added if name in found]),
-            otherwise=self._on_error,
+            on_error=self._on_error,
         )
         for name in added:
             reads.data(
                 f"{self._path}/{name}", partial(_take_notification, found, name), missing=_pass
             )
-        reads.seal()
+        reads.finish()
 
     def _notify(self, notifications: list[bytes]) -> None:
         if not self._is_over and notifications:

@@ -30,7 +30,7 @@ class ZooKeeperError(Enum):
     UNKNOWN = "the connection was lost"
     # The session expired, and with it all requests in flight.
     EXPIRED = "the session has expired"
-    REFUSED = "the server rejected the request"
+    REJECTED = "the server rejected the request"
 
 
 class Stat(NamedTuple):
@@ -46,7 +46,7 @@ class Stat(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Create:
-    """Create a znode: ephemeral (deleted with the session) or sequential (gets a number).
+    """Create a znode: ephemeral (ends with the session) or sequential (numbered).
 
     `may_exist` is for `change_writer`, which drops the operation if it made a `multi` fail.
     """
@@ -71,12 +71,12 @@ class Set:
 class Delete:
     """Delete a znode without children.
 
-    `may_be_gone` is for `change_writer`, which drops the operation if it made a `multi` fail.
+    `may_be_missing` is for `change_writer`, which drops the operation if it made a `multi` fail.
     """
 
     path: str
     version: int = ANY_VERSION
-    may_be_gone: bool = False
+    may_be_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ Operation = Create | Set | Delete | Check
 class FailedOperation(NamedTuple):
     """Index of the operation that failed in a `multi`, and why; -1 if unknown."""
 
-    place: int
+    operation_index: int
     problem: ZooKeeperError
 
 
@@ -108,7 +108,7 @@ class SessionListener(Protocol):
         """A new session; ephemeral znodes and watches of an earlier one are gone."""
 
     def session_ended(self) -> None:
-        """The session expired. Ephemeral znodes and watches are gone; the client reconnects."""
+        """The session expired; its ephemeral znodes and watches are gone. Reconnects."""
 
 
 class ZooKeeperClient(Protocol):
@@ -126,7 +126,7 @@ class ZooKeeperClient(Protocol):
         path: str,
         *,
         then: Callable[[bytes, Stat], None],
-        otherwise: Failed,
+        on_error: Failed,
         watch: Watch | None = None,
     ) -> None:
         """Read a znode's data. The watch is not set if the znode does not exist."""
@@ -136,7 +136,7 @@ class ZooKeeperClient(Protocol):
         path: str,
         *,
         then: Callable[[Stat | None], None],
-        otherwise: Failed,
+        on_error: Failed,
         watch: Watch | None = None,
     ) -> None:
         """Check whether a znode exists. The watch is set in both cases."""
@@ -146,7 +146,7 @@ class ZooKeeperClient(Protocol):
         path: str,
         *,
         then: Callable[[list[str]], None],
-        otherwise: Failed,
+        on_error: Failed,
         watch: Watch | None = None,
     ) -> None:
         """Read the names of a znode's children, unsorted."""
@@ -156,7 +156,7 @@ class ZooKeeperClient(Protocol):
         operations: Sequence[Operation],
         *,
         then: Callable[[], None],
-        otherwise: Callable[[FailedOperation], None],
+        on_error: Callable[[FailedOperation], None],
     ) -> None:
         """Apply all operations or none."""
 

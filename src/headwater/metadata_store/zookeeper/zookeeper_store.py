@@ -28,7 +28,7 @@ from headwater.metadata.cluster_image import (
 from headwater.metadata.ports.metadata_store import Failed, Registration, StoreListener
 from headwater.metadata_store.zookeeper import znode_data, znode_paths
 from headwater.metadata_store.zookeeper.acl_cache import AclCache
-from headwater.metadata_store.zookeeper.broker_registration import BrokerRegistering, Later
+from headwater.metadata_store.zookeeper.broker_registration import BrokerRegistering, CallLater
 from headwater.metadata_store.zookeeper.cluster_setup import ClusterSetup
 from headwater.metadata_store.zookeeper.config_cache import ConfigCache
 from headwater.metadata_store.zookeeper.controller_election import ControllerElection
@@ -48,14 +48,19 @@ _log = logging.getLogger(__name__)
 
 
 class ZooKeeperStore:
-    """Used on the event loop's thread only. `listen` first, then `found`, then the rest."""
+    """The store on the event loop's thread: first `listen`, then `create_cluster`."""
 
     def __init__(
-        self, zk_client: ZooKeeperClient, *, clock: Clock, later: Later, session_timeout_ms: int
+        self,
+        zk_client: ZooKeeperClient,
+        *,
+        clock: Clock,
+        call_later: CallLater,
+        session_timeout_ms: int,
     ) -> None:
         self._zk_client = zk_client
         self._clock = clock
-        self._later = later
+        self._later = call_later
         self._session_timeout_ms = session_timeout_ms
         self._listener: StoreListener | None = None
         self._cluster_id: str | None = None
@@ -70,8 +75,10 @@ class ZooKeeperStore:
         self._acls = AclCache(zk_client, on_change=self._notify, on_error=self._log_error)
         zk_client.listen(self)
 
-    def found(self, proposed_id: str, *, then: Callable[[str], None], otherwise: Failed) -> None:
-        """Create missing znodes and return the cluster id; `proposed_id` for a new cluster."""
+    def create_cluster(
+        self, proposed_id: str, *, then: Callable[[str], None], on_error: Failed
+    ) -> None:
+        """Create missing znodes; return the cluster id, `proposed_id` if it is new."""
 
         def founded(cluster_id: str) -> None:
             self._cluster_id = cluster_id
@@ -79,7 +86,7 @@ class ZooKeeperStore:
             then(cluster_id)
 
         ClusterSetup(
-            zk_client=self._zk_client, proposed_id=proposed_id, then=founded, otherwise=otherwise
+            zk_client=self._zk_client, proposed_id=proposed_id, then=founded, on_error=on_error
         ).begin()
 
     # The port.
@@ -88,7 +95,7 @@ class ZooKeeperStore:
         self._listener = listener
 
     def register(
-        self, registration: Registration, *, then: Callable[[int], None], otherwise: Failed
+        self, registration: Registration, *, then: Callable[[int], None], on_error: Failed
     ) -> None:
         def registered(epoch: int) -> None:
             then(epoch)
@@ -101,16 +108,16 @@ class ZooKeeperStore:
             zk_client=self._zk_client,
             registration=registration,
             clock=self._clock,
-            later=self._later,
+            call_later=self._later,
             # A left-over session ends within its timeout.
-            patience_ms=2 * self._session_timeout_ms,
+            timeout_ms=2 * self._session_timeout_ms,
             then=registered,
-            otherwise=otherwise,
+            on_error=on_error,
         )
         self._registering.begin()
 
     def become_controller(
-        self, node_id: NodeId, *, then: Callable[[Version], None], otherwise: Failed
+        self, node_id: NodeId, *, then: Callable[[Version], None], on_error: Failed
     ) -> None:
         def elected(epoch: int, epoch_version: int) -> None:
             assert self._cluster_id is not None
@@ -134,7 +141,7 @@ class ZooKeeperStore:
             node_id=node_id,
             clock=self._clock,
             then=elected,
-            otherwise=otherwise,
+            on_error=on_error,
         ).begin()
 
     def resign(self) -> None:
@@ -143,11 +150,11 @@ class ZooKeeperStore:
         self._end_term("it resigned")
         self._leave_control()
 
-    def read(self, *, then: Callable[[ClusterImage], None], otherwise: Failed) -> None:
+    def read(self, *, then: Callable[[ClusterImage], None], on_error: Failed) -> None:
         if self._term is None:
-            otherwise(ControllerFenced("only the controller may read the full image"))
+            on_error(ControllerFenced("only the controller may read the full image"))
         else:
-            self._term.read(then=then, otherwise=otherwise)
+            self._term.read(then=then, on_error=on_error)
 
     def read_configs(self, *, then: Callable[[Sequence[MetadataChange]], None]) -> None:
         self._configs.all(lambda changes: self._acls.all(lambda acls: then([*changes, *acls])))
@@ -158,12 +165,12 @@ class ZooKeeperStore:
         *,
         fence: Version,
         then: Callable[[Version], None],
-        otherwise: Failed,
+        on_error: Failed,
     ) -> None:
         if self._term is None:
-            otherwise(ControllerFenced("this broker is not the controller"))
+            on_error(ControllerFenced("this broker is not the controller"))
         else:
-            self._term.write(changes, fence=fence, then=then, otherwise=otherwise)
+            self._term.write(changes, fence=fence, then=then, on_error=on_error)
 
     def report_failed_directory(self, node_id: NodeId) -> None:
         def handle_failure(failure: FailedOperation) -> None:
@@ -182,7 +189,7 @@ class ZooKeeperStore:
                 )
             ],
             then=_pass,
-            otherwise=handle_failure,
+            on_error=handle_failure,
         )
 
     def end_registration(self, broker: BrokerRegistration) -> None:
@@ -228,14 +235,14 @@ class ZooKeeperStore:
         self._controller = NodeWatch(
             self._zk_client, znode_paths.CONTROLLER, on_change=self._controller_changed
         )
-        self._controller.look()
+        self._controller.read()
 
     def _watch_registration(self, node_id: NodeId) -> None:
         self._leave_registration()
         self._registered = NodeWatch(
             self._zk_client, znode_paths.broker(node_id), on_change=self._registration_changed
         )
-        self._registered.look()
+        self._registered.read()
 
     def _leave_registration(self) -> None:
         if self._registered is not None:
@@ -288,7 +295,7 @@ class ZooKeeperStore:
             term.end(ControllerFenced(f"this broker is not the controller any more: {reason}"))
 
     def _leave_control(self) -> None:
-        self._zk_client.exists(znode_paths.CONTROLLER, then=self._remove_own, otherwise=_ignore)
+        self._zk_client.exists(znode_paths.CONTROLLER, then=self._remove_own, on_error=_ignore)
 
     def _remove_own(self, stat: Stat | None) -> None:
         def handle_failure(failure: FailedOperation) -> None:
@@ -300,7 +307,7 @@ class ZooKeeperStore:
             self._zk_client.multi(
                 [Delete(path=znode_paths.CONTROLLER, version=stat.version)],
                 then=_pass,
-                otherwise=handle_failure,
+                on_error=handle_failure,
             )
 
 

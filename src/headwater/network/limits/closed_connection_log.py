@@ -16,13 +16,13 @@ LINES_MAX: Final = 10
 _log = logging.getLogger("headwater.network.connection")
 
 
-class Complaints:
+class ClosedConnectionLog:
     """Counts the connections of each host that were closed since the last sweep."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
 
-    def tell(self, address: ClientAddress, error: Exception) -> None:
+    def record(self, address: ClientAddress, error: Exception) -> None:
         """Log a connection that is closed because of what the client sent."""
         host = address.peer_host
         count = self._counts[host] = self._counts[host] + 1

@@ -8,7 +8,7 @@ import socket
 from collections import deque
 from typing import Final, Protocol
 
-MOST: Final = 1_000
+CONNECTIONS_MAX: Final = 1_000
 """Above this number the oldest one is closed, since descriptors are limited."""
 
 
@@ -22,8 +22,8 @@ class ConnectionQuota(Protocol):
 class ThrottledConnections:
     """Delayed sockets, which are never served, in order of arrival."""
 
-    def __init__(self, most: int = MOST) -> None:
-        self._most = most
+    def __init__(self, limit: int = CONNECTIONS_MAX) -> None:
+        self._most = limit
         self._sockets: deque[tuple[int, socket.socket]] = deque()
         self.count = 0
 
@@ -37,8 +37,9 @@ class ThrottledConnections:
         self._sockets.append((until_ms, held))
 
     def sweep(self, now_ms: int) -> None:
-        """Close sockets that are due. A later one may be due slightly earlier, by less than a
-        sample.
+        """Close sockets that are due.
+
+        A later one may be due slightly earlier, by less than a sample.
         """
         while self._sockets and self._sockets[0][0] <= now_ms:
             self._sockets.popleft()[1].close()

@@ -1,7 +1,7 @@
 """Connection limits in total, per listener, IP and second (ConnectionQuotas).
 
 Note: `max.connection.creation.rate` rejects nothing. As in Kafka, connections above it wait in the
-backlog, so `may_accept` is checked before accepting, and `admit` afterwards, when the address is
+backlog, so `may_accept` is checked before accepting, and `inc` afterwards, when the address is
 known. Limits of all listeners together do not apply to a separate inter-broker listener.
 """
 
@@ -16,7 +16,7 @@ class ConnectionQuotas:
     """The connection counts of one server."""
 
     def __init__(self, settings: NetworkSettings, *, protected: str | None = None) -> None:
-        """`protected` is the inter-broker listener, exempt from limits of the whole broker."""
+        """`protected` is the inter-broker listener, exempt from broker-wide limits."""
         self.configure(settings)
         self._protected = protected
         self._of_listener: Counter[str] = Counter()
@@ -50,8 +50,11 @@ class ConnectionQuotas:
             self._left_to_accept = min(rate, self._left_to_accept + gained)
         self._refilled_ms = now_ms
 
-    def admit(self, listener: str, host: str) -> str | None:
-        """Count a connection, or return the setting that rejects it. `host` is a plain address."""
+    def inc(self, listener: str, host: str) -> str | None:
+        """Count a connection, or return the setting that rejects it.
+
+        `host` is a plain address.
+        """
         settings = self._settings
         if settings.max_connection_creation_rate != UNLIMITED:
             self._left_to_accept -= 1
@@ -67,7 +70,7 @@ class ConnectionQuotas:
         self._of_address[host] += 1
         return None
 
-    def depart(self, listener: str, host: str) -> None:
+    def dec(self, listener: str, host: str) -> None:
         """Remove an admitted connection from the counts."""
         self.count -= 1
         self._of_listener[listener] -= 1

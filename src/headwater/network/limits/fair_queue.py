@@ -84,9 +84,7 @@ class FairQueue:
         return max(listener_tag_ns, self._virtual_ns - HALF_CREDIT_NS)
 
     def admits(self, queued: Queued) -> bool:
-        """Whether it may be served at once; otherwise it is queued, and `take_turn` is called
-        later.
-        """
+        """Whether it may be served now; otherwise it is queued for `take_turn`."""
         tag_ns = self._virtual_ns - _CREDIT_NS
         if queued.tag_ns > tag_ns:
             tag_ns = queued.tag_ns

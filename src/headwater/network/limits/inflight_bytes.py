@@ -23,7 +23,7 @@ STEPWISE_SMALL_BYTES: Final = 8_192
 
 
 class ByteLimit:
-    """A bounded amount, with a queue of callbacks that wait until it is no longer full."""
+    """A bounded amount, with a queue of callbacks that wait while it is full."""
 
     def __init__(self, loop: Loop, limit: int) -> None:
         self._loop = loop
@@ -41,11 +41,11 @@ class ByteLimit:
         """Whether the limit is reached; never with a negative limit."""
         return 0 <= self._limit <= self.used
 
-    def take(self, amount: int) -> None:
+    def acquire(self, amount: int) -> None:
         """Take an amount, which may exceed the limit; check `is_full` first."""
         self.used += amount
 
-    def give_back(self, amount: int) -> None:
+    def release(self, amount: int) -> None:
         self.used -= amount
         assert self.used >= 0, "released more than was taken"
         # Never at once: a connection would be served in the middle of another one's request.
@@ -57,7 +57,7 @@ class ByteLimit:
         """Call back once there is room again."""
         self._waiting.setdefault(callback)
 
-    def forget(self, callback: Callback) -> None:
+    def cancel_wait(self, callback: Callback) -> None:
         self._waiting.pop(callback, None)
 
     def _wake(self) -> None:

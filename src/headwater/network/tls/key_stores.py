@@ -91,7 +91,7 @@ def _key_of_librdkafka(settings: ClientSslSettings) -> OwnKey | None:
 
 
 def _pem(text: Password) -> bytes:
-    """Return a PEM text; Java properties often have it on one line, with blanks for line ends."""
+    """Return a PEM text, which Java properties often have on one line."""
     pem = text.reveal().strip()
     if "\n" not in pem:
         pem = _BLOCK.sub(_in_lines, pem)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from headwater.common.exceptions import ConnectionLost, TlsRefused
+from headwater.common.exceptions import ConnectionLost, TlsHandshakeFailed
 from headwater.common.principal import Principal
 from headwater.network.acceptor import Acceptor
 from headwater.network.event_loop import Loop
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class _FairHandshake(Handshake):
-    """A handshake that takes turns with connections, since a step may take milliseconds."""
+    """A handshake that takes turns with connections, as a step may take long."""
 
     __slots__ = ("_fair", "_first_tag_ns", "_is_queued", "_listener", "tag_ns")
 
@@ -44,8 +44,9 @@ class _FairHandshake(Handshake):
         self._is_queued = False
 
     def cancel(self) -> None:
-        """Stop, and charge the acceptor for the handshake, since the connection starts without
-        debt.
+        """Stop, and charge the acceptor for the handshake.
+
+        The connection itself starts without debt.
         """
         if not self._is_over:
             self._listener.charge_short_lived(self.tag_ns - self._first_tag_ns)
@@ -84,12 +85,12 @@ class PendingHandshakes:
         *,
         timeout_ms: int,
         on_done: Callable[[TlsTransportLayer, ClientAddress, Principal], None],
-        departed: Callable[[ClientAddress], None],
+        on_failed: Callable[[ClientAddress], None],
     ) -> None:
         self._loop = loop
         self._timeout_ms = timeout_ms
         self._on_done = on_done
-        self._departed = departed
+        self._on_failed = on_failed
         self._pending: dict[int, _PendingHandshake] = {}
         self.failed_counts: Counter[str] = Counter()
         """Failed handshakes by listener."""
@@ -135,7 +136,7 @@ class PendingHandshakes:
         channel = each.handshake.channel
         try:
             principal = tls.principal(channel)
-        except TlsRefused as refused:
+        except TlsHandshakeFailed as refused:
             self._fail(fd, str(refused))
             return
         del self._pending[fd]
@@ -151,4 +152,4 @@ class PendingHandshakes:
         each = self._pending.pop(fd)
         each.handshake.cancel()
         each.handshake.channel.close()
-        self._departed(each.address)
+        self._on_failed(each.address)

@@ -76,7 +76,7 @@ def _limit(context: ssl.SSLContext, settings: SslSettings) -> None:
 def _limit_ciphers(
     context: ssl.SSLContext, ciphers: tuple[str, ...], versions: list[ssl.TLSVersion]
 ) -> list[ssl.TLSVersion]:
-    """Set the ciphers and return the remaining versions. TLS 1.3 has ciphers of its own."""
+    """Set the ciphers; return the remaining versions. TLS 1.3 has its own ciphers."""
     of_13 = [each for each in ciphers if each in _CIPHERS_OF_13]
     others = [each for each in ciphers if each not in _CIPHERS_OF_13]
     if of_13 and len(of_13) < len(_CIPHERS_OF_13) and ssl.TLSVersion.TLSv1_3 in versions:
@@ -97,7 +97,10 @@ def _limit_ciphers(
 
 
 def openssl_name(cipher: str) -> str:
-    """Translate `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` to OpenSSL's name; its own names stay."""
+    """Translate `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` to OpenSSL's name.
+
+    OpenSSL's own names are returned as they are.
+    """
     if not cipher.startswith("TLS_"):
         return cipher
     name = cipher.removeprefix("TLS_").replace("_WITH_", "_").replace("_", "-")

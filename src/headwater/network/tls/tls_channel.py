@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, cast
 
-from headwater.common.exceptions import ConnectionLost, TlsRefused
+from headwater.common.exceptions import ConnectionLost, TlsHandshakeFailed
 from headwater.records.batch_header import Buffer
 
 # Four TLS records. Larger pieces were slower, because they exceed the CPU cache.
@@ -58,7 +58,7 @@ class TlsTransportLayer:
         *,
         server_name: str | None = None,
     ) -> None:
-        """`server_name` is for the client's end. The scratch may be shared within a thread."""
+        """`server_name` is for a client; a thread's channels may share the scratch."""
         connected.setblocking(False)
         self._socket = connected
         self._fd = connected.fileno()
@@ -92,10 +92,11 @@ class TlsTransportLayer:
     def fileno(self) -> int:
         return self._fd
 
-    def shake(self) -> bool:
+    def handshake(self) -> bool:
         """Continue the handshake; return whether it is complete and all of it sent.
 
-        Raises `TlsRefused` if one end rejects the other, `ConnectionLost` if the peer disconnected.
+        Raises `TlsHandshakeFailed` if one end rejects the other, `ConnectionLost` if the peer
+        disconnected.
         """
         while not self._is_handshake_done:
             try:
@@ -221,7 +222,7 @@ class TlsTransportLayer:
         return True
 
     def _send_piece(self, piece: Buffer) -> bool:
-        """Encrypt and send a piece; False if the socket is full, and the rest is sent later."""
+        """Encrypt and send a piece; False if the socket is full (sent later)."""
         try:
             self._tls.write(piece)
         except ssl.SSLError as error:
@@ -251,12 +252,12 @@ class TlsTransportLayer:
 
     # Failures.
 
-    def _handshake_error(self, error: ssl.SSLError) -> TlsRefused:
+    def _handshake_error(self, error: ssl.SSLError) -> TlsHandshakeFailed:
         self._is_broken = True
         # Send the TLS alert, if the peer still reads.
         with suppress(ConnectionLost):
             self._flush()
-        return TlsRefused(f"TLS handshake failed: {why(error)}")
+        return TlsHandshakeFailed(f"TLS handshake failed: {ssl_error_reason(error)}")
 
     def _connection_error(self, error: ssl.SSLError) -> ConnectionLost:
         """Return the error of a broken connection.
@@ -267,10 +268,10 @@ class TlsTransportLayer:
         if not self._has_received:
             return self._handshake_error(error)
         self._is_broken = True
-        return ConnectionLost(f"TLS failed: {why(error)}")
+        return ConnectionLost(f"TLS failed: {ssl_error_reason(error)}")
 
 
-def why(error: ssl.SSLError) -> str:
+def ssl_error_reason(error: ssl.SSLError) -> str:
     """Format OpenSSL's reason."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the peer's certificate is not trusted: {error.verify_message}"
@@ -280,9 +281,9 @@ def why(error: ssl.SSLError) -> str:
     return reason
 
 
-def why_no_tls(error: Exception) -> str | None:
+def tls_error_reason(error: Exception) -> str | None:
     """Format the reason of an error, if it is a TLS error."""
-    return why(error) if isinstance(error, ssl.SSLError) else None
+    return ssl_error_reason(error) if isinstance(error, ssl.SSLError) else None
 
 
 def _pieces(buffers: Sequence[Buffer]) -> list[Buffer]:

@@ -7,7 +7,7 @@ connections keep the context they started with.
 import socket
 from collections.abc import Callable
 
-from headwater.common.exceptions import TlsRefused
+from headwater.common.exceptions import TlsHandshakeFailed
 from headwater.common.principal import Principal
 from headwater.common.settings.ssl_settings import ListenerSslSettings, SslSettings
 from headwater.network.tls.ssl_context import client_context, listener_context
@@ -23,12 +23,15 @@ class ListenerTls:
     __slots__ = ("_context", "_principal_of", "_scratch")
 
     def __init__(self, settings: ListenerSslSettings, principal_of: PrincipalOf) -> None:
-        """Reads the stores, or raises `InvalidSetting`. `principal_of` may raise `TlsRefused`."""
+        """Read the stores, or raise `InvalidSetting`.
+
+        `principal_of` may raise `TlsHandshakeFailed`.
+        """
         self._context = listener_context(settings)
         self._principal_of = principal_of
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
 
-    def renew(self, settings: ListenerSslSettings, principal_of: PrincipalOf) -> None:
+    def reconfigure(self, settings: ListenerSslSettings, principal_of: PrincipalOf) -> None:
         """Reload the stores for new connections; an error changes nothing."""
         self._context = listener_context(settings)
         self._principal_of = principal_of
@@ -51,14 +54,12 @@ class ClientTls:
         self._context = client_context(settings)
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
 
-    def renew(self, settings: SslSettings) -> None:
+    def reconfigure(self, settings: SslSettings) -> None:
         self._context = client_context(settings)
 
-    def begin(self, connected: socket.socket, host: str) -> TlsTransportLayer:
-        """Start TLS as a client; the server's certificate must be valid for `host`, if that is
-        enabled.
-        """
+    def wrap(self, connected: socket.socket, host: str) -> TlsTransportLayer:
+        """Start TLS as a client; check the server's certificate for `host` if enabled."""
         try:
             return TlsTransportLayer(connected, self._context, self._scratch, server_name=host)
         except ValueError as error:
-            raise TlsRefused(f"invalid host name for TLS {host!r}: {error}") from error
+            raise TlsHandshakeFailed(f"invalid host name for TLS {host!r}: {error}") from error

@@ -78,7 +78,7 @@ class Handshake:
         self.channel = channel
 
     def begin(self) -> None:
-        """Start the handshake; may raise `OSError` if the loop cannot watch more descriptors."""
+        """Start the handshake; may raise `OSError` if there are too many descriptors."""
         self._loop.add_reader(self.channel.fileno(), self._go)
         # A client sends first; a server may have received something already.
         self._loop.call_soon(self._go)
@@ -94,7 +94,7 @@ class Handshake:
         if self._is_over:
             return
         try:
-            is_done = self.channel.shake()
+            is_done = self.channel.handshake()
         except ConnectionLost as lost:
             self.cancel()
             self._failed(lost)

@@ -21,9 +21,9 @@ from headwater.spark.formats.avro.registry_cache import RetryingRegistry
 from headwater.spark.formats.avro.schema_resolution import resolve
 
 # A check is for people who wait.
-_PATIENCE_S: Final = 3.0
+_TIMEOUT_S: Final = 3.0
 
-Complaint = tuple[Place, str]
+Problem = tuple[Place, str]
 
 
 class Registries(Protocol):
@@ -37,15 +37,15 @@ class ReachedRegistries:
     """Over the network, and without trying again."""
 
     def at(self, access: RegistryAccess) -> RetryingRegistry:
-        return RetryingRegistry(access, pauses_s=(), timeout_s=_PATIENCE_S)
+        return RetryingRegistry(access, pauses_s=(), timeout_s=_TIMEOUT_S)
 
 
 def of_source(
     source: SourceSpec, spec: PipelineSpec, topic: str | None, registries: Registries | None
-) -> tuple[SourceSpec, list[Complaint]]:
-    """The source, with its columns as far as they are known, and what is wrong with its Avro."""
+) -> tuple[SourceSpec, list[Problem]]:
+    """The source with its known columns, and the problems of its Avro settings."""
     place = (*source.place, "decode")
-    found: list[Complaint] = []
+    found: list[Problem] = []
     try:
         parts = source_avro(source, spec)
     except InvalidOption as error:
@@ -103,21 +103,21 @@ def _refuse_unreadable(writer: Schema, reader: Schema, subject: str) -> None:
 
 def of_sink(
     sink: SinkSpec, topic: str | None, avro: dict[str, AvroOptions], registries: Registries | None
-) -> Iterator[Complaint]:
+) -> Iterator[Problem]:
     """What is wrong with the Avro of a sink, whose options were read already."""
     place = (*sink.place, "encode")
     if "key" in avro and sink.record.key is None:
         yield (*place, "key"), "a key is encoded, and there is none: set key"
     for part, options in avro.items():
         try:
-            reason = why_unwritable(options, topic, registries)
+            reason = incompatibility_reason(options, topic, registries)
         except HeadwaterError as error:
             reason = str(error)
         if reason is not None:
             yield (*place, part), f"{sink.name}: {reason}"
 
 
-def why_unwritable(
+def incompatibility_reason(
     options: AvroOptions, topic: str | None, registries: Registries | None
 ) -> str | None:
     given = None if options.schema is None else parse_schema(options.schema)
@@ -132,7 +132,7 @@ def why_unwritable(
         if not options.auto_register:
             known = registry.look_up(subject, options.schema)
             return f"the subject {subject} has not this schema" if known is None else None
-        reasons = registry.complaints(subject, options.schema)
+        reasons = registry.incompatibilities(subject, options.schema)
         told = "; ".join(reasons)
         return f"the schema is incompatible with {subject}: {told}" if reasons else None
     finally:

@@ -8,7 +8,7 @@ from headwater.client.errors import KafkaTimeout
 from headwater.client.settings import shared_settings
 
 # A check is for people who wait.
-_PATIENCE_S: Final = 3.0
+_TIMEOUT_S: Final = 3.0
 
 
 class BrokerTopics:
@@ -17,7 +17,7 @@ class BrokerTopics:
     def known(self, client: Mapping[str, str]) -> set[str]:
         with Admin({**shared_settings(client), "client.id": "headwater-pipeline-check"}) as admin:
             try:
-                return set(admin.list_topics(include_internal=True, timeout=_PATIENCE_S))
+                return set(admin.list_topics(include_internal=True, timeout=_TIMEOUT_S))
             except KafkaTimeout as error:
                 why = error.__cause__ if str(error.__cause__) else error
                 raise KafkaTimeout(f"no broker answers: {why}") from error

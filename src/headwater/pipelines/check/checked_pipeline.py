@@ -1,5 +1,6 @@
 """A pipeline's file, read and checked: what `check`, `run` and tests begin with."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from headwater.pipelines.spec.document import Document, InvalidPipeline, Pipelin
 from headwater.pipelines.spec.load_document import load_document
 from headwater.pipelines.spec.pipeline_reader import read_pipeline
 from headwater.pipelines.spec.pipeline_spec import PipelineSpec, Trigger
+from headwater.pipelines.spec.written_secrets import secret_warnings
 
 
 def read_file(
@@ -19,7 +21,7 @@ def read_file(
     settings: Path | None = None,
     master: str | None = None,
 ) -> tuple[Document, PipelineSpec, list[PipelineProblem]]:
-    """Read a pipeline; what is given wins over the file. `InvalidPipeline` if it is unreadable."""
+    """Read a pipeline; arguments override the file. Raises `InvalidPipeline`."""
     document = load_document(file)
     spec, problems = read_pipeline(document)
     if bootstrap is not None:
@@ -41,11 +43,17 @@ def checked(
     registries: Registries | None = None,
     settings: Path | None = None,
     master: str | None = None,
+    warn: Callable[[PipelineProblem], None] = lambda _: None,
 ) -> PipelineSpec:
-    """Read and check a pipeline. `InvalidPipeline` has all problems that were found."""
+    """Read and check a pipeline. `InvalidPipeline` has all problems that were found.
+
+    `warn` is called for what is unwise, and does not keep a pipeline from running.
+    """
     document, spec, problems = read_file(
         file, bootstrap=bootstrap, settings=settings, master=master
     )
+    for each in secret_warnings(document):
+        warn(each)
     problems += check_pipeline(
         document,
         spec,

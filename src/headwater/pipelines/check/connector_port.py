@@ -34,7 +34,7 @@ class SourceConnector(Protocol):
         """What is wrong with the options, a line for each; asked before Spark is started."""
 
     def stream(self, spark: "SparkSession", options: Options) -> "DataFrame":
-        """A streaming frame. Where it stands is kept in the checkpoint of each query over it."""
+        """A streaming DataFrame; each query's checkpoint keeps its position."""
 
 
 class SinkConnector(Protocol):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from headwater.common.exceptions import HeadwaterError
-from headwater.pipelines.check import avro_check, step_graph
+from headwater.pipelines.check import avro_check, format_check, step_graph
 from headwater.pipelines.check.avro_check import Registries
 from headwater.pipelines.check.connector_port import Connectors
 from headwater.pipelines.check.topic_options import topic_options
@@ -20,6 +20,7 @@ from headwater.pipelines.run.avro_options import sink_avro
 from headwater.pipelines.spec.document import Document, PipelineProblem, Place
 from headwater.pipelines.spec.pipeline_spec import (
     HEADWATER,
+    LookupSpec,
     Mode,
     PipelineSpec,
     PythonStep,
@@ -28,17 +29,15 @@ from headwater.pipelines.spec.pipeline_spec import (
     StepSpec,
 )
 from headwater.spark.exceptions import InvalidOption
-from headwater.spark.locations import why_unreachable
+from headwater.spark.locations import unreachable_reason, why_no_file_system
 from headwater.spark.sink.sink_options import SinkOptions, read_sink_options
 from headwater.spark.source.source_options import SourceOptions, read_source_options
 from headwater.spark.spark_session import CONNECT, check_master
 
 _TIMES: Final = ("timestamp", "timestamp_ntz")
-# Whether a file format can write anything but new rows: none can.
-_APPEND_ONLY: Final = frozenset({"parquet", "orc", "json", "csv", "text", "xml", "avro"})
 _QUERIES: Final = ("select", "with", "from", "values", "table", "(")
 
-Complaint = tuple[Place, str]
+Problem = tuple[Place, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +74,7 @@ def check_pipeline(
 ) -> list[PipelineProblem]:
     """Everything that is wrong, in the order of the file."""
     found = [
-        *step_graph.complaints(spec),
+        *step_graph.graph_problems(spec),
         *_of_sources(spec, connectors, registries),
         *_of_steps(spec),
         *_of_sinks(spec, connectors, registries),
@@ -92,7 +91,7 @@ def check_pipeline(
 
 def _of_sources(
     spec: PipelineSpec, connectors: Connectors, registries: Registries | None
-) -> Iterator[Complaint]:
+) -> Iterator[Problem]:
     for source in spec.sources:
         known = source
         if source.connector is not None:
@@ -105,6 +104,8 @@ def _of_sources(
             else:
                 known, complaints = avro_check.of_source(source, spec, topic, registries)
                 yield from complaints
+        else:
+            yield from format_check.of_source(source, spec)
         if source.watermark is not None:
             yield from _of_watermark(known)
 
@@ -129,7 +130,7 @@ def _place_of(place: Place, options: Mapping[str, str], text: str) -> Place:
 
 def _of_connector(
     what: SourceSpec | SinkSpec, connectors: Connectors, *, is_source: bool
-) -> Iterator[Complaint]:
+) -> Iterator[Problem]:
     assert what.connector is not None
     names = connectors.source_names() if is_source else connectors.sink_names()
     if what.connector not in names:
@@ -141,7 +142,7 @@ def _of_connector(
         yield _place_of(what.place, what.options, text), f"{what.connector}: {text}"
 
 
-def _of_watermark(source: SourceSpec) -> Iterator[Complaint]:
+def _of_watermark(source: SourceSpec) -> Iterator[Problem]:
     assert source.watermark is not None
     column = source.watermark.column
     place = (*source.place, "watermark", column)
@@ -166,15 +167,32 @@ def _of_watermark(source: SourceSpec) -> Iterator[Complaint]:
         yield place, f"a watermark needs a timestamp, and {column} is of type {kind}"
 
 
-def _of_steps(spec: PipelineSpec) -> Iterator[Complaint]:
+def _of_steps(spec: PipelineSpec) -> Iterator[Problem]:
     for step in spec.steps:
         if step.sql is not None and not step.sql.lstrip().lower().startswith(_QUERIES):
             yield (*step.place, "sql"), f"the step {step.name} must be a query: select ..."
         if step.python is not None and step.python.file is not None:
             yield from _of_function(step, step.python)
+        if step.lookup is not None:
+            yield from _of_lookup(step, step.lookup, spec)
 
 
-def _of_function(step: StepSpec, python: PythonStep) -> Iterator[Complaint]:
+def _of_lookup(step: StepSpec, lookup: LookupSpec, spec: PipelineSpec) -> Iterator[Problem]:
+    place = (*step.place, "lookup")
+    table = next((each for each in spec.sources if each.name == lookup.table), None)
+    if table is None or not table.is_table:
+        yield (*place, "table"), f"{lookup.table} must be a source with table: true"
+        return
+    if table.key is None or table.value is None:
+        yield (*place, "table"), f"{lookup.table} must decode its key and its value"
+        return
+    names = [each.name for each in table.key.fields]
+    if names and sorted(names) != sorted(lookup.on.values()):
+        known = ", ".join(names)
+        yield (*place, "on"), f"a lookup is by the whole key of {lookup.table}, which is {known}"
+
+
+def _of_function(step: StepSpec, python: PythonStep) -> Iterator[Problem]:
     place = (*step.place, "python")
     assert python.file is not None
     try:
@@ -202,19 +220,19 @@ def _of_function(step: StepSpec, python: PythonStep) -> Iterator[Complaint]:
 
 def _of_sinks(
     spec: PipelineSpec, connectors: Connectors, registries: Registries | None
-) -> Iterator[Complaint]:
+) -> Iterator[Problem]:
     for sink in spec.sinks:
         if sink.connector is not None:
             yield from _of_connector(sink, connectors, is_source=False)
         elif sink.format == HEADWATER:
             yield from _of_topic_sink(sink, spec, registries)
-        elif sink.format in _APPEND_ONLY and sink.mode is not Mode.APPEND:
-            yield (*sink.place, "mode"), f"files of {sink.format} can only be appended to"
+        else:
+            yield from format_check.of_sink(sink, spec)
     if spec.dead_letter is not None and spec.bootstrap is None:
         yield ("on_error", "dead_letter"), "dead letters need to know the brokers: set bootstrap"
 
 
-def _of_master(spec: PipelineSpec) -> Iterator[Complaint]:
+def _of_master(spec: PipelineSpec) -> Iterator[Problem]:
     if spec.master is not None:
         try:
             check_master(spec.master)
@@ -225,20 +243,27 @@ def _of_master(spec: PipelineSpec) -> Iterator[Complaint]:
             yield ("session", "master"), text
 
 
-def _of_locations(spec: PipelineSpec) -> Iterator[Complaint]:
-    """Folders of this machine that executors elsewhere cannot reach."""
-    if reason := why_unreachable(spec.checkpoint, spec.master):
-        yield ("checkpoint",), f"checkpoint: {reason}"
+def _of_locations(spec: PipelineSpec) -> Iterator[Problem]:
+    """Folders that executors elsewhere cannot reach, and schemes without a file system."""
+    for place, whose, location in _locations(spec):
+        if reason := unreachable_reason(location, spec.master):
+            yield place, f"{whose}: {reason}"
+        if reason := why_no_file_system(location, format_check.brings_jars(spec)):
+            yield place, f"{whose}: {reason}"
+
+
+def _locations(spec: PipelineSpec) -> Iterator[tuple[Place, str, str]]:
+    yield ("checkpoint",), "checkpoint", spec.checkpoint
     ends: tuple[SourceSpec | SinkSpec, ...] = (*spec.sources, *spec.sinks)
     for each in ends:
         path = None if each.connector is not None or each.is_topic else each.options.get("path")
-        if path is not None and (reason := why_unreachable(path, spec.master)):
-            yield (*each.place, "path"), f"{each.name}: {reason}"
+        if path is not None:
+            yield (*each.place, "path"), each.name, path
 
 
 def _of_topic_sink(
     sink: SinkSpec, spec: PipelineSpec, registries: Registries | None
-) -> Iterator[Complaint]:
+) -> Iterator[Problem]:
     try:
         read = sink_options(sink, spec)
     except InvalidOption as error:
@@ -292,7 +317,7 @@ def _line_with(file: Path, text: str, first: int) -> int:
     return first
 
 
-def _of_topics(spec: PipelineSpec, topics: Topics) -> Iterator[Complaint]:
+def _of_topics(spec: PipelineSpec, topics: Topics) -> Iterator[Problem]:
     asked: dict[str, set[str] | str] = {}
     for place, client, names in _named_topics(spec):
         servers = client["bootstrap.servers"]

@@ -21,7 +21,10 @@ _JVM_OPTIONS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:a
 
 
 class SparkGrammar:
-    """Asks the parser; the JVM is started with the first question, and gone after `close`."""
+    """Parses SQL with Spark's parser, in a JVM that `close` ends.
+
+    The JVM is started with the first question.
+    """
 
     def __init__(self) -> None:
         self._gateway: Any = None
@@ -56,7 +59,7 @@ class SparkGrammar:
 
     def _parse(self, sql: str, rule: Callable[[Any], object]) -> SqlError | None:
         if self._gateway is None:
-            self._gateway, self._process = _start_jvm()
+            self._gateway, self._process = start_jvm()
         antlr = self._gateway.jvm.org.antlr.v4.runtime
         sparks = self._gateway.jvm.org.apache.spark.sql.catalyst.parser
         # Keywords are in capitals in the grammar; Spark's own parser capitalises them just so.
@@ -79,7 +82,7 @@ def _java_error() -> type[Exception]:
 
 
 def _capitalised(sql: str) -> str:
-    """Letter by letter, because a few letters have capitals of two, and places must stay."""
+    """Capitalize letter by letter, so that positions in the text stay the same."""
     return "".join(each.upper() if len(each.upper()) == 1 else each for each in sql)
 
 
@@ -96,7 +99,8 @@ def _told(sql: str, raised: Any) -> SqlError:
     return SqlError(line=min(line, len(lines)), text=f"syntax error {where}")
 
 
-def _start_jvm() -> "tuple[Any, subprocess.Popen[bytes]]":
+def start_jvm() -> "tuple[Any, subprocess.Popen[bytes]]":
+    """A JVM with the classes of Spark, and a gateway to it."""
     try:
         import pyspark
 

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 from headwater.pipelines.spec.document import Place
 from headwater.pipelines.spec.pipeline_spec import PipelineSpec, StepSpec
 
-Complaint = tuple[Place, str]
+Problem = tuple[Place, str]
 
 
 def in_order(spec: PipelineSpec) -> list[StepSpec]:
-    """The steps, each after what it reads. There must be no complaints about the graph."""
+    """The steps, each after its inputs. The graph must have no problems."""
     steps = {each.name.lower(): each for each in spec.steps}
     done: dict[str, StepSpec] = {}
 
@@ -30,7 +30,7 @@ def in_order(spec: PipelineSpec) -> list[StepSpec]:
     return list(done.values())
 
 
-def complaints(spec: PipelineSpec) -> Iterator[Complaint]:
+def graph_problems(spec: PipelineSpec) -> Iterator[Problem]:
     """Names that are there twice or not at all, and circles."""
     names: dict[str, Place] = {}
     places = [(each.name, each.place) for each in spec.sources]
@@ -42,7 +42,7 @@ def complaints(spec: PipelineSpec) -> Iterator[Complaint]:
     for step in spec.steps:
         for name in step.inputs:
             if name.lower() not in names:
-                place = (*step.place, "sql" if step.sql is not None else "inputs")
+                place = (*step.place, _word(step))
                 yield place, f"the step {step.name} reads {name}, {_unknown(name, names)}"
     for sink in spec.sinks:
         if sink.source and sink.source.lower() not in names:
@@ -54,13 +54,19 @@ def complaints(spec: PipelineSpec) -> Iterator[Complaint]:
     yield from _circles(spec)
 
 
+def _word(step: StepSpec) -> str:
+    if step.lookup is not None:
+        return "lookup"
+    return "sql" if step.sql is not None else "inputs"
+
+
 def _unknown(name: str, names: Iterable[str]) -> str:
     near = difflib.get_close_matches(name.lower(), list(names), 1)
     hint = f"; did you mean {near[0]}?" if near else ""
     return f"which is neither a source nor a step{hint}"
 
 
-def _circles(spec: PipelineSpec) -> Iterator[Complaint]:
+def _circles(spec: PipelineSpec) -> Iterator[Problem]:
     steps = {each.name.lower(): each for each in spec.steps}
     finished: set[str] = set()
     for start in steps:

@@ -1,4 +1,4 @@
-"""What all topics of a pipeline share, as options of each: its brokers, and how one gets in."""
+"""Options that all topics of a pipeline share: brokers and client settings."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,7 +10,7 @@ BOOTSTRAP: Final = "kafka.bootstrap.servers"
 
 
 def topic_options(spec: PipelineSpec, options: Mapping[str, str]) -> dict[str, str]:
-    """A topic's options, with the pipeline's brokers and settings where it names none itself."""
+    """A topic's options, completed with the pipeline's brokers and settings."""
     usual = {
         BOOTSTRAP: spec.bootstrap,
         SETTINGS_FILE: None if spec.settings is None else str(spec.settings),

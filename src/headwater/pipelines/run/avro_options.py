@@ -1,4 +1,4 @@
-"""The Avro of a pipeline, in the words of sources and sinks; and its columns, from the registry."""
+"""Avro options of a pipeline's sources and sinks; columns from the registry."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,7 +29,7 @@ NO_REGISTRY = "Avro needs a schema registry: set registry, such as http://127.0.
 
 
 def source_avro(source: SourceSpec, spec: PipelineSpec) -> dict[str, AvroOptions]:
-    """Of those parts of a source's records that are Avro. `InvalidOption` without a registry."""
+    """Avro options of a source's key and value. `InvalidOption` without a registry."""
     found = {}
     for part, decoding in (("key", source.key), ("value", source.value)):
         if decoding is not None and decoding.avro is not None:
@@ -89,7 +89,7 @@ def with_columns(source: SourceSpec, spec: PipelineSpec, topic: str | None) -> S
 
 
 def with_schema(source: SourceSpec, part: str, schema: Schema) -> SourceSpec:
-    """The source, one part of which is read with a schema. One that is no record is a column."""
+    """Read one part of a source with a schema; a schema without fields is a column."""
     kind: Any = column_type(schema, part)
     fields = (
         tuple(DdlField(name=each.name, kind=ddl(each.type)) for each in kind.fields)

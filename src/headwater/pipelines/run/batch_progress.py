@@ -5,10 +5,11 @@ between batches, so the figures of an idle query are those of its last batch.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.spark.source.topic_offsets import offsets_in
+from headwater.common.ids import TopicPartition
+from headwater.spark.source.topic_offsets import Offsets, offsets_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,20 +25,51 @@ class BatchProgress:
     # Rows that came too late for the watermark.
     dropped_rows: int
     watermark: str | None
+    # By the names of Spark: latestOffset, queryPlanning, walCommit, addBatch, commitOffsets, ...
+    phases_ms: Mapping[str, int] = field(default_factory=dict)
+    state_rows: int = 0
+    state_bytes: int = 0
+    # Up to where topics are read.
+    ends: Offsets = field(default_factory=dict)
+    # What `observe` has counted in the query, by its name and column.
+    observed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
-def read_progress(told: Mapping[str, Any]) -> BatchProgress:
+def read_progress(progress: Mapping[str, Any]) -> BatchProgress:
     """From the JSON of a query's progress."""
-    states = told.get("stateOperators") or []
+    states = progress.get("stateOperators") or []
     return BatchProgress(
-        batch_id=int(told.get("batchId", -1)),
-        rows=int(told.get("numInputRows") or 0),
-        rows_per_second=_finite(told.get("processedRowsPerSecond")),
-        batch_ms=int((told.get("durationMs") or {}).get("triggerExecution", 0)),
-        lag=_lag(told.get("sources") or []),
+        batch_id=int(progress.get("batchId", -1)),
+        rows=int(progress.get("numInputRows") or 0),
+        rows_per_second=_finite(progress.get("processedRowsPerSecond")),
+        batch_ms=int((progress.get("durationMs") or {}).get("triggerExecution", 0)),
+        lag=_lag(progress.get("sources") or []),
         dropped_rows=sum(int(each.get("numRowsDroppedByWatermark") or 0) for each in states),
-        watermark=(told.get("eventTime") or {}).get("watermark"),
+        watermark=(progress.get("eventTime") or {}).get("watermark"),
+        phases_ms={name: int(value) for name, value in (progress.get("durationMs") or {}).items()},
+        state_rows=sum(int(each.get("numRowsTotal") or 0) for each in states),
+        state_bytes=sum(int(each.get("memoryUsedBytes") or 0) for each in states),
+        ends=_ends(progress.get("sources") or []),
+        observed={
+            name: {column: int(value or 0) for column, value in _columns(row).items()}
+            for name, row in (progress.get("observedMetrics") or {}).items()
+        },
     )
+
+
+def _columns(row: Any) -> Mapping[str, Any]:
+    """A row is a `Row` in a query's progress, and a mapping in its JSON."""
+    found: Mapping[str, Any] = row.asDict() if hasattr(row, "asDict") else row
+    return found
+
+
+def _ends(sources: list[Mapping[str, Any]]) -> dict[TopicPartition, int]:
+    ends: dict[TopicPartition, int] = {}
+    for source in sources:
+        for each, offset in offsets_in(_text(source.get("endOffset"))).items():
+            # Two sources may read one topic.
+            ends[each] = min(offset, ends.get(each, offset))
+    return ends
 
 
 def _lag(sources: list[Mapping[str, Any]]) -> int | None:

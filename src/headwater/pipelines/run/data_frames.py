@@ -11,15 +11,18 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import cloudpickle
+from pyspark.sql import functions as f
 
 from headwater.pipelines.check.connector_port import Connectors
 from headwater.pipelines.check.pipeline_check import source_options
 from headwater.pipelines.check.step_graph import in_order
 from headwater.pipelines.check.topic_options import topic_options
+from headwater.pipelines.metrics.progress_totals import BYTES, COUNT, DEAD_LETTERS, INPUT
 from headwater.pipelines.run.avro_options import source_registry, with_columns
 from headwater.pipelines.run.dead_letters import dead_letters
+from headwater.pipelines.run.lookup_join import lookup_join
 from headwater.pipelines.run.source_decoder import decode, latest_per_key
-from headwater.pipelines.spec.document import refuse
+from headwater.pipelines.spec.document import fail_parsing
 from headwater.pipelines.spec.pipeline_spec import (
     PipelineSpec,
     PythonStep,
@@ -28,6 +31,7 @@ from headwater.pipelines.spec.pipeline_spec import (
     Watermark,
 )
 from headwater.pipelines.spec.python_document import load_module
+from headwater.pipelines.spec.spark_formats import ICEBERG
 from headwater.spark.formats.avro.avro_options import RegistryAccess
 
 if TYPE_CHECKING:
@@ -39,7 +43,16 @@ _ENDINGS: Final = ("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp
 class Frames:
     """The frames of a pipeline, by the names of its sources and steps."""
 
-    def __init__(self, spark: "SparkSession", spec: PipelineSpec, connectors: Connectors) -> None:
+    def __init__(
+        self,
+        spark: "SparkSession",
+        spec: PipelineSpec,
+        connectors: Connectors,
+        *,
+        is_measured: bool = False,
+    ) -> None:
+        """If it is measured, Spark's progress has the bytes of topics and counts dead letters."""
+        self._is_measured = is_measured
         self._spark = spark
         self._spec = spec
         self._connectors = connectors
@@ -63,6 +76,8 @@ class Frames:
                     records, self._known(source), self._spec.name, self._registry(source)
                 )
                 if letters is not None:
+                    if self._is_measured:
+                        letters = letters.observe(DEAD_LETTERS, f.count("*").alias(COUNT))
                     found[source.name] = letters
         return found
 
@@ -80,6 +95,19 @@ class Frames:
         records = self._records(source, is_streaming=not source.is_table)
         if source.is_table:
             records = latest_per_key(records)
+        elif self._is_measured:
+            size = f.coalesce(f.octet_length("key"), f.lit(0))
+            size += f.coalesce(f.octet_length("value"), f.lit(0))
+            total = f.sum(size.cast("bigint")).alias(BYTES)
+            records = records.observe(INPUT + source.name, total)
+        keeps_broken = self._spec.dead_letter is not None
+        known, registry = self._known(source), self._registry(source)
+        return decode(records, known, registry, keeps_broken=keeps_broken)
+
+    def _changelog(self, name: str) -> "DataFrame":
+        """The records of a table as a stream, with tombstones."""
+        source = next(each for each in self._spec.sources if each.name == name)
+        records = self._records(source, is_streaming=True)
         keeps_broken = self._spec.dead_letter is not None
         known, registry = self._known(source), self._registry(source)
         return decode(records, known, registry, keeps_broken=keeps_broken)
@@ -93,10 +121,17 @@ class Frames:
         return source_registry(source, self._spec)
 
     def _files(self, source: SourceSpec) -> "DataFrame":
-        reader = self._spark.readStream.format(source.format)
+        if source.format.lower() == ICEBERG:
+            from headwater.pipelines.tables.iceberg_source import iceberg_frame
+
+            return iceberg_frame(self._spark, source)
+        reader = self._spark.read if source.is_static else self._spark.readStream
+        reader = reader.format(source.format).options(**source.options)
         if source.schema is not None:
             reader = reader.schema(source.schema)
-        return reader.options(**source.options).load()
+        if source.table.name is not None:
+            return reader.table(source.table.name)
+        return reader.load()
 
     def _records(self, source: SourceSpec, *, is_streaming: bool) -> "DataFrame":
         options = topic_options(self._spec, source.options)
@@ -112,6 +147,10 @@ class Frames:
     def _step(self, step: StepSpec) -> "DataFrame":
         if step.sql is not None:
             return self._spark.sql(step.sql)
+        if step.lookup is not None:
+            return lookup_join(
+                self[step.lookup.stream], self._changelog(step.lookup.table), step.lookup
+            )
         assert step.python is not None, "refused when the file was read"
         function = self._function(step.python)
         frame: DataFrame = function(*(self[name] for name in step.inputs))
@@ -125,7 +164,7 @@ class Frames:
             module = load_module(python.file)
             found = getattr(module, python.function, None)
         if not callable(found):
-            raise refuse(python.file or self._spec.file, 1, f"there is no {python.function}")
+            raise fail_parsing(python.file or self._spec.file, 1, f"there is no {python.function}")
         if module is not None:
             # Workers do not have the file, so its functions and classes travel as they are.
             by_value: Callable[[ModuleType], None] = cloudpickle.register_pickle_by_value

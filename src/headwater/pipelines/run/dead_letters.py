@@ -1,4 +1,4 @@
-"""Records that do not match their schema, with the reason, for the dead-letter topic."""
+"""Records that do not match their schema, with the reason, as dead letters."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.pipelines.check.topic_options import topic_options
-from headwater.pipelines.run.parse_errors import why_unparsable
+from headwater.pipelines.run.parse_errors import parse_error
 from headwater.pipelines.run.sink_queries import _start
 from headwater.pipelines.run.source_decoder import (
     _BROKEN,
@@ -60,7 +60,7 @@ def dead_letters(
 
 def _reason(decodings: dict[str, Decoding]) -> "Column":
     """Asked of Python, row by row, because there should be few."""
-    why = f.udf(why_unparsable, "string", useArrow=False)
+    why = f.udf(parse_error, "string", useArrow=False)
     told = None
     for part, each in decodings.items():
         said = (

@@ -1,10 +1,12 @@
 """Reduce the pages that Spark and its workers write about a failure to one line.
 
 Note: the reason is near the end. Spark reports first that a query failed, then a stage, then a
-task; what a worker raised is the last exception in the text.
+task; what a worker raised is the last exception in the text. PySpark keeps Java's causes out of
+the text, as a chain of exceptions.
 """
 
 import re
+import traceback
 from typing import Final
 
 _MOST: Final = 500
@@ -13,6 +15,9 @@ _NAMED: Final = re.compile(
     r"^(?:Caused by: |: )?((?:[a-zA-Z_$][\w$]*\.)+[A-Z]\w*|\w+(?:Error|Exception)): (\S.*)$",
     re.MULTILINE,
 )
+_CAUSED: Final = re.compile(r"^Caused by: (\S.*)$", re.MULTILINE)
+# A trace begins with its exception, unless only its frames were kept.
+_FIRST: Final = re.compile(r"((?:[a-zA-Z_$][\w$]*\.)+[A-Z][\w$]*(?:: .*)?)$", re.MULTILINE)
 _STREAM_FAILED: Final = re.compile(r"^\[STREAM_FAILED\].*?terminated with exception: ")
 _OURS: Final = re.compile(r"^headwater\.[\w.]+: ")
 _SAYS_NOTHING: Final = ("An error occurred while calling", "Traceback (most recent call last)")
@@ -36,11 +41,45 @@ def reason_of(error: Exception) -> str:
             return found[0].removeprefix("Caused by: ").removeprefix(": ").strip()[:_MOST]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = _STREAM_FAILED.sub("", lines[0]) if lines else type(error).__name__
+    cause = _java_cause(error)
+    if cause is not None and not _is_told(cause, told):
+        # The cause is worth more than the end of a long line.
+        return f"{told[: max(_MOST - len(cause) - 12, _MOST // 3)]}; caused by {cause}"[:_MOST]
     return told[:_MOST]
 
 
+def whole_trace(error: BaseException) -> str:
+    """The whole trace of a failure: Python's traceback, and Java's with its causes."""
+    texts = ["".join(traceback.format_exception(error))]
+    if trace := getattr(_root(error), "_stackTrace", None):
+        texts.append(f"Java's stack trace of the cause:\n{trace}")
+    return "\n".join(texts)
+
+
+def _root(error: BaseException) -> BaseException:
+    """The innermost of the exceptions of Java that PySpark has translated."""
+    while isinstance(inner := getattr(error, "_cause", None), BaseException):
+        error = inner
+    return error
+
+
+def _java_cause(error: BaseException) -> str | None:
+    """Class and message of the exception of Java that is the root cause."""
+    trace = getattr(_root(error), "_stackTrace", None)
+    if not isinstance(trace, str):
+        return None
+    causes = list(_CAUSED.finditer(trace))
+    found = causes[-1] if causes else _FIRST.match(trace)
+    return None if found is None else found[1].strip()
+
+
+def _is_told(cause: str, told: str) -> bool:
+    name, _, message = cause.partition(": ")
+    return " ".join(message.split()) in " ".join(told.split()) if message else name in told
+
+
 def without_class(reason: str) -> str:
-    """The reason without the class of an exception of ours, whose text says everything."""
+    """The reason without the class name of one of our exceptions."""
     return _OURS.sub("", reason)
 
 

@@ -13,7 +13,7 @@ _MOST_TEXT: Final = 60
 _WHOLE: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
 
-def why_unparsable(value: bytes | None, coding: str, schema: str) -> str:
+def parse_error(value: bytes | None, coding: str, schema: str) -> str:
     """One line for people."""
     if value is None:
         return "there is no value"

@@ -5,7 +5,7 @@ step and the options of a table again, and failures of planning are retried like
 time.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -19,22 +19,25 @@ from headwater.pipelines.run.dead_letters import start_dead_letters
 from headwater.pipelines.run.query_state import SinkQueryState, SinkState
 from headwater.pipelines.run.sink_queries import start_sink
 from headwater.pipelines.run.spark_errors import spark_errors
-from headwater.pipelines.run.supervisor import Start, Supervisor, Tell
+from headwater.pipelines.run.supervisor import OnChange, Start, Supervisor
 from headwater.pipelines.spec.document import InvalidPipeline
 from headwater.pipelines.spec.pipeline_spec import NewTopicSpec, PipelineSpec, SinkSpec, Trigger
+from headwater.pipelines.spec.spark_formats import DELTA
+from headwater.pipelines.tables.delta_setup import delta_conf
 from headwater.schemas.errors import UnsupportedSchema
 from headwater.spark.exceptions import InvalidOption, UnsafeReplay, WrongColumns
-from headwater.spark.graceful_stop import STOP_PATIENCE_MS, Query
+from headwater.spark.graceful_stop import STOP_TIMEOUT_MS, Query
 from headwater.spark.sink.sink_options import read_sink_options
 from headwater.spark.sink.write_stream import FIXED_ROUTES
 from headwater.spark.spark_session import register
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryListener
 
 _HOPELESS: Final = (InvalidPipeline, InvalidOption, UnsupportedSchema, WrongColumns, UnsafeReplay)
 
-_DEAD_LETTERS: Final = "dead-letters-of-"
+DEAD_LETTERS: Final = "dead-letters-of-"
 
 
 def supervisor_of(
@@ -43,10 +46,17 @@ def supervisor_of(
     *,
     connectors: Connectors,
     steady_ms: Callable[[], int],
-    tell: Tell,
-    stop_patience_ms: int = STOP_PATIENCE_MS,
+    on_change: OnChange,
+    stop_timeout_ms: int = STOP_TIMEOUT_MS,
+    listeners: Sequence["StreamingQueryListener"] = (),
+    ended: Callable[[Query], None] = lambda _: None,
+    is_measured: bool = False,
 ) -> Supervisor:
-    """Ready to run. Makes the topics that may be made."""
+    """Ready to run. Makes the topics that may be made.
+
+    `listeners` are told of every batch, some time after it; `ended` is called with each query that
+    has ended.
+    """
     from pyspark.errors import AnalysisException, ParseException
 
     create_topics(spec)
@@ -57,20 +67,30 @@ def supervisor_of(
     # Whether a format is known already is looked up in the session of the thread.
     _make_active(own)
     register(own)
+    for each in listeners:
+        own.streams.addListener(each)
     return Supervisor(
-        _starts(own, spec, connectors),
+        _starts(own, spec, connectors, is_measured=is_measured),
         spec.restarts,
-        refusals=spark_errors(),
+        config_errors=spark_errors(),
         # A column that is not there will not be there in ten seconds either.
-        hopeless=(AnalysisException, ParseException, *_HOPELESS),
+        fatal_errors=(AnalysisException, ParseException, *_HOPELESS),
         steady_ms=steady_ms,
-        tell=tell,
-        stop_patience_ms=stop_patience_ms,
+        on_change=on_change,
+        stop_timeout_ms=stop_timeout_ms,
+        ended=ended,
     )
 
 
-def exit_code(lives: list[SinkQueryState]) -> int:
-    return 1 if any(each.state is SinkState.FAILED for each in lives) else 0
+def session_conf(spec: PipelineSpec) -> dict[str, str]:
+    """The settings of Spark that a pipeline needs: its own, and those of its table formats."""
+    formats = {each.format.lower() for each in spec.sources}
+    formats |= {each.format.lower() for each in spec.sinks}
+    return delta_conf(spec.conf) if DELTA in formats else dict(spec.conf)
+
+
+def exit_code(states: list[SinkQueryState]) -> int:
+    return 1 if any(each.state is SinkState.FAILED for each in states) else 0
 
 
 def _make_active(spark: "SparkSession") -> None:
@@ -81,27 +101,30 @@ def _make_active(spark: "SparkSession") -> None:
     spark.createDataFrame([], "nothing int")
 
 
-def _starts(spark: "SparkSession", spec: PipelineSpec, connectors: Connectors) -> dict[str, Start]:
+def _starts(
+    spark: "SparkSession", spec: PipelineSpec, connectors: Connectors, *, is_measured: bool
+) -> dict[str, Start]:
     def start(sink: SinkSpec) -> Query:
         _make_active(spark)
-        frames = Frames(spark, spec, connectors)
+        frames = Frames(spark, spec, connectors, is_measured=is_measured)
         return start_sink(frames[sink.source], sink, spec, connectors)
 
     def start_letters(source: str, name: str) -> Query:
         _make_active(spark)
-        letters = Frames(spark, spec, connectors).dead_letters()[source]
+        frames = Frames(spark, spec, connectors, is_measured=is_measured)
+        letters = frames.dead_letters()[source]
         return start_dead_letters(letters, name, _slowest(spec), spec)
 
     starts: dict[str, Start] = {sink.name: partial(start, sink) for sink in spec.sinks}
     if spec.dead_letter is not None:
         for source in Frames(spark, spec, connectors).dead_letters():
-            name = _DEAD_LETTERS + source
+            name = DEAD_LETTERS + source
             starts[name] = partial(start_letters, source, name)
     return starts
 
 
 def _slowest(spec: PipelineSpec) -> Trigger:
-    """Dead letters are in no hurry; they end when all sinks end."""
+    """Dead letters have a long trigger interval; they end when all sinks end."""
     every = [each.trigger.every_ms for each in spec.sinks]
     known = [each for each in every if each is not None]
     return Trigger(every_ms=max(known)) if known else Trigger()

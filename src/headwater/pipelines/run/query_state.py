@@ -48,6 +48,10 @@ class SinkQueryState:
     def is_due(self) -> bool:
         return self.state in (SinkState.STARTING, SinkState.WAITING)
 
+    @property
+    def is_over(self) -> bool:
+        return self.state in ENDED
+
     def started(self) -> "SinkQueryState":
         again = self.state is SinkState.WAITING
         return replace(self, state=SinkState.RUNNING, restarts=self.restarts + again)
@@ -59,7 +63,7 @@ class SinkQueryState:
 
     def failed(self, error: str, restarts: Restarts, now_ms: int) -> "SinkQueryState":
         failures = self.failures + 1
-        if failures > restarts.most:
+        if failures > restarts.max_count:
             return replace(self, state=SinkState.FAILED, failures=failures, error=error)
         times = min(2 ** (failures - 1), _LONGEST_BACKOFF)
         return replace(

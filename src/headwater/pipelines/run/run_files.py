@@ -88,7 +88,7 @@ class RunFile:
             os.close(self._lock)
             self._lock = None
 
-    def tell(self, report: RunReport) -> None:
+    def write(self, report: RunReport) -> None:
         """Replace the last report."""
         file = self._folder / f"{self._name}.json"
         draft = file.with_suffix(".draft")

@@ -1,4 +1,4 @@
-"""Publish the state of a run to a topic, and watch the topic for a request to stop it.
+"""Publish a run's state to a topic; watch the topic for stop requests.
 
 Works in a thread of its own. Brokers that do not answer must not stop the data: a failure is
 logged, and the next report is tried again.
@@ -21,17 +21,17 @@ _LAST_REPORT_S: Final = 30.0
 
 
 class RunPublisher:
-    """Publishes what it is told: at once if the state changes, else with each heartbeat."""
+    """Publishes the state: changes at once, otherwise with each heartbeat."""
 
     def __init__(
         self,
         client: Mapping[str, str],
         *,
-        ask_to_stop: Callable[[], None],
+        request_stop: Callable[[], None],
         steady_ms: Callable[[], int],
     ) -> None:
         self._client = client
-        self._ask_to_stop = ask_to_stop
+        self._ask_to_stop = request_stop
         self._steady_ms = steady_ms
         self._changed = threading.Condition()
         self._report: RunReport | None = None
@@ -51,7 +51,7 @@ class RunPublisher:
             self._changed.notify()
         self._thread.join(_LAST_REPORT_S)
 
-    def tell(self, report: RunReport) -> None:
+    def publish(self, report: RunReport) -> None:
         with self._changed:
             is_new = self._report is None or self._report.state != report.state
             self._report = report
@@ -88,6 +88,6 @@ class RunPublisher:
     def _look_for_stop(self, topic: RunTopic, report: RunReport | None) -> None:
         if report is None or self._has_asked:
             return
-        if topic.refresh().is_stop_asked(report.name, report.started_ms):
+        if topic.refresh().is_stop_requested(report.name, report.started_ms):
             self._has_asked = True
             self._ask_to_stop()

@@ -1,4 +1,6 @@
-"""The records of the topic that holds the state of pipeline runs, readable without pyspark.
+"""Records of the topic that holds the state of pipeline runs.
+
+Readable without pyspark.
 
 One compacted topic per cluster, one partition, so that reports and requests are in order:
 
@@ -73,7 +75,7 @@ class PublishedRuns:
         else:
             self.runs[name] = _run(name, content)
 
-    def is_stop_asked(self, name: str, started_ms: int) -> bool:
+    def is_stop_requested(self, name: str, started_ms: int) -> bool:
         return self.stops.get(name) == started_ms
 
 

@@ -25,7 +25,7 @@ _PARTITION: Final = TopicPartition(TOPIC, 0)
 
 
 class RunTopic:
-    """The topic of runs of one cluster. `refresh` reads what is new since the last call."""
+    """The topic of one cluster's runs; `refresh` reads new records."""
 
     def __init__(self, client: Mapping[str, str]) -> None:
         """`client` has `bootstrap.servers` and whatever a login needs."""
@@ -79,7 +79,7 @@ class RunTopic:
         sinks = tuple(told.pop("sinks"))
         self._send(run_record(PublishedRun(host=os.uname().nodename, sinks=sinks, **told)))
 
-    def ask_to_stop(self, run: PublishedRun, now_ms: int) -> None:
+    def request_stop(self, run: PublishedRun, now_ms: int) -> None:
         self._send(stop_record(run, now_ms))
 
     def _send(self, record: tuple[bytes, bytes]) -> None:

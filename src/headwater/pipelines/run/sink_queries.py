@@ -10,7 +10,14 @@ from headwater.pipelines.check.connector_port import Connectors, SinkBatch
 from headwater.pipelines.check.topic_options import topic_options
 from headwater.pipelines.run.avro_options import sink_avro
 from headwater.pipelines.run.sink_records import as_records
-from headwater.pipelines.spec.pipeline_spec import HEADWATER, PipelineSpec, SinkSpec
+from headwater.pipelines.spec.pipeline_spec import (
+    HEADWATER,
+    PipelineSpec,
+    SinkSpec,
+    TableSpec,
+)
+from headwater.pipelines.spec.spark_formats import DELTA, ICEBERG
+from headwater.pipelines.tables.delta_sink import delta_writer
 from headwater.spark.exceptions import InvalidOption
 from headwater.spark.locations import below
 from headwater.spark.sink.write_stream import topic_writer
@@ -37,8 +44,15 @@ def start_sink(
             connector.write(rows, sink.options, batch)
 
         writer = frame.writeStream.foreachBatch(write)
+    elif sink.format.lower() == DELTA:
+        writer = delta_writer(in_files(frame, sink.table), sink, query_id_of)
+    elif sink.format.lower() == ICEBERG:
+        from headwater.pipelines.tables.iceberg_sink import iceberg_writer
+
+        writer = iceberg_writer(in_files(frame, sink.table), sink, query_id_of)
     elif sink.format != HEADWATER:
-        writer = frame.writeStream.format(sink.format).options(**sink.options)
+        rows = in_files(frame, sink.table)
+        writer = rows.writeStream.format(sink.format).options(**sink.options)
     else:
         avro = sink_avro(sink, spec)
         records = as_records(
@@ -64,10 +78,31 @@ def checkpoint_of(spec: PipelineSpec, name: str) -> str:
 def _start(writer: "DataStreamWriter", sink: SinkSpec, spec: PipelineSpec) -> "StreamingQuery":
     chosen = writer.outputMode(sink.mode.value).queryName(f"{spec.name}-{sink.name}")
     chosen = chosen.option("checkpointLocation", checkpoint_of(spec, sink.name))
+    if sink.table.partition_by and sink.format.lower() != ICEBERG and sink.table.merge is None:
+        chosen = chosen.partitionBy(*(each.column for each in sink.table.partition_by))
     every_ms = sink.trigger.every_ms
     timing: dict[str, Any] = (
         {"availableNow": True}
         if every_ms is None
         else {"processingTime": f"{every_ms} milliseconds"}
     )
-    return chosen.trigger(**timing).start()
+    chosen = chosen.trigger(**timing)
+    is_spark_table = sink.table.name is not None and sink.format.lower() != ICEBERG
+    if is_spark_table and sink.table.merge is None:
+        assert sink.table.name is not None
+        return chosen.toTable(sink.table.name)
+    return chosen.start()
+
+
+def in_files(frame: "DataFrame", table: TableSpec) -> "DataFrame":
+    """Have a batch written by fewer tasks, each of which makes a file.
+
+    Rows of one partition of the table go to one task, so that it gets one file and not one from
+    every task.
+    """
+    if table.files is None:
+        return frame
+    if table.partition_by:
+        columns = dict.fromkeys(each.column for each in table.partition_by)
+        return frame.repartition(table.files, *columns)
+    return frame.coalesce(table.files)

@@ -1,4 +1,4 @@
-"""Read the Avro parts of a pipeline's file: `avro` or `{avro: {schema: order.avsc}}`.
+"""Read the Avro parts of a pipeline file: `avro` or `{avro: {schema: x.avsc}}`.
 
 A schema is a file beside the pipeline's, or is written in it: text that begins like JSON is a
 schema, everything else is a file name.
@@ -32,7 +32,7 @@ def read_avro_spec(section: Section, part: str, folder: Path) -> AvroSpec:
         subject=inner.text("subject"),
         strategy=inner.choice("strategy", _STRATEGIES, None),
     )
-    inner.refuse_unknown()
+    inner.report_unknown()
     return found
 
 
@@ -47,7 +47,9 @@ def read_encoding(section: Section, folder: Path) -> Encoding | None:
         if value is None:
             continue
         if value != AVRO and not (isinstance(value, dict) and list(value) == [AVRO]):
-            inner.refuse(f"{part} is encoded by avro, not {value!r}: leave it out for others", part)
+            inner.add_problem(
+                f"{part} is encoded by avro, not {value!r}: leave it out for others", part
+            )
             continue
         parts[part] = read_avro_spec(inner, part, folder)
     found = Encoding(
@@ -57,8 +59,8 @@ def read_encoding(section: Section, folder: Path) -> Encoding | None:
         latest=inner.flag("latest"),
     )
     if found.latest and any(each.schema is not None for each in parts.values()):
-        inner.refuse("a schema, and latest: which one?", "latest")
-    inner.refuse_unknown()
+        inner.add_problem("a schema, and latest: which one?", "latest")
+    inner.report_unknown()
     return found
 
 
@@ -76,12 +78,12 @@ def _schema(section: Section, folder: Path) -> str | None:
             return None
         text = read
     else:
-        section.refuse(f"schema must be a file or a schema of Avro, not {given!r}", "schema")
+        section.add_problem(f"schema must be a file or a schema of Avro, not {given!r}", "schema")
         return None
     try:
         parse_schema(text)
     except UnsupportedSchema as error:
-        section.refuse(str(error), "schema")
+        section.add_problem(str(error), "schema")
         return None
     return text
 
@@ -89,11 +91,13 @@ def _schema(section: Section, folder: Path) -> str | None:
 def _read(section: Section, file: Path) -> str | None:
     try:
         if file.stat().st_size > _MOST_BYTES:
-            section.refuse(f"the schema {file.name} has more than {_MOST_BYTES} bytes", "schema")
+            section.add_problem(
+                f"the schema {file.name} has more than {_MOST_BYTES} bytes", "schema"
+            )
             return None
         return file.read_text(encoding="utf-8")
     except OSError as error:
-        section.refuse(f"the schema {file} cannot be read: {error.strerror}", "schema")
+        section.add_problem(f"the schema {file} cannot be read: {error.strerror}", "schema")
     except UnicodeDecodeError:
-        section.refuse(f"the schema {file} is not written in UTF-8", "schema")
+        section.add_problem(f"the schema {file} is not written in UTF-8", "schema")
     return None

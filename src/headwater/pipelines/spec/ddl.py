@@ -1,4 +1,4 @@
-"""Schemas as users write them, `id bigint, tags array<string>`, read without Spark.
+"""Read schemas in DDL, `id bigint, tags array<string>`, without Spark.
 
 It reads what Spark's own reader of schemas takes for JSON and CSV, and no more. What a reader would
 get wrong: names are kept as written, types are told in Spark's short way (`long` is `bigint`), so
@@ -45,8 +45,6 @@ class BadSchema(HeadwaterError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DdlField:
-    """A column."""
-
     name: str
     # In Spark's short way: `bigint`, `array<string>`.
     kind: str
@@ -59,7 +57,7 @@ def read_schema(text: str) -> tuple[DdlField, ...]:
     reader = _Reader(text)
     fields = reader.fields()
     if reader.next is not None:
-        raise reader.refuse("a comma or the end")
+        raise reader.expected("a comma or the end")
     return fields
 
 
@@ -86,7 +84,7 @@ class _Reader:
                 raise BadSchema(f"the column {name} is twice in the schema {self._text!r}")
         return tuple(found)
 
-    def refuse(self, wanted: str) -> BadSchema:
+    def expected(self, wanted: str) -> BadSchema:
         found = "the end" if self.next is None else repr(self.next)
         return BadSchema(f"{wanted} is expected and not {found} in the schema {self._text!r}")
 
@@ -104,7 +102,7 @@ class _Reader:
     def _name(self) -> str:
         token = self.next
         if token is None or not (token[0] == "`" or token[0] == "_" or token[0].isalpha()):
-            raise self.refuse("the name of a column")
+            raise self.expected("the name of a column")
         self._at += 1
         return token[1:-1].replace("``", "`") if token[0] == "`" else token
 
@@ -125,7 +123,7 @@ class _Reader:
         if word in ("array", "map", "struct"):
             self._at += 1
             return self._nested(word)
-        raise self.refuse("a type")
+        raise self.expected("a type")
 
     def _decimal(self) -> str:
         if self.next != "(":
@@ -158,14 +156,14 @@ class _Reader:
     def _number(self) -> int:
         token = self.next
         if token is None or not token.isdecimal():
-            raise self.refuse("a number")
+            raise self.expected("a number")
         self._at += 1
         return int(token)
 
     def _comment(self) -> None:
         quote = self.next
         if quote not in ("'", '"'):
-            raise self.refuse("a text in quotes")
+            raise self.expected("a text in quotes")
         self._at += 1
         while self.next not in (quote, None):
             self._at += 1
@@ -179,4 +177,4 @@ class _Reader:
 
     def _expect(self, token: str) -> None:
         if not self._takes(token):
-            raise self.refuse(token)
+            raise self.expected(token)

@@ -1,4 +1,4 @@
-"""A pipeline's file as plain values with line numbers, independent of its language.
+"""A pipeline file as plain values with line numbers, in any of its languages.
 
 Not every value has a line of its own: `line_of` returns the line of the nearest enclosing value.
 """
@@ -58,6 +58,6 @@ class Document:
         return PipelineProblem(file=self.file, line=self.line_of(place), text=text)
 
 
-def refuse(file: Path, line: int, text: str) -> InvalidPipeline:
+def fail_parsing(file: Path, line: int, text: str) -> InvalidPipeline:
     """A file that cannot be read at all."""
     return InvalidPipeline([PipelineProblem(file=file, line=line, text=text)])

@@ -1,4 +1,4 @@
-"""Times in pipelines, as people write them: `500ms`, `10 minutes`, `1 hour 30 minutes`."""
+"""Durations in pipelines: `500ms`, `10 minutes`, `1 hour 30 minutes`."""
 
 import re
 from typing import Final

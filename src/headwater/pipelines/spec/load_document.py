@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from headwater.pipelines.spec.document import Document, refuse
+from headwater.pipelines.spec.document import Document, fail_parsing
 from headwater.pipelines.spec.python_document import read_python
 from headwater.pipelines.spec.toml_document import read_toml
 from headwater.pipelines.spec.yaml_document import read_yaml
@@ -23,15 +23,15 @@ def load_document(file: Path) -> Document:
         case ".toml":
             return read_toml(file, text)
         case _:
-            raise refuse(file, 1, "a pipeline is a file .yaml, .toml or .py")
+            raise fail_parsing(file, 1, "a pipeline is a file .yaml, .toml or .py")
 
 
 def _text(file: Path) -> str:
     try:
         if file.stat().st_size > _MOST_BYTES:
-            raise refuse(file, 1, f"a pipeline's file has at most {_MOST_BYTES} bytes")
+            raise fail_parsing(file, 1, f"a pipeline's file has at most {_MOST_BYTES} bytes")
         return file.read_text(encoding="utf-8")
     except OSError as error:
-        raise refuse(file, 1, f"cannot be read: {error.strerror}") from None
+        raise fail_parsing(file, 1, f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise refuse(file, 1, "is not written in UTF-8") from None
+        raise fail_parsing(file, 1, "is not written in UTF-8") from None

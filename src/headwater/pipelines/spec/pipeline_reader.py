@@ -5,17 +5,20 @@ format or connector whether it knows them.
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from headwater.pipelines.spec.document import Document, PipelineProblem
 from headwater.pipelines.spec.pipeline_spec import (
+    LookupSpec,
     PipelineSpec,
     PythonStep,
     Restarts,
     SinkSpec,
     SourceSpec,
     StepSpec,
+    Trigger,
 )
 from headwater.pipelines.spec.section import Section
 from headwater.pipelines.spec.sink_reader import read_sink
@@ -27,6 +30,7 @@ from headwater.spark.settings_files import settings_in
 from headwater.spark.worker_python import ARCHIVE
 
 VERSION: Final = 1
+_MODES: Final = {"stream": False, "batch": True}
 # Names of pipelines and sinks are names of folders, too.
 _FOLDER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # Names of sources and steps are names of tables in SQL.
@@ -39,8 +43,9 @@ def read_pipeline(document: Document) -> tuple[PipelineSpec, list[PipelineProble
     top = Section(document, (), problems)
     version = top.raw("version")
     if version is not None and version != VERSION:
-        top.refuse(f"version must be {VERSION}, not {version!r}", "version")
+        top.add_problem(f"version must be {VERSION}, not {version!r}", "version")
     folder = document.file.parent
+    is_batch = top.choice("mode", _MODES, default=False)
     spec = PipelineSpec(
         file=document.file,
         name=_name(top, document.file),
@@ -50,12 +55,14 @@ def read_pipeline(document: Document) -> tuple[PipelineSpec, list[PipelineProble
         settings=_settings(top, folder),
         sources=_sources(top, folder),
         steps=_steps(top, folder),
-        sinks=_sinks(top, folder),
+        sinks=_sinks(top, folder, is_batch=is_batch),
+        is_batch=is_batch,
+        commits_offsets=top.flag("commit_offsets", default=True),
         functions={} if document.module is None else vars(document.module),
         **_session(top, folder),
         **_on_error(top),
     )
-    top.refuse_unknown()
+    top.report_unknown()
     return spec, problems
 
 
@@ -64,7 +71,7 @@ def _name(top: Section, file: Path) -> str:
     if name is None:
         return file.stem
     if _FOLDER_NAME.fullmatch(name) is None:
-        top.refuse(f"name must be of letters, digits and ._-, not {name!r}", "name")
+        top.add_problem(f"name must be of letters, digits and ._-, not {name!r}", "name")
         return file.stem
     return name
 
@@ -82,7 +89,7 @@ def _settings(top: Section, folder: Path) -> Path | None:
     try:
         settings_in(path)
     except InvalidOption as error:
-        top.refuse(str(error), "settings")
+        top.add_problem(str(error), "settings")
     return path
 
 
@@ -95,13 +102,13 @@ def _session(top: Section, folder: Path) -> dict[str, Any]:
     if package is not None:
         file = resolved(package, folder)
         if not has_scheme(file) and not Path(file).is_file():
-            section.refuse(
+            section.add_problem(
                 f"there is no file {file}: headwater pipeline package makes it", "package"
             )
         archives = [conf.get("spark.archives"), f"{file}#{ARCHIVE}"]
         conf["spark.archives"] = ",".join(each for each in archives if each)
     master = section.text("master")
-    section.refuse_unknown()
+    section.report_unknown()
     return {"master": master, "conf": conf}
 
 
@@ -114,25 +121,25 @@ def _on_error(top: Section) -> dict[str, Any]:
     if restart is not None:
         usual = Restarts()
         found["restarts"] = Restarts(
-            most=restart.number("max", usual.most, 0),
+            max_count=restart.number("max", usual.max_count, 0),
             backoff_ms=restart.time_ms("backoff", usual.backoff_ms),
         )
-        restart.refuse_unknown()
-    section.refuse_unknown()
+        restart.report_unknown()
+    section.report_unknown()
     return found
 
 
 def _sources(top: Section, folder: Path) -> tuple[SourceSpec, ...]:
     sources = top.inner("sources")
     if sources is None or not sources.names():
-        top.refuse("a pipeline has no sources")
+        top.add_problem("a pipeline has no sources")
         return ()
     found = []
     for name in sources.names():
         _judge_table_name(sources, name)
         section = sources.inner(name)
         if section is None:
-            sources.refuse(f"the source {name} is empty", name)
+            sources.add_problem(f"the source {name} is empty", name)
         else:
             found.append(read_source(section, name, folder))
     return tuple(found)
@@ -146,7 +153,7 @@ def _steps(top: Section, folder: Path) -> tuple[StepSpec, ...]:
         _judge_table_name(steps, name)
         section = steps.inner(name)
         if section is None:
-            steps.refuse(f"the step {name} is empty", name)
+            steps.add_problem(f"the step {name} is empty", name)
         else:
             found.append(_step(section, name, folder))
     return tuple(found)
@@ -154,28 +161,48 @@ def _steps(top: Section, folder: Path) -> tuple[StepSpec, ...]:
 
 def _judge_table_name(section: Section, name: str) -> None:
     if _TABLE_NAME.fullmatch(name) is None:
-        section.refuse(f"{name!r} is no name for SQL: use letters, digits and _", name)
+        section.add_problem(f"{name!r} is no name for SQL: use letters, digits and _", name)
 
 
 def _step(section: Section, name: str, folder: Path) -> StepSpec:
     sql, python = section.text("sql"), _python(section, folder)
-    if (sql is None) == (python is None):
-        section.refuse(f"the step {name} needs either sql or python")
+    lookup = _lookup(section)
+    if [sql, python, lookup].count(None) != 2:
+        section.add_problem(f"the step {name} needs one of sql, python and lookup")
     inputs = section.texts("inputs")
+    if lookup is not None:
+        inputs = (lookup.stream, lookup.table)
     if sql is not None and not inputs:
         inputs = tuple(tables_in(sql))
     if python is not None and not inputs:
-        section.refuse(f"the step {name} has no inputs: which frames does its function take?")
+        section.add_problem(f"the step {name} has no inputs: which frames does its function take?")
     watermark = read_watermark(section)
-    section.refuse_unknown()
+    section.report_unknown()
     return StepSpec(
         name=name,
         place=section.place,
         inputs=inputs,
         sql=sql,
         python=python,
+        lookup=lookup,
         watermark=watermark,
     )
+
+
+def _lookup(section: Section) -> LookupSpec | None:
+    inner = section.inner("lookup")
+    if inner is None:
+        return None
+    found = LookupSpec(
+        stream=inner.text("stream", is_needed=True) or "",
+        table=inner.text("table", is_needed=True) or "",
+        on=inner.mapping("on"),
+        is_inner=inner.choice("how", {"left": False, "inner": True}, False),
+    )
+    if not found.on:
+        inner.add_problem("lookup needs on: {column of the stream: column of the table's key}")
+    inner.report_unknown()
+    return found
 
 
 def _python(section: Section, folder: Path) -> PythonStep | None:
@@ -187,20 +214,26 @@ def _python(section: Section, folder: Path) -> PythonStep | None:
         return None
     file, colon, function = text.rpartition(":")
     if not colon or not file.endswith(".py") or not function.isidentifier():
-        section.refuse(f"python must be like jobs.py:function, not {text!r}", "python")
+        section.add_problem(f"python must be like jobs.py:function, not {text!r}", "python")
         return None
     return PythonStep(file=_path(file, folder), function=function)
 
 
-def _sinks(top: Section, folder: Path) -> tuple[SinkSpec, ...]:
+def _sinks(top: Section, folder: Path, *, is_batch: bool) -> tuple[SinkSpec, ...]:
     found: list[SinkSpec] = []
     for section in top.inner_list("sinks"):
         sink = read_sink(section, folder)
+        if is_batch:
+            if section.raw("trigger") is not None and sink.trigger.every_ms is not None:
+                section.add_problem(
+                    "a pipeline with mode: batch has no triggers: it ends", "trigger"
+                )
+            sink = replace(sink, trigger=Trigger())
         if _FOLDER_NAME.fullmatch(sink.name) is None:
-            section.refuse(f"a sink's name is of letters, digits and ._-, not {sink.name!r}")
+            section.add_problem(f"a sink's name is of letters, digits and ._-, not {sink.name!r}")
         if any(each.name == sink.name for each in found):
-            section.refuse(f"there are two sinks called {sink.name}: give one another name")
+            section.add_problem(f"there are two sinks called {sink.name}: give one another name")
         found.append(sink)
     if not found:
-        top.refuse("a pipeline has no sinks")
+        top.add_problem("a pipeline has no sinks")
     return tuple(found)

@@ -28,7 +28,7 @@ class Coding(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroSpec:
-    """Which schema a key or a value has; without any of these, the newest of the usual subject."""
+    """The schema of a key or value; by default the latest of the usual subject."""
 
     # The text of a schema, whether it was in the file itself or in another.
     schema: str | None = None
@@ -38,7 +38,7 @@ class AvroSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """What a sink writes as Avro, `key` or `value` or both, and how its schemas are registered."""
+    """What a sink writes as Avro (`key`, `value`), and how schemas are registered."""
 
     parts: Mapping[str, AvroSpec]
     registry: str | None = None
@@ -67,6 +67,43 @@ class Watermark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionField:
+    """A column that a table is partitioned by, or what a transform such as `day` makes of it."""
+
+    column: str
+    transform: str = "identity"
+    # Of `bucket` and `truncate`.
+    width: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeSpec:
+    """How changes are merged into a table, in the words of Spark's `create_auto_cdc_flow`."""
+
+    keys: tuple[str, ...]
+    # An expression that orders the changes of a key; the offset of the record if there is one.
+    sequence_by: str | None = None
+    # A condition: where it is true, the change deletes the row of its key.
+    apply_as_deletes: str | None = None
+    except_column_list: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSpec:
+    """What a sink says of the table or the files that it writes."""
+
+    # The name of a table, where it is not a path.
+    name: str | None = None
+    # A catalog of Iceberg: its properties, or its `name` in PyIceberg's configuration.
+    catalog: Mapping[str, str] = field(default_factory=dict)
+    partition_by: tuple[PartitionField, ...] = ()
+    # At most so many files for each batch, or for each batch and partition.
+    files: int | None = None
+    merge: MergeSpec | None = None
+    schema_evolution: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSpec:
     """Where rows come from."""
 
@@ -83,6 +120,10 @@ class SourceSpec:
     registry: str | None = None
     watermark: Watermark | None = None
     is_table: bool = False
+    # Read as a whole, to be joined with streams.
+    is_static: bool = False
+    # The table of a format that has tables, and its catalog.
+    table: TableSpec = field(default_factory=TableSpec)
 
     @property
     def is_topic(self) -> bool:
@@ -98,14 +139,26 @@ class PythonStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LookupSpec:
+    """A join of a stream with a changelog, whose latest values Spark keeps as state."""
+
+    stream: str
+    table: str
+    # Columns of the stream, and the columns of the table's key that they must equal.
+    on: Mapping[str, str]
+    is_inner: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepSpec:
-    """What is made of rows: by SQL, or by a function of frames."""
+    """What is made of rows: by SQL, by a function of frames, or by a lookup in a table."""
 
     name: str
     place: Place
     inputs: tuple[str, ...]
     sql: str | None = None
     python: PythonStep | None = None
+    lookup: LookupSpec | None = None
     watermark: Watermark | None = None
 
 
@@ -119,7 +172,7 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger:
-    """When a sink runs a batch; without a time, as long as there is something, and then it ends."""
+    """When a sink runs batches; without an interval it ends when all data is read."""
 
     every_ms: int | None = None
 
@@ -159,6 +212,7 @@ class SinkSpec:
     record: RecordSpec = field(default_factory=RecordSpec)
     encoding: Encoding | None = None
     create: NewTopicSpec | None = None
+    table: TableSpec = field(default_factory=TableSpec)
 
     @property
     def is_topic(self) -> bool:
@@ -170,14 +224,12 @@ class Restarts:
     """What happens to a sink that failed."""
 
     # Without a batch in between.
-    most: int = 5
+    max_count: int = 5
     backoff_ms: int = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineSpec:
-    """A whole pipeline."""
-
     file: Path
     name: str
     # A path of this machine, or a location with a scheme.
@@ -193,5 +245,11 @@ class PipelineSpec:
     conf: Mapping[str, str] = field(default_factory=dict)
     restarts: Restarts = field(default_factory=Restarts)
     dead_letter: str | None = None
+    # Whether what sinks have read is committed to consumer groups, for tools that show lag.
+    commits_offsets: bool = True
+    # Whether a run ends when all that is there is written.
+    is_batch: bool = False
+    # Whether a run reads from given offsets to given offsets, under its own name.
+    is_bounded: bool = False
     # Functions of the pipeline's own file, if that is Python.
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict, compare=False)

@@ -1,4 +1,4 @@
-"""Read pipelines in Python: one decorated function, which is a step of the pipeline.
+"""Read pipelines in Python: one decorated function is one step.
 
     from headwater.pipelines import pipeline
 
@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
-from headwater.pipelines.spec.document import Document, Place, refuse
+from headwater.pipelines.spec.document import Document, Place, fail_parsing
 
 _MARK: Final = "__headwater_pipeline__"
 
@@ -50,7 +50,7 @@ def read_python(file: Path) -> Document:
         if hasattr(each, _MARK) and getattr(each, "__module__", None) == module.__name__
     ]
     if len(marked) != 1:
-        raise refuse(file, 1, f"{len(marked)} functions have @pipeline, and not one")
+        raise fail_parsing(file, 1, f"{len(marked)} functions have @pipeline, and not one")
     function = marked[0]
     said = dict(getattr(function, _MARK))
     said.setdefault("version", 1)
@@ -71,19 +71,19 @@ def read_python(file: Path) -> Document:
 def load_module(file: Path) -> ModuleType:
     """A file as a module that no other file's name can take the place of."""
     if not file.is_file():
-        raise refuse(file, 1, "there is no such file")
+        raise fail_parsing(file, 1, "there is no such file")
     name = "headwater_pipeline_" + "".join(
         letter if letter.isalnum() else "_" for letter in str(file.resolve())
     )
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise refuse(file, 1, "this is no file of Python")
+        raise fail_parsing(file, 1, "this is no file of Python")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
-        raise refuse(file, error.lineno or 1, f"this is no Python: {error.msg}") from None
+        raise fail_parsing(file, error.lineno or 1, f"this is no Python: {error.msg}") from None
     return module
 
 

@@ -26,7 +26,7 @@ class Section:
         for each in place:
             value = value[each]
         if not isinstance(value, dict):
-            self.refuse(f"{self._title()} must be a mapping, not {_kind(value)}")
+            self.add_problem(f"{self._title()} must be a mapping, not {_kind(value)}")
             value = {}
         self._values: dict[str, Any] = value
         self._taken: set[str] = set()
@@ -34,7 +34,7 @@ class Section:
     def __contains__(self, name: str) -> bool:
         return self._values.get(name) is not None
 
-    def refuse(self, text: str, *names: str | int) -> None:
+    def add_problem(self, text: str, *names: str | int) -> None:
         """Note what is wrong with this section, or with something in it."""
         self._problems.append(self._document.problem((*self.place, *names), text))
 
@@ -56,7 +56,7 @@ class Section:
         if value is None:
             return
         if not isinstance(value, list):
-            self.refuse(f"{name} must be a list, not {_kind(value)}", name)
+            self.add_problem(f"{name} must be a list, not {_kind(value)}", name)
             return
         for at in range(len(value)):
             yield Section(self._document, (*self.place, name, at), self._problems)
@@ -69,10 +69,10 @@ class Section:
         value = self.raw(name)
         if value is None:
             if is_needed:
-                self.refuse(f"{self._title()} has no {name}")
+                self.add_problem(f"{self._title()} has no {name}")
             return None
         if not isinstance(value, str) or not value.strip():
-            self.refuse(f"{name} must be a text, not {_kind(value)}", name)
+            self.add_problem(f"{name} must be a text, not {_kind(value)}", name)
             return None
         return value
 
@@ -81,7 +81,7 @@ class Section:
         if value is None:
             return default
         if not isinstance(value, bool):
-            self.refuse(f"{name} must be true or false, not {_kind(value)}", name)
+            self.add_problem(f"{name} must be true or false, not {_kind(value)}", name)
             return default
         return value
 
@@ -90,10 +90,10 @@ class Section:
         if value is None:
             return default
         if not isinstance(value, int) or isinstance(value, bool):
-            self.refuse(f"{name} must be a whole number, not {_kind(value)}", name)
+            self.add_problem(f"{name} must be a whole number, not {_kind(value)}", name)
             return default
         if value < low:
-            self.refuse(f"{name} must be at least {low}, not {value}", name)
+            self.add_problem(f"{name} must be at least {low}, not {value}", name)
             return default
         return value
 
@@ -103,7 +103,7 @@ class Section:
             return default_ms
         found = duration_ms(value) if isinstance(value, str) else None
         if found is None:
-            self.refuse(f"{name} must be a time such as 10s or 5 minutes, not {value!r}", name)
+            self.add_problem(f"{name} must be a time such as 10s or 5 minutes, not {value!r}", name)
             return default_ms
         return found
 
@@ -112,7 +112,7 @@ class Section:
         if value is None:
             return default
         if not isinstance(value, str) or value not in choices:
-            self.refuse(f"{name} must be one of {', '.join(choices)}, not {value!r}", name)
+            self.add_problem(f"{name} must be one of {', '.join(choices)}, not {value!r}", name)
             return default
         return choices[value]
 
@@ -124,7 +124,7 @@ class Section:
         if isinstance(value, str):
             return (value,)
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            self.refuse(f"{name} must be a list of names, not {_kind(value)}", name)
+            self.add_problem(f"{name} must be a list of names, not {_kind(value)}", name)
             return ()
         return tuple(value)
 
@@ -142,14 +142,14 @@ class Section:
         self._taken |= left.keys()
         return left
 
-    def refuse_unknown(self, others: Iterable[str] = ()) -> None:
+    def report_unknown(self, others: Iterable[str] = ()) -> None:
         """Report names that were not taken; `others` are further names to suggest."""
         for name in self._values:
             if name in self._taken:
                 continue
             near = difflib.get_close_matches(name, [*self._taken, *others], 1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            self.refuse(f"{self._title()} has no {name}{hint}", name)
+            self.add_problem(f"{self._title()} has no {name}{hint}", name)
 
     def _title(self) -> str:
         match self.place:
@@ -164,7 +164,7 @@ class Section:
 
 
 def _option(value: Any) -> str:
-    """As Spark takes options: texts, names with commas between, and JSON for what is nested."""
+    """Format an option for Spark: text, comma-separated names, or JSON if nested."""
     match value:
         case bool():
             return str(value).lower()

@@ -15,9 +15,11 @@ from headwater.pipelines.spec.pipeline_spec import (
     NewTopicSpec,
     RecordSpec,
     SinkSpec,
+    TableSpec,
     Trigger,
 )
 from headwater.pipelines.spec.section import Section
+from headwater.pipelines.spec.table_reader import read_table
 from headwater.spark.locations import resolved
 from headwater.spark.settings_files import beside
 
@@ -38,13 +40,15 @@ def read_sink(section: Section, folder: Path) -> SinkSpec:
     record = _record(section) if is_topic else RecordSpec()
     encoding = read_encoding(section, folder) if is_topic else None
     create = _create(section) if is_topic else None
+    is_format = connector is None and not is_topic
+    table = read_table(section) if is_format else TableSpec()
     options = section.rest()
     if connector is None and not is_topic and "path" in options:
         options["path"] = resolved(options["path"], folder)
     if is_topic:
         options = beside(options, folder)
     return SinkSpec(
-        name=name or _usual_name(source, connector or chosen, options),
+        name=name or _usual_name(source, connector or chosen, options, table.name),
         place=section.place,
         source=source,
         format=chosen,
@@ -55,11 +59,12 @@ def read_sink(section: Section, folder: Path) -> SinkSpec:
         record=record,
         encoding=encoding,
         create=create,
+        table=table,
     )
 
 
-def _usual_name(source: str, kind: str, options: dict[str, str]) -> str:
-    where = options.get("topic") or Path(options.get("path", kind)).name
+def _usual_name(source: str, kind: str, options: dict[str, str], table: str | None) -> str:
+    where = options.get("topic") or table or Path(options.get("path", kind)).name
     return f"{source}-to-{where}"
 
 
@@ -79,7 +84,7 @@ def _trigger(section: Section) -> Trigger:
                 return Trigger()
             case [("every", str(text))] if (every_ms := duration_ms(text)) is not None:
                 return Trigger(every_ms=every_ms)
-    section.refuse(
+    section.add_problem(
         f"trigger must be {{every: 10s}} or {{available_now: true}}, not {value!r}", "trigger"
     )
     return _USUAL
@@ -104,5 +109,5 @@ def _create(section: Section) -> NewTopicSpec | None:
         replication_factor=inner.number("replication_factor", usual.replication_factor, 1),
         configs=inner.mapping("configs"),
     )
-    inner.refuse_unknown()
+    inner.report_unknown()
     return found

@@ -16,9 +16,11 @@ from headwater.pipelines.spec.pipeline_spec import (
     Coding,
     Decoding,
     SourceSpec,
+    TableSpec,
     Watermark,
 )
 from headwater.pipelines.spec.section import Section
+from headwater.pipelines.spec.table_reader import read_source_table
 from headwater.spark.locations import resolved
 from headwater.spark.settings_files import beside
 
@@ -33,12 +35,15 @@ def read_source(section: Section, name: str, folder: Path) -> SourceSpec:
     chosen = HEADWATER if connector is not None else section.text("format") or HEADWATER
     is_topic = connector is None and chosen == HEADWATER
     key, value, registry = _decodings(section, folder, is_topic=is_topic)
-    is_table = connector is None and section.flag("table")
-    if is_table and not is_topic:
-        section.refuse("only a topic can be read as a table of its latest values", "table")
+    is_format = connector is None and not is_topic
+    is_table = is_topic and section.flag("table")
+    if is_format and section.raw("table") is True:
+        section.add_problem("only a topic can be read as a table of its latest values", "table")
+    table = read_source_table(section) if is_format else TableSpec()
+    is_static = is_format and section.flag("static")
     watermark = read_watermark(section)
-    if is_table and watermark is not None:
-        section.refuse("a table has no watermark: it is what it is now", "watermark")
+    if (is_table or is_static) and watermark is not None:
+        section.add_problem("a table has no watermark: it is what it is now", "watermark")
     schema = None if connector is not None else _schema(section, is_topic=is_topic)
     options = section.rest()
     if connector is None and not is_topic and "path" in options:
@@ -57,6 +62,8 @@ def read_source(section: Section, name: str, folder: Path) -> SourceSpec:
         registry=registry,
         watermark=watermark,
         is_table=is_table,
+        is_static=is_static,
+        table=table,
     )
 
 
@@ -66,13 +73,13 @@ def read_watermark(section: Section) -> Watermark | None:
         return None
     names = inner.names()
     if len(names) != 1:
-        inner.refuse("watermark must be one column with a time, such as {ts: 10 minutes}")
+        inner.add_problem("watermark must be one column with a time, such as {ts: 10 minutes}")
         return None
     column = names[0]
     text = inner.text(column)
     delay_ms = None if text is None else duration_ms(text)
     if delay_ms is None:
-        inner.refuse(f"the watermark of {column} must be a time such as 10 minutes", column)
+        inner.add_problem(f"the watermark of {column} must be a time such as 10 minutes", column)
         return None
     return Watermark(column=column, delay_ms=delay_ms)
 
@@ -84,12 +91,14 @@ def _decodings(
     if inner is None:
         return None, None, None
     if not is_topic:
-        section.refuse("only topics are decoded; a format or connector has its schema", "decode")
+        section.add_problem(
+            "only topics are decoded; a format or connector has its schema", "decode"
+        )
     key, value = _decoding(inner, "key", folder), _decoding(inner, "value", folder)
     registry = inner.text("registry")
-    inner.refuse_unknown()
+    inner.report_unknown()
     for text in clashes(key, value):
-        inner.refuse(text)
+        inner.add_problem(text)
     return key, value, registry
 
 
@@ -119,22 +128,24 @@ def _decoding(section: Section, part: str, folder: Path) -> Decoding | None:
         return Decoding(coding=Coding.AVRO, schema="", fields=(), avro=avro)
     if not isinstance(value, dict) or len(value) != 1:
         known = ", ".join(_CODINGS)
-        section.refuse(f"{part} is decoded by one of {known}, such as {{json: 'id bigint'}}", part)
+        section.add_problem(
+            f"{part} is decoded by one of {known}, such as {{json: 'id bigint'}}", part
+        )
         return None
     word, said = next(iter(value.items()))
     coding = _CODINGS.get(word)
     if coding is None:
-        section.refuse(f"unknown encoding {word}; there are {', '.join(_CODINGS)}", part, word)
+        section.add_problem(f"unknown encoding {word}; there are {', '.join(_CODINGS)}", part, word)
         return None
     if not isinstance(said, str):
-        section.refuse(f"{word} must be followed by a text, not {said!r}", part, word)
+        section.add_problem(f"{word} must be followed by a text, not {said!r}", part, word)
         return None
     if coding is Coding.STRING:
         return _string(said)
     try:
         fields = read_schema(said)
     except BadSchema as error:
-        section.refuse(str(error), part, word)
+        section.add_problem(str(error), part, word)
         return None
     return Decoding(coding=coding, schema=said, fields=fields)
 
@@ -149,10 +160,10 @@ def _schema(section: Section, *, is_topic: bool) -> str | None:
     if text is None:
         return None
     if is_topic:
-        section.refuse("a topic has no schema; decode its key and value", "schema")
+        section.add_problem("a topic has no schema; decode its key and value", "schema")
         return None
     try:
         read_schema(text)
     except BadSchema as error:
-        section.refuse(str(error), "schema")
+        section.add_problem(str(error), "schema")
     return text

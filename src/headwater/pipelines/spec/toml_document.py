@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from headwater.pipelines.spec.document import Document, Place, refuse
+from headwater.pipelines.spec.document import Document, Place, fail_parsing
 
 _AT: Final = re.compile(r"\(at line (\d+)")
 _NAME: Final = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
@@ -29,7 +29,7 @@ def read_toml(file: Path, text: str) -> Document:
     except tomllib.TOMLDecodeError as error:
         found = _AT.search(str(error))
         line = int(found[1]) if found is not None else text.count("\n") + 1
-        raise refuse(file, line, f"this is no TOML: {error}") from None
+        raise fail_parsing(file, line, f"this is no TOML: {error}") from None
     return Document(file=file, value=value, lines=dict(_lines(text)))
 
 

@@ -7,7 +7,7 @@ one would win, which hides a sink that was pasted and not renamed.
 from pathlib import Path
 from typing import Any, Final
 
-from headwater.pipelines.spec.document import Document, Place, refuse
+from headwater.pipelines.spec.document import Document, Place, fail_parsing
 
 # Aliases let a small file expand to any size; no pipeline has this many values.
 _MOST_VALUES: Final = 100_000
@@ -19,7 +19,7 @@ def read_yaml(file: Path, text: str) -> Document:
     try:
         import yaml
     except ImportError:
-        raise refuse(
+        raise fail_parsing(
             file, 1, "YAML needs the package pyyaml: pip install 'headwater[spark]'"
         ) from None
 
@@ -31,9 +31,11 @@ def read_yaml(file: Path, text: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = 1 if mark is None else mark.line + 1
-        raise refuse(file, line, f"this is no YAML: {error.problem or error.context}") from None
+        raise fail_parsing(
+            file, line, f"this is no YAML: {error.problem or error.context}"
+        ) from None
     except yaml.YAMLError as error:
-        raise refuse(file, 1, f"this is no YAML: {error}") from None
+        raise fail_parsing(file, 1, f"this is no YAML: {error}") from None
     finally:
         loader.dispose()
     return Document(file=file, value=value, lines=lines)
@@ -52,9 +54,9 @@ class _Values:
         line = node.start_mark.line + 1
         self._lines.setdefault(place, line)
         if any(node is each for each in self._around):
-            raise refuse(self._file, line, "a value contains itself")
+            raise fail_parsing(self._file, line, "a value contains itself")
         if len(self._lines) > _MOST_VALUES:
-            raise refuse(self._file, line, f"more than {_MOST_VALUES} values")
+            raise fail_parsing(self._file, line, f"more than {_MOST_VALUES} values")
         self._around.append(node)
         try:
             return self._value(node, place)
@@ -81,7 +83,7 @@ class _Values:
             # YAML reads a bare `on` as a boolean, but here it is a name.
             name = key_node.value if isinstance(key, bool) else str(key)
             if name in found and not has_merged:
-                raise refuse(self._file, line, f"{name} is here twice")
+                raise fail_parsing(self._file, line, f"{name} is here twice")
             self._lines[(*place, name)] = line
             found[name] = self.of(value_node, (*place, name))
         return found

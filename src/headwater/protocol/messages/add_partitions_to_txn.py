@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: a client adds partitions; since version 4 brokers verify many at once."""
+"""AddPartitionsToTxn: clients add partitions; brokers verify many (version 4)."""
 
 from typing import ClassVar, Self
 

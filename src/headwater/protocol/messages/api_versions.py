@@ -1,4 +1,4 @@
-"""ApiVersions: list supported API version ranges and features; allowed before authentication."""
+"""ApiVersions: supported versions and features, also before authentication."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch: the elected leader of the quorum announces itself to the voters."""
+"""BeginQuorumEpoch: the quorum's elected leader announces itself to voters."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""DescribeCluster: brokers or controllers, cluster id, authorised operations, fenced flag."""
+"""DescribeCluster: brokers or controllers, cluster id, authorized operations."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: sizes and lag per log dir and replica, plus volume total/usable bytes."""
+"""DescribeLogDirs: size and lag per replica, total and usable bytes per volume."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""DescribeQuorum: voters and observers of the quorum, as its leader sees them (KIP-836)."""
+"""DescribeQuorum: voters and observers, as the leader sees them (KIP-836)."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""EndQuorumEpoch: a leader of the quorum resigns and names its preferred successors."""
+"""EndQuorumEpoch: the quorum's leader resigns and names preferred successors."""
 
 from typing import ClassVar
 

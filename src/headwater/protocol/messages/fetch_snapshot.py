@@ -1,4 +1,4 @@
-"""FetchSnapshot: read a range of bytes of a snapshot of the metadata log (KIP-630)."""
+"""FetchSnapshot: read a range of bytes of a metadata snapshot (KIP-630)."""
 
 from typing import ClassVar
 

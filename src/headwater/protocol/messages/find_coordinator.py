@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker coordinates a group (type 0) or a transactional id (1)."""
+"""FindCoordinator: the broker of a group (type 0) or transactional id (type 1)."""
 
 from typing import ClassVar, Self
 

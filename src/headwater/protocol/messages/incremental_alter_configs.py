@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: incremental config change: SET 0, DELETE 1, APPEND 2, SUBTRACT 3."""
+"""IncrementalAlterConfigs: SET 0, DELETE 1, APPEND 2, SUBTRACT 3."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""LeaderAndIsr: the controller tells a broker which partitions to lead and which to follow."""
+"""LeaderAndIsr: the controller tells a broker what to lead and to follow."""
 
 from typing import ClassVar
 

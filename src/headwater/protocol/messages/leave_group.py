@@ -1,4 +1,7 @@
-"""LeaveGroup: leave a classic group; v3+ batch removal, by member id or group.instance.id."""
+"""LeaveGroup: leave a classic group; since version 3 for several members.
+
+Members are named by member id or group.instance.id.
+"""
 
 from typing import ClassVar, Self
 

@@ -1,4 +1,4 @@
-"""ListConfigResources: names of resources with configs; version 0 lists only client metrics."""
+"""ListConfigResources: resources with configs; version 0 only client metrics."""
 
 from typing import ClassVar, Final, Self
 

@@ -1,4 +1,4 @@
-"""Metadata: brokers, controller, topics, partitions, leaders, ids; may create topics."""
+"""Metadata: brokers, controller, topics, partitions, leaders; may create topics."""
 
 from typing import ClassVar, Self
 

@@ -1,4 +1,7 @@
-"""OffsetFetch: read committed offsets; v8+ many groups at once; require_stable flag for EOS."""
+"""OffsetFetch: committed offsets, of many groups since version 8.
+
+`require_stable` waits for pending transactions.
+"""
 
 from typing import ClassVar, Self
 

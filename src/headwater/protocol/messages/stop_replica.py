@@ -1,4 +1,4 @@
-"""StopReplica: the controller tells a broker to stop replicas, and perhaps to delete them."""
+"""StopReplica: the controller tells a broker to stop or delete replicas."""
 
 from typing import ClassVar
 

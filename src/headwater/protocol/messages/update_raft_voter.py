@@ -1,4 +1,4 @@
-"""UpdateRaftVoter: a voter tells the leader its endpoints and kraft.version range (KIP-853)."""
+"""UpdateRaftVoter: a voter's endpoints and kraft.version range (KIP-853)."""
 
 from typing import ClassVar
 

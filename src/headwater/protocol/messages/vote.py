@@ -1,4 +1,4 @@
-"""Vote: a prospective or a candidate asks a voter for its vote (KIP-595, pre-vote: KIP-996)."""
+"""Vote: a (prospective) candidate requests a vote (KIP-595, KIP-996)."""
 
 from typing import ClassVar
 

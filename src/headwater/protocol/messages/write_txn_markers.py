@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: the coordinator sends COMMIT and ABORT markers to partition leaders."""
+"""WriteTxnMarkers: the coordinator sends markers to partition leaders."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""Record kernel of this process: the compiled one, or its pure Python implementation.
+"""Record kernel of this process: the compiled or the pure Python one.
 
 The pure one is used if the extension was not built, or with HEADWATER_PURE=1. Both return the same
 bytes and raise the same exceptions. Import only from here.

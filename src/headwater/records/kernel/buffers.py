@@ -37,7 +37,7 @@ class ViewBuffers(NamedTuple):
 
 
 class HeaderBuffers(NamedTuple):
-    """Column of header lists: row i has the headers from `offsets[i]` to `offsets[i + 1]`."""
+    """Column of header lists: row i has `offsets[i]` to `offsets[i + 1]`."""
 
     validity: Buffer | None
     offsets: Buffer

@@ -1,4 +1,4 @@
-"""Pure Python implementation of `BatchBuilder`: a batch that grows record by record.
+"""Pure Python `BatchBuilder`: a batch that grows record by record.
 
 Used if the kernel is not compiled, and the specification of the compiled class.
 """
@@ -35,7 +35,7 @@ class BatchBuilder:
     def append(
         self, timestamp: int, key: Buffer | None, value: Buffer | None, tail: bytes = b"\0"
     ) -> int:
-        """Append a record; return its index in the batch, or -1 if the batch is full or closed.
+        """Append a record; return its index, or -1 if the batch is full or closed.
 
         The first record is accepted whatever its size. `tail` is the encoded header count and
         headers.
@@ -72,7 +72,7 @@ class BatchBuilder:
         self._is_closed = True
 
     def take(self) -> bytearray:
-        """Return the buffer: 61 zero bytes for the header, then the records. Ends the builder."""
+        """Return the buffer: 61 zero bytes for the header, then records. Ends the builder."""
         self._is_closed = True
         taken, self._buffer = self._buffer, bytearray()
         return taken

@@ -1,4 +1,4 @@
-"""Functions of the pure kernel that work on whole batches; used through `pure_kernel`."""
+"""Functions of the pure kernel on whole batches, used through `pure_kernel`."""
 
 import crc32c
 
@@ -35,7 +35,7 @@ _X_TO_THE_EIGHTH = 0x00800000
 
 
 def scan(buffer: Buffer, position: int, limit: int) -> tuple[list[BatchHeader], int]:
-    """Return the headers of the whole batches in a range, and the position after the last one.
+    """Return the headers of whole batches in a range, and the position after them.
 
     An incomplete batch at the end of the range ends the scan; corruption raises as in
     `check_header`.
@@ -117,7 +117,7 @@ def valid_run(
     index_interval_bytes: int,
     progress: IndexProgress,
 ) -> ValidRun:
-    """Return the complete, valid batches in order at the start of a buffer, as one run.
+    """Return the complete, valid batches at the start of a buffer, as one run.
 
     `position` is the buffer's position in its file. Each batch starts at the lowest offset or
     later, ends at the highest or earlier, and has the given leader epoch or none.
@@ -152,7 +152,7 @@ def valid_run(
 
 
 def producer_headers(buffer: Buffer, position: int) -> tuple[list[tuple[int, BatchHeader]], int]:
-    """Return the headers and positions of producers' batches, and where the walk ended.
+    """Return headers and positions of producers' batches, and where the walk ended.
 
     Only headers need to be in the buffer, so the walk may end after it; if it ends inside, the
     header there is incomplete or invalid. Of the non-transactional batches that a producer wrote in
@@ -170,7 +170,7 @@ def producer_headers(buffer: Buffer, position: int) -> tuple[list[tuple[int, Bat
 
 
 def last_header(buffer: Buffer) -> tuple[int, BatchHeader] | None:
-    """Return position and header of the last batch whose header is in the buffer, or None."""
+    """Return position and header of the last batch with a complete header, or None."""
     position, last = 0, None
     while len(buffer) - position >= HEADER_BYTES:
         header = BatchHeader._make(HEADER.unpack_from(buffer, position))

@@ -61,7 +61,7 @@ def decode_sections(
     checks_crc: bool = False,
     views: bool = False,
 ) -> DecodedColumns:
-    """Decode the records of many batches into columns, without those before `first_offset`.
+    """Decode many batches into columns, without records before `first_offset`.
 
     Sections are consumed one by one, so that a section decompressed on demand is still in the CPU
     cache when its records are read, and is freed afterwards. If a header says LogAppendTime, every
@@ -171,7 +171,7 @@ def encode_batches(
     crc_from: int,
     finish: Callable[[memoryview], memoryview] | None,
 ) -> list[memoryview]:
-    """Encode columns into complete uncompressed batches, with a CRC or finished by the caller.
+    """Encode columns into complete uncompressed batches.
 
     The template holds the fields that all batches share, and the first one's base sequence. A batch
     ends before the record that would exceed `batch_bytes`; a larger record gets its own batch.
@@ -226,7 +226,7 @@ def encode_batches(
 def filter_records(
     payload: Buffer, record_count: int, keep: Buffer, base_timestamp_shift: int
 ) -> tuple[bytes, int, int | None]:
-    """Return the records whose byte in `keep` is not zero, and their largest timestamp delta.
+    """Return records whose byte in `keep` is not zero; their largest timestamp delta.
 
     Offset deltas stay. The timestamp deltas are shifted against the base timestamp, so that every
     record keeps its timestamp.
@@ -255,7 +255,7 @@ def filter_records(
 
 
 def first_timestamp_delta(payload: Buffer, record_count: int, keep: Buffer) -> int | None:
-    """Return the timestamp delta of the first record that a mask keeps; None if it keeps none."""
+    """Return the timestamp delta of the first kept record; None without one."""
     _check_mask(keep, record_count)
     first = None
     for index, record in enumerate(walk_records(memoryview(payload), record_count)):
@@ -285,7 +285,7 @@ def validate_records(
     newest_ms: int,
     needs_keys: bool,
 ) -> ValidationResult:
-    """Walk a client's records, raise if their structure is invalid, and check their content.
+    """Walk a client's records; raise if malformed, and check their content.
 
     With `needs_keys`, the timestamp of a record without a key is not checked: such a record is
     rejected for its key, and the batch gets the timestamp error only if another record is out of
@@ -351,7 +351,7 @@ def murmur2_column(row_count: int, column: BinaryBuffers) -> bytearray:
 
 
 def new_block(size_bytes: int) -> memoryview:
-    """Return memory with undefined content; the compiled kernel returns a reused block."""
+    """Return memory with undefined content; the compiled kernel reuses blocks."""
     return memoryview(bytearray(size_bytes))
 
 

@@ -47,7 +47,7 @@ class OffsetMap:
 
 
 def map_records(offset_map: OffsetMap, payload: Buffer, record_count: int, base_offset: int) -> int:
-    """Store the keyed records of a batch; return how many were processed before the map was full.
+    """Store a batch's keyed records; return how many fit into the map.
 
     `latest_offset` follows the processed records, including those without a key. If the section
     cannot be read to its end, nothing is stored.
@@ -97,5 +97,5 @@ def keep_mask(
 
 
 def int64(number: int) -> int:
-    """Wrap around like 64-bit arithmetic, so that both kernels agree on malicious deltas."""
+    """Wrap around like 64-bit arithmetic: both kernels agree on malicious deltas."""
     return (number + 2**63) % 2**64 - 2**63

@@ -1,4 +1,4 @@
-"""Pure kernel functions that read a Produce request of one batch and write its response.
+"""Pure kernel: read a Produce request of one batch and write its response.
 
 Note: reading does not validate. It returns None for everything that is not clearly one batch for
 one partition: several batches, a transaction, another API or garbage.
@@ -46,7 +46,7 @@ _END: Final = bytes(4) + b"\xff\xff" + bytes(4)
 
 
 def read_single_produce(frame: memoryview) -> SingleProduce | None:
-    """Parse a request frame without its size field; None if it is not a single Produce."""
+    """Parse a frame without its size field; None if it is not a single Produce."""
     try:
         key, version, correlation_id, length = _HEADER.unpack_from(frame)
         if key != _PRODUCE or not _OLDEST <= version <= _NEWEST:

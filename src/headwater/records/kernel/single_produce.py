@@ -1,4 +1,4 @@
-"""Produce request with one batch for one partition, parsed directly from its frame.
+"""Produce request of one batch for one partition, parsed from its frame.
 
 Nearly every Produce is like this, and its cost is paid per request. So the kernel takes the few
 fields directly from the frame, header included, and assembles the success response from bytes. All

@@ -29,7 +29,7 @@ _STALE_MS: Final = 120_000
 Key = tuple[TopicId | str, int]
 
 
-class WantedPartition:
+class CachedPartition:
     """One partition of a fetch, with the offsets that the client was last sent.
 
     A topic is given by name or by id; the other is empty or None.
@@ -42,8 +42,8 @@ class WantedPartition:
         "max_bytes",
         "number",
         "offset",
-        "told_high_watermark",
-        "told_log_start",
+        "sent_high_watermark",
+        "sent_log_start_offset",
         "topic",
         "topic_id",
     )
@@ -53,8 +53,8 @@ class WantedPartition:
         self.topic_id = topic_id
         self.number = requested.partition
         self.hosted: Partition | None = None
-        self.told_high_watermark = -1
-        self.told_log_start = -1
+        self.sent_high_watermark = -1
+        self.sent_log_start_offset = -1
         self.update(requested)
 
     def update(self, requested: FetchPartition) -> None:
@@ -70,7 +70,7 @@ class FetchSession:
 
     session_id: int
     uses_topic_ids: bool
-    partitions: dict[Key, WantedPartition]
+    partitions: dict[Key, CachedPartition]
     created_ms: int
     used_ms: int
     epoch: int = 1
@@ -84,39 +84,39 @@ class FetchSession:
                 known = self.partitions.get((name, requested.partition))
                 if known is None:
                     topic_id = topic.topic_id if self.uses_topic_ids else None
-                    known = self.want(topic.topic, topic_id, requested)
+                    known = self.new_partition(topic.topic, topic_id, requested)
                     self.partitions[name, requested.partition] = known
                 else:
                     known.update(requested)
-                self.named(known)
+                self.on_requested(known)
         for forgotten in request.forgotten_topics_data:
             name = forgotten.topic_id if self.uses_topic_ids else forgotten.topic
             for number in forgotten.partitions:
                 removed = self.partitions.pop((name, number), None)
                 if removed is not None:
-                    self.forgot(removed)
+                    self.on_forgotten(removed)
 
-    def want(
+    def new_partition(
         self, topic: str, topic_id: TopicId | None, requested: FetchPartition
-    ) -> WantedPartition:
+    ) -> CachedPartition:
         """Create the entry of a partition that is new in the session."""
-        return WantedPartition(topic, topic_id, requested)
+        return CachedPartition(topic, topic_id, requested)
 
-    def named(self, wanted: WantedPartition) -> None:
+    def on_requested(self, wanted: CachedPartition) -> None:
         """Called for each partition that a request names."""
 
-    def forgot(self, wanted: WantedPartition) -> None:
+    def on_forgotten(self, wanted: CachedPartition) -> None:
         """Called for each partition that leaves the session."""
 
-    def to_read(self) -> Sequence[WantedPartition]:
+    def partitions_to_read(self) -> Sequence[CachedPartition]:
         """Return the partitions that a request of this session reads."""
         return list(self.partitions.values())
 
     def close(self) -> None:
         """Called when the session ends."""
 
-    def had_data(self, wanted: WantedPartition) -> None:
-        """Move a partition that returned data to the end, so that others are read first (FT-6)."""
+    def move_to_end(self, wanted: CachedPartition) -> None:
+        """Move a partition with data to the end, so that others are read first (FT-6)."""
         name = wanted.topic if wanted.topic_id is None else wanted.topic_id
         key: Key = (name, wanted.number)
         moved = self.partitions.pop(key, None)
@@ -127,23 +127,23 @@ class FetchSession:
         self.epoch = 1 if self.epoch == _LARGEST else self.epoch + 1
 
 
-class Fetching(NamedTuple):
+class FetchContext(NamedTuple):
     """What one request reads, and its session if one is kept.
 
     `scope` is the session, or the session object of a request for which none is kept.
     """
 
-    wanted: Sequence[WantedPartition]
+    partitions: Sequence[CachedPartition]
     session: FetchSession | None = None
     is_incremental: bool = False
-    refusal: ErrorCode | None = None
+    error: ErrorCode | None = None
     scope: FetchSession | None = None
 
 
 NewSession = Callable[..., FetchSession]
 
 
-class FetchSessions:
+class FetchSessionCache:
     """The fetch sessions of a broker, at most `slots` of them."""
 
     def __init__(self, slots: int, rng: Random) -> None:
@@ -160,7 +160,7 @@ class FetchSessions:
     def partition_count(self) -> int:
         return sum(len(session.partitions) for session in self._sessions.values())
 
-    def drop(self, session: FetchSession) -> None:
+    def remove(self, session: FetchSession) -> None:
         """Close a session whose client will not use it again."""
         self._close(self._sessions.pop(session.session_id, None))
 
@@ -174,7 +174,7 @@ class FetchSessions:
         uses_topic_ids: bool,
         now_ms: int,
         new_session: NewSession | None = None,
-    ) -> Fetching:
+    ) -> FetchContext:
         """Return the partitions that a request reads, creating or updating its session."""
         epoch = request.session_epoch
         if epoch not in (_INITIAL_EPOCH, _FINAL_EPOCH):
@@ -182,7 +182,7 @@ class FetchSessions:
         if epoch == _FINAL_EPOCH and new_session is None:
             # Shortcut for consumers that never use a session.
             self._close(self._sessions.pop(request.session_id, None))
-            return Fetching(list(_full(request, uses_topic_ids=uses_topic_ids).values()))
+            return FetchContext(list(_full(request, uses_topic_ids=uses_topic_ids).values()))
         self._close(self._sessions.pop(request.session_id, None))
         make = new_session or FetchSession
         session = make(
@@ -193,33 +193,35 @@ class FetchSessions:
             used_ms=now_ms,
         )
         session.update(request)
-        wanted = session.to_read()
+        wanted = session.partitions_to_read()
         if epoch == _FINAL_EPOCH or not wanted or not self._has_room(session, now_ms):
-            return Fetching(wanted, scope=session)
+            return FetchContext(wanted, scope=session)
         session.session_id = self._fresh_id()
         self._sessions[session.session_id] = session
-        return Fetching(wanted, session, scope=session)
+        return FetchContext(wanted, session, scope=session)
 
-    def _resumed(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> Fetching:
+    def _resumed(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> FetchContext:
         session = self._sessions.get(request.session_id)
         if session is None:
-            return Fetching((), refusal=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+            return FetchContext((), error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != request.session_epoch:
-            return Fetching((), refusal=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+            return FetchContext((), error=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != uses_topic_ids:
-            return Fetching((), refusal=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+            return FetchContext((), error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         session.update(request)
         del self._sessions[session.session_id]
         if not session.partitions:
             session.close()
-            return Fetching(())
+            return FetchContext(())
         session.used_ms = now_ms
         session.next_epoch()
         self._sessions[session.session_id] = session
-        return Fetching(session.to_read(), session, is_incremental=True, scope=session)
+        return FetchContext(
+            session.partitions_to_read(), session, is_incremental=True, scope=session
+        )
 
     def _has_room(self, session: FetchSession, now_ms: int) -> bool:
-        """Return whether a session fits, evicting one of lower priority if necessary (FT-8)."""
+        """Return whether a session fits, after evicting a less important one (FT-8)."""
         if len(self._sessions) < self._slots:
             return True
         victim = (
@@ -265,11 +267,11 @@ class FetchSessions:
                 return session_id
 
 
-def _full(request: FetchRequest, *, uses_topic_ids: bool) -> dict[Key, WantedPartition]:
-    wanted: dict[Key, WantedPartition] = {}
+def _full(request: FetchRequest, *, uses_topic_ids: bool) -> dict[Key, CachedPartition]:
+    wanted: dict[Key, CachedPartition] = {}
     for topic in request.topics:
         topic_id = topic.topic_id if uses_topic_ids else None
         name: TopicId | str = topic.topic if topic_id is None else topic_id
         for requested in topic.partitions:
-            wanted[name, requested.partition] = WantedPartition(topic.topic, topic_id, requested)
+            wanted[name, requested.partition] = CachedPartition(topic.topic, topic_id, requested)
     return wanted

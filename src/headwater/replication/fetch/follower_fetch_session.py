@@ -18,13 +18,13 @@ from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
 from headwater.common.ids import NodeId, TopicId
 from headwater.protocol.messages.fetch import FetchPartition
-from headwater.replication.fetch.fetch_session import FetchSession, WantedPartition
+from headwater.replication.fetch.fetch_session import CachedPartition, FetchSession
 from headwater.replication.fetch.log_reads import (
     FetchReads,
     PartitionRead,
     add_divergence,
     divergence,
-    find_wanted,
+    find_partition,
     read_partition,
     without_records,
 )
@@ -35,10 +35,10 @@ from headwater.replication.replica_manager import ReplicaManager
 from headwater.storage.log.unified_log import ReadBound
 
 
-class FollowedPartition(WantedPartition):
+class FollowedPartition(CachedPartition):
     """One partition of the session; implements `partition.LogTailListener`."""
 
-    __slots__ = ("is_named", "log_start_offset", "session")
+    __slots__ = ("is_requested", "log_start_offset", "session")
 
     def __init__(
         self,
@@ -49,13 +49,13 @@ class FollowedPartition(WantedPartition):
     ) -> None:
         self.session = session
         # The request named it, and its offset has not been recorded yet.
-        self.is_named = True
+        self.is_requested = True
         super().__init__(topic, topic_id, requested)
 
     def update(self, requested: FetchPartition) -> None:
         super().update(requested)
         self.log_start_offset = requested.log_start_offset
-        self.is_named = True
+        self.is_requested = True
 
     def appended(self, size_bytes: int) -> None:
         self.session.due[self] = None
@@ -63,7 +63,7 @@ class FollowedPartition(WantedPartition):
 
     def moved(self) -> None:
         self.session.due[self] = None
-        if self.session.hears_watermarks:
+        if self.session.wakes_on_high_watermark:
             self.session.more_to_read(0)
 
     def changed(self) -> None:
@@ -71,14 +71,14 @@ class FollowedPartition(WantedPartition):
         self.session.more_to_read(0)
 
     def attach(self, hosted: Partition) -> None:
-        hosted.tails[self] = None
+        hosted.tail_listeners[self] = None
 
     def detach(self) -> None:
         hosted = self.hosted
         if hosted is not None:
-            hosted.tails.pop(self, None)
-            if hosted.leading is not None:
-                hosted.leading.stopped(self.session.replica_id, self.session)
+            hosted.tail_listeners.pop(self, None)
+            if hosted.leader_state is not None:
+                hosted.leader_state.stopped(self.session.replica_id, self.session)
 
 
 def _ignore(_: int) -> None:
@@ -94,39 +94,39 @@ class FollowerSession(FetchSession):
     fetched_ms: int = 0
     # Consumers that read from this follower must not wait for its next records to see a new high
     # watermark. Kafka does the same (2.5, KAFKA-9731).
-    hears_watermarks: bool = False
+    wakes_on_high_watermark: bool = False
     due: dict[FollowedPartition, None] = field(default_factory=dict)
     # Called with the number of bytes that became available; 0 if something else changed.
     more_to_read: Callable[[int], None] = _ignore
     # Completes the waiting fetch, if there is one.
-    hurry: Callable[[], None] | None = None
+    force_complete: Callable[[], None] | None = None
     is_follower: ClassVar = True
 
-    def want(
+    def new_partition(
         self, topic: str, topic_id: TopicId | None, requested: FetchPartition
     ) -> FollowedPartition:
         return FollowedPartition(self, topic, topic_id, requested)
 
-    def named(self, wanted: WantedPartition) -> None:
+    def on_requested(self, wanted: CachedPartition) -> None:
         assert isinstance(wanted, FollowedPartition)
         self.due[wanted] = None
 
-    def forgot(self, wanted: WantedPartition) -> None:
+    def on_forgotten(self, wanted: CachedPartition) -> None:
         assert isinstance(wanted, FollowedPartition)
         self.due.pop(wanted, None)
         wanted.detach()
 
-    def speaks_as(self, broker_epoch: int) -> None:
+    def update_broker_epoch(self, broker_epoch: int) -> None:
         """Take the broker epoch of a request; a new one records all offsets again (ISR-3)."""
         if broker_epoch == self.broker_epoch:
             return
         self.broker_epoch = broker_epoch
         for wanted in self.partitions.values():
             assert isinstance(wanted, FollowedPartition)
-            wanted.is_named = True
+            wanted.is_requested = True
             self.due[wanted] = None
 
-    def to_read(self) -> Sequence[WantedPartition]:
+    def partitions_to_read(self) -> Sequence[CachedPartition]:
         return list(self.due)
 
     def close(self) -> None:
@@ -136,12 +136,14 @@ class FollowerSession(FetchSession):
         self.due.clear()
         self.more_to_read = _ignore
 
-    def awaits(self, more_to_read: Callable[[int], None], hurry: Callable[[], None]) -> None:
+    def start_waiting(
+        self, more_to_read: Callable[[int], None], force_complete: Callable[[], None]
+    ) -> None:
         """A fetch of this session waits from now on."""
-        self.more_to_read, self.hurry = more_to_read, hurry
+        self.more_to_read, self.force_complete = more_to_read, force_complete
 
-    def awaits_no_more(self) -> None:
-        self.more_to_read, self.hurry = _ignore, None
+    def stop_waiting(self) -> None:
+        self.more_to_read, self.force_complete = _ignore, None
 
 
 def read_due(session: FollowerSession, partitions: ReplicaManager, *, max_bytes: int) -> FetchReads:
@@ -158,7 +160,7 @@ def read_due(session: FollowerSession, partitions: ReplicaManager, *, max_bytes:
             # first at some time (FT-2, FT-6).
             del session.due[each]
             session.due[each] = None
-        elif read.is_final or (session.hears_watermarks and _has_new_watermark(read)):
+        elif read.is_final or (session.wakes_on_high_watermark and _has_new_watermark(read)):
             is_final = True
         elif _is_up_to_date(each):
             del session.due[each]
@@ -166,7 +168,7 @@ def read_due(session: FollowerSession, partitions: ReplicaManager, *, max_bytes:
 
 
 def _has_new_watermark(read: PartitionRead) -> bool:
-    return not read.error and read.high_watermark != read.wanted.told_high_watermark
+    return not read.error and read.high_watermark != read.wanted.sent_high_watermark
 
 
 def _is_up_to_date(wanted: FollowedPartition) -> bool:
@@ -175,8 +177,8 @@ def _is_up_to_date(wanted: FollowedPartition) -> bool:
     return (
         log is not None
         and wanted.offset == log.end_offset
-        and wanted.told_high_watermark == log.high_watermark
-        and wanted.told_log_start == log.log_start_offset
+        and wanted.sent_high_watermark == log.high_watermark
+        and wanted.sent_log_start_offset == log.log_start_offset
     )
 
 
@@ -184,16 +186,16 @@ def _read(
     wanted: FollowedPartition, partitions: ReplicaManager, max_bytes: int, *, is_first: bool
 ) -> PartitionRead:
     former = wanted.hosted
-    hosted = find_wanted(wanted, partitions)
+    hosted = find_partition(wanted, partitions)
     if isinstance(hosted, ErrorCode):
         return PartitionRead(wanted, hosted)
     if hosted is not former:
         wanted.attach(hosted)
-    refusal = hosted.refuse(wanted.current_leader_epoch)
+    refusal = hosted.leadership_error(wanted.current_leader_epoch)
     if refusal is not None:
         return PartitionRead(wanted, refusal)
     try:
-        log = hosted.opened()
+        log = hosted.open_log()
         if not hosted.has_follower(wanted.session.replica_id):
             return PartitionRead(wanted, _not_a_replica(wanted))
         diverging = divergence(log, wanted)
@@ -201,9 +203,9 @@ def _read(
             return add_divergence(wanted, log, diverging)
         # Validate the offset before recording it.
         log.check_offset(wanted.offset)
-        if wanted.is_named:
-            wanted.is_named = False
-            if not hosted.fetched(_fetch_of(wanted)):
+        if wanted.is_requested:
+            wanted.is_requested = False
+            if not hosted.update_follower_fetch_state(_fetch_of(wanted)):
                 return PartitionRead(wanted, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if not hosted.may_send(wanted.session.replica_id):
             return without_records(wanted, log)

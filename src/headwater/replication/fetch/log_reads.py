@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError, OffsetOutOfRange
 from headwater.common.ids import NO_EPOCH, NodeId
-from headwater.replication.fetch.fetch_session import WantedPartition
+from headwater.replication.fetch.fetch_session import CachedPartition
 from headwater.replication.partition import Partition
 from headwater.replication.replica_manager import ReplicaManager
 from headwater.storage.index.transaction_index import AbortedTransaction
@@ -26,7 +26,7 @@ _NOT_HERE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTI
 class PartitionRead(NamedTuple):
     """The result of one partition. Offsets are -1 where an error left them unknown."""
 
-    wanted: WantedPartition
+    wanted: CachedPartition
     error: ErrorCode = ErrorCode.NONE
     high_watermark: int = _UNKNOWN
     last_stable_offset: int = _UNKNOWN
@@ -71,7 +71,7 @@ class FetchReads(NamedTuple):
 
 
 def read_partitions(
-    wanted: Sequence[WantedPartition],
+    wanted: Sequence[CachedPartition],
     partitions: ReplicaManager,
     limits: FetchLimits,
     found_bytes: int = 0,
@@ -95,7 +95,7 @@ def read_partitions(
     return FetchReads(reads, total_bytes, is_final)
 
 
-def find_wanted(wanted: WantedPartition, partitions: ReplicaManager) -> Partition | ErrorCode:
+def find_partition(wanted: CachedPartition, partitions: ReplicaManager) -> Partition | ErrorCode:
     """Return the partition, or the error why it is not here (FT-11)."""
     hosted = wanted.hosted
     if hosted is not None and not hosted.is_deleted:
@@ -107,13 +107,13 @@ def find_wanted(wanted: WantedPartition, partitions: ReplicaManager) -> Partitio
     hosted = None if of_topic is None else of_topic.get(wanted.number)
     if hosted is None:
         name = wanted.topic if wanted.topic_id is None else wanted.topic_id
-        return partitions.missing(name, wanted.number)
+        return partitions.missing_partition_error(name, wanted.number)
     wanted.hosted = hosted
     return hosted
 
 
 def _read(
-    wanted: WantedPartition,
+    wanted: CachedPartition,
     partitions: ReplicaManager,
     limits: FetchLimits,
     max_bytes: int,
@@ -123,16 +123,16 @@ def _read(
     # Checked by name before the lookup, so that the error does not reveal whether the topic exists.
     if wanted.topic_id is None and not limits.may_read(wanted.topic):
         return PartitionRead(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    hosted = find_wanted(wanted, partitions)
+    hosted = find_partition(wanted, partitions)
     if isinstance(hosted, ErrorCode):
         return PartitionRead(wanted, hosted, aborted=[])
     if wanted.topic_id is not None and not limits.may_read(hosted.topic.name):
         return PartitionRead(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    refusal = hosted.refuse(wanted.current_leader_epoch, may_follow=limits.may_follow)
+    refusal = hosted.leadership_error(wanted.current_leader_epoch, may_follow=limits.may_follow)
     if refusal is not None:
         return PartitionRead(wanted, refusal)
     try:
-        log = hosted.opened()
+        log = hosted.open_log()
         diverging = divergence(log, wanted)
         if diverging is not None:
             return add_divergence(wanted, log, diverging)
@@ -147,7 +147,7 @@ def _read(
 
 
 def read_partition(
-    wanted: WantedPartition,
+    wanted: CachedPartition,
     log: UnifiedLog,
     *,
     max_bytes: int,
@@ -167,11 +167,11 @@ def read_partition(
     )
 
 
-def add_divergence(wanted: WantedPartition, log: UnifiedLog, diverging: EpochEnd) -> PartitionRead:
+def add_divergence(wanted: CachedPartition, log: UnifiedLog, diverging: EpochEnd) -> PartitionRead:
     return without_records(wanted, log)._replace(diverging=diverging)
 
 
-def without_records(wanted: WantedPartition, log: UnifiedLog) -> PartitionRead:
+def without_records(wanted: CachedPartition, log: UnifiedLog) -> PartitionRead:
     return PartitionRead(
         wanted,
         high_watermark=log.high_watermark,
@@ -180,8 +180,8 @@ def without_records(wanted: WantedPartition, log: UnifiedLog) -> PartitionRead:
     )
 
 
-def divergence(log: UnifiedLog, wanted: WantedPartition) -> EpochEnd | None:
-    """Return where the reader's log diverges from ours, if its request has an epoch (EP-5)."""
+def divergence(log: UnifiedLog, wanted: CachedPartition) -> EpochEnd | None:
+    """Return where the reader's log diverges, if its request has an epoch (EP-5)."""
     if wanted.last_fetched_epoch == NO_EPOCH or wanted.offset < log.log_start_offset:
         return None
     end = log.epochs.end_offset_for(wanted.last_fetched_epoch, log.end_offset)

@@ -16,15 +16,20 @@ RackOf = Callable[[NodeId], str | None]
 
 
 def nearest_replica(
-    leading: LeaderState, offset: int, *, own_rack: str | None, client_rack: str, rack_of: RackOf
+    leader_state: LeaderState,
+    offset: int,
+    *,
+    own_rack: str | None,
+    client_rack: str,
+    rack_of: RackOf,
 ) -> NodeId | None:
     """Return the most advanced ISR member in the client's rack that has the offset."""
     if own_rack == client_rack:
         return None
     best: tuple[int, int, NodeId] | None = None
-    for node_id, follower in leading.followers.items():
+    for node_id, follower in leader_state.followers.items():
         if (
-            node_id in leading.isr.committed
+            node_id in leader_state.isr.committed
             and _has(follower, offset)
             and rack_of(node_id) == client_rack
         ):

@@ -14,7 +14,7 @@ class DelayedProduce(Protocol):
     """One partition of a request that waits."""
 
     def committed(self, code: ErrorCode) -> None:
-        """The high watermark reached the offset, or `code` says why not. Called at most once."""
+        """The high watermark reached the offset, or `code` says why not. Called once."""
 
 
 class DelayedProducePurgatory:
@@ -38,11 +38,11 @@ class DelayedProducePurgatory:
         else:
             self._last_offset = offset
 
-    def leave(self, wait: DelayedProduce) -> None:
+    def remove(self, wait: DelayedProduce) -> None:
         """Remove an expired entry. It may have completed already."""
         self._offsets.pop(wait, None)
 
-    def reached(self, high_watermark: int, code: ErrorCode) -> None:
+    def check_and_complete(self, high_watermark: int, code: ErrorCode) -> None:
         """Complete the entries up to the high watermark."""
         done = []
         for wait, offset in self._offsets.items():

@@ -23,7 +23,7 @@ class TimerTask(Protocol):
     def is_done(self) -> bool: ...
 
     @property
-    def is_gone(self) -> bool:
+    def is_disconnected(self) -> bool:
         """Whether its client has disconnected."""
 
     def expire(self) -> None:
@@ -64,7 +64,7 @@ class Timer:
         if is_earliest:
             self._wake_at(deadline_ms)
 
-    def ended(self) -> None:
+    def completed(self) -> None:
         """An entry completed, before its deadline or by `expire`."""
         self._waiting -= 1
 
@@ -75,10 +75,10 @@ class Timer:
             if not task.is_done:
                 task.expire()
 
-    def expire_gone(self) -> None:
+    def expire_disconnected(self) -> None:
         """Expire entries of disconnected clients, which may have chosen long timeouts."""
         for _, _, task in list(self._heap):
-            if not task.is_done and task.is_gone:
+            if not task.is_done and task.is_disconnected:
                 task.expire()
 
     def expire_all(self) -> None:
@@ -128,12 +128,12 @@ class _WakeupTask:
         self.is_done = False
 
     @property
-    def is_gone(self) -> bool:
+    def is_disconnected(self) -> bool:
         return False
 
     def end(self) -> None:
         self.is_done = True
-        self._timer.ended()
+        self._timer.completed()
 
     def expire(self) -> None:
         self.end()

@@ -27,7 +27,7 @@ from headwater.schemas.avro.schema import (
 
 
 def canonical(schema: Parsed, defined: frozenset[str] = frozenset()) -> str:
-    """`defined` has the names of types from references, which are written by name only."""
+    """Write the canonical form; types in `defined` are written by name only."""
     return _dumped(_Canonical(set(defined)).written(schema.root, ""))
 
 

@@ -49,7 +49,7 @@ _BranchKey = str | type | tuple[type, Name]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incompatibility:
-    """A part of a writer's data that the reader cannot read, and its path in the reader."""
+    """A part of a writer's data that the reader cannot read, and its path."""
 
     kind: str
     path: str
@@ -66,7 +66,7 @@ _Step = Incompatibility | tuple[Avro, Avro, str]
 
 
 def unreadable(*, reader: Avro, writer: Avro) -> list[Incompatibility]:
-    """List what keeps a reader from reading a writer's data; empty if it can read everything.
+    """List what keeps a reader from reading a writer's data.
 
     Raises `InvalidSchema` if the schemas are too large to compare.
     """
@@ -88,7 +88,10 @@ class _Node:
 
 
 class Comparison:
-    """One comparison of two schemas. The caller keeps both alive: types are identified by `id`."""
+    """One comparison of two schemas, which the caller keeps alive.
+
+    Types are identified by `id`.
+    """
 
     def __init__(self) -> None:
         self.steps = 0
@@ -265,7 +268,7 @@ class Comparison:
                 yield _incompatibility("TYPE_MISMATCH", path, reason)
 
     def _is_missing(self, reader: Union, writer: Avro) -> bool:
-        """Whether to report a branch: not if it only fails for a pair being reported already."""
+        """Whether to report a branch: not for a pair that is being reported already."""
         if not self._nodes[id(reader), id(writer)].has_failed:
             return False
         candidates = self._candidates(reader, writer)

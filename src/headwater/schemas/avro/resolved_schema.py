@@ -1,4 +1,4 @@
-"""Parse Avro schemas into a tree without names, from which Spark's columns are built.
+"""Parse Avro schemas into a tree without names, for Spark's columns.
 
 This is a second tree besides `schema`, because Spark and the registry need opposite properties.
 Here names are replaced by their types, types are compared by value, and logical types are
@@ -36,7 +36,7 @@ _DEPTH_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plain:
-    """A primitive type, such as `long`, with its logical type, such as `timestamp-millis`."""
+    """A primitive type (`long`) with its logical type (`timestamp-millis`)."""
 
     kind: str
     logical: str | None = None
@@ -100,7 +100,7 @@ NULL: Final = Plain(kind="null")
 
 
 def parse_schema(text: str, references: Iterable[str] = ()) -> Schema:
-    """Parse a schema. `references` are schemas whose types it uses, in dependency order.
+    """Parse a schema; `references` have its other types, in dependency order.
 
     Raises `UnsupportedSchema` if it is invalid or has no type in Spark.
     """
@@ -143,7 +143,7 @@ def _json(text: str) -> Any:
 
 
 class _Parser:
-    """Parses schemas one after the other; later ones may use the types of earlier ones."""
+    """Parses schemas in order; later ones may use the types of earlier ones."""
 
     def __init__(self) -> None:
         self._named: dict[str, Schema] = {}

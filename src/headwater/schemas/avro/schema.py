@@ -132,8 +132,6 @@ def _reject_constant(text: str) -> None:
 
 
 class _Parser:
-    """The parser of one schema."""
-
     def __init__(self, names: dict[str, Named]) -> None:
         self.names = names
         self._default_steps = 0

@@ -1,4 +1,4 @@
-"""Compatibility rules for arrays: every item that was allowed must still be allowed.
+"""Compatibility rules for arrays: allowed items must stay allowed.
 
 Note: the keywords changed between drafts (`items` with a list is `prefixItems` since 2020). The
 tree has the schemas of the first items and of all others, whatever the keywords were.

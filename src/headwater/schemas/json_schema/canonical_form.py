@@ -13,7 +13,7 @@ from typing import Any
 
 
 def canonical(value: Any) -> str:
-    """Numbers with a fraction must be parsed as `Decimal`, otherwise their digits are lost."""
+    """Write the canonical form; fractions must be `Decimal` to keep their digits."""
     return _written(value, is_sorted=False)
 
 
@@ -47,7 +47,7 @@ def _shortest(value: Decimal) -> Decimal:
 
 
 class Shapes:
-    """Number JSON values so that equal values share a number, whatever the order of their keys.
+    """Number JSON values: equal values share a number, in any order of keys.
 
     Values are cached by identity, and kept alive so that their ids are not reused.
     """

@@ -1,4 +1,4 @@
-"""Decide whether every value that is valid under one JSON Schema is valid under another.
+"""Decide whether all valid values of one JSON Schema are valid under another.
 
 Follows the rules of Confluent's registry and uses its names of incompatibilities. Where Confluent's
 does not check (`patternProperties`, `propertyNames`, `contains`, `if`, a required name that is not
@@ -63,7 +63,7 @@ class Incompatibility:
 
 
 def narrowed(*, old: Json, new: Json) -> list[Incompatibility]:
-    """List what makes values of the old schema invalid under the new one; empty if all stay valid.
+    """List what makes values of the old schema invalid under the new one.
 
     Raises `InvalidSchema` if the schemas are too large to compare.
     """

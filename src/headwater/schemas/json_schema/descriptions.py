@@ -76,7 +76,7 @@ _OWN: Final = frozenset(["CONTAINS_EXTENDED", "PATTERN_PROPERTY_ADDED", "SCHEMA_
 
 
 def description(kind: str, path: str, *, reader: str, writer: str) -> str:
-    """The sentence for a kind; empty if Confluent's has none. `reader` is "new" or "old"."""
+    """Confluent's sentence for a kind, or empty; `reader` is "new" or "old"."""
     found = _EXACT.get(kind)
     if found is None and kind not in _OWN:
         found = next((text for suffix, text in _SUFFIXES if kind.endswith(suffix)), None)

@@ -1,4 +1,4 @@
-"""Compatibility rules for objects: every property that was allowed must still be allowed.
+"""Compatibility rules for objects: allowed properties must stay allowed.
 
 Note: in an open object (`additionalProperties` not restricted), an undeclared property may be
 present with any value, so declaring it forbids other values. Only a closed object may add
@@ -201,7 +201,7 @@ def _demands(of: Object, name: str) -> list[Json]:
 
 
 def _promises(of: Object, name: str) -> list[Json]:
-    """All schemas that certainly apply to an undeclared property (an under-approximation)."""
+    """Schemas that certainly apply to an undeclared property (not all of them)."""
     matches_by_pattern = _pattern_matches(of.patterns, name)
     found = [of.patterns[pattern] for pattern, is_match in matches_by_pattern.items() if is_match]
     if found:
@@ -240,7 +240,7 @@ _REPEATED_GROUP: Final = re.compile(r"\)[*+?{]")
 
 
 def matches(pattern: str, name: str) -> bool | None:
-    """Whether a name matches a pattern of `patternProperties`; None if that is unknown.
+    """Whether a name matches a `patternProperties` pattern; None if unknown.
 
     Patterns are untrusted, and backtracking can take exponential time, so only patterns with few
     repetitions and alternatives are evaluated. Callers must be correct if the result is None.

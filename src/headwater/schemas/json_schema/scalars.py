@@ -1,4 +1,4 @@
-"""Compatibility rules for strings, numbers and enums: bounds may only become wider."""
+"""Compatibility rules for strings, numbers and enums: only wider bounds."""
 
 import re
 from decimal import Context, Decimal, DecimalException
@@ -20,7 +20,7 @@ class ComparisonReport(Protocol):
     def add(self, kind: str, path: str, reason: str) -> None: ...
 
     def count(self, steps: int) -> None:
-        """Count work that grows with the schemas. Raises `InvalidSchema` if it is too much."""
+        """Count work that grows with the schemas; raise `InvalidSchema` at the limit."""
 
 
 def check_bound(
@@ -30,7 +30,7 @@ def check_bound(
     new: Number | None,
     path: str,
 ) -> None:
-    """A `max...` may only increase, a `min...` only decrease; adding one is incompatible."""
+    """A `max...` may only increase, a `min...` only decrease, none may be added."""
     if new is None or new == old:
         return
     kind = re.sub(r"([A-Z])", r"_\1", keyword).upper()

@@ -1,4 +1,4 @@
-"""Read a certificate's subject as an RFC 2253 name in Java's spelling, as Kafka does.
+"""A certificate's subject as an RFC 2253 name in Java's spelling, as in Kafka.
 
     CN=alice,OU=Tea\\, green,O=Shop,C=DE
 
@@ -96,7 +96,7 @@ def _each_escaped(blanks: str) -> str:
 
 
 def _object_identifier(content: bytes) -> str:
-    """Decode an object identifier: seven bits per byte, the first two arcs in one identifier."""
+    """Decode an object identifier: seven bits per byte, first two arcs combined."""
     arcs: list[int] = []
     arc = 0
     for byte in content:

@@ -32,7 +32,7 @@ _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "b": "\b"}
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """One login module and its options. The options are secrets, so the repr hides them."""
+    """One login module with its options, which are secrets hidden in the repr."""
 
     module: str
     options: Mapping[str, str] = field(repr=False)
@@ -47,7 +47,7 @@ class Login:
 
     @property
     def users(self) -> Mapping[str, str]:
-        """Users and passwords of the `user_<name>` options, which a broker verifies against."""
+        """Users and passwords of `user_<name>` options, which a broker verifies."""
         return {
             name.removeprefix(_USER): password
             for name, password in self.options.items()

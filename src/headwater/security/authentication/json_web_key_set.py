@@ -1,4 +1,4 @@
-"""Verify signatures of JSON Web Tokens against an issuer's published keys (JWKS, RFC 7517).
+"""Verify JSON Web Tokens with an issuer's published keys (JWKS, RFC 7517).
 
 Note: a token names its own algorithm and may lie. Each key has the algorithms that fit its key
 type, and is used with no other. Symmetric algorithms (HS256 and the like) are not accepted: a
@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from headwater.common.exceptions import InvalidSetting, SaslRefused
-from headwater.security.authentication.sasl_text import shown
+from headwater.common.exceptions import InvalidSetting, SaslAuthenticationFailed
+from headwater.security.authentication.sasl_text import printable
 
 MISSING: Final = "OAUTHBEARER needs the package PyJWT: pip install 'headwater[oauth]'"
 
@@ -49,7 +49,10 @@ class JsonWebKeySet:
         return key_id is None or any(each.key_id == key_id for each in self.keys)
 
     def verified(self, token: str) -> Mapping[str, object]:
-        """Return the claims of a token that one of the keys signed, or raise `SaslRefused`."""
+        """Return a token's claims if one of the keys signed it.
+
+        Raises `SaslAuthenticationFailed`.
+        """
         from jwt import PyJWS
         from jwt.exceptions import PyJWTError
 
@@ -59,42 +62,52 @@ class JsonWebKeySet:
             # `_key_for` has checked that the key allows the token's algorithm.
             decoded = PyJWS().decode_complete(token, key.key, algorithms=[header.algorithm])
         except PyJWTError as error:
-            raise SaslRefused(f"token signature is invalid ({type(error).__name__})") from None
+            raise SaslAuthenticationFailed(
+                f"token signature is invalid ({type(error).__name__})"
+            ) from None
         return _json_object(decoded["payload"], "claims")
 
     def _key_for(self, header: TokenHeader) -> JsonWebKey:
         if header.algorithm not in ALGORITHMS:
-            raise SaslRefused(f"token algorithm {shown(header.algorithm)} is not supported")
+            raise SaslAuthenticationFailed(
+                f"token algorithm {printable(header.algorithm)} is not supported"
+            )
         if not self.has(header.key_id):
-            raise SaslRefused(f"token is signed with unknown key {shown(str(header.key_id))}")
+            raise SaslAuthenticationFailed(
+                f"token is signed with unknown key {printable(str(header.key_id))}"
+            )
         candidates = [
             each
             for each in self.keys
             if header.algorithm in each.algorithms and header.key_id in (None, each.key_id)
         ]
         if not candidates:
-            raise SaslRefused(f"no key for the token's algorithm {header.algorithm}")
+            raise SaslAuthenticationFailed(f"no key for the token's algorithm {header.algorithm}")
         if header.key_id is None and len(candidates) > 1:
-            raise SaslRefused(f"token has no kid, and {len(candidates)} keys fit its algorithm")
+            raise SaslAuthenticationFailed(
+                f"token has no kid, and {len(candidates)} keys fit its algorithm"
+            )
         return candidates[0]
 
 
 def token_header(token: str) -> TokenHeader:
-    """Parse a token's header, or raise `SaslRefused`."""
+    """Parse a token's header, or raise `SaslAuthenticationFailed`."""
     parts = token.split(".")
     if len(parts) != 3:
-        raise SaslRefused(f"token has {len(parts)} parts, expected 3")
+        raise SaslAuthenticationFailed(f"token has {len(parts)} parts, expected 3")
     try:
         raw = base64.b64decode(parts[0] + "=" * (-len(parts[0]) % 4), altchars=b"-_", validate=True)
     except ValueError:
-        raise SaslRefused("token header is not valid Base64") from None
+        raise SaslAuthenticationFailed("token header is not valid Base64") from None
     header = _json_object(raw, "header")
     algorithm, key_id = header.get("alg"), header.get("kid")
     if not isinstance(algorithm, str) or not isinstance(key_id, str | None):
-        raise SaslRefused("token header has no alg, or its alg or kid is not a string")
+        raise SaslAuthenticationFailed("token header has no alg, or its alg or kid is not a string")
     if "crit" in header:
         # Critical extensions must be understood (RFC 7515); none is supported here.
-        raise SaslRefused("token header has critical extensions (crit), which are not supported")
+        raise SaslAuthenticationFailed(
+            "token header has critical extensions (crit), which are not supported"
+        )
     return TokenHeader(algorithm, key_id)
 
 
@@ -154,7 +167,7 @@ def _json_object(raw: bytes, what: str) -> Mapping[str, object]:
     try:
         decoded = json.loads(raw)
     except (ValueError, RecursionError):
-        raise SaslRefused(f"token {what}: not JSON") from None
+        raise SaslAuthenticationFailed(f"token {what}: not JSON") from None
     if not isinstance(decoded, dict):
-        raise SaslRefused(f"token {what}: not a JSON object")
+        raise SaslAuthenticationFailed(f"token {what}: not a JSON object")
     return decoded

@@ -1,4 +1,4 @@
-"""SASL OAUTHBEARER (RFC 7628): the client sends a token that an identity provider issued.
+"""SASL OAUTHBEARER (RFC 7628): the client sends an identity provider's token.
 
 Note: the exchange does not fail at an invalid token. As in Kafka, the broker sends an error status,
 the client acknowledges it, and only then authentication fails.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from headwater.common.exceptions import SaslRefused
+from headwater.common.exceptions import SaslAuthenticationFailed
 from headwater.common.ports import Random
 from headwater.security.authentication.oauth_bearer_messages import (
     ERROR_ACKNOWLEDGEMENT,
@@ -19,7 +19,7 @@ from headwater.security.authentication.oauth_bearer_messages import (
     read_client_first,
 )
 from headwater.security.authentication.sasl_client_authenticator import SaslClientAuthenticator
-from headwater.security.authentication.sasl_text import shown
+from headwater.security.authentication.sasl_text import printable
 
 MECHANISM: Final = "OAUTHBEARER"
 
@@ -39,7 +39,7 @@ class OAuthBearerToken:
 
 
 ValidateToken = Callable[[str], OAuthBearerToken]
-"""Validate a token, or raise `SaslRefused`."""
+"""Validate a token, or raise `SaslAuthenticationFailed`."""
 
 
 class OAuthBearerServer:
@@ -47,7 +47,7 @@ class OAuthBearerServer:
 
     def __init__(self, validate: ValidateToken) -> None:
         self._validate = validate
-        self._failure: SaslRefused | None = None
+        self._failure: SaslAuthenticationFailed | None = None
         self.user: str | None = None
         self.expires_ms: int | None = None
 
@@ -57,18 +57,21 @@ class OAuthBearerServer:
 
     def respond(self, token: bytes) -> bytes:
         if self.is_complete:
-            raise SaslRefused("unexpected message after OAUTHBEARER authentication completed")
+            raise SaslAuthenticationFailed(
+                "unexpected message after OAUTHBEARER authentication completed"
+            )
         if self._failure is not None:
-            raise SaslRefused(str(self._failure), told=INVALID_TOKEN)
+            raise SaslAuthenticationFailed(str(self._failure), client_message=INVALID_TOKEN)
         first = read_client_first(token)
         try:
             bearer = self._validate(first.token)
-        except SaslRefused as failure:
+        except SaslAuthenticationFailed as failure:
             self._failure = failure
             return INVALID_TOKEN.encode()
         if first.authorization_id not in ("", bearer.user):
-            raise SaslRefused(
-                f"user {shown(bearer.user)} requested a different authorization id", told=_OTHER_ID
+            raise SaslAuthenticationFailed(
+                f"user {printable(bearer.user)} requested a different authorization id",
+                client_message=_OTHER_ID,
             )
         self.expires_ms = bearer.expires_ms
         self.user = bearer.user
@@ -89,7 +92,9 @@ class OAuthBearerClient:
             self._first = None
             return message
         if self.is_complete or self._is_refused:
-            raise SaslRefused("the broker continued after OAUTHBEARER authentication completed")
+            raise SaslAuthenticationFailed(
+                "the broker continued after OAUTHBEARER authentication completed"
+            )
         if challenge:
             # An error status. The broker answers the acknowledgement with the actual error.
             self._is_refused = True

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from headwater.common.exceptions import SaslRefused
+from headwater.common.exceptions import SaslAuthenticationFailed
 from headwater.security.authentication.sasl_text import read_text
 
 SEPARATOR: Final = "\x01"
@@ -52,23 +52,25 @@ class OAuthBearerClientInitialResponse:
 
 
 def read_client_first(message: bytes) -> OAuthBearerClientInitialResponse:
-    """Parse the client's first message, or raise `SaslRefused`."""
+    """Parse the client's first message, or raise `SaslAuthenticationFailed`."""
     found = _FIRST.fullmatch(read_text(message))
     if found is None:
-        raise SaslRefused("malformed OAUTHBEARER message")
+        raise SaslAuthenticationFailed("malformed OAUTHBEARER message")
     pairs: dict[str, str] = {}
     for text in found["pairs"].split(SEPARATOR)[:-1]:
         pair = _PAIR.fullmatch(text)
         if pair is None:
-            raise SaslRefused("OAUTHBEARER message has an extension that is not name=value")
+            raise SaslAuthenticationFailed(
+                "OAUTHBEARER message has an extension that is not name=value"
+            )
         if pair["name"] in pairs:
-            raise SaslRefused("OAUTHBEARER message has a duplicate key")
+            raise SaslAuthenticationFailed("OAUTHBEARER message has a duplicate key")
         pairs[pair["name"]] = pair["value"]
     bearer = _BEARER.fullmatch(pairs.pop(_AUTH, ""))
     if bearer is None:
-        raise SaslRefused("OAUTHBEARER message has no bearer token")
+        raise SaslAuthenticationFailed("OAUTHBEARER message has no bearer token")
     if len(bearer["token"]) > TOKEN_CHARACTERS_MAX:
-        raise SaslRefused(
+        raise SaslAuthenticationFailed(
             f"token has {len(bearer['token'])} characters, the maximum is {TOKEN_CHARACTERS_MAX}"
         )
     name = (found["name"] or "").replace("=2C", ",").replace("=3D", "=")

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from hmac import compare_digest
 from typing import Final
 
-from headwater.common.exceptions import SaslRefused
-from headwater.security.authentication.sasl_text import read_text, shown
+from headwater.common.exceptions import SaslAuthenticationFailed
+from headwater.security.authentication.sasl_text import printable, read_text
 
 MECHANISM: Final = "PLAIN"
 
@@ -50,21 +50,22 @@ class PlainServer:
 
     def respond(self, token: bytes) -> bytes:
         if self.is_complete:
-            raise SaslRefused("unexpected token after PLAIN authentication completed")
+            raise SaslAuthenticationFailed("unexpected token after PLAIN authentication completed")
         parts = read_text(token).split("\0")
         if len(parts) != 3:
-            raise SaslRefused(f"PLAIN message has {len(parts)} parts, expected 3")
+            raise SaslAuthenticationFailed(f"PLAIN message has {len(parts)} parts, expected 3")
         authorization_id, user, password = parts
         if not user or not password:
-            raise SaslRefused(f"PLAIN message has no {'password' if user else 'user'}")
+            raise SaslAuthenticationFailed(f"PLAIN message has no {'password' if user else 'user'}")
         if not self._verify(user, password):
-            raise SaslRefused(
-                f"user {shown(user)} does not exist or the password is wrong",
-                told=_INVALID_CREDENTIALS,
+            raise SaslAuthenticationFailed(
+                f"user {printable(user)} does not exist or the password is wrong",
+                client_message=_INVALID_CREDENTIALS,
             )
         if authorization_id not in ("", user):
-            raise SaslRefused(
-                f"user {shown(user)} requested a different authorization id", told=_OTHER_ID
+            raise SaslAuthenticationFailed(
+                f"user {printable(user)} requested a different authorization id",
+                client_message=_OTHER_ID,
             )
         self.user = user
         return b""
@@ -83,6 +84,8 @@ class PlainClient:
             self._is_sent = True
             return self._token
         if challenge or self.is_complete:
-            raise SaslRefused("the broker continued after PLAIN authentication completed")
+            raise SaslAuthenticationFailed(
+                "the broker continued after PLAIN authentication completed"
+            )
         self.is_complete = True
         return None

@@ -1,4 +1,4 @@
-"""Authenticate a client: SaslHandshake, then SaslAuthenticate until the exchange is complete.
+"""Authenticate a client: SaslHandshake, then SaslAuthenticate until complete.
 
     begin()            SaslHandshake
     received(response)    the next SaslAuthenticate, or None when authentication is complete
@@ -13,7 +13,11 @@ that the connections of a client do not all re-authenticate at once.
 from typing import Final
 
 from headwater.common.error_codes import ErrorCode
-from headwater.common.exceptions import LoginRefused, MechanismRefused, SaslRefused
+from headwater.common.exceptions import (
+    AuthenticationFailed,
+    SaslAuthenticationFailed,
+    UnsupportedMechanism,
+)
 from headwater.common.ports import Random
 from headwater.protocol.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
@@ -29,7 +33,10 @@ _STEPS: Final = 1_000
 
 
 class SaslClientAuthenticator:
-    """One authentication. `LoginRefused` and `MechanismRefused` end it and its connection."""
+    """One authentication.
+
+    `AuthenticationFailed` and `UnsupportedMechanism` end it and its connection.
+    """
 
     handshake_version: Final = 1
     """From version 1 on, tokens are sent in SaslAuthenticate requests instead of raw frames."""
@@ -50,7 +57,7 @@ class SaslClientAuthenticator:
             return self._next(b"")
         assert isinstance(response, SaslAuthenticateResponse)
         if response.error_code is not ErrorCode.NONE:
-            raise LoginRefused(response.error_message or "authentication failed")
+            raise AuthenticationFailed(response.error_message or "authentication failed")
         self._lifetime_ms = response.session_lifetime_ms
         return self._next(bytes(response.auth_bytes))
 
@@ -64,17 +71,19 @@ class SaslClientAuthenticator:
     def _check_handshake(self, response: SaslHandshakeResponse) -> None:
         if response.error_code is ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             enabled = ", ".join(response.mechanisms) or "none"
-            raise MechanismRefused(
+            raise UnsupportedMechanism(
                 f"the broker does not enable sasl.mechanism={self._mechanism}; it enables {enabled}"
             )
         if response.error_code is not ErrorCode.NONE:
-            raise LoginRefused(f"the broker rejected SaslHandshake: {response.error_code.name}")
+            raise AuthenticationFailed(
+                f"the broker rejected SaslHandshake: {response.error_code.name}"
+            )
 
     def _next(self, challenge: bytes) -> SaslAuthenticateRequest | None:
         try:
             token = self._exchange.respond(challenge)
-        except SaslRefused as refused:
-            raise LoginRefused(str(refused)) from refused
+        except SaslAuthenticationFailed as refused:
+            raise AuthenticationFailed(str(refused)) from refused
         if token is None:
             return None
         return SaslAuthenticateRequest(auth_bytes=token)

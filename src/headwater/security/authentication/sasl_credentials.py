@@ -1,4 +1,4 @@
-"""A client's SASL credentials, from `sasl.mechanism`, `sasl.jaas.config`, user and password."""
+"""A client's SASL credentials, from `sasl.*` settings."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,7 +23,7 @@ _MODULES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """Mechanism, user and password. Starts any number of exchanges; the repr hides the password."""
+    """Mechanism, user and password (hidden in the repr); starts exchanges."""
 
     mechanism: str
     user: str

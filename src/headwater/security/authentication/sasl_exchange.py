@@ -1,14 +1,15 @@
-"""Interfaces of SASL mechanisms: the server's and the client's side of an exchange.
+"""Interfaces of SASL mechanisms: both sides of an exchange.
 
 Note: a failure has two texts. The exception's message goes to the broker's log and may name the
-user and the reason; `SaslRefused.told` goes to the peer and must not help to guess credentials.
+user and the reason; `SaslAuthenticationFailed.client_message` goes to the peer and must not help to
+guess credentials.
 """
 
 from typing import Protocol
 
 
 class SaslServer(Protocol):
-    """Broker's side of one authentication. Not reusable once complete or after it has raised."""
+    """Broker's side of one authentication; unusable once complete or failed."""
 
     @property
     def user(self) -> str | None:
@@ -22,7 +23,7 @@ class SaslServer(Protocol):
         """Wall-clock time at which the credential expires; None if it does not."""
 
     def respond(self, token: bytes) -> bytes:
-        """Return the answer to the client's next token, or raise `SaslRefused`."""
+        """Return the answer to the client's token, or raise `SaslAuthenticationFailed`."""
 
 
 class SaslClient(Protocol):
@@ -35,5 +36,6 @@ class SaslClient(Protocol):
     def respond(self, challenge: bytes) -> bytes | None:
         """Return the next token, or None if there is none. The first challenge is empty.
 
-        Raises `SaslRefused` if the broker's challenge is malformed or does not prove its identity.
+        Raises `SaslAuthenticationFailed` if the broker's challenge is malformed or does not prove
+        its identity.
         """

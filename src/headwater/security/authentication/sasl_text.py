@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from headwater.common.exceptions import SaslRefused
+from headwater.common.exceptions import SaslAuthenticationFailed
 
 _SHOWN_CHARACTERS: Final = 64
 
 
-def shown(name: str) -> str:
-    """Quote a name from the network for a log line, without line breaks, at most 64 characters."""
+def printable(name: str) -> str:
+    """Quote a name for a log line, without line breaks, in 64 characters at most."""
     return repr(name if len(name) <= _SHOWN_CHARACTERS else f"{name[:_SHOWN_CHARACTERS]}...")
 
 
@@ -16,4 +16,4 @@ def read_text(token: bytes) -> str:
     try:
         return token.decode("utf-8")
     except UnicodeDecodeError:
-        raise SaslRefused("the token is not valid UTF-8") from None
+        raise SaslAuthenticationFailed("the token is not valid UTF-8") from None

@@ -138,5 +138,5 @@ def signature(mechanism: ScramMechanism, key: bytes, auth_message: bytes) -> byt
 
 
 def combined(left: bytes, right: bytes) -> bytes:
-    """XOR. Combines a key and a signature into a proof, and a proof and a signature into a key."""
+    """XOR: key and signature give a proof, proof and signature give the key."""
     return bytes(a ^ b for a, b in zip(left, right, strict=True))

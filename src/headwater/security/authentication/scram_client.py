@@ -8,7 +8,7 @@ from base64 import b64encode
 from hmac import compare_digest
 from typing import Final
 
-from headwater.common.exceptions import SaslRefused
+from headwater.common.exceptions import SaslAuthenticationFailed
 from headwater.common.ports import Random
 from headwater.security.authentication import scram_messages as messages
 from headwater.security.authentication.scram import (
@@ -47,9 +47,11 @@ class ScramClient:
         if self._expected is None:
             return self._prove(self._first, messages.read_server_first(challenge))
         if self.is_complete:
-            raise SaslRefused("the broker continued after SCRAM authentication completed")
+            raise SaslAuthenticationFailed(
+                "the broker continued after SCRAM authentication completed"
+            )
         if not compare_digest(messages.read_server_final(challenge), self._expected):
-            raise SaslRefused(
+            raise SaslAuthenticationFailed(
                 "the broker's signature is wrong: it does not know this user's credential"
             )
         self.is_complete = True
@@ -57,15 +59,15 @@ class ScramClient:
 
     def _prove(self, first: messages.ClientFirst, challenge: messages.ServerFirst) -> bytes:
         if not challenge.nonce.startswith(first.nonce) or challenge.nonce == first.nonce:
-            raise SaslRefused("the broker's nonce does not extend the client's")
+            raise SaslAuthenticationFailed("the broker's nonce does not extend the client's")
         if not MIN_ITERATIONS <= challenge.iterations <= _ITERATIONS_BOUND:
-            raise SaslRefused(
+            raise SaslAuthenticationFailed(
                 f"the broker asks for {challenge.iterations} iterations,"
                 f" must be {MIN_ITERATIONS} to {_ITERATIONS_BOUND}"
             )
         mechanism = self._mechanism
         salted = salted_password(mechanism, self._password, challenge.salt, challenge.iterations)
-        unproved = messages.unproved_final(first.header, challenge.nonce)
+        unproved = messages.final_without_proof(first.header, challenge.nonce)
         signed = messages.auth_message(first, challenge, unproved)
         key = client_key(mechanism, salted)
         proof = combined(key, signature(mechanism, stored_key(mechanism, key), signed))

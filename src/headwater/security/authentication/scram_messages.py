@@ -15,7 +15,7 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from typing import Final
 
-from headwater.common.exceptions import SaslRefused
+from headwater.common.exceptions import SaslAuthenticationFailed
 from headwater.security.authentication.sasl_text import read_text
 
 LONGEST_BYTES: Final = 16_384
@@ -61,7 +61,7 @@ class ServerFirst:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFinal:
-    unproved: str
+    without_proof: str
     binding: bytes
     nonce: str
     proof: bytes
@@ -110,19 +110,19 @@ def read_server_first(token: bytes) -> ServerFirst:
     )
 
 
-def unproved_final(header: str, nonce: str) -> str:
+def final_without_proof(header: str, nonce: str) -> str:
     """The client-final message without its proof: the part that the proof signs."""
     return f"c={_encoded(header.encode())},r={nonce}"
 
 
-def client_final(unproved: str, proof: bytes) -> bytes:
-    return f"{unproved},p={_encoded(proof)}".encode()
+def client_final(without_proof: str, proof: bytes) -> bytes:
+    return f"{without_proof},p={_encoded(proof)}".encode()
 
 
 def read_client_final(token: bytes) -> ClientFinal:
     found = _match(_CLIENT_FINAL, token, "client-final message")
     return ClientFinal(
-        unproved=found["unproved"],
+        without_proof=found["unproved"],
         binding=_decoded(found["binding"]),
         nonce=found["nonce"],
         proof=_decoded(found["proof"]),
@@ -137,13 +137,13 @@ def read_server_final(token: bytes) -> bytes:
     """Return the broker's signature."""
     found = _match(_SERVER_FINAL, token, "server-final message")
     if found["error"] is not None:
-        raise SaslRefused(f"the broker rejected the authentication: {found['error']}")
+        raise SaslAuthenticationFailed(f"the broker rejected the authentication: {found['error']}")
     return _decoded(found["signature"])
 
 
-def auth_message(first: ClientFirst, challenge: ServerFirst, unproved: str) -> bytes:
+def auth_message(first: ClientFirst, challenge: ServerFirst, without_proof: str) -> bytes:
     """The text that both sides sign."""
-    return f"{first.bare},{challenge.text},{unproved}".encode()
+    return f"{first.bare},{challenge.text},{without_proof}".encode()
 
 
 def escaped(name: str) -> str:
@@ -156,12 +156,12 @@ def unescaped(name: str) -> str:
 
 def _match(pattern: re.Pattern[str], token: bytes, what: str) -> re.Match[str]:
     if len(token) > LONGEST_BYTES:
-        raise SaslRefused(
+        raise SaslAuthenticationFailed(
             f"SCRAM {what} has {len(token)} bytes, at most {LONGEST_BYTES} are allowed"
         )
     found = pattern.fullmatch(read_text(token))
     if found is None:
-        raise SaslRefused(f"malformed SCRAM {what}")
+        raise SaslAuthenticationFailed(f"malformed SCRAM {what}")
     return found
 
 
@@ -173,4 +173,4 @@ def _decoded(text: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except binascii.Error:
-        raise SaslRefused("SCRAM message with invalid Base64") from None
+        raise SaslAuthenticationFailed("SCRAM message with invalid Base64") from None

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from hmac import compare_digest, digest
 from typing import Final
 
-from headwater.common.exceptions import SaslRefused
+from headwater.common.exceptions import SaslAuthenticationFailed
 from headwater.common.ports import Random
 from headwater.security.authentication import scram_messages as messages
-from headwater.security.authentication.sasl_text import shown
+from headwater.security.authentication.sasl_text import printable
 from headwater.security.authentication.scram import (
     DEFAULT_ITERATIONS,
     MIN_ITERATIONS,
@@ -39,7 +39,7 @@ class ScramServer:
     def __init__(
         self, mechanism: ScramMechanism, credentials: Credentials, rng: Random, *, secret: bytes
     ) -> None:
-        """`secret` derives the salts of unknown users; it must not be known outside the broker."""
+        """`secret` derives salts of unknown users; only the broker may know it."""
         self._mechanism = mechanism
         self._credentials = credentials
         self._rng = rng
@@ -57,7 +57,7 @@ class ScramServer:
 
     def respond(self, token: bytes) -> bytes:
         if self._has_ended:
-            raise SaslRefused("unexpected token after SCRAM authentication ended")
+            raise SaslAuthenticationFailed("unexpected token after SCRAM authentication ended")
         if self._first is None:
             return self._begin(messages.read_client_first(token))
         self._has_ended = True
@@ -66,18 +66,20 @@ class ScramServer:
 
     def _begin(self, first: messages.ClientFirst) -> bytes:
         if first.authorization_id not in ("", first.user):
-            raise SaslRefused(
-                f"user {shown(first.user)} requested a different authorization id", told=_OTHER_ID
+            raise SaslAuthenticationFailed(
+                f"user {printable(first.user)} requested a different authorization id",
+                client_message=_OTHER_ID,
             )
         if ",tokenauth=true" in first.extensions:
-            raise SaslRefused(
+            raise SaslAuthenticationFailed(
                 "delegation tokens are not supported",
-                told="Authentication failed: delegation tokens are not supported",
+                client_message="Authentication failed: delegation tokens are not supported",
             )
         credential = self._credentials(first.user)
         if credential is not None and credential.iterations < MIN_ITERATIONS:
-            raise SaslRefused(
-                f"credential of user {shown(first.user)} has fewer than {MIN_ITERATIONS} iterations"
+            raise SaslAuthenticationFailed(
+                f"credential of user {printable(first.user)} has fewer than {MIN_ITERATIONS} "
+                "iterations"
             )
         self._credential = credential
         self._first = first
@@ -96,20 +98,26 @@ class ScramServer:
         final: messages.ClientFinal,
     ) -> bytes:
         if final.binding != first.header.encode():
-            raise SaslRefused("the client requested channel binding, which is not supported")
+            raise SaslAuthenticationFailed(
+                "the client requested channel binding, which is not supported"
+            )
         if final.nonce != challenge.nonce:
-            raise SaslRefused("the nonce does not match the challenge")
+            raise SaslAuthenticationFailed("the nonce does not match the challenge")
         size_bytes = self._mechanism.hash_bytes
         if len(final.proof) != size_bytes:
-            raise SaslRefused(f"the proof has {len(final.proof)} bytes, expected {size_bytes}")
+            raise SaslAuthenticationFailed(
+                f"the proof has {len(final.proof)} bytes, expected {size_bytes}"
+            )
         credential = self._credential
         # Do the same work for unknown users, so that timing does not reveal which users exist.
         expected = bytes(size_bytes) if credential is None else credential.stored_key
-        signed = messages.auth_message(first, challenge, final.unproved)
+        signed = messages.auth_message(first, challenge, final.without_proof)
         key = combined(final.proof, signature(self._mechanism, expected, signed))
         is_proved = compare_digest(stored_key(self._mechanism, key), expected)
         if credential is None or not is_proved:
-            raise SaslRefused(f"user {shown(first.user)} does not exist or the password is wrong")
+            raise SaslAuthenticationFailed(
+                f"user {printable(first.user)} does not exist or the password is wrong"
+            )
         self.user = first.user
         return messages.server_final(signature(self._mechanism, credential.server_key, signed))
 

@@ -7,7 +7,7 @@ certificate is `User:ANONYMOUS`, as in Kafka.
 from collections.abc import Callable
 from functools import partial
 
-from headwater.common.exceptions import ProtocolError, TlsRefused
+from headwater.common.exceptions import ProtocolError, TlsHandshakeFailed
 from headwater.common.principal import ANONYMOUS, Principal
 from headwater.security.authentication.distinguished_name import subject_of
 from headwater.security.authentication.ssl_principal_mapper import Rule, mapped, parse_rules
@@ -16,7 +16,7 @@ _KIND = "User"
 
 
 def principal_by(rules: str) -> Callable[[bytes | None], Principal]:
-    """Build a function from certificates to principals for `ssl.principal.mapping.rules`."""
+    """Build the function of `ssl.principal.mapping.rules`: certificate to principal."""
     return partial(_principal_of, parse_rules(rules))
 
 
@@ -32,5 +32,7 @@ def _principal_of(rules: tuple[Rule, ...], certificate: bytes | None) -> Princip
     try:
         name = subject_of(certificate)
     except ProtocolError as error:
-        raise TlsRefused(f"cannot read the subject of the client certificate: {error}") from error
+        raise TlsHandshakeFailed(
+            f"cannot read the subject of the client certificate: {error}"
+        ) from error
     return Principal(_KIND, mapped(rules, name))

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from headwater.common.exceptions import InvalidSetting, TlsRefused
+from headwater.common.exceptions import InvalidSetting, TlsHandshakeFailed
 
 _NAME: Final = "ssl.principal.mapping.rules"
 _DEFAULT: Final = "DEFAULT"
@@ -68,12 +68,15 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
 
 
 def mapped(rules: tuple[Rule, ...], name: str) -> str:
-    """Map a name by the first matching rule; `TlsRefused` if none matches, as in Kafka."""
+    """Map a name by the first matching rule.
+
+    Raises `TlsHandshakeFailed` if none matches, as in Kafka.
+    """
     for rule in rules:
         found = rule.apply(name)
         if found is not None:
             return found
-    raise TlsRefused(f"no rule of {_NAME} matches {name}")
+    raise TlsHandshakeFailed(f"no rule of {_NAME} matches {name}")
 
 
 def _parse_rule(text: str, position: int) -> tuple[Rule, int]:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Final, NamedTuple
 
-from headwater.common.principal import OURSELVES, Requester
+from headwater.common.principal import BROKER_PRINCIPAL, Requester
 from headwater.security.authorization.acl_bindings import (
     WILDCARD,
     WILDCARD_PRINCIPAL,
@@ -57,7 +57,7 @@ EntriesByPrincipal = Mapping[str, tuple[AclEntry, ...]]
 
 
 class AuthorizationResult(NamedTuple):
-    """Whether the operation is allowed, and the binding that decided; None if none matched."""
+    """Whether the operation is allowed, and the deciding binding (may be None)."""
 
     is_allowed: bool
     binding: AclBinding | None = None
@@ -90,7 +90,7 @@ class AclIndex:
     def authorize(
         self, requester: Requester, operation: Operation, resource: Resource
     ) -> AuthorizationResult:
-        """Authorize one operation. DENY wins over ALLOW; without an ALLOW it is denied (AC-1)."""
+        """Authorize one operation: DENY over ALLOW, denied without an ALLOW (AC-1)."""
         principals = (str(requester.principal), WILDCARD_PRINCIPAL)
         hosts = (canonical_host(requester.host), WILDCARD)
         implied_by = _implied_by(operation)
@@ -152,7 +152,7 @@ class AclIndex:
     def _bindings_for(
         self, requester: Requester, operation: Operation, kind: ResourceKind
     ) -> Iterator[AclBinding]:
-        """All bindings for the principal and the wildcard principal that name this operation."""
+        """All bindings of the principal and the wildcard for this operation."""
         hosts = (canonical_host(requester.host), WILDCARD)
         for principal in dict.fromkeys((str(requester.principal), WILDCARD_PRINCIPAL)):
             for pattern in self._mentions.get((kind, principal), ()):
@@ -250,7 +250,7 @@ class AclAuthorizer:
     ) -> None:
         """`super_users` are principals, such as `User:admin`, that bypass ACLs."""
         # A broker's requests to itself use no connection, so ACLs cannot apply to them.
-        self._super_users = frozenset((*super_users, str(OURSELVES)))
+        self._super_users = frozenset((*super_users, str(BROKER_PRINCIPAL)))
         self._index = AclIndex(everyone_if_no_acl=everyone_if_no_acl)
         self._cache: dict[CacheKey, AuthorizationResult] = {}
         self._denials = DenialLog()
@@ -294,9 +294,9 @@ class AclAuthorizer:
             _log_result((requester, operation, kind), result)
         return False
 
-    def tell_denials(self) -> None:
+    def log_omitted_denials(self) -> None:
         """Log the number of denials that were not logged one by one. Call it regularly."""
-        self._denials.tell()
+        self._denials.log_omitted()
 
     def _decide(self, key: CacheKey) -> AuthorizationResult:
         requester, operation, target = key

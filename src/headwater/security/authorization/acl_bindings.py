@@ -86,7 +86,7 @@ NO_ACLS: Final = AclSet(())
 
 
 def kafka_name(value: IntEnum) -> str:
-    """Write `TRANSACTIONAL_ID` as `TransactionalId`, as Kafka stores and displays such names."""
+    """Write `TRANSACTIONAL_ID` as `TransactionalId`, as Kafka stores it."""
     return "".join(word.capitalize() for word in value.name.split("_"))
 
 
@@ -100,7 +100,7 @@ def from_kafka_name(kind: type[E], text: str) -> E:
 
 
 def from_code(kind: type[E], code: int) -> E:
-    """Convert a number; UNKNOWN, which is 0, for numbers that this version does not know."""
+    """Convert a number; UNKNOWN (0) for numbers unknown to this version."""
     try:
         return kind(code)
     except ValueError:

@@ -43,7 +43,7 @@ class AclFilter:
             permission=entry.permission,
         )
 
-    def takes_pattern(self, pattern: ResourcePattern) -> bool:
+    def matches_pattern(self, pattern: ResourcePattern) -> bool:
         if self.kind not in (ResourceKind.ANY, pattern.kind):
             return False
         match self.pattern_type:
@@ -56,7 +56,7 @@ class AclFilter:
                     self.name in (None, pattern.name)
                 )
 
-    def takes_entry(self, entry: AclEntry) -> bool:
+    def matches_entry(self, entry: AclEntry) -> bool:
         return (
             self.principal in (None, entry.principal)
             and self.host in (None, entry.host)
@@ -64,8 +64,8 @@ class AclFilter:
             and self.permission in (Permission.ANY, entry.permission)
         )
 
-    def takes(self, binding: AclBinding) -> bool:
-        return self.takes_pattern(binding.pattern) and self.takes_entry(binding.entry)
+    def matches(self, binding: AclBinding) -> bool:
+        return self.matches_pattern(binding.pattern) and self.matches_entry(binding.entry)
 
 
 def applies(pattern: ResourcePattern, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""The authorizer interface that every request handler calls, with Kafka's operations and resources.
+"""The authorizer interface of request handlers: operations and resources.
 
 `AllowAll` is used without `authorizer.class.name`; `acl_authorizer` authorizes by ACLs.
 
@@ -13,7 +13,10 @@ from headwater.common.principal import Requester
 
 
 class Operation(IntEnum):
-    """ACL operations under Kafka's numbers. The first three occur in ACLs and filters only."""
+    """ACL operations with Kafka's numbers.
+
+    UNKNOWN, ANY and ALL occur in ACLs and filters only.
+    """
 
     UNKNOWN = 0
     ANY = 1

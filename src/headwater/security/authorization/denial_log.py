@@ -2,7 +2,8 @@
 
 Kafka logs one line per denied resource, so a client without any ACLs causes one per topic name of a
 request. Here the first denials of a principal, host, operation and resource type are logged in
-full, and `tell` logs the number of the others in one line. The broker calls it about once a second.
+full, and `log_omitted` logs the number of the others in one line. The broker calls it about once a
+second.
 """
 
 import logging
@@ -14,13 +15,13 @@ from headwater.security.authorization.acl_bindings import kafka_name
 from headwater.security.authorization.authorizer import Operation, ResourceKind
 
 LINES_MAX: Final = 10
-"""Lines between two calls of `tell`, per principal, host, operation and resource type."""
+"""Lines between two calls of `log_omitted`, per principal, host, operation and resource type."""
 
 _log: Final = logging.getLogger("headwater.authorizer")
 
 
 class DenialLog:
-    """Count denials since the last call of `tell`."""
+    """Count denials since the last call of `log_omitted`."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[Requester, Operation, ResourceKind]] = Counter()
@@ -31,7 +32,7 @@ class DenialLog:
         count = self._counts[key] = self._counts[key] + 1
         return count <= LINES_MAX
 
-    def tell(self) -> None:
+    def log_omitted(self) -> None:
         """Log how many denials were left out, and reset the counts."""
         if not self._counts:
             return

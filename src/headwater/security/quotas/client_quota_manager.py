@@ -16,13 +16,13 @@ _PERCENT_PER_NS = 100 / 1_000_000_000
 
 
 class ClientQuotaManager:
-    def __init__(self, *, window: SampleWindow, mutation_window: SampleWindow, most: int) -> None:
-        """`most` limits the number of entities tracked per quota type."""
-        self.produce = RateQuota(window, most=most)
-        self.fetch = RateQuota(window, most=most)
+    def __init__(self, *, window: SampleWindow, mutation_window: SampleWindow, limit: int) -> None:
+        """`limit` limits the number of entities tracked per quota type."""
+        self.produce = RateQuota(window, limit=limit)
+        self.fetch = RateQuota(window, limit=limit)
         # As in Kafka (3.9), a request quota throttles for at most one sample window.
-        self.request = RateQuota(window, most=most, longest_ms=window.sample_ms)
-        self.mutation = ControllerMutationQuota(mutation_window, most=most)
+        self.request = RateQuota(window, limit=limit, longest_ms=window.sample_ms)
+        self.mutation = ControllerMutationQuota(mutation_window, limit=limit)
         self._limits: Mapping[QuotaKey, QuotaLimits] = {
             QuotaKey.PRODUCER_BYTE_RATE: self.produce.limits,
             QuotaKey.CONSUMER_BYTE_RATE: self.fetch.limits,
@@ -39,10 +39,10 @@ class ClientQuotaManager:
         for key, limits in self._limits.items():
             limits.set(entity, quotas.get(key))
 
-    def is_limited(self, who: QuotaClient) -> bool:
+    def is_limited(self, quota_client: QuotaClient) -> bool:
         """Whether any quota applies to this client."""
-        return any(limits.of(*who) is not None for limits in self._limits.values())
+        return any(limits.of(*quota_client) is not None for limits in self._limits.values())
 
-    def worked(self, who: QuotaClient, work_ns: int, now_ms: int) -> int:
+    def worked(self, quota_client: QuotaClient, work_ns: int, now_ms: int) -> int:
         """Record a request's time on the event loop; return the throttle time."""
-        return self.request.charge(who, work_ns * _PERCENT_PER_NS, now_ms)
+        return self.request.charge(quota_client, work_ns * _PERCENT_PER_NS, now_ms)

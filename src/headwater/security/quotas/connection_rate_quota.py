@@ -14,12 +14,12 @@ from headwater.security.quotas.sampled_rates import SampledRate, SampleWindow
 class ConnectionRateQuota:
     """Connection creation quotas by address, and the observed rates."""
 
-    def __init__(self, window: SampleWindow, *, most: int) -> None:
-        """`most` limits the number of tracked addresses."""
+    def __init__(self, window: SampleWindow, *, limit: int) -> None:
+        """`limit` limits the number of tracked addresses."""
         self._bounds: dict[str, float] = {}
         self._longest_ms = window.sample_ms
         self._rates: RecentClients[str, SampledRate] = RecentClients(
-            lambda: SampledRate(window), most=most
+            lambda: SampledRate(window), limit=limit
         )
 
     def __bool__(self) -> bool:
@@ -27,7 +27,7 @@ class ConnectionRateQuota:
         return bool(self._bounds)
 
     def set(self, ip: str, bound: float | None) -> None:
-        """Set or remove the quota of an address; `DEFAULT` is every address without its own.
+        """Set or remove an address's quota; `DEFAULT` is for all other addresses.
 
         Ignores host names, which Kafka would resolve.
         """
@@ -41,7 +41,7 @@ class ConnectionRateQuota:
             self._bounds[key] = bound
 
     def throttle_ms(self, host: str, now_ms: int) -> int:
-        """Record a new connection and return 0, or return for how long to reject this address.
+        """Record a connection and return 0, or how long to reject this address.
 
         `host` is an IP address.
         """

@@ -15,16 +15,18 @@ from headwater.security.quotas.sampled_rates import SampleWindow, TokenBucket
 class ControllerMutationQuota:
     """Token buckets of all clients."""
 
-    def __init__(self, window: SampleWindow, *, most: int) -> None:
-        """`most` limits the number of tracked entities."""
+    def __init__(self, window: SampleWindow, *, limit: int) -> None:
+        """`limit` limits the number of tracked entities."""
         self.limits = QuotaLimits()
         self._buckets: RecentClients[Sharing, TokenBucket] = RecentClients(
-            lambda: TokenBucket(window), most=most
+            lambda: TokenBucket(window), limit=limit
         )
 
-    def allowance(self, who: QuotaClient, *, is_strict: bool, now_ms: int) -> "Allowance | None":
+    def allowance(
+        self, quota_client: QuotaClient, *, is_strict: bool, now_ms: int
+    ) -> "Allowance | None":
         """Start one request; None if no quota applies."""
-        limit = self.limits.of(*who)
+        limit = self.limits.of(*quota_client)
         if limit is None:
             return None
         return Allowance(

@@ -1,4 +1,4 @@
-"""Find the quota that applies to a client: the most specific one that is set (QU-1).
+"""Find a client's quota: the most specific one that is set (QU-1).
 
 Note: a user's quota is shared by all clients of that user, but a `DEFAULT` client-id quota is
 granted to each client id separately. So a limit also says which clients share it.

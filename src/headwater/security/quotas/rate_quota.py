@@ -35,31 +35,31 @@ class QuotaUsage(NamedTuple):
 
 
 class RateQuota:
-    def __init__(self, window: SampleWindow, *, most: int, longest_ms: int | None = None) -> None:
-        """`most` limits the number of tracked entities, `longest_ms` the throttle time."""
+    def __init__(self, window: SampleWindow, *, limit: int, longest_ms: int | None = None) -> None:
+        """`limit` limits the number of tracked entities, `longest_ms` the throttle time."""
         self.limits = QuotaLimits()
         self._window = window
         self._longest_ms = longest_ms
         self._rates: RecentClients[Sharing, SampledRate] = RecentClients(
-            lambda: SampledRate(window), most=most
+            lambda: SampledRate(window), limit=limit
         )
 
-    def charge(self, who: QuotaClient, amount: float, now_ms: int) -> int:
+    def charge(self, quota_client: QuotaClient, amount: float, now_ms: int) -> int:
         """Record usage and return the throttle time."""
-        limit = self.limits.of(*who)
+        limit = self.limits.of(*quota_client)
         if limit is None:
             return 0
         rate = self._rate(limit, now_ms)
         rate.record(amount, now_ms)
         return self._shortened(rate.throttle_ms(limit.bound, now_ms))
 
-    def charge_if_within(self, who: QuotaClient, amount: float, now_ms: int) -> int:
+    def charge_if_within(self, quota_client: QuotaClient, amount: float, now_ms: int) -> int:
         """Record usage unless it would exceed the quota; return the throttle time.
 
         An amount larger than a whole window allows is accepted when nothing else was recorded;
         otherwise it would never be.
         """
-        limit = self.limits.of(*who)
+        limit = self.limits.of(*quota_client)
         if limit is None:
             return 0
         rate = self._rate(limit, now_ms)
@@ -69,16 +69,16 @@ class RateQuota:
         rate.record(amount, now_ms)
         return 0
 
-    def most_at_once(self, who: QuotaClient) -> float | None:
+    def max_burst(self, quota_client: QuotaClient) -> float | None:
         """Largest amount that an idle client may use at once; None without a quota."""
-        limit = self.limits.of(*who)
+        limit = self.limits.of(*quota_client)
         if limit is None:
             return None
         return limit.bound * (self._window.samples - 1) * self._window.sample_ms / 1_000
 
     def uses(self, now_ms: int) -> Iterator[QuotaUsage]:
         """Rates of recently active clients."""
-        self._rates.forget(now_ms)
+        self._rates.expire(now_ms)
         for sharing, rate in self._rates:
             yield QuotaUsage(sharing, rate.per_second(now_ms))
 

@@ -25,9 +25,9 @@ class _Entry(Generic[M]):
 class RecentClients(Generic[K, M]):
     """One meter per recently used key, least recently used first."""
 
-    def __init__(self, new_meter: Callable[[], M], *, most: int, idle_ms: int = IDLE_MS) -> None:
+    def __init__(self, new_meter: Callable[[], M], *, limit: int, idle_ms: int = IDLE_MS) -> None:
         self._new_meter = new_meter
-        self._most = most
+        self._most = limit
         self._idle_ms = idle_ms
         self._entries: OrderedDict[K, _Entry[M]] = OrderedDict()
 
@@ -42,7 +42,7 @@ class RecentClients(Generic[K, M]):
         """Return the meter of a key and mark it as used."""
         entry = self._entries.get(key)
         if entry is None:
-            self.forget(now_ms)
+            self.expire(now_ms)
             while len(self._entries) >= self._most:
                 self._entries.popitem(last=False)
             entry = self._entries[key] = _Entry(now_ms, self._new_meter())
@@ -51,7 +51,7 @@ class RecentClients(Generic[K, M]):
             entry.used_ms = now_ms
         return entry.meter
 
-    def forget(self, now_ms: int) -> None:
+    def expire(self, now_ms: int) -> None:
         """Remove meters that have been idle for too long."""
         entries = self._entries
         while entries:

@@ -67,7 +67,7 @@ class SampledRate:
         return max(elapsed_ms, 1)
 
     def throttle_ms(self, bound: float, now_ms: int, *, more: float = 0.0) -> int:
-        """Time until the rate is within its bound again, if nothing is recorded until then.
+        """Time until the rate is within its bound, if nothing more is recorded.
 
         `more` is added to the recorded amount.
         """

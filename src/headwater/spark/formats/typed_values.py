@@ -41,7 +41,7 @@ TypedColumn = JsonColumn | AvroColumn
 def read_column(
     partition: TopicPartition, name: str, column: TypedColumn, records: pa.RecordBatch
 ) -> Any:
-    """A column of decoded records, as values of its type. `UnparsableRecord` tells which is not."""
+    """Read a column of records as values of its type; may raise `UnparsableRecord`."""
     if isinstance(column, AvroColumn):
         return _read_avro(partition, name, column, records)
     try:

@@ -50,8 +50,8 @@ def names_avro(given: Mapping[str, str]) -> bool:
     return any(given.get(each.lower(), "").lower() == ValueFormat.AVRO.value for each in NAMES)
 
 
-def refuse_without_schema(given: Mapping[str, str]) -> None:
-    """A typed source has no columns by itself. Names are in lower case, as Spark has them."""
+def check_has_schema(given: Mapping[str, str]) -> None:
+    """Require a schema for a typed source. Names are in lower case, as in Spark."""
     for option in NAMES:
         if given.get(option.lower(), ValueFormat.BYTES.value).lower() == ValueFormat.JSON.value:
             column = option.removesuffix("Format")

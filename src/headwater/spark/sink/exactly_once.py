@@ -1,8 +1,9 @@
-"""Identify the part of a batch that a task writes, so that a repetition is recognized.
+"""Identify a task's part of a batch, so that a repetition is recognized.
 
 Note: the attempt number is not part of the identity. All attempts of a task must have the same one.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -13,6 +14,8 @@ from headwater.spark.exceptions import InvalidOption
 from headwater.spark.sink.sink_options import ASK_SPARK, SinkOptions
 from headwater.spark.sink.task_writer import Rows, TaskProducer, write_at_least_once
 
+_log = logging.getLogger(__name__)
+
 # Under these names Spark tells a task what it is part of; its own `foreach` relies on them.
 _BATCH_ID: Final = "streaming.sql.batchId"
 _QUERY_ID: Final = "sql.streaming.queryId"
@@ -20,14 +23,14 @@ _QUERY_ID: Final = "sql.streaming.queryId"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchIdentity:
-    """A query keeps its id over restarts, a batch keeps its number when it is repeated."""
+    """A part of a batch. Query id and batch number survive restarts."""
 
     query_id: str
     batch_id: int
     partition: int
 
     def transactional_id(self, prefix: str) -> str:
-        """The same for every attempt, and for every batch: a later one fences an earlier one."""
+        """The same for every attempt and batch: a later one fences an earlier one."""
         return f"{prefix}-{self.query_id}-{self.partition}"
 
     def group_id(self, prefix: str) -> str:
@@ -51,7 +54,7 @@ def identity_of(
     return BatchIdentity(query_id=query_id, batch_id=batch_id, partition=partition)
 
 
-Noted = Callable[[str, TopicPartition], int | None]
+CommittedBatch = Callable[[str, TopicPartition], int | None]
 
 
 def write_exactly_once(
@@ -60,18 +63,25 @@ def write_exactly_once(
     identity: BatchIdentity,
     *,
     producer: TaskProducer,
-    noted: Noted,
+    committed_batch: CommittedBatch,
 ) -> int:
-    """Send all rows, unless that was done before; the answer is how many were sent now.
+    """Send all rows unless that was done before; return how many were sent.
 
-    `noted` tells what a group has committed for a partition: the first batch that is not written.
+    `committed_batch` tells what a group has committed for a partition: the first batch that is not
+    written.
     """
     assert options.marker_topic is not None, "refused when the options were read"
     marker = TopicPartition(options.marker_topic, 0)
     group_id = identity.group_id(options.transactional_id_prefix)
     producer.init_transactions()
-    next_batch = noted(group_id, marker)
+    next_batch = committed_batch(group_id, marker)
     if next_batch is not None and next_batch > identity.batch_id:
+        # Rare, and what an operator looks for after a failure.
+        _log.warning(
+            "Skipped a part of a batch that is written already: batch=%d transactional_id=%s",
+            identity.batch_id,
+            group_id,
+        )
         _drain(rows)
         return 0
     producer.begin_transaction()

@@ -45,15 +45,15 @@ class _Node:
     text: str
 
 
-def refuse_unstable(plan: str) -> None:
-    """`UnsafeReplay`, with the reason in one line, where a repetition may deal rows differently."""
+def check_replay_safe(plan: str) -> None:
+    """Raise `UnsafeReplay` if a repeated batch may distribute rows differently."""
     reason = unstable(plan)
     if reason is not None:
         raise UnsafeReplay(reason + _ADVICE)
 
 
 def unstable(plan: str) -> str | None:
-    """Why a plan, as Spark explains it, is not the same on a repetition; None if it is."""
+    """Why a plan is not the same when repeated; None if it is."""
     nodes = list(_nodes(plan))
     random_ids = _random_ids(nodes)
     is_adaptive = any(node.text.startswith(_ADAPTIVE) for node in nodes)
@@ -65,7 +65,7 @@ def unstable(plan: str) -> str | None:
 
 
 def _nodes(plan: str) -> Iterator[_Node]:
-    """The plan's lines, from the sink down to the sources. Text in a plan may hold line ends."""
+    """The plan's lines, from the sink to the sources; text may contain newlines."""
     lines = plan.partition(_HEADING)[2].strip("\n").split("\n")
     depth, text = 0, ""
     for line in lines:
@@ -81,7 +81,7 @@ def _nodes(plan: str) -> Iterator[_Node]:
 
 
 def _last_shuffles(nodes: list[_Node]) -> Iterator[tuple[re.Match[str], bool]]:
-    """The shuffles with none between them and the sink, and whether a coalesce follows."""
+    """The last shuffles before the sink, and whether a coalesce follows."""
     hidden_below: int | None = None
     coalesced_below: int | None = None
     for node in nodes:

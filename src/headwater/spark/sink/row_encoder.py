@@ -25,7 +25,7 @@ _KINDS: Final = {
 _SENT: Final = ("key", "value", "headers", "partition")
 
 
-def refuse_columns(
+def check_columns(
     columns: Mapping[str, str], topic: str | None, typed: Collection[str] = ()
 ) -> None:
     """Raise `WrongColumns` if rows with columns of these types cannot be written.
@@ -45,7 +45,7 @@ def refuse_columns(
 
 
 def by_topic(rows: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.Table]]:
-    """The rows for each topic, in their order, as a producer's `send_table` takes them."""
+    """The rows of each topic, in order, for a producer's `send_table`."""
     table = pa.Table.from_batches([rows])
     if topic is not None:
         yield topic, _sent(table)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from headwater.client.client_settings_filter import producer_part
+from headwater.client.client_settings_filter import producer_settings
 from headwater.spark.exceptions import InvalidOption
 from headwater.spark.formats.avro.avro_options import SINK_NAMES as AVRO
 from headwater.spark.formats.avro.avro_options import AvroOptions, AvroTarget, read_avro
@@ -42,7 +42,7 @@ _NOT_TO_BE_SET: Final = {
 
 
 class Delivery(Enum):
-    """What a topic holds after tasks, queries and machines have failed and started again."""
+    """Delivery guarantee of a sink after failures and restarts."""
 
     AT_LEAST_ONCE = "at-least-once"
     EXACTLY_ONCE = "exactly-once"
@@ -72,7 +72,7 @@ class SinkOptions:
 def read_sink_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkOptions:
     """`InvalidOption`, with the reason in one line, where something is wrong."""
     options = SparkOptions(given, "sink", _NAMES)
-    client = options.client(_NOT_TO_BE_SET, producer_part(options.shared))
+    client = options.client(_NOT_TO_BE_SET, producer_settings(options.shared))
     options.flag("includeHeaders", default=False)
     topic = _topic(options.get("topic"))
     formats = read_formats(options)

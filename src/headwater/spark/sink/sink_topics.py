@@ -18,8 +18,11 @@ from headwater.spark.sink.sink_options import SinkOptions
 _CREATES: Final = "auto.create.topics.enable"
 
 
-def refuse_missing_topics(options: SinkOptions) -> None:
-    """`InvalidOption` where the options name a topic that there is not, and will not be."""
+def check_topics_exist(options: SinkOptions) -> None:
+    """Raise `InvalidOption` if the options name a topic that does not exist.
+
+    Topics that the brokers create automatically are accepted.
+    """
     brokers = shared_settings(options.client)
     for topic in dict.fromkeys((options.topic, options.marker_topic)):
         if topic is None:

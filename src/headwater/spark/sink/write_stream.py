@@ -1,4 +1,4 @@
-"""Start streaming queries that write to topics, checked first, in every output mode.
+"""Start streaming queries that write to topics, in every output mode.
 
     write_stream(counts, bootstrap_servers="127.0.0.1:9092", topic="counts", mode="update", ...)
 
@@ -12,11 +12,11 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from headwater.spark.data_source import refuse_unwritable, with_targets
+from headwater.spark.data_source import check_writable, with_targets
 from headwater.spark.exceptions import InvalidOption
 from headwater.spark.formats.avro.avro_options import known_schemas
-from headwater.spark.locations import why_unreachable
-from headwater.spark.sink.replay_safety import refuse_unstable
+from headwater.spark.locations import unreachable_reason
+from headwater.spark.sink.replay_safety import check_replay_safe
 from headwater.spark.sink.sink_options import ASK_SPARK, Delivery, read_sink_options
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def write_stream(
     trigger: Mapping[str, Any] | None = None,
     options: Mapping[str, str] | None = None,
 ) -> "StreamingQuery":
-    """Start a query that writes a stream's rows to a topic, or to those in its column `topic`.
+    """Start a query that writes rows to a topic, or to those in its column `topic`.
 
     `mode` is append, update or complete. `trigger` is what PySpark's own `trigger` takes, such as
     `{"processingTime": "1 second"}`; `options` are further ones of the sink. `InvalidOption`,
@@ -62,7 +62,7 @@ def write_stream(
     }
     is_exact = read_sink_options(given, is_streaming=True).delivery is Delivery.EXACTLY_ONCE
     if not is_remote(frame) and (
-        reason := why_unreachable(str(checkpoint), frame.sparkSession.sparkContext.master)
+        reason := unreachable_reason(str(checkpoint), frame.sparkSession.sparkContext.master)
     ):
         raise InvalidOption(f"checkpoint: {reason}")
     # A query keeps the settings that the session has when it is started.
@@ -76,12 +76,12 @@ def write_stream(
 
 
 def topic_writer(frame: "DataFrame", options: Mapping[str, str], mode: str) -> "DataStreamWriter":
-    """A writer of a stream's rows to topics, after all that can be checked was checked.
+    """A writer of a stream's rows to topics, after all possible checks.
 
     The session must have `FIXED_ROUTES` while an exactly-once query is started from it.
     """
     chosen = read_sink_options(options, is_streaming=True)
-    refuse_unwritable(frame.schema, chosen)
+    check_writable(frame.schema, chosen)
     options = known_schemas(options, with_targets(frame.schema, chosen).targets)
     is_exact = chosen.delivery is Delivery.EXACTLY_ONCE
     if is_exact and mode == "update" and is_remote(frame):
@@ -90,7 +90,7 @@ def topic_writer(frame: "DataFrame", options: Mapping[str, str], mode: str) -> "
             "cannot be exactly-once there: write at-least-once, or from a session of Spark's own"
         )
     if is_exact:
-        refuse_unstable(explained(frame))
+        check_replay_safe(explained(frame))
     writer = frame.writeStream.outputMode(mode)
     if mode == "update":
         return writer.foreachBatch(_batch_writer(options, is_exact=is_exact))
@@ -112,7 +112,7 @@ def is_remote(frame: object) -> bool:
 
 
 def _batch_writer(given: Mapping[str, str], *, is_exact: bool) -> Any:
-    """What writes one batch of a query. It is sent elsewhere, so it holds nothing but options."""
+    """The function that writes a batch; serialized, so it holds only options."""
     options = dict(given)
 
     def write(rows: "DataFrame", batch_id: int) -> None:

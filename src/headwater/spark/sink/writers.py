@@ -20,7 +20,7 @@ from headwater.client.settings import shared_settings
 from headwater.common.ids import TopicPartition
 from headwater.spark.client_cache import cached_producer, cached_reader
 from headwater.spark.formats.typed_values import written
-from headwater.spark.sink.exactly_once import Noted, identity_of, write_exactly_once
+from headwater.spark.sink.exactly_once import CommittedBatch, identity_of, write_exactly_once
 from headwater.spark.sink.sink_options import Delivery, SinkOptions
 from headwater.spark.sink.task_writer import write_at_least_once
 
@@ -77,17 +77,17 @@ def write_task(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> RowsWrit
     settings["transactional.id"] = identity.transactional_id(options.transactional_id_prefix)
     with Producer(settings) as producer:
         count = write_exactly_once(
-            rows, options, identity, producer=producer, noted=_noted(options)
+            rows, options, identity, producer=producer, committed_batch=_committed_batch(options)
         )
         return RowsWritten(partition, count)
 
 
-def _noted(options: SinkOptions) -> Noted:
+def _committed_batch(options: SinkOptions) -> CommittedBatch:
     # As the producer reaches them, but without what only a producer understands.
     brokers = shared_settings(options.client)
 
-    def noted(group_id: str, marker: TopicPartition) -> int | None:
+    def committed_batch(group_id: str, marker: TopicPartition) -> int | None:
         found = cached_reader(brokers).committed(group_id, [marker]).get(marker)
         return None if found is None else found.offset
 
-    return noted
+    return committed_batch

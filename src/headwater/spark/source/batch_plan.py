@@ -18,7 +18,7 @@ _LONG_MAX: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, order=True)
 class OffsetRange:
-    """The offsets of one partition that one task reads; the last one is not among them."""
+    """Offsets of one partition that one task reads, without the end offset."""
 
     partition: TopicPartition
     start: int
@@ -37,8 +37,23 @@ class Plan:
     losses: tuple[str, ...]
 
 
+def bounded(latest: Offsets, start: Offsets, until: Offsets) -> dict[TopicPartition, int]:
+    """The ends of partitions for a stream that ends at `until`.
+
+    A partition that `until` does not name is not read any further. An end is never before the
+    start: timestamps, from which both may come, do not grow with offsets.
+    """
+    ends = {}
+    for each, end in latest.items():
+        if each in until:
+            ends[each] = max(min(end, until[each]), start.get(each, 0))
+        elif each in start:
+            ends[each] = start[each]
+    return ends
+
+
 def limited(limit: int, start: Offsets, latest: Offsets) -> dict[TopicPartition, int]:
-    """An end for each partition, so that all together read at most about `limit` offsets.
+    """End offsets so that all partitions together read about `limit` offsets.
 
     Each partition gets its share by what it has to offer. A share below one is rounded up, so that
     a small partition beside a large one is not starved; all others are rounded down.
@@ -120,15 +135,17 @@ def batch_plan(
         if end[each] < begin:
             losses.append(f"{each} ended at {begin} and now ends at {end[each]}")
         ranges.append(OffsetRange(each, begin, end[each]))
-    return Plan(tuple(dealt(ranges, min_partitions, max_records_per_partition)), tuple(losses))
+    return Plan(
+        tuple(split_ranges(ranges, min_partitions, max_records_per_partition)), tuple(losses)
+    )
 
 
-def dealt(
+def split_ranges(
     ranges: Sequence[OffsetRange],
     min_partitions: int | None = None,
     max_records_per_partition: int | None = None,
 ) -> list[OffsetRange]:
-    """The ranges of single tasks. Large ones are cut until there are about `min_partitions`."""
+    """Ranges for tasks; large ones are split into about `min_partitions`."""
     found = [each for each in ranges if each.size > 0]
     if max_records_per_partition is not None:
         found = [

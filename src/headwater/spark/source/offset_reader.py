@@ -16,7 +16,7 @@ from headwater.spark.source.topic_offsets import EARLIEST, LATEST, Offsets
 
 
 class Brokers(Protocol):
-    """The questions that are asked; `client.consumer.offset_range_reader` answers them."""
+    """Requests to brokers, implemented by `client.consumer.offset_range_reader`."""
 
     def topics(self, names: Iterable[str] | None = None) -> dict[str, int]:
         """How many partitions each topic has."""
@@ -24,7 +24,7 @@ class Brokers(Protocol):
     def offsets(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """The first offset at or after each timestamp; -1 asks for the end, -2 for the start."""
+        """The first offset at or after each timestamp; -1 is the end, -2 the start."""
 
 
 class OffsetReader:

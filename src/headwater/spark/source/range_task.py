@@ -116,7 +116,7 @@ def _records(make: ToRows, end: int, fetched: FetchedBatches) -> Iterator[pa.Rec
 def _whole_batches(
     partition: TopicPartition, end: int, fetched: FetchedBatches
 ) -> Iterator[pa.RecordBatch]:
-    """Batches as they lie in the log. One that crosses an end of the range belongs to its first."""
+    """Whole batches of the log; a batch across two ranges belongs to the first."""
     data = memoryview(fetched.data)
     chosen = [
         (bytes(data[position : position + header.size_bytes]), header)

@@ -1,4 +1,4 @@
-"""The source in PySpark's interface: a reader for batch queries and one for streams.
+"""The source for PySpark: a reader for batch queries and one for streams.
 
 `stream_position`, `offset_reader` and `batch_plan` make the decisions. Note: one copy of a stream's
 reader lives in the driver as long as the query, and other copies are pickled to workers for every
@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
 from headwater.client.consumer.offset_range_reader import OffsetRangeReader
 from headwater.common.ids import TopicPartition
 from headwater.spark.formats.typed_values import TypedColumn
-from headwater.spark.source.batch_plan import OffsetRange, dealt
+from headwater.spark.source.batch_plan import OffsetRange, split_ranges
 from headwater.spark.source.offset_reader import OffsetReader
 from headwater.spark.source.range_task import RangeTask, rows_of
 from headwater.spark.source.source_options import SourceOptions
@@ -40,8 +40,6 @@ _SMALL_LOOKS: Final = {"max.partition.fetch.bytes": "65536"}
 
 
 class TaskPartition(InputPartition):
-    """One task."""
-
     def __init__(self, task: RangeTask) -> None:
         super().__init__(task)
         self.task = task
@@ -76,7 +74,7 @@ class TopicReader(DataSourceReader):
         parts = (
             ranges
             if options.at_present
-            else dealt(ranges, options.min_partitions, options.max_records_per_partition)
+            else split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
         )
         return [TaskPartition(_task(options, self._shape, each)) for each in parts]
 
@@ -120,7 +118,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return rows_of(partition.task)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark tells of a finished batch only when the next one begins; a listener does better."""
+        """Ignore Spark's late call for a finished batch; a listener commits earlier."""
 
     def stop(self) -> None:
         if self._brokers is not None:

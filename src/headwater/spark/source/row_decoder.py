@@ -53,7 +53,7 @@ Rows = pa.RecordBatch
 ToRows = Callable[[pa.RecordBatch], Rows]
 
 
-def refuse_columns(columns: Mapping[str, str]) -> None:
+def check_columns(columns: Mapping[str, str]) -> None:
     """A user's schema chooses among the columns of a record; it cannot invent others."""
     for name, kind in columns.items():
         kinds = _KINDS.get(name)
@@ -71,7 +71,7 @@ def to_rows(
     texts: frozenset[str],
     typed: Mapping[str, TypedColumn] | None = None,
 ) -> ToRows:
-    """What makes rows of decoded records: the columns of these names, some as text or typed."""
+    """Return a function from records to rows of these columns, as text or typed."""
     makers = {name: _maker(partition, name, is_text=name in texts) for name in names}
     for name, column in (typed or {}).items():
         makers[name] = partial(read_column, partition, name, column)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from headwater.client.client_settings_filter import consumer_part
+from headwater.client.client_settings_filter import consumer_settings
 from headwater.common.ids import TopicPartition
 from headwater.spark.exceptions import InvalidOption
 from headwater.spark.formats.avro.avro_options import SOURCE_NAMES as AVRO
@@ -40,6 +40,7 @@ _NAMES: Final = (
     "endingTimestamp",
     "endingOffsetsByTimestamp",
     "endingOffsets",
+    "untilOffsets",
     "failOnDataLoss",
     "kafkaConsumer.pollTimeoutMs",
     "maxOffsetsPerTrigger",
@@ -66,8 +67,6 @@ _NOT_TO_BE_SET: Final = {
 
 
 class RowType(Enum):
-    """What a row is."""
-
     RECORD = "record"
     # A whole batch of records as it lies in the log, not opened.
     BATCH = "batch"
@@ -109,6 +108,8 @@ class SourceOptions:
     subscription: SourceSubscription
     starting: OffsetsAt
     ending: OffsetsAt
+    # Where a stream ends, exclusive; a stream without it has no end.
+    until: Mapping[TopicPartition, int] | None = None
     latest_if_no_match: bool = False
     fail_on_data_loss: bool = True
     poll_timeout_ms: int = 120_000
@@ -139,10 +140,11 @@ def read_source_options(given: Mapping[str, str], *, is_streaming: bool) -> Sour
     else:
         _refuse_batch_places(starting, ending)
     read = SourceOptions(
-        client=options.client(_NOT_TO_BE_SET, consumer_part(options.shared)),
+        client=options.client(_NOT_TO_BE_SET, consumer_settings(options.shared)),
         subscription=_subscription(options),
         starting=starting,
         ending=ending,
+        until=_until(options, is_streaming=is_streaming),
         latest_if_no_match=options.choice(
             "startingOffsetsByTimestampStrategy", {"error": False, "latest": True}, "error"
         ),
@@ -194,7 +196,7 @@ def _subscription(options: SparkOptions) -> SourceSubscription:
 
 
 def _place(options: SparkOptions, side: str, default: int) -> OffsetsAt:
-    """A beginning or an end. One timestamp wins over many, and timestamps over offsets."""
+    """A start or end; one timestamp wins over many, and timestamps over offsets."""
     timestamp = options.number(f"{side}Timestamp", 0)
     if timestamp is not None:
         return OffsetsAt(timestamp_ms=timestamp)
@@ -210,6 +212,18 @@ def _place(options: SparkOptions, side: str, default: int) -> OffsetsAt:
     if text.lower() in words:
         return OffsetsAt(offset=words[text.lower()])
     return OffsetsAt(offsets=parse_offsets(name, text))
+
+
+def _until(options: SparkOptions, *, is_streaming: bool) -> dict[TopicPartition, int] | None:
+    text = options.get("untilOffsets")
+    if text is None:
+        return None
+    if not is_streaming:
+        raise InvalidOption("untilOffsets is for streams; a batch query ends at endingOffsets")
+    offsets = parse_offsets("untilOffsets", text)
+    if any(offset < 0 for offset in offsets.values()):
+        raise InvalidOption("untilOffsets must be offsets, neither earliest nor latest")
+    return offsets
 
 
 def _refuse_ending(options: SparkOptions) -> None:

@@ -1,4 +1,4 @@
-"""Where a streaming query stands, from its first question to its last: the source's decisions.
+"""Positions of a streaming query: where batches start and end. Pure.
 
 Spark asks for the start, then again and again for the newest offset, and turns each pair into a
 batch. This is all that is decided on the way, without Spark and without a socket. What a reader
@@ -13,6 +13,7 @@ from headwater.spark.exceptions import DataLost
 from headwater.spark.source.batch_plan import (
     OffsetRange,
     batch_plan,
+    bounded,
     is_enough,
     limited,
     limited_bytes,
@@ -67,9 +68,11 @@ class StreamPosition:
         self._stops_at = self._lookup.latest(self._lookup.partitions())
 
     def next_end(self, at: Position) -> Position:
-        """Where the batch that begins at a position ends; at the same position if there is none."""
+        """The end of the batch at a position; the same position if there is no data."""
         start = at.offsets
         latest = self._stops_at or self._lookup.latest(self._lookup.partitions())
+        if self._options.until is not None:
+            latest = bounded(latest, start, self._options.until)
         self._latest = latest
         known = self._known_starts(start, latest)
         if not self._is_due(known, latest):
@@ -90,7 +93,7 @@ class StreamPosition:
         return Position(end, start if is_first else None)
 
     def plan(self, start: Position, end: Position) -> list[OffsetRange]:
-        """The tasks of a batch. `DataLost` where records are gone that it should have read."""
+        """The tasks of a batch. Raises `DataLost` if records that it needs are gone."""
         begin = end.start if end.start is not None else start.offsets
         new = [each for each in end.offsets if each not in begin]
         plan = batch_plan(

@@ -48,7 +48,7 @@ def from_document(document: Mapping[str, Mapping[str, object]]) -> Position:
 
 
 def parse_offsets(option: str, text: str) -> dict[TopicPartition, int]:
-    """An option that gives a number for each partition: `{"orders": {"0": 25, "1": -2}}`."""
+    """Parse an option with a number per partition: `{"orders": {"0": 25}}`."""
     example = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
     document = _json(option, text, example)
     try:
@@ -111,7 +111,7 @@ def _whole(value: object) -> int:
 
 
 def offsets_in(text: str | None) -> dict[TopicPartition, int]:
-    """The offsets of topics in a source's end offset; none if it is another kind of source."""
+    """Offsets by topic in a source's end offset; none for another source."""
     try:
         document: Any = json.loads(text or "null")
     except ValueError:

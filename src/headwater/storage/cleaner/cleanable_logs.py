@@ -1,4 +1,4 @@
-"""LogCleanerManager: choose which logs to clean, and over which offsets (CP-1, CP-2). Pure.
+"""LogCleanerManager: choose logs to clean and their offsets (CP-1, CP-2). Pure.
 
 Note: the range ends at the base offset of a segment. If the last stable offset or the compaction
 lag falls inside a segment, the whole segment waits for a later round, because only whole segments
@@ -108,7 +108,7 @@ def cleanable_range(log: LogAge[Name], now_ms: int) -> CleanableRange:
 
 
 def is_due(log: LogAge[Name], cleanable: CleanableRange, now_ms: int) -> bool:
-    """Return whether min.cleanable.dirty.ratio or max.compaction.lag.ms is exceeded (CP-2)."""
+    """Whether min.cleanable.dirty.ratio or max.compaction.lag.ms is exceeded (CP-2)."""
     if cleanable.dirty_bytes == 0:
         return False
     if cleanable.dirty_ratio > log.settings.min_cleanable_dirty_ratio:

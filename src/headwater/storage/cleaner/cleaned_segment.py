@@ -19,7 +19,7 @@ from headwater.storage.cleaner.cleaning_job import (
     ReplacedSegment,
     SourceSegment,
 )
-from headwater.storage.cleaner.segment_reader import Pace
+from headwater.storage.cleaner.segment_reader import Throttle
 from headwater.storage.index.transaction_index import AbortedTransaction, TransactionIndex
 from headwater.storage.io.disk import Disk, File
 from headwater.storage.log.segment_files import (
@@ -39,11 +39,11 @@ _TIME_ENTRY = struct.Struct(">qi")
 class CleanedSegment:
     """New segment. `finish` makes it durable; `discard` removes all its files."""
 
-    def __init__(self, disk: Disk, job: CleaningJob, base_offset: int, pace: Pace) -> None:
+    def __init__(self, disk: Disk, job: CleaningJob, base_offset: int, throttle: Throttle) -> None:
         self._disk = disk
         self._job = job
         self._base_offset = base_offset
-        self._pace = pace
+        self._throttle = throttle
         self._pending: list[Buffer] = []
         self._pending_bytes = 0
         self._size_bytes = 0
@@ -83,7 +83,7 @@ class CleanedSegment:
         """Write the appended batches and release their buffers."""
         if self._pending:
             self._file.write(self._pending, self._size_bytes)
-            self._pace(self._pending_bytes)
+            self._throttle(self._pending_bytes)
             self._size_bytes += self._pending_bytes
             self._pending = []
             self._pending_bytes = 0

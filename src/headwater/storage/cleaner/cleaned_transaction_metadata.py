@@ -1,4 +1,4 @@
-"""CleanedTransactionMetadata: find aborted data and markers that can be removed (CP-5). Pure.
+"""CleanedTransactionMetadata: removable aborted data and markers (CP-5). Pure.
 
 Note: a marker can be removed only if this pass has *read* no batch of its transaction, whether or
 not the pass kept it. Data that is removed now keeps its marker for another round, and the delete
@@ -15,7 +15,7 @@ from headwater.storage.index.transaction_index import AbortedTransaction
 
 
 class MarkerRetention(NamedTuple):
-    """Whether a control batch may be removed, and the transaction index entry to keep with it."""
+    """Whether a control batch may be removed, and the index entry to keep with it."""
 
     is_removable: bool
     entry: AbortedTransaction | None

@@ -13,13 +13,13 @@ from headwater.storage.cleaner.cleaning_job import (
 )
 from headwater.storage.cleaner.offset_map import map_dirty_part
 from headwater.storage.cleaner.segment_groups import Group, group_segments
-from headwater.storage.cleaner.segment_reader import Pace, unhurried
+from headwater.storage.cleaner.segment_reader import Throttle, unthrottled
 from headwater.storage.cleaner.segment_rewriter import SegmentRewriter
 from headwater.storage.io.disk import Disk
 from headwater.storage.log.segment_files import CLEANED, parse_name
 
 
-def clean(disk: Disk, job: CleaningJob, pace: Pace = unhurried) -> CleaningResult:
+def clean(disk: Disk, job: CleaningJob, throttle: Throttle = unthrottled) -> CleaningResult:
     """Clean a log according to the job.
 
     Raises `CorruptBatch`, with the position, if a source segment is corrupt, and `StorageError` if
@@ -28,10 +28,10 @@ def clean(disk: Disk, job: CleaningJob, pace: Pace = unhurried) -> CleaningResul
     assert job.first_dirty_offset < job.end_offset, "there is nothing to clean"
     remove_outputs(disk, job.folder)
     stats = CleaningStats()
-    offset_map = map_dirty_part(disk, job, stats, pace)
+    offset_map = map_dirty_part(disk, job, stats, throttle)
     first_dirty_offset = offset_map.latest_offset + 1
     groups = _groups_up_to(job, first_dirty_offset)
-    rewriting = SegmentRewriter(disk, job, offset_map, stats, pace)
+    rewriting = SegmentRewriter(disk, job, offset_map, stats, throttle)
     is_done = False
     try:
         cleaned = tuple(rewriting.rewrite(group) for group in groups)

@@ -1,4 +1,6 @@
-"""Child process that cleans a log: `python -m headwater.storage.cleaner.cleaner_child PARENT_PID`.
+"""Child process that cleans a log.
+
+`python -m headwater.storage.cleaner.cleaner_child PARENT_PID`
 
 It reads its job from stdin and writes the result to stdout, as lines of `cleaning_job_json`. It
 never renames files and touches only files of its own, so it can be killed at any moment.
@@ -65,12 +67,12 @@ def die_with_parent(parent_pid: int) -> None:
 
 def run(disk: Disk, job: CleaningJob) -> CleaningResult | CleaningFailure:
     """Run the job; return failures of the log or the disk as values."""
-    throttle = IoThrottle(job.io_max_bytes_per_second, now=time.monotonic, sleep=time.sleep)
+    io_throttle = IoThrottle(job.io_max_bytes_per_second, now=time.monotonic, sleep=time.sleep)
     progress = CleaningProgress(PROGRESS_EVERY_BYTES, lambda done: _write_line(progress_line(done)))
 
-    def pace(moved_bytes: int) -> None:
+    def throttle(moved_bytes: int) -> None:
         progress(moved_bytes)
-        throttle(moved_bytes)
+        io_throttle(moved_bytes)
 
     try:
         # Old and new segments exist side by side until file.delete.delay.ms after the swap.
@@ -81,9 +83,9 @@ def run(disk: Disk, job: CleaningJob) -> CleaningResult | CleaningFailure:
                 f"{needed_bytes} bytes may be needed in {job.folder}, only {free_bytes} are free"
             )
             return CleaningFailure(FailureKind.NO_SPACE, reason)
-        return clean(disk, job, pace)
+        return clean(disk, job, throttle)
     except BatchError as error:
-        return CleaningFailure(FailureKind.DAMAGED, str(error))
+        return CleaningFailure(FailureKind.CORRUPT, str(error))
     except StorageError as error:
         return CleaningFailure(FailureKind.STORAGE, str(error))
 

@@ -56,7 +56,7 @@ class CleanerProcess:
                 remove_outputs(self._disk, self._job.folder)
 
     def cancel(self) -> None:
-        """Kill the child; `run` then returns a failure of kind CANCELLED, unless already done."""
+        """Kill the child; `run` then returns a failure CANCELLED, unless it is done."""
         with self._lock:
             self._is_cancelled = True
             if self._child is not None:
@@ -100,7 +100,7 @@ class CleanerProcess:
             return self._child
 
     def _exchange(self, child: "subprocess.Popen[str]") -> CleaningResult | CleaningFailure | None:
-        """Send the job and read messages until the result; None if the child ended without one."""
+        """Send the job, read messages until the result; None if the child ended."""
         assert child.stdin is not None
         assert child.stdout is not None
         try:

@@ -29,7 +29,7 @@ class SourceSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveProducer:
-    """Producer that the log still knows; -1 if none of its data has an offset any more."""
+    """Producer that the log still knows; -1 if none of its data has an offset."""
 
     producer_id: int
     epoch: int
@@ -120,7 +120,7 @@ class CleaningResult:
 class FailureKind(StrEnum):
     """Why a cleaning ended without a result. The log is unchanged in every case."""
 
-    DAMAGED = "damaged"
+    CORRUPT = "damaged"
     NO_SPACE = "no-space"
     STORAGE = "storage"
     CRASHED = "crashed"

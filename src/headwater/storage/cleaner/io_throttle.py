@@ -1,4 +1,4 @@
-"""Throttle a cleaning to log.cleaner.io.max.bytes.per.second and report its progress.
+"""Throttle a cleaning (log.cleaner.io.max.bytes.per.second), report progress.
 
 Clock and sleep are parameters. The limit applies to the whole cleaning, not to each second, so a
 slow phase may be made up for, by at most `_MAX_CREDIT_SECONDS`.

@@ -1,4 +1,4 @@
-"""LogCleaner: choose a log, have it cleaned in a child process, swap in the result.
+"""LogCleaner: choose a log, clean it in a child process, swap in the result.
 
 The cleaning reads and writes its own files in a child process. Files are renamed only here, on the
 event loop's thread, and only after checking again: if a log was truncated meanwhile or lost a
@@ -19,9 +19,9 @@ from headwater.common.elapsed import has_passed
 from headwater.common.exceptions import (
     BatchError,
     CorruptFile,
+    QueueFull,
     StorageError,
     TooManyOpenFiles,
-    TooMuchWork,
 )
 from headwater.common.ids import NO_TIMESTAMP, TopicPartition
 from headwater.common.ports import Random
@@ -77,7 +77,7 @@ class _Swapping:
 
 @dataclass(frozen=True, slots=True)
 class Uncleanable:
-    """Corrupt log, skipped until it is deleted; a re-created topic of the same name is not."""
+    """Corrupt log, skipped until deleted; not a re-created topic of its name."""
 
     log: UnifiedLog
     reason: str
@@ -155,7 +155,7 @@ class LogCleaner:
             self._submit(log, self._job(log, due[0].cleanable, now_ms))
 
     def _cleanable_logs(self) -> dict[TopicPartition, UnifiedLog]:
-        for partition in [key for key, each in self.uncleanable.items() if each.log.is_abandoned]:
+        for partition in [key for key, each in self.uncleanable.items() if each.log.is_discarded]:
             del self.uncleanable[partition]
         return {
             log.partition: log
@@ -202,8 +202,8 @@ class LogCleaner:
             done(CleaningFailure(FailureKind.STORAGE, str(error)))
 
         try:
-            self._executor.submit(cleaning.run, then=done, otherwise=failed)
-        except TooMuchWork:
+            self._executor.submit(cleaning.run, then=done, on_error=failed)
+        except QueueFull:
             # Retried after log.cleaner.backoff.ms.
             self._cleaning = None
 
@@ -213,8 +213,8 @@ class LogCleaner:
         if isinstance(outcome, CleaningFailure):
             # A corrupt log would fail again and again; other failures may be temporary. A log that
             # was truncated or deleted during the cleaning only looks corrupt.
-            was_truncated = log.body.truncations != generation or log.is_abandoned
-            if outcome.kind is FailureKind.DAMAGED and not was_truncated:
+            was_truncated = log.local_log.truncations != generation or log.is_discarded
+            if outcome.kind is FailureKind.CORRUPT and not was_truncated:
                 self.uncleanable[log.partition] = Uncleanable(log, outcome.reason)
             return
         if self._is_stopped:
@@ -226,11 +226,11 @@ class LogCleaner:
     def _swap_next(self, swapping: _Swapping, now_ms: int) -> None:
         log, groups = swapping.log, swapping.groups
         rest = replace(swapping.result, groups=tuple(groups))
-        if log.failure is not None or log.is_abandoned:
+        if log.failure is not None or log.is_discarded:
             self._swapping = None
             return
         if log.future is not None or not segment_swap.still_valid(
-            rest, _inactive_since(log, rest), log.body.truncations
+            rest, _inactive_since(log, rest), log.local_log.truncations
         ):
             self._swapping = None
             self._drop(log)
@@ -244,13 +244,15 @@ class LogCleaner:
 
     def _drop(self, log: UnifiedLog) -> None:
         """Remove the files of a discarded cleaning, unless the log was deleted."""
-        if log.failure is None and not log.is_abandoned:
+        if log.failure is None and not log.is_discarded:
             with self._containing_failures(log):
-                remove_outputs(log.body.home.disk, log.folder)
+                remove_outputs(log.local_log.home.disk, log.folder)
 
     def _job(self, log: UnifiedLog, cleanable: CleanableRange, now_ms: int) -> CleaningJob:
         settings = self._settings
-        sources = [each for each in log.body.segments if each.base_offset < cleanable.end_offset]
+        sources = [
+            each for each in log.local_log.segments if each.base_offset < cleanable.end_offset
+        ]
         return CleaningJob(
             folder=log.folder,
             sources=tuple(_source(segment) for segment in sources),
@@ -266,7 +268,7 @@ class LogCleaner:
                 for entry in log.producers.entries()
             ),
             now_ms=now_ms,
-            generation=log.body.truncations,
+            generation=log.local_log.truncations,
             delete_retention_ms=log.settings.delete_retention_ms,
             segment_bytes=log.settings.segment_bytes,
             segment_index_bytes=log.settings.segment_index_bytes,
@@ -282,7 +284,7 @@ class LogCleaner:
 def _age(log: UnifiedLog) -> LogAge[TopicPartition]:
     return LogAge(
         name=log.partition,
-        segments=tuple(_segment_age(segment) for segment in log.body.segments),
+        segments=tuple(_segment_age(segment) for segment in log.local_log.segments),
         first_dirty_offset=log.first_dirty_offset,
         log_start_offset=log.log_start_offset,
         # A record may be removed in favour of a newer one only if a power cut cannot take the newer
@@ -317,7 +319,7 @@ def _source(segment: LogSegment) -> SourceSegment:
 def _aborted(log: UnifiedLog, end_offset: int) -> list[AbortedTransaction]:
     return [
         aborted
-        for segment in log.body.segments
+        for segment in log.local_log.segments
         for aborted in segment.transactions.entries()
         if aborted.first_offset < end_offset
     ]
@@ -328,6 +330,6 @@ def _inactive_since(log: UnifiedLog, rest: CleaningResult) -> list[ReplacedSegme
     first = rest.groups[0].replaced[0].base_offset
     return [
         ReplacedSegment(base_offset=segment.base_offset, size_bytes=segment.size)
-        for segment in list(log.body.segments)[:-1]
+        for segment in list(log.local_log.segments)[:-1]
         if segment.base_offset >= first
     ]

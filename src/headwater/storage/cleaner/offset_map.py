@@ -12,16 +12,18 @@ from headwater.records.kernel import OffsetMap, map_records
 from headwater.records.payload import record_section
 from headwater.storage.cleaner.cleaned_transaction_metadata import CleanedTransactionMetadata
 from headwater.storage.cleaner.cleaning_job import CleaningJob, CleaningStats, SourceSegment
-from headwater.storage.cleaner.segment_reader import Chunk, Pace, damage_at, read_chunks
+from headwater.storage.cleaner.segment_reader import Chunk, Throttle, corruption_at, read_chunks
 from headwater.storage.io.disk import Disk
 
 
-def map_dirty_part(disk: Disk, job: CleaningJob, stats: CleaningStats, pace: Pace) -> OffsetMap:
+def map_dirty_part(
+    disk: Disk, job: CleaningJob, stats: CleaningStats, throttle: Throttle
+) -> OffsetMap:
     """Map [first_dirty_offset, end_offset), or as much of it as the map can hold."""
     mapping = _Mapping(job, stats)
     for source in dirty_sources(job):
         path = job.log_path(source)
-        for chunk in read_chunks(disk, path, source.size_bytes, job.io_buffer_bytes, pace):
+        for chunk in read_chunks(disk, path, source.size_bytes, job.io_buffer_bytes, throttle):
             stats.mapped_bytes += len(chunk.buffer)
             if not mapping.add_chunk(path, chunk):
                 return mapping.offset_map
@@ -57,7 +59,7 @@ class _Mapping:
         position = 0
         for header in chunk.headers:
             if header.last_offset >= self._job.first_dirty_offset:
-                with damage_at(path, chunk.position + position):
+                with corruption_at(path, chunk.position + position):
                     if not self._add_batch(chunk.buffer, header, position):
                         return False
             position += header.size_bytes

@@ -19,7 +19,7 @@ def group_segments(
     segment_index_bytes: int,
     end_offset: int,
 ) -> list[Group]:
-    """Split adjacent segments into groups that each fit one segment; a single one may be larger.
+    """Split adjacent segments into groups that each fit into one segment.
 
     `end_offset` bounds the offsets of the last segment, as the next base offset bounds the others.
     """

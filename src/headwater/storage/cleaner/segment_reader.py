@@ -15,7 +15,7 @@ from headwater.records.kernel import scan
 from headwater.storage.io.disk import Disk, File
 from headwater.storage.log.batch_walk import header_at
 
-Pace = Callable[[int], None]
+Throttle = Callable[[int], None]
 """Called with the number of bytes of each read or write; may sleep, to throttle."""
 
 
@@ -27,22 +27,26 @@ class Chunk(NamedTuple):
     position: int
 
 
-def unhurried(_: int) -> None:
+def unthrottled(_: int) -> None:
     """Do not throttle."""
 
 
 def read_chunks(
-    disk: Disk, path: PurePath, size_bytes: int, io_buffer_bytes: int, pace: Pace = unhurried
+    disk: Disk,
+    path: PurePath,
+    size_bytes: int,
+    io_buffer_bytes: int,
+    throttle: Throttle = unthrottled,
 ) -> Iterator[Chunk]:
     """Yield all batches in the first `size_bytes` of a log file."""
     file = disk.open(path)
     try:
         position = 0
         while position < size_bytes:
-            with damage_at(path, position):
+            with corruption_at(path, position):
                 chunk = _read_chunk(file, position, size_bytes, io_buffer_bytes)
             end = position + len(chunk.buffer)
-            pace(len(chunk.buffer))
+            throttle(len(chunk.buffer))
             yield chunk
             position = end
     finally:
@@ -50,7 +54,7 @@ def read_chunks(
 
 
 @contextmanager
-def damage_at(path: PurePath, position: int) -> Iterator[None]:
+def corruption_at(path: PurePath, position: int) -> Iterator[None]:
     """Add the position in the log to a `BatchError`."""
     try:
         yield

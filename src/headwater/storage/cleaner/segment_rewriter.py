@@ -22,28 +22,33 @@ from headwater.storage.cleaner.cleaning_job import (
     SourceSegment,
 )
 from headwater.storage.cleaner.segment_groups import Group
-from headwater.storage.cleaner.segment_reader import Chunk, Pace, damage_at, read_chunks
+from headwater.storage.cleaner.segment_reader import Chunk, Throttle, corruption_at, read_chunks
 from headwater.storage.io.disk import Disk
 
 
 class SegmentRewriter:
-    """Rewrites the groups of one log in order, because transactions span segments and groups."""
+    """Rewrites a log's groups in order, as transactions span segments and groups."""
 
     def __init__(
-        self, disk: Disk, job: CleaningJob, offset_map: OffsetMap, stats: CleaningStats, pace: Pace
+        self,
+        disk: Disk,
+        job: CleaningJob,
+        offset_map: OffsetMap,
+        stats: CleaningStats,
+        throttle: Throttle,
     ) -> None:
         self._disk = disk
         self._job = job
         self._offset_map = offset_map
         self._stats = stats
-        self._pace = pace
+        self._throttle = throttle
         self._transactions = CleanedTransactionMetadata(job.aborted)
         self._live = {producer.producer_id: producer for producer in job.live_producers}
         self._horizon_ms = job.now_ms + job.delete_retention_ms
 
     def rewrite(self, group: Group) -> CleanedGroup:
         """Merge a group into one new segment, durable but not yet in place."""
-        output = CleanedSegment(self._disk, self._job, group[0].base_offset, self._pace)
+        output = CleanedSegment(self._disk, self._job, group[0].base_offset, self._throttle)
         is_done = False
         try:
             filled = [source for source in group if source.size_bytes > 0]
@@ -61,7 +66,7 @@ class SegmentRewriter:
     ) -> None:
         path = self._job.log_path(source)
         for chunk in read_chunks(
-            self._disk, path, source.size_bytes, self._job.io_buffer_bytes, self._pace
+            self._disk, path, source.size_bytes, self._job.io_buffer_bytes, self._throttle
         ):
             end = chunk.position + len(chunk.buffer)
             has_last = ends_output and end == source.size_bytes
@@ -76,7 +81,7 @@ class SegmentRewriter:
         for header in chunk.headers:
             end = position + header.size_bytes
             must_stay = self._is_last_of_producer(header) or (has_last and end == len(chunk.buffer))
-            with damage_at(path, chunk.position + position):
+            with corruption_at(path, chunk.position + position):
                 check_crc(chunk.buffer, header, position)
                 kept = self._filter(chunk.buffer, header, position, output)
                 if kept is None and must_stay:

@@ -1,4 +1,4 @@
-"""Replace segments with cleaned ones atomically (CP-7), and complete an interrupted swap (RC-2).
+"""Replace segments with cleaned ones atomically (CP-7, RC-2).
 
 For each new segment, oldest first, with the directory synced after every step:
 
@@ -85,7 +85,7 @@ def finish_interrupted(disk: Disk, folder: PurePath) -> None:
 
 
 def swap_in(disk: Disk, folder: PurePath, group: CleanedGroup) -> list[PurePath]:
-    """Swap in one new segment, before any later one; return the files to delete afterwards."""
+    """Swap in one new segment, in order; return the files to delete afterwards."""
     base = group.base_offset
     # The log last: Kafka treats what it finds under .swap names as complete.
     for kind in (*INDEX_KINDS, LOG):
@@ -145,7 +145,7 @@ def _complete_swaps(disk: Disk, folder: PurePath) -> None:
 
 
 def _remove_orphans(disk: Disk, folder: PurePath, names: Sequence[str]) -> None:
-    """Remove indexes without a log, whose log was renamed to .deleted just before a crash."""
+    """Remove indexes without a log, left by a crash after a rename to .deleted."""
     files = [(name, file) for name, file in _parsed(names) if not file.suffix]
     logs = {file.base_offset for _, file in files if file.kind == LOG}
     orphans = (name for name, file in files if file.base_offset not in logs)

@@ -31,7 +31,7 @@ class IndexCheck(Protocol):
 
 
 def entries_of(index: Readable, entry: struct.Struct) -> Iterator[tuple[int, int, int]]:
-    """Yield position in the index and both fields of each entry, without the zero tail.
+    """Yield position and both fields of each index entry, without the zero tail.
 
     An active index is preallocated, so zeros follow the last entry. No real entry is all zero,
     because the first batch of a segment is never indexed.
@@ -47,8 +47,8 @@ def entries_of(index: Readable, entry: struct.Struct) -> Iterator[tuple[int, int
             yield start + slot * entry.size, first, second
 
 
-def misshapen(index: Readable, entry: struct.Struct, name: str) -> Iterator[Finding]:
-    """Yield problems of an index file as a whole: its size, or bytes after the zero tail."""
+def file_problems(index: Readable, entry: struct.Struct, name: str) -> Iterator[Finding]:
+    """Yield problems of a whole index file: its size, or bytes after the zero tail."""
     window = ReadWindow(index)
     if window.size % entry.size:
         reason = f"size {window.size} is not a multiple of {entry.size}, incomplete entry"
@@ -94,7 +94,7 @@ def check_aborted(index: Readable, name: str) -> Iterator[AbortedEntry | Finding
 
 
 class OffsetIndexCheck:
-    """Checks that offset index entries rise, point at batches and hold a batch's last offset."""
+    """Checks that offset index entries rise, point at batches and match them."""
 
     def __init__(self, index: Readable, name: str, base_offset: int) -> None:
         self._name = name
@@ -146,7 +146,7 @@ class OffsetIndexCheck:
 
 
 class TimeIndexCheck:
-    """Checks that time index entries rise and hold the largest timestamp up to their offset."""
+    """Checks that time index entries rise and hold the largest timestamps."""
 
     def __init__(self, index: Readable, name: str, base_offset: int) -> None:
         self._name = name

@@ -35,6 +35,7 @@ class IndexFile:
         "_cached",
         "_files",
         "_is_made",
+        "_is_torn",
         "_max_entries",
         "_tail",
         "_written",
@@ -50,6 +51,8 @@ class IndexFile:
         self._tail: list[Entry] = []
         self._written: int | None = None
         self._is_made = True
+        # A failed write may have left a part of its bytes beyond the entries that count.
+        self._is_torn = False
 
     def __len__(self) -> int:
         return self._written_count() + len(self._tail)
@@ -82,7 +85,7 @@ class IndexFile:
         return self.entry(count - 1) if count else None
 
     def slot_before(self, is_beyond: Callable[[Entry], bool]) -> int:
-        """Return the last slot whose entry is not beyond, or -1. `is_beyond` must be monotonic."""
+        """Return the last slot whose entry is not beyond, or -1 (monotonic `is_beyond`)."""
         written = self._written_count()
         if self._tail and not is_beyond(self._tail[0]):
             return written + _count_until(self._tail.__getitem__, len(self._tail), is_beyond) - 1
@@ -106,11 +109,17 @@ class IndexFile:
         """Write the tail to the file, creating the file if needed."""
         if not self._is_made:
             self._make()
+        written = self._written_count()
+        if self._is_torn:
+            self._cached.drop_view()
+            self._cached.file().truncate(written * self.layout.size)
+            self._is_torn = False
         if not self._tail:
             return
-        written = self._written_count()
         content = b"".join(self.layout.pack(*entry) for entry in self._tail)
+        self._is_torn = True
         self._cached.file().write([content], written * self.layout.size)
+        self._is_torn = False
         self._written = written + len(self._tail)
         self._tail.clear()
 

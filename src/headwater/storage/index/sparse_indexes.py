@@ -109,7 +109,7 @@ class SparseIndexes:
         return IndexProgress(largest_timestamp, largest_offset, self._bytes_since_entry)
 
     def largest(self) -> tuple[int, int]:
-        """Return the largest timestamp and the last offset of the batch where it first occurred.
+        """Return the largest timestamp, and the last offset of its first batch.
 
         For a sealed segment this is the last entry of the time index.
         """
@@ -138,7 +138,7 @@ class SparseIndexes:
         self._count_slots()
 
     def on_append(self, position: int, batch: AppendedBatch) -> None:
-        """Index an appended batch if the last entry is at least `index.interval.bytes` back.
+        """Index an appended batch at most every `index.interval.bytes`.
 
         Called after the write. `largest` must have been called before, because that may have to
         read.

@@ -15,7 +15,7 @@ _LAYOUT = struct.Struct(">qi")
 
 
 class TimeIndex(IndexFile):
-    """Rising in both columns. One slot stays free for the entry that seals the segment."""
+    """Rising in both columns; one slot stays free for the last entry."""
 
     __slots__ = ()
     layout = _LAYOUT

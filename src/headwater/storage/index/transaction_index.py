@@ -1,4 +1,4 @@
-"""TransactionIndex: the `.txnindex` file of a segment, with its aborted transactions.
+"""TransactionIndex: a segment's `.txnindex` file of aborted transactions.
 
     byte 0  version             int16   0
          2  producer id         int64
@@ -46,7 +46,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """Transaction index of one segment. Update `path` when the segment's files are renamed."""
+    """Transaction index of one segment; update `path` when it is renamed."""
 
     __slots__ = ("_base_offset", "_count", "_disk", "path")
 
@@ -82,7 +82,7 @@ class TransactionIndex:
             file.close()
 
     def check(self, end_offset: int) -> None:
-        """Raise `CorruptFile` unless all entries fit a segment that ends at `end_offset` (RC-1)."""
+        """Raise `CorruptFile` unless all entries end before `end_offset` (RC-1)."""
         previous = self._base_offset - 1
         for aborted in self.entries():
             if not previous < aborted.last_offset < end_offset:
@@ -126,7 +126,7 @@ class TransactionIndex:
             self._disk.remove(self.path)
 
     def open_for_sync(self) -> File | None:
-        """Open the file for a job that syncs it; the caller closes it. None without entries."""
+        """Open the file for a sync job, which closes it. None without entries."""
         return self._disk.open(self.path) if self._count else None
 
     def sync(self) -> None:
@@ -165,7 +165,7 @@ class TransactionIndex:
 def collect_aborted(
     indexes: Iterable[TransactionIndex], *, fetch_offset: int, upper_offset: int
 ) -> list[AbortedTransaction]:
-    """Return the aborted transactions in [fetch, upper), for a read_committed fetch (LSO-2).
+    """Return aborted transactions in [fetch, upper), for read_committed (LSO-2).
 
     Pass the indexes from the segment of the fetch offset on, oldest first. The walk ends at the
     first entry that was written when every transaction below the upper offset had ended.

@@ -51,7 +51,7 @@ class ColdRead(Protocol):
     def __call__(self, file: File, length: int, position: int) -> Buffer: ...
 
 
-def read_plainly(file: File, length: int, position: int) -> Buffer:
+def read_buffered(file: File, length: int, position: int) -> Buffer:
     """Read a range of a disk without a page cache, such as one in memory."""
     return file.read(length, position)
 
@@ -77,7 +77,7 @@ class OsColdRead:
                     raise _failure(file, error) from error
             else:
                 return content if read == length else content[:read]
-        return read_plainly(file, length, position)
+        return read_buffered(file, length, position)
 
 
 def read_uncached(descriptor: int, position: int, buffer: memoryview) -> int:
@@ -113,7 +113,7 @@ def read_direct(descriptor: int, position: int, buffer: memoryview) -> int:
 
 
 def read_and_drop(descriptor: int, position: int, buffer: memoryview) -> int:
-    """Read normally, then advise the kernel to drop pages that were not resident before."""
+    """Read, then let the kernel drop pages that were not resident before."""
     residency = CachestatResidency()
     own = _reopen(descriptor, 0)
     try:

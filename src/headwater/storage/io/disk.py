@@ -56,7 +56,7 @@ class File(Protocol):
         """
 
     def sync(self) -> None:
-        """Return when the contents would survive a power cut. Safe to call off the event loop."""
+        """Return when the contents survive a power cut. Callable on any thread."""
 
     def view(self) -> memoryview:
         """Map the current contents read-only; bytes written later need a new view.

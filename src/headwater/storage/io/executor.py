@@ -20,9 +20,9 @@ class Executor(Protocol):
         job: Callable[[], T],
         *,
         then: Callable[[T], None],
-        otherwise: Callable[[StorageError], None],
+        on_error: Callable[[StorageError], None],
     ) -> None:
-        """Run a job, then call back. Raises `TooMuchWork` if the queue is full."""
+        """Run a job, then call back. Raises `QueueFull` if the queue is full."""
 
 
 class InlineExecutor:
@@ -33,11 +33,11 @@ class InlineExecutor:
         job: Callable[[], T],
         *,
         then: Callable[[T], None],
-        otherwise: Callable[[StorageError], None],
+        on_error: Callable[[StorageError], None],
     ) -> None:
         try:
             result = job()
         except StorageError as error:
-            otherwise(error)
+            on_error(error)
         else:
             then(result)

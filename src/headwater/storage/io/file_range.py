@@ -1,4 +1,4 @@
-"""Range of bytes in a segment file: the result of a log read, like Kafka's FileRecords.
+"""Range of bytes in a segment file, like Kafka's FileRecords.
 
 Nothing has been read yet. To keep a range beyond the current call, hold its file: the open-file
 cache may close it and retention may delete it.
@@ -25,5 +25,5 @@ class FileRange(NamedTuple):
         self.file.release()
 
     def read(self) -> bytes:
-        """Return the bytes, for tools and tests; the broker sends the range without reading it."""
+        """Return the bytes, for tools and tests; the broker sends without reading."""
         return self.file.file().read(self.length, self.position)

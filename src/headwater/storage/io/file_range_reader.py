@@ -18,15 +18,15 @@ from typing import Final
 
 from headwater.common.exceptions import (
     HeadwaterError,
+    QueueFull,
     StorageError,
     TooManyOpenFiles,
-    TooMuchWork,
 )
 from headwater.records.batch_header import Buffer
 from headwater.storage.io.cold_read import ColdRead
 from headwater.storage.io.executor import Executor
 from headwater.storage.io.file_range import FileRange
-from headwater.storage.io.page_cache_residency import Glance, Residency, pages_in
+from headwater.storage.io.page_cache_residency import PageCacheRead, Residency, pages_in
 
 SMALL_BYTES: Final = 16_384
 _CONCURRENT_RESPONSES: Final = 16
@@ -57,10 +57,10 @@ class FileRangeReader:
         *,
         cold_limit_bytes: int,
         cold_limit_reads: int = 64,
-        glance: Glance | None = None,
+        page_cache_read: PageCacheRead | None = None,
     ) -> None:
         self._residency = residency
-        self._glance = glance
+        self._page_cache_read = page_cache_read
         self._executor = executor
         self._cold_read = cold_read
         self._cold_limit_bytes = cold_limit_bytes
@@ -81,7 +81,7 @@ class FileRangeReader:
         return self._cold_limit_bytes // _CONCURRENT_RESPONSES
 
     def is_hot(self, range: FileRange) -> bool:  # noqa: A002, Kafka's word
-        """Return whether the whole range is in the page cache. A file that fails is not hot."""
+        """Return whether the whole range is in the page cache; not if it fails."""
         try:
             file = range.file.file()
             resident = self._residency.resident_pages(file, range.position, range.length)
@@ -114,10 +114,10 @@ class FileRangeReader:
         return False
 
     def _read_if_resident(self, range: FileRange) -> Buffer | None:  # noqa: A002, Kafka's word
-        if self._glance is None:
+        if self._page_cache_read is None:
             return None
         try:
-            return self._glance(range.file.file(), range.length, range.position)
+            return self._page_cache_read(range.file.file(), range.length, range.position)
         except (StorageError, TooManyOpenFiles):
             return None
 
@@ -154,7 +154,7 @@ class FileRangeReader:
             finally:
                 self._start_queued()
 
-        def otherwise(error: StorageError) -> None:
+        def on_error(error: StorageError) -> None:
             self._end(read)
             try:
                 read.fail(error)
@@ -165,9 +165,9 @@ class FileRangeReader:
         self.cold_bytes_under_way += length
         try:
             self._executor.submit(
-                lambda: self._cold_read(file, length, position), then=then, otherwise=otherwise
+                lambda: self._cold_read(file, length, position), then=then, on_error=on_error
             )
-        except TooMuchWork as refusal:
+        except QueueFull as refusal:
             self._end(read)
             read.fail(refusal)
 

@@ -37,7 +37,7 @@ _CLOSED_AT_ONCE = 32
 
 
 class CachedFile:
-    """File by path, open or not. Created by `OpenFiles.open`, ended by its owner with `forget`."""
+    """File by path, open or not; from `OpenFiles.open` until `forget`."""
 
     __slots__ = ("_cache", "_file", "_forgotten", "_holds", "_path", "_used", "_view", "_view_used")
 
@@ -64,7 +64,7 @@ class CachedFile:
         return self._forgotten
 
     def file(self) -> File:
-        """Return the open file for immediate use: the next call into the cache may close it."""
+        """Return the open file for immediate use; the next call may close it."""
         self._used = True
         file = self._file
         return self._cache._reopen(self) if file is None else file
@@ -92,7 +92,7 @@ class CachedFile:
             self.release()
 
     def view(self, at_least_bytes: int = 0) -> memoryview:
-        """Return the mapped contents; map again if the view is shorter than `at_least_bytes`.
+        """Return the mapped contents; map again if shorter than `at_least_bytes`.
 
         Without `at_least_bytes` the view may lack what was written since it was mapped.
         """
@@ -129,7 +129,7 @@ class CachedFile:
 
 
 class OpenFiles:
-    """At most `limit` open files and `view_limit` mapped views (by default the same number).
+    """At most `limit` open files and `view_limit` mapped views.
 
     A mapped view uses a descriptor too, so a process needs the sum of both.
 
@@ -198,7 +198,7 @@ class OpenFiles:
         self._close_until(self._limit - 1)
 
     def _with_descriptor(self, action: Callable[[], T]) -> T:
-        """Run an action that needs a descriptor, closing other files if there is none left."""
+        """Run an action that needs a descriptor; close other files if necessary."""
         while True:
             try:
                 return action()

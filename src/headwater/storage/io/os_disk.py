@@ -136,7 +136,7 @@ class _SpareDescriptors:
         self._refill()
 
     def run(self, action: Callable[[], T]) -> T:
-        """Run an action; if it finds no descriptor, run it again with the reserved ones freed."""
+        """Run an action; without a descriptor, retry with the reserved ones freed."""
         try:
             result = action()
         except OSError as error:
@@ -293,7 +293,7 @@ def _read_on(descriptor: int, chunk: bytes, length: int, position: int) -> bytes
 
 
 def _reserve(descriptor: int, size: int) -> None:
-    """Reserve space with `fallocate`; Python's `posix_fallocate` would make the file longer.
+    """Reserve space with `fallocate`, without changing the file's length.
 
     The result is ignored. A file system that cannot do it, or lacks the space, still accepts
     writes.

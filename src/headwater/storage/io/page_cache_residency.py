@@ -29,11 +29,11 @@ _Range = ctypes.c_uint64 * 2  # offset, length
 _Counts = ctypes.c_uint64 * 5  # cached, dirty, in writeback, evicted, recently evicted
 
 
-class Glance(Protocol):
+class PageCacheRead(Protocol):
     """Reads from the page cache and never waits for a disk."""
 
     def __call__(self, file: File, length: int, position: int) -> bytearray | None:
-        """Return the bytes, or None if a byte is not resident or residency cannot be determined."""
+        """Return the bytes; None if not resident or if residency is unknown."""
 
 
 class Residency(Protocol):
@@ -51,7 +51,7 @@ def pages_in(position: int, length: int) -> int:
 
 
 class CachestatResidency:
-    """Uses the `cachestat` system call. The structs are reused, hence one instance per thread."""
+    """Uses the `cachestat` system call; one instance per thread (reused structs)."""
 
     def __init__(self) -> None:
         self._call = ctypes.CDLL(None, use_errno=True).syscall
@@ -76,7 +76,7 @@ class CachestatResidency:
 
 
 class NowaitResidency:
-    """Reads one byte of every sixteenth page; each result stands for the pages up to the next."""
+    """Reads one byte of every sixteenth page; it stands for the pages after it."""
 
     def __init__(self) -> None:
         self._byte = [bytearray(1)]
@@ -120,7 +120,7 @@ def probe_residency(file: File) -> Residency:
 
 
 def can_read_nowait(descriptor: int) -> bool:
-    """Return whether kernel and file system support RWF_NOWAIT. EAGAIN counts as supported."""
+    """Return whether RWF_NOWAIT is supported; EAGAIN counts as supported."""
     if not hasattr(os, "RWF_NOWAIT"):
         return False
     try:
@@ -131,7 +131,7 @@ def can_read_nowait(descriptor: int) -> bool:
 
 
 def read_nowait(file: File, length: int, position: int) -> bytearray | None:
-    """`Glance` for systems where `can_read_nowait` holds."""
+    """`PageCacheRead` for systems where `can_read_nowait` holds."""
     content = bytearray(length)
     try:
         read = os.preadv(file.fileno(), (content,), position, os.RWF_NOWAIT)
@@ -140,6 +140,6 @@ def read_nowait(file: File, length: int, position: int) -> bytearray | None:
     return content if read == length else None
 
 
-def probe_glance(file: File) -> Glance | None:
+def probe_page_cache_read(file: File) -> PageCacheRead | None:
     """Return a function that reads small resident ranges, or None if unsupported."""
     return read_nowait if can_read_nowait(file.fileno()) else None

@@ -19,7 +19,7 @@ BLOCK_BYTES: Final = 1 << 20
 
 
 class ReadBufferPool:
-    """Keeps at most `limit` blocks; larger or further requests get fresh memory. Thread-safe."""
+    """Keeps at most `limit` blocks; other requests get fresh memory. Thread-safe."""
 
     def __init__(self, limit: int = 4) -> None:
         self._limit = limit
@@ -27,7 +27,7 @@ class ReadBufferPool:
         self._lock = threading.Lock()
 
     def take(self, length: int) -> memoryview:
-        """Return memory of that length with undefined content; freed with the last view of it."""
+        """Return memory with undefined content, freed with the last view of it."""
         if length > BLOCK_BYTES:
             return memoryview(_fresh(length))
         with self._lock:

@@ -16,7 +16,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TypeVar
 
-from headwater.common.exceptions import StorageError, TooMuchWork
+from headwater.common.exceptions import QueueFull, StorageError
 
 T = TypeVar("T")
 
@@ -26,8 +26,8 @@ Post = Callable[[Callable[[], None]], object]
 class ThreadExecutor:
     """Runs at most `threads` jobs at a time and queues at most `queue_limit` more.
 
-    `submit` and `take_no_more` are for the event loop's thread only; `close` may run on another
-    thread after `take_no_more`.
+    `submit` and `shutdown` are for the event loop's thread only; `close` may run on another
+    thread after `shutdown`.
     """
 
     def __init__(
@@ -58,20 +58,20 @@ class ThreadExecutor:
         job: Callable[[], T],
         *,
         then: Callable[[T], None],
-        otherwise: Callable[[StorageError], None],
+        on_error: Callable[[StorageError], None],
     ) -> None:
-        """Submit a job; raises `TooMuchWork` when the queue is full or the executor is closing."""
+        """Submit a job. Raises `QueueFull` when the queue is full or closing."""
         if self._is_closed:
-            raise TooMuchWork("the executor is shutting down")
+            raise QueueFull("the executor is shutting down")
         if self._unfinished >= self._limit:
-            raise TooMuchWork(f"{self._unfinished} disk jobs are queued")
+            raise QueueFull(f"{self._unfinished} disk jobs are queued")
         self._unfinished += 1
-        self._work.put(partial(self._run, job, then, otherwise))
+        self._work.put(partial(self._run, job, then, on_error))
         if len(self._threads) < min(self._unfinished, self._thread_limit):
             self._start_thread()
 
-    def take_no_more(self) -> None:
-        """Refuse further jobs. Call it on the event loop before `close` waits on another thread."""
+    def shutdown(self) -> None:
+        """Refuse further jobs. Called on the loop before `close` waits on a thread."""
         self._is_closed = True
 
     def close(self) -> None:
@@ -95,12 +95,12 @@ class ThreadExecutor:
         self,
         job: Callable[[], T],
         then: Callable[[T], None],
-        otherwise: Callable[[StorageError], None],
+        on_error: Callable[[StorageError], None],
     ) -> None:
         try:
             result = job()
         except StorageError as error:
-            self._post(partial(self._finish, otherwise, error))
+            self._post(partial(self._finish, on_error, error))
         except BaseException as error:  # noqa: BLE001, it is raised again on the loop
             self._post(partial(self._finish, _raise, error))
         else:

@@ -12,7 +12,7 @@ from headwater.common.exceptions import (
     CorruptBatch,
     DecompressionBomb,
     InvalidRecord,
-    SequenceRefused,
+    OutOfOrderSequenceNumber,
     ValidationDeferred,
 )
 from headwater.common.ids import NO_TIMESTAMP
@@ -82,14 +82,14 @@ class LogAppender:
 
     def __init__(
         self,
-        body: LocalLog,
+        local_log: LocalLog,
         producers: ProducerStateManager,
         epochs: LeaderEpochFileCache,
         *,
         settings: TopicSettings,
         roll: Callable[[int, int], None],
     ) -> None:
-        self._body = body
+        self._local_log = local_log
         self._producers = producers
         self._epochs = epochs
         self._roll = roll
@@ -199,7 +199,7 @@ class LogAppender:
         return self._write_stamped(batch, header, leader_epoch, now_ms)
 
     def as_follower(self, content: Buffer, leader_epoch: int, now_ms: int) -> int:
-        """Append the complete batches of fetched content as they are; return the bytes appended.
+        """Append the complete batches of fetched content; return the bytes appended.
 
         A batch with a newer epoch than ours ends the run (EP-8): it may come from a leader that
         this replica does not follow yet. An incomplete batch at the end is left for the next fetch.
@@ -229,7 +229,7 @@ class LogAppender:
                 return duplicate
         try:
             self._producers.check(header, origin)
-        except SequenceRefused:
+        except OutOfOrderSequenceNumber:
             written = self._written_before(header) if origin is _CLIENT else None
             if written is None:
                 raise
@@ -242,10 +242,10 @@ class LogAppender:
         Kafka rejects it after a restart, and librdkafka then fails with an error that leaves its
         user not knowing whether the records in flight were written.
         """
-        if not self._producers.may_have_forgotten(header):
+        if not self._producers.may_have_expired(header):
             return None
         try:
-            for _, found in self._body.recent_producer_batches(_LOOK_BACK_BYTES):
+            for _, found in self._local_log.recent_producer_batches(_LOOK_BACK_BYTES):
                 if _is_same(found, header):
                     return BatchEntry(
                         found.base_sequence,
@@ -272,9 +272,9 @@ class LogAppender:
                 append_time_ms = timestamp = now_ms
             elif header.attributes & APPEND_TIME_FLAG:
                 stamp_create_time(batch, header, 0)
-        size_bytes, base_offset = header.size_bytes, self._body.end_offset
+        size_bytes, base_offset = header.size_bytes, self._local_log.end_offset
         last_offset = base_offset + header.last_offset_delta
-        if self._body.needs_roll(
+        if self._local_log.needs_roll(
             self._rule,
             size_bytes=size_bytes,
             last_offset=last_offset,
@@ -283,7 +283,7 @@ class LogAppender:
         ):
             self._roll(now_ms, base_offset)
         assign_offset(batch, 0, base_offset, leader_epoch)
-        self._body.append(batch, ((size_bytes, last_offset, timestamp),))
+        self._local_log.append(batch, ((size_bytes, last_offset, timestamp),))
         self._epochs.assign(leader_epoch, base_offset)
         if header.producer_id >= 0:
             self._record_producer(header, batch, base_offset, timestamp)
@@ -293,7 +293,7 @@ class LogAppender:
     def _followable(self, view: memoryview, leader_epoch: int) -> list[BatchHeader]:
         """Return the batches to append; all are checked before the first is written."""
         headers, _ = kernel.scan(view, 0, len(view))
-        position, expected = 0, self._body.end_offset
+        position, expected = 0, self._local_log.end_offset
         for index, header in enumerate(headers):
             if header.leader_epoch > leader_epoch:
                 return headers[:index]
@@ -314,7 +314,7 @@ class LogAppender:
         start = end = 0
         run: list[BatchHeader] = []
         for header in headers:
-            if self._body.needs_roll(
+            if self._local_log.needs_roll(
                 self._rule,
                 size_bytes=header.size_bytes,
                 last_offset=header.last_offset,
@@ -331,18 +331,18 @@ class LogAppender:
         return end
 
     def _new_segment_base(self, header: BatchHeader) -> int:
-        """Return the base offset of a follower's new segment: the log end, even if there is a gap.
+        """Return a follower's new base offset: the log end, even with a gap.
 
         After a crash a gap between two segments then means lost records. Only a gap too large for
         relative offsets is left out.
         """
-        end_offset = self._body.end_offset
+        end_offset = self._local_log.end_offset
         return end_offset if header.last_offset - end_offset <= INT32_MAX else header.base_offset
 
     def _write_run(self, content: memoryview, headers: list[BatchHeader]) -> None:
         if not headers:
             return
-        self._body.append(
+        self._local_log.append(
             content, [(each.size_bytes, each.last_offset, each.max_timestamp) for each in headers]
         )
         position = 0
@@ -361,7 +361,7 @@ class LogAppender:
             self._producers, header, batch, base_offset=base_offset, timestamp=timestamp
         )
         if aborted is not None:
-            self._body.segments.active.transactions.append(aborted)
+            self._local_log.segments.active.transactions.append(aborted)
 
 
 def _is_same(one: BatchHeader, other: BatchHeader) -> bool:

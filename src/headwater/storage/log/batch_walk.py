@@ -56,7 +56,7 @@ def walk_headers(file: File, start: int, end: int) -> Iterator[PlacedHeader]:
 
 
 def walk_producers(file: File, start: int, end: int) -> Iterator[PlacedHeader]:
-    """Yield the headers of producers' batches, as far as `producer_headers` returns them."""
+    """Yield headers of producers' batches, as `producer_headers` returns them."""
     position = start
     while position < end:
         chunk = file.read(min(_PRODUCER_CHUNK_BYTES, end - position), position)
@@ -96,7 +96,7 @@ def _chunk(file: File, position: int, end: int, at_least_bytes: int) -> memoryvi
 
 
 def header_at(chunk: bytes | memoryview, at: int, available: int) -> BatchHeader:
-    """Return a header; the file has `available` bytes of its batch, the chunk perhaps fewer."""
+    """Return a header; `available` bytes of the batch are in the file."""
     if len(chunk) - at < HEADER_BYTES:
         check_magic_if_present(chunk, at)
         raise TruncatedBatch(f"the file ends {len(chunk) - at} bytes into a batch header")

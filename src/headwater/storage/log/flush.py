@@ -7,7 +7,7 @@ epochs first and then be overwritten by the first.
 
 from collections.abc import Callable
 
-from headwater.common.exceptions import StorageError, TooManyOpenFiles, TooMuchWork
+from headwater.common.exceptions import QueueFull, StorageError, TooManyOpenFiles
 from headwater.storage.io.disk import File, write_atomically
 from headwater.storage.io.executor import Executor, InlineExecutor
 from headwater.storage.log import leader_epoch_checkpoint
@@ -27,7 +27,7 @@ class LogFlusher:
 
     def __init__(
         self,
-        body: LocalLog,
+        local_log: LocalLog,
         epochs: LeaderEpochFileCache,
         *,
         executor: Executor,
@@ -36,7 +36,7 @@ class LogFlusher:
         failed: Callable[[StorageError], None],
     ) -> None:
         self.recovery_point = recovery_point
-        self._body = body
+        self._local_log = local_log
         self._epochs = epochs
         self._executor = executor
         self._segments_flushed = segments_flushed
@@ -56,7 +56,7 @@ class LogFlusher:
     def include(self, snapshot: File) -> None:
         """Add a file that the next flush syncs and closes."""
         self._snapshots.append(snapshot)
-        self._body.names_changed()
+        self._local_log.names_changed()
 
     def lower(self, offset: int) -> bool:
         """Lower the recovery point before a truncation; return whether it changed."""
@@ -111,7 +111,7 @@ class LogFlusher:
             self.recovery_point, is_all = job.up_to_offset, job.is_all
 
     def _submit(self) -> None:
-        truncations, active = self._body.truncations, self._body.segments.active
+        truncations, active = self._local_log.truncations, self._local_log.segments.active
         job = self._job()
         waiters, self._waiters = self._waiters, []
         self._is_running, self._is_requested = True, False
@@ -123,9 +123,9 @@ class LogFlusher:
             # reports pages that it could not write once and treats them as clean from then on.
             # After a truncation the same offsets may hold other bytes, which this job has not
             # synced.
-            if self._end is None and truncations == self._body.truncations:
+            if self._end is None and truncations == self._local_log.truncations:
                 # A segment sealed meanwhile got a last index entry, which is not synced.
-                rolled = self._body.segments.active is not active
+                rolled = self._local_log.segments.active is not active
                 target = job.up_to_offset
                 self._raise(min(active.base_offset, target) if rolled else target)
             if self._end is None and not job.is_all:
@@ -146,17 +146,17 @@ class LogFlusher:
                 waiter(None if self._is_retired else error)
 
         try:
-            self._executor.submit(job.sync, then=done, otherwise=failed)
-        except TooMuchWork:
+            self._executor.submit(job.sync, then=done, on_error=failed)
+        except QueueFull:
             # The executor's queue is full: sync here, so that appends wait for the disk.
-            InlineExecutor().submit(job.sync, then=done, otherwise=failed)
+            InlineExecutor().submit(job.sync, then=done, on_error=failed)
 
     def _raise(self, offset: int) -> None:
         """Raise the recovery point; never lowers it."""
         before = self.recovery_point
         if offset > before:
             self.recovery_point = offset
-            segments = self._body.segments
+            segments = self._local_log.segments
             if segments.index_of(offset) > segments.index_of(before):
                 self._segments_flushed()
 
@@ -171,8 +171,8 @@ class LogFlusher:
 
     def _job(self) -> SyncJob:
         """Return the job for the executor and the function that releases its files."""
-        content = self._body.sync_job(self.recovery_point)
-        disk, folder = self._body.home.disk, self._body.home.folder
+        content = self._local_log.sync_job(self.recovery_point)
+        disk, folder = self._local_log.home.disk, self._local_log.home.folder
         snapshots, self._snapshots = self._snapshots, []
         epochs = self._epochs.encode() if self._epochs.unsaved else None
         self._epochs.unsaved = False

@@ -1,4 +1,4 @@
-"""LeaderEpochFileCache: the start offset of each leader epoch in one partition's log.
+"""LeaderEpochFileCache: the start offset of each leader epoch of a log.
 
     offset   0        100            250
     epoch    |-- 0 --|----- 3 ------|-- 4 --> log end
@@ -52,7 +52,7 @@ UNKNOWN_END = EpochEnd(NO_EPOCH, NO_END_OFFSET)
 
 
 class LeaderEpochFileCache:
-    """Leader epochs of one log, oldest first. `unsaved` is true while the file is behind."""
+    """Leader epochs of a log, oldest first; `unsaved` while the file is behind."""
 
     __slots__ = ("_epochs", "_start_offsets", "unsaved")
 
@@ -91,7 +91,7 @@ class LeaderEpochFileCache:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """Return the largest known epoch up to the requested one, and its end offset (EP-3)."""
+        """Return the largest epoch up to the requested one, and its end offset (EP-3)."""
         if epoch == NO_EPOCH or epoch > self.latest or not self._epochs:
             return UNKNOWN_END
         if epoch == self.latest:
@@ -108,7 +108,7 @@ class LeaderEpochFileCache:
         return self._epochs[index - 1] if index else NO_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Remove epochs that start at or after an offset; return True if the file must be saved."""
+        """Remove epochs from an offset on; return True if the file must be saved."""
         keep = bisect_left(self._start_offsets, end_offset)
         if keep == len(self._epochs):
             return False
@@ -117,7 +117,7 @@ class LeaderEpochFileCache:
         return True
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Remove epochs that ended before an offset; the one that spans it now starts there."""
+        """Remove epochs before an offset; the one that spans it now starts there."""
         spanning = bisect_right(self._start_offsets, start_offset) - 1
         if spanning < 0 or (spanning == 0 and self._start_offsets[0] == start_offset):
             return

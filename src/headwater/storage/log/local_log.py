@@ -1,4 +1,4 @@
-"""LocalLog: the segments of one log, appended to, read, rolled, truncated and deleted.
+"""LocalLog: the segments of one log: append, read, roll, truncate, delete.
 
 It knows offsets and positions, but not producers, epochs or watermarks; those are in `unified_log`.
 Used from one thread. Only the jobs that it returns run on other threads, and they touch only files
@@ -37,14 +37,14 @@ _SEGMENTS_PER_SYNC = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollRule:
-    """Limits for rolling a segment; each segment subtracts its jitter from `segment_ms`."""
+    """Limits for rolling; each segment subtracts its jitter from `segment_ms`."""
 
     segment_bytes: int
     segment_ms: int
 
 
 class SyncJob(NamedTuple):
-    """Function that syncs content up to an offset, and one that releases its files afterwards."""
+    """Function that syncs content up to an offset, and one that releases files."""
 
     sync: Callable[[], None]
     release: Callable[[], None]
@@ -96,7 +96,7 @@ class LocalLog:
         now_ms: int,
         pending_bytes: int = 0,
     ) -> bool:
-        """Return whether an append needs a new segment (RL-1); only an append rolls by age.
+        """Whether an append needs a new segment (RL-1); only appends roll by age.
 
         `pending_bytes` are those of earlier batches of the same run, not written yet.
         """
@@ -112,7 +112,7 @@ class LocalLog:
         return max_timestamp - first_timestamp > limit_ms
 
     def roll(self, now_ms: int, *, base_offset: int | None = None) -> LogSegment:
-        """Start a new active segment at the log end (RL-2), or later if a follower leaves a gap.
+        """Start a segment at the log end (RL-2), or later after a follower's gap.
 
         An empty active segment at the same base offset is re-created (RL-3).
         """
@@ -138,7 +138,7 @@ class LocalLog:
     def read(
         self, offset: int, *, max_bytes: int, bound_offset: int, at_least_one: bool
     ) -> FileRange | None:
-        """Return the range from the batch that holds the offset up to a bound, or None if empty.
+        """Return the range from the offset's batch to a bound, or None if empty.
 
         The range stays within one segment and may end inside a batch, but never inside the first
         one. With `at_least_one` the first batch is complete even if it exceeds the limit (FT-2).
@@ -146,7 +146,7 @@ class LocalLog:
         segments = self.segments
         for index in range(segments.index_of(offset), len(segments)):
             segment = segments[index]
-            placed = segment.place(offset)
+            placed = segment.position_range(offset)
             if placed is None:
                 continue
             position, batch_end = placed
@@ -159,7 +159,7 @@ class LocalLog:
             return FileRange(segment.log, position, length)
         return None
 
-    def note_read(self, found: FileRange, content: Buffer, *, truncations: int) -> None:
+    def remember_read(self, found: FileRange, content: Buffer, *, truncations: int) -> None:
         """Remember where a cold range ends, because its reader will come back for more.
 
         If the last batch of the range was incomplete, it is the next one to be fetched.
@@ -188,7 +188,7 @@ class LocalLog:
         return collect_aborted(later, fetch_offset=offset, upper_offset=upper_offset)
 
     def recent_producer_batches(self, size_bytes: int) -> Iterator[PlacedHeader]:
-        """Yield producers' batches in about the last `size_bytes`, from at most two segments.
+        """Yield producers' batches in about the last `size_bytes` (two segments).
 
         Only the last few per producer and stretch, see `producer_batches_since`.
         """
@@ -205,7 +205,7 @@ class LocalLog:
     def bytes_since(self, offset: int) -> int:
         """Return the bytes from the batch that holds or follows an offset to the log end."""
         first, *later = self.segments.since(offset)
-        placed = first.place(offset)
+        placed = first.position_range(offset)
         here = 0 if placed is None else first.size - placed[0]
         return here + sum(segment.size for segment in later)
 
@@ -249,7 +249,7 @@ class LocalLog:
             self._removals.add(renamed, now_ms=now_ms, delay_ms=delay_ms)
 
     def swap_in(self, group: CleanedGroup, *, now_ms: int, delay_ms: int) -> None:
-        """Replace source segments with one compacted segment; their files are deleted later."""
+        """Replace segments with one compacted segment; files are deleted later."""
         self._bound = None
         replaced = dict.fromkeys(source.base_offset for source in group.replaced)
         old = [segment for segment in self.segments if segment.base_offset in replaced]
@@ -294,7 +294,7 @@ class LocalLog:
         return SyncJob(sync, release, up_to_offset, is_all=not rest)
 
     def names_changed(self) -> None:
-        """Make the next sync cover the directory as well, because a file was created in it."""
+        """Make the next sync cover the directory, since a file was created in it."""
         self._names_synced = False
 
     def renamed(self, folder: PurePath) -> LocalLog:
@@ -318,7 +318,7 @@ class LocalLog:
             return segment.size
         if self._bound and self._bound[0] == bound_offset and self._bound[1] is segment:
             return self._bound[2]
-        placed = segment.place(bound_offset)
+        placed = segment.position_range(bound_offset)
         position = placed[0] if placed else segment.size
         self._bound = (bound_offset, segment, position)
         return position

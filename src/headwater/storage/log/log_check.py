@@ -55,7 +55,7 @@ class CheckedBatch:
 
 @dataclass(frozen=True, slots=True)
 class ZeroTail:
-    """Only zeros up to the end: preallocated and not yet written, which is not corruption."""
+    """Only zeros up to the end: preallocated and not written, not corruption."""
 
     position: int
     size_bytes: int
@@ -93,7 +93,7 @@ def check_log(log: Readable, name: str, base_offset: int | None = None) -> Itera
 
 
 class ReadWindow:
-    """Reads a file in chunks of bounded size. The end of the file is fixed at the start."""
+    """Reads a file in bounded chunks; its end is fixed at the start."""
 
     def __init__(self, file: Readable) -> None:
         self.size = file.size()

@@ -35,7 +35,7 @@ from headwater.storage.producer_state.producer_state_manager import ProducerStat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogPlace:
+class LogLocation:
     """Directory of a log and what it shares with the other logs of its log directory."""
 
     disk: Disk
@@ -54,7 +54,7 @@ class LoadedLog:
     report: LoadReport
 
 
-def new_log(place: LogPlace, settings: TopicSettings, *, now_ms: int) -> LogParts:
+def new_log(place: LogLocation, settings: TopicSettings, *, now_ms: int) -> LogParts:
     """Create a log in a new directory. Its first flush makes all of it durable."""
     home = _home(place, settings)
     body = LocalLog(
@@ -67,7 +67,7 @@ def new_log(place: LogPlace, settings: TopicSettings, *, now_ms: int) -> LogPart
     return LogParts(
         partition=place.partition,
         settings=settings,
-        body=body,
+        local_log=body,
         producers=ProducerStateManager(),
         epochs=LeaderEpochFileCache(),
         log_start_offset=0,
@@ -76,7 +76,7 @@ def new_log(place: LogPlace, settings: TopicSettings, *, now_ms: int) -> LogPart
 
 
 def load_log(
-    place: LogPlace, settings: TopicSettings, remembered: CheckpointedState, *, now_ms: int
+    place: LogLocation, settings: TopicSettings, remembered: CheckpointedState, *, now_ms: int
 ) -> LoadedLog:
     """Open the log in a directory, or create an empty one."""
     report = LoadReport()
@@ -126,7 +126,7 @@ def load_log(
     parts = LogParts(
         partition=place.partition,
         settings=settings,
-        body=log,
+        local_log=log,
         producers=producers,
         epochs=epochs,
         log_start_offset=log_start_offset,
@@ -141,8 +141,8 @@ def _bounded(offset: int | None, end_offset: int) -> int | None:
     return None if offset is None else min(offset, end_offset)
 
 
-def _remove_temporary_files(place: LogPlace) -> list[str]:
-    """Return the names in the directory, after removing temporary files left by a crash."""
+def _remove_temporary_files(place: LogLocation) -> list[str]:
+    """Remove temporary files left by a crash; return the remaining names."""
     names = place.disk.names(place.folder)
     for name in names:
         if name.endswith(TEMPORARY):
@@ -150,14 +150,14 @@ def _remove_temporary_files(place: LogPlace) -> list[str]:
     return [name for name in names if not name.endswith(TEMPORARY)]
 
 
-def _home(place: LogPlace, settings: TopicSettings) -> SegmentFactory:
+def _home(place: LogLocation, settings: TopicSettings) -> SegmentFactory:
     home = SegmentFactory(disk=place.disk, files=place.files, folder=place.folder, rng=place.rng)
     home.configure(settings)
     return home
 
 
 def _empty_log(
-    place: LogPlace,
+    place: LogLocation,
     settings: TopicSettings,
     log: LocalLog,
     remembered: CheckpointedState,
@@ -176,7 +176,7 @@ def _empty_log(
     parts = LogParts(
         partition=place.partition,
         settings=settings,
-        body=log,
+        local_log=log,
         producers=ProducerStateManager(),
         epochs=epochs,
         log_start_offset=start,
@@ -227,7 +227,7 @@ def _has_indexes(segment: LogSegment, present: dict[str, None]) -> bool:
 
 
 def _first_torn_transaction_index(log: LocalLog, names: list[str], report: LoadReport) -> int:
-    """Return the index of the first segment whose `.txnindex` must be rebuilt, or the count."""
+    """Return the first segment whose `.txnindex` must be rebuilt, or the count."""
     for name in names:
         base_offset = segment_files.offset_in(name, segment_files.TRANSACTION_INDEX)
         if base_offset is None:
@@ -239,7 +239,7 @@ def _first_torn_transaction_index(log: LocalLog, names: list[str], report: LoadR
     return len(log.segments)
 
 
-def _load_epochs(place: LogPlace, log: LocalLog, report: LoadReport) -> LeaderEpochFileCache:
+def _load_epochs(place: LogLocation, log: LocalLog, report: LoadReport) -> LeaderEpochFileCache:
     try:
         return leader_epoch_checkpoint.load(place.disk, place.folder)
     except CorruptFile as failure:

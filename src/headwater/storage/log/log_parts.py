@@ -59,7 +59,7 @@ class LogParts:
 
     partition: TopicPartition
     settings: TopicSettings
-    body: LocalLog
+    local_log: LocalLog
     producers: ProducerStateManager
     epochs: LeaderEpochFileCache
     log_start_offset: int

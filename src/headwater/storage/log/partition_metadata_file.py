@@ -1,4 +1,4 @@
-"""PartitionMetadataFile: `partition.metadata`, the topic id of a partition directory.
+"""PartitionMetadataFile: `partition.metadata`, a partition's topic id.
 
     version: 0
     topic_id: AAAAAAAAAAAAAAAAAAAAAQ
@@ -42,13 +42,13 @@ def decode(content: bytes) -> TopicId:
 
 
 def load(disk: Disk, folder: PurePath) -> TopicId | None:
-    """Read the topic id of a partition directory; None without a file. May raise `CorruptFile`."""
+    """Read a partition's topic id; None without a file. May raise `CorruptFile`."""
     content = read_whole(disk, folder / FILE_NAME)
     return None if content is None else decode(content)
 
 
 def open_for_sync(disk: Disk, folder: PurePath) -> File | None:
-    """Open the file for a job that syncs it; the caller closes it. None if it does not exist."""
+    """Open the file for a sync job, which closes it. None if it does not exist."""
     path = folder / FILE_NAME
     return disk.open(path) if disk.status(path) is not None else None
 

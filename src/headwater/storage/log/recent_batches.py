@@ -32,7 +32,7 @@ class RecentBatches:
         positions.append(position)
 
     def find(self, offset: int, size_bytes: int) -> tuple[int, int] | None:
-        """Return start and end of the first batch that ends at or after the offset, if known.
+        """Return start and end of the first batch ending at or after the offset.
 
         `size_bytes` is the size of the segment, which is where the last batch ends.
         """

@@ -1,4 +1,4 @@
-"""Recover a log after a crash: check unflushed segments and truncate at the first bad batch (RC-1).
+"""Recover a log after a crash: truncate at the first bad batch (RC-1).
 
 Note: the kernel checks most batches, in runs (`records.kernel.batch_runs`).
 `RecoveryChecker.accept` sees only the batches at which such a run ends, and must reject everything
@@ -46,7 +46,7 @@ def recover(
     checkpointed: CheckpointedState,
     report: LoadReport,
 ) -> None:
-    """Check all segments from the first unflushed one on; truncate at the first bad batch.
+    """Check segments from the first unflushed one; truncate at a bad batch.
 
     A gap between two unflushed segments counts as bad too: the first may have lost its last batches
     at a batch boundary, which nothing else would show. A log with a gap would never be repaired,
@@ -135,7 +135,7 @@ def _truncate(log: LocalLog, index: int, report: LoadReport) -> None:
 
 
 def _raise_for_old_format(segment: LogSegment, error: BatchError) -> None:
-    """Raise `UnsupportedMagic` for message format 0 and 1: truncating would destroy valid data."""
+    """Raise `UnsupportedMagic` for formats 0 and 1: truncating would destroy data."""
     if not isinstance(error, UnsupportedMagic):
         return
     file = segment.log.file()

@@ -1,4 +1,4 @@
-"""Decide which segments exceed retention.ms, retention.bytes or the log start. Pure.
+"""Segments that exceed retention.ms, retention.bytes or the log start. Pure.
 
 Whole segments only, oldest first, and only segments completely below the high watermark (RT-1).
 """
@@ -19,7 +19,7 @@ def expired_count(
     end_offset: int,
     now_ms: int,
 ) -> int:
-    """Return how many leading segments to delete; all only if the active one has expired too."""
+    """Return how many first segments to delete; all only if the active one expired."""
     removable = _below_watermark(segments, high_watermark, end_offset)
     by_start = _below_start(segments[:removable], segments, log_start_offset)
     if not settings.is_deleted:
@@ -69,7 +69,7 @@ def _by_size(
 
 
 def _age_basis_ms(segment: LogSegment) -> int:
-    """Return the largest timestamp, or the file's modification time without one (RT-2)."""
+    """Return the largest timestamp; the file's modification time without one (RT-2)."""
     timestamp = segment.largest_timestamp
     return segment.created_ms if timestamp == NO_TIMESTAMP else timestamp
 

@@ -142,7 +142,7 @@ class LogSegment:
 
     @property
     def first_timestamp(self) -> int:
-        """The first batch's largest timestamp, from which the segment's age is counted (RL-1)."""
+        """The first batch's largest timestamp: the segment's age counts from it (RL-1)."""
         if self._first_timestamp is None:
             first = next(walk_headers(self.log.file(), 0, self.size), None)
             if first is None:
@@ -165,8 +165,8 @@ class LogSegment:
             position += batch[0]
         self.size = position
 
-    def place(self, offset: int) -> tuple[int, int] | None:
-        """Return start and end position of the first batch that ends at or after the offset.
+    def position_range(self, offset: int) -> tuple[int, int] | None:
+        """Return the positions of the first batch that ends at or after the offset.
 
         Cheap at the end of an active log and for a batch passed to `expect`.
         """
@@ -192,7 +192,7 @@ class LogSegment:
                 yield placed
 
     def producer_batches_since(self, offset: int) -> Iterator[PlacedHeader]:
-        """Yield producers' batches that end at or after the offset, without some of the oldest.
+        """Yield producers' batches from the offset on, without some of the oldest.
 
         `producer_headers` leaves out batches that later ones push out of the producer state.
         """
@@ -228,7 +228,7 @@ class LogSegment:
     def _headers_by_index(
         self, find: Callable[[], int], highest_offset: int
     ) -> Iterator[PlacedHeader]:
-        """Yield the batches from the indexed position; the first must not end after an offset.
+        """Yield batches from an indexed position; the first must not end after an offset.
 
         An index found on disk is trusted only if such a batch begins there. Otherwise records would
         be skipped silently, so the index is rebuilt once.
@@ -308,7 +308,7 @@ class LogSegment:
         self._indexes.forget()
 
     def rebuild(self, checker: BatchChecker) -> BatchError | None:
-        """Read the whole segment, rebuild its indexes and stop at the first rejected batch.
+        """Read the segment, rebuild its indexes, stop at the first rejected batch.
 
         The rejection is returned, and the size is then where the last accepted batch ends. The file
         is not truncated here; that is the caller's decision.
@@ -327,7 +327,7 @@ class LogSegment:
         return refusal
 
     def rebuild_indexes(self) -> None:
-        """Rebuild the indexes without checking the batches; unreadable content stays unindexed."""
+        """Rebuild the indexes without checks; unreadable content stays unindexed."""
         size = self._reset_content()
         with suppress(BatchError):
             for placed in walk_headers(self.log.file(), 0, size):

@@ -20,7 +20,7 @@ from headwater.storage.index.index_check import (
     IndexCheck,
     OffsetIndexCheck,
     TimeIndexCheck,
-    misshapen,
+    file_problems,
 )
 from headwater.storage.log.log_check import CheckedBatch, Finding, Item, Readable, check_log
 
@@ -37,13 +37,13 @@ class SegmentFiles:
 
 
 def check_segment(files: SegmentFiles) -> Iterator[Item]:
-    """Yield every batch, followed by its problems and those of the index entries up to it."""
+    """Yield every batch, then its problems and those of its index entries."""
     for suffix, index, entry in (
         (".index", files.index, OFFSET_ENTRY),
         (".timeindex", files.time_index, TIME_ENTRY),
     ):
         if index is not None:
-            yield from misshapen(index, entry, files.name + suffix)
+            yield from file_problems(index, entry, files.name + suffix)
     checks = _index_checks(files)
     for item in check_log(files.log, f"{files.name}.log", files.base_offset):
         yield item

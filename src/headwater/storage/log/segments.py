@@ -1,4 +1,4 @@
-"""LogSegments: the segments of one log ordered by base offset; the last one is active.
+"""LogSegments: the segments of a log by base offset; the last is active.
 
 A segment is found by binary search over the base offsets.
 """

@@ -23,7 +23,7 @@ class TimedOffset(NamedTuple):
 
 
 def first_since(segments: LogSegments, timestamp: int, log_start_offset: int) -> TimedOffset | None:
-    """Return the first record from the log start on whose timestamp is at least this (LO-2)."""
+    """Return the first record with at least this timestamp (LO-2)."""
     for segment in segments.since(log_start_offset):
         if segment.largest_timestamp < timestamp:
             continue
@@ -38,7 +38,7 @@ def first_since(segments: LogSegments, timestamp: int, log_start_offset: int) ->
 
 
 def with_largest_timestamp(segments: LogSegments, log_start_offset: int) -> TimedOffset | None:
-    """Return the first record with the largest timestamp, or None (LO-1: timestamp -3)."""
+    """Return the first record with the largest timestamp, or None (LO-1: -3)."""
     latest: TimedOffset | None = None
     for segment in segments.since(log_start_offset):
         if latest is None or segment.largest_timestamp > latest.timestamp:

@@ -1,4 +1,4 @@
-"""UnifiedLog: the log of one partition with leader epochs, producer state and watermarks.
+"""UnifiedLog: a partition's log, leader epochs, producer state, watermarks.
 
 Offsets, from low to high: log start <= last stable offset <= high watermark <= log end.
 """
@@ -48,7 +48,7 @@ _LAST_STABLE: Final = ReadBound.LAST_STABLE
 
 
 class UnifiedLog:
-    """Append to, read, truncate and trim one partition. Used only by the event loop's thread."""
+    """Append to, read, truncate and trim a partition, on the loop's thread only."""
 
     def __init__(self, parts: LogParts, *, executor: Executor, events: LogEvents) -> None:
         self.partition = parts.partition
@@ -62,16 +62,18 @@ class UnifiedLog:
         self.future: UnifiedLog | None = None
         self.settings = parts.settings
         self._executor = executor
-        self._use_local_log(parts.body, recovery_point=parts.recovery_point, events=events)
-        self._resting_end = parts.body.end_offset if parts.is_at_rest else None
-        self.is_abandoned = False
+        self._use_local_log(parts.local_log, recovery_point=parts.recovery_point, events=events)
+        self._resting_end = parts.local_log.end_offset if parts.is_at_rest else None
+        self.is_discarded = False
         self._dirty_since_ms: int | None = None
 
-    def _use_local_log(self, body: LocalLog, *, recovery_point: int, events: LogEvents) -> None:
-        self.body = body
+    def _use_local_log(
+        self, local_log: LocalLog, *, recovery_point: int, events: LogEvents
+    ) -> None:
+        self.local_log = local_log
         self._events = events
         self._flushing = LogFlusher(
-            body,
+            local_log,
             self.epochs,
             executor=self._executor,
             recovery_point=recovery_point,
@@ -79,7 +81,7 @@ class UnifiedLog:
             failed=self._flush_failed,
         )
         self._appending = LogAppender(
-            body, self.producers, self.epochs, settings=self.settings, roll=self._roll_at
+            local_log, self.producers, self.epochs, settings=self.settings, roll=self._roll_at
         )
         self.configure(self.settings)
 
@@ -87,19 +89,19 @@ class UnifiedLog:
         """Apply new settings immediately; some take effect with the next segment."""
         self.settings = settings
         self._may_need_preparation = may_need_preparation(settings)
-        self._takes_its_time = settings.flush_messages < LONG_MAX or always_needs_preparation(
+        self._defers_appends = settings.flush_messages < LONG_MAX or always_needs_preparation(
             settings
         )
         self._appending.configure(settings)
-        self.body.home.configure(settings)
+        self.local_log.home.configure(settings)
 
     @property
     def folder(self) -> PurePath:
-        return self.body.home.folder
+        return self.local_log.home.folder
 
     @property
     def end_offset(self) -> int:
-        return self.body.end_offset
+        return self.local_log.end_offset
 
     @property
     def recovery_point(self) -> int:
@@ -108,7 +110,7 @@ class UnifiedLog:
 
     @property
     def size_bytes(self) -> int:
-        return self.body.segments.size_bytes
+        return self.local_log.segments.size_bytes
 
     @property
     def last_stable_offset(self) -> int:
@@ -138,7 +140,7 @@ class UnifiedLog:
             raise
 
     def needs_preparation(self, batch: Buffer, *, is_waiting: bool = False) -> bool:
-        """Return whether to prepare a client's batch on a thread with `prepare_batch` first.
+        """Whether to prepare a client's batch on a thread with `prepare_batch`.
 
         A batch that waits for its turn anyway is prepared whenever it has to be decompressed.
         """
@@ -154,7 +156,7 @@ class UnifiedLog:
             return self._appending.as_prepared(prepared, leader_epoch, now_ms)
 
     def append_as_follower(self, content: Buffer, *, leader_epoch: int, now_ms: int) -> int:
-        """Append the complete batches of fetched content as they are; return the bytes appended."""
+        """Append the complete batches of fetched content; return the bytes appended."""
         with self._fencing():
             return self._appending.as_follower(content, leader_epoch, now_ms)
 
@@ -175,7 +177,7 @@ class UnifiedLog:
             raise self.failure
         # Not `_fencing`: creating a context manager per read costs as much as all the rest.
         try:
-            found = self.body.read(
+            found = self.local_log.read(
                 offset, max_bytes=max_bytes, bound_offset=bound_offset, at_least_one=at_least_one
             )
             if not committed_only:
@@ -196,15 +198,15 @@ class UnifiedLog:
     def first_since(self, timestamp: int) -> TimedOffset | None:
         """Return the first record whose timestamp is at least this, or None (LO-2)."""
         with self._fencing():
-            return first_since(self.body.segments, timestamp, self.log_start_offset)
+            return first_since(self.local_log.segments, timestamp, self.log_start_offset)
 
     def with_largest_timestamp(self) -> TimedOffset | None:
-        """Return the first record with the log's largest timestamp, or None if empty (LO-1)."""
+        """Return the first record with the largest timestamp; None if empty (LO-1)."""
         with self._fencing():
-            return with_largest_timestamp(self.body.segments, self.log_start_offset)
+            return with_largest_timestamp(self.local_log.segments, self.log_start_offset)
 
     def raise_high_watermark(self, offset: int) -> int:
-        """Raise the high watermark to an offset, at most the log end; it never goes back (HW-1)."""
+        """Raise the high watermark, at most to the log end; never lower it (HW-1)."""
         bounded = min(offset, self.end_offset)
         if bounded > self.high_watermark:
             self.high_watermark = bounded
@@ -212,7 +214,7 @@ class UnifiedLog:
         return self.high_watermark
 
     def begin_epoch(self, epoch: int) -> None:
-        """Assign a new leader epoch at the log end, before its first batch is written (EP-1)."""
+        """Assign a new leader epoch at the log end, before its first batch (EP-1)."""
         self.epochs.assign(epoch, self.end_offset)
 
     def delete_records_below(self, offset: int) -> None:
@@ -234,7 +236,7 @@ class UnifiedLog:
     def apply_retention(self, now_ms: int) -> int:
         """Delete expired segments; return how many (RT-1 to RT-5)."""
         with self._fencing():
-            segments = list(self.body.segments)
+            segments = list(self.local_log.segments)
             count = expired_count(
                 segments,
                 self.settings,
@@ -246,8 +248,8 @@ class UnifiedLog:
             if count == len(segments):
                 self.roll(now_ms)
             if count:
-                self.raise_log_start(self.body.segments[count].base_offset)
-                self.body.drop(
+                self.raise_log_start(self.local_log.segments[count].base_offset)
+                self.local_log.drop(
                     segments[:count], now_ms=now_ms, delay_ms=self.settings.file_delete_delay_ms
                 )
                 self._remove_stray_snapshots()
@@ -256,7 +258,9 @@ class UnifiedLog:
     def swap_in(self, group: CleanedGroup, *, now_ms: int) -> None:
         """Replace segments with the compacted segment of a finished cleaning."""
         with self._changing():
-            self.body.swap_in(group, now_ms=now_ms, delay_ms=self.settings.file_delete_delay_ms)
+            self.local_log.swap_in(
+                group, now_ms=now_ms, delay_ms=self.settings.file_delete_delay_ms
+            )
             self._remove_stray_snapshots()
 
     def flush_if_old(self, now_ms: int) -> None:
@@ -279,9 +283,9 @@ class UnifiedLog:
         return self.end_offset - self.recovery_point >= self.settings.flush_messages
 
     @property
-    def takes_its_time(self) -> bool:
+    def defers_appends(self) -> bool:
         """Whether most appends wait, for a flush or for a thread that opens the batch."""
-        return self._takes_its_time
+        return self._defers_appends
 
     def roll(self, now_ms: int) -> None:
         """Roll a new segment and flush the previous ones in the background."""
@@ -309,26 +313,26 @@ class UnifiedLog:
             # compared with the leader's epochs forever.
             self.epochs.truncate_from_end(offset)
             return False
-        if offset < self.body.segments.first.base_offset:
+        if offset < self.local_log.segments.first.base_offset:
             self.start_over(offset, now_ms=now_ms)
             return True
         with self._cutting_future() as future:
             if future is not None:
                 future.truncate_to(offset, now_ms=now_ms)
         with self._changing():
-            offset, base_offset = self.body.end_before(offset)
+            offset, base_offset = self.local_log.end_before(offset)
             # Lower to the segment's base, not to the offset: if the offset becomes the base of a
             # new segment, recovery would skip this one, where old bytes may follow if the
             # truncation was lost.
             self._lower_recovery_point(base_offset)
             self._lower_first_dirty(offset)
-            self.body.truncate_to(offset)
+            self.local_log.truncate_to(offset)
             self.epochs.truncate_from_end(offset)
             self._lower_log_start(offset)
             self.high_watermark = min(self.high_watermark, offset)
             producer_replay.reload(
                 self.producers,
-                self.body,
+                self.local_log,
                 log_start_offset=self.log_start_offset,
                 trusted_up_to=offset,
             )
@@ -343,8 +347,8 @@ class UnifiedLog:
             # The next start must check all it finds.
             self._lower_recovery_point(0)
             self._lower_first_dirty(None)
-            producer_snapshot.remove_all(self.body.home.disk, self.folder)
-            self.body.start_over(offset, now_ms=now_ms)
+            producer_snapshot.remove_all(self.local_log.home.disk, self.folder)
+            self.local_log.start_over(offset, now_ms=now_ms)
             self.epochs.clear()
             self.producers.clear()
             self._lower_log_start(offset)
@@ -358,10 +362,10 @@ class UnifiedLog:
         """For a future log: advance the log end over an offset gap."""
         with self._changing():
             self._roll_at(now_ms, offset)
-            self.body.end_offset = offset
+            self.local_log.end_offset = offset
 
     def close_as_copy_of(self, original: UnifiedLog, *, now_ms: int) -> None:
-        """For a future log: take over the current log's state, flush it and close the files.
+        """For a future log: take over the current log's state, flush and close it.
 
         Producers without a batch in the log are known to the original only. They are written to the
         snapshot at the start of a new segment, which stays valid after a crash. No flush may be
@@ -374,21 +378,21 @@ class UnifiedLog:
             self.high_watermark = original.high_watermark
             self.first_dirty_offset = original.first_dirty_offset
             self._start_segment(now_ms, self.end_offset)
-            self.body.segments.active.trim()
+            self.local_log.segments.active.trim()
             self._flushing.run_here()
-            self.body.close()
+            self.local_log.close()
 
-    def move_to(self, body: LocalLog, events: LogEvents) -> None:
+    def move_to(self, local_log: LocalLog, events: LogEvents) -> None:
         """Continue in another directory, where the whole log is already durable.
 
         The log object and its state in memory stay the same; nothing is read again.
         """
-        former, flushing = self.body, self._flushing
+        former, flushing = self.local_log, self._flushing
         # Invalidates work in progress on the former files, such as a cleaning.
-        body.truncations = former.truncations + 1
+        local_log.truncations = former.truncations + 1
         self.future = None
         self._resting_end = None
-        self._use_local_log(body, recovery_point=body.end_offset, events=events)
+        self._use_local_log(local_log, recovery_point=local_log.end_offset, events=events)
         former.close()
         flushing.retire()
 
@@ -396,11 +400,11 @@ class UnifiedLog:
         """Flush and close the files. No flush may be running."""
         with self._fencing():
             if not self._is_untouched():
-                self.body.segments.active.seal()
+                self.local_log.segments.active.seal()
                 self._save_producers(self.end_offset)
                 self._flushing.run_here()
-            self.body.segments.active.trim()
-            self.body.close()
+            self.local_log.segments.active.trim()
+            self.local_log.close()
 
     def _is_untouched(self) -> bool:
         """Return whether nothing changed since the last clean shutdown or creation.
@@ -408,14 +412,14 @@ class UnifiedLog:
         Most of ten thousand partitions are idle, and a shutdown that synced each would take
         minutes.
         """
-        if self.body.truncations:
+        if self.local_log.truncations:
             return False
         if self.end_offset == 0:
             return True
         return (
             self.end_offset == self._resting_end == self.recovery_point
             and not self.epochs.unsaved
-            and not self.body.segments.active.has_new_indexes
+            and not self.local_log.segments.active.has_new_indexes
         )
 
     def fence(self, error: StorageError) -> None:
@@ -423,15 +427,15 @@ class UnifiedLog:
         self.failure = self.failure or error
         self._flushing.stop(error)
 
-    def abandon(self) -> None:
+    def discard(self) -> None:
         """Close the files without a flush, because the partition is being deleted.
 
         Later calls on this log fail, but not as a failure of the disk: its files have left their
         directory, and files there with the same names belong to a re-created topic.
         """
-        self.is_abandoned = True
+        self.is_discarded = True
         self.fence(StorageError(f"{self.partition} was deleted"))
-        self.body.close()
+        self.local_log.close()
 
     @contextmanager
     def _fencing(self) -> Iterator[None]:
@@ -446,7 +450,7 @@ class UnifiedLog:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """For changes that must not stop halfway: even running out of descriptors fails the log."""
+        """For changes that must complete: even lack of descriptors fails the log."""
         with self._fencing():
             try:
                 yield
@@ -457,7 +461,7 @@ class UnifiedLog:
 
     @contextmanager
     def _cutting_future(self) -> Iterator[UnifiedLog | None]:
-        """Truncate the future log before other records take the place of the truncated ones.
+        """Truncate the future log before other records replace the truncated ones.
 
         If its disk fails, that log directory goes offline, and the copy is checked before further
         use.
@@ -472,7 +476,7 @@ class UnifiedLog:
 
     def _aborted_within(self, offset: int, found: FileRange) -> list[AbortedTransaction]:
         try:
-            return self.body.aborted_within(offset, found)
+            return self.local_log.aborted_within(offset, found)
         except CorruptFile as error:
             # Not a disk failure: only read_committed fetches of this log fail.
             raise UnreadableLog(f"{self.partition}: {error}") from error
@@ -494,7 +498,7 @@ class UnifiedLog:
             self._events.log_start_lowered()
 
     def _flush_failed(self, error: StorageError) -> None:
-        if not self.is_abandoned:
+        if not self.is_discarded:
             self._events.failed(error)
 
     def _roll_at(self, now_ms: int, base_offset: int) -> None:
@@ -504,26 +508,26 @@ class UnifiedLog:
             self.flush()
 
     def _start_segment(self, now_ms: int, base_offset: int) -> None:
-        active = self.body.segments.active
+        active = self.local_log.segments.active
         if active.size and self.recovery_point >= self.end_offset:
             # All was flushed, but sealing adds the segment's last index entry; and once the
             # recovery point is the base of the next segment, recovery would trust this one
             # unchecked.
             self._lower_recovery_point(active.base_offset)
-        self.body.roll(now_ms, base_offset=base_offset)
+        self.local_log.roll(now_ms, base_offset=base_offset)
         self._save_producers(base_offset)
 
     def _remove_stray_snapshots(self) -> None:
         """Delete the producer snapshots of deleted segments, or they would pile up."""
-        producer_snapshot.remove_strays(
-            self.body.home.disk,
+        producer_snapshot.remove_stray_snapshots(
+            self.local_log.home.disk,
             self.folder,
-            {segment.base_offset: None for segment in self.body.segments},
+            {segment.base_offset: None for segment in self.local_log.segments},
         )
 
     def _save_producers(self, offset: int) -> None:
         """Write a producer snapshot; the next flush syncs it."""
         entries = self.producers.entries()
         self._flushing.include(
-            producer_snapshot.write(self.body.home.disk, self.folder, offset, entries)
+            producer_snapshot.write(self.local_log.home.disk, self.folder, offset, entries)
         )

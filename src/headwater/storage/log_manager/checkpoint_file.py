@@ -13,7 +13,7 @@ not a danger: code that lowers an offset waits until the directory is synced too
 from collections.abc import Callable
 from pathlib import PurePath
 
-from headwater.common.exceptions import StorageError, TooMuchWork
+from headwater.common.exceptions import QueueFull, StorageError
 from headwater.common.ids import TopicPartition
 from headwater.storage.io.disk import Disk, write_aside
 from headwater.storage.io.executor import Executor
@@ -26,7 +26,7 @@ Offsets = dict[TopicPartition, int]
 
 
 class CheckpointFile:
-    """Offsets of one checkpoint; code that changes `offsets` also decides when to save them."""
+    """Offsets of one checkpoint; callers change `offsets` and decide when to save."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class CheckpointFile:
         checkpoints.save_offsets(self._disk, self.path, self.offsets)
 
     def save_later(self) -> bool:
-        """Replace the file in the background; return False if another job is still running."""
+        """Replace the file in the background; False if a job is still running."""
         if self._is_saving:
             return False
         content, saves = checkpoints.encode_offsets(self.offsets), self._saves
@@ -83,9 +83,9 @@ class CheckpointFile:
         self._is_saving = True
         try:
             self._executor.submit(
-                lambda: write_aside(self._disk, beside, content), then=written, otherwise=failed
+                lambda: write_aside(self._disk, beside, content), then=written, on_error=failed
             )
-        except TooMuchWork:
+        except QueueFull:
             self._is_saving = False
             return False
         return True

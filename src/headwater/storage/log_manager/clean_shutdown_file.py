@@ -1,4 +1,4 @@
-"""CleanShutdownFileHandler: `.kafka_cleanshutdown`, which marks a clean shutdown (RC-1).
+"""CleanShutdownFileHandler: `.kafka_cleanshutdown` (RC-1).
 
 Only its presence counts. The content, the broker epoch as JSON, tells a controller that the broker
 lost nothing (KIP-966); old brokers left the file empty.
@@ -30,7 +30,7 @@ def encode(broker_epoch: int) -> bytes:
 
 
 def decode(content: bytes) -> CleanShutdown:
-    """Decode the content; never fails, because even an unreadable file marks a clean shutdown."""
+    """Decode the content; an unreadable file marks a clean shutdown, too."""
     try:
         fields = json.loads(content)
     except (ValueError, RecursionError):
@@ -46,7 +46,7 @@ def load(disk: Disk, directory: PurePath) -> CleanShutdown | None:
 
 
 def save(disk: Disk, directory: PurePath, broker_epoch: int) -> None:
-    """Write the file as the last step of a clean shutdown, after all logs are synced and closed."""
+    """Write the file: the last step of a clean shutdown, after all logs."""
     write_atomically(disk, directory / FILE_NAME, encode(broker_epoch))
 
 

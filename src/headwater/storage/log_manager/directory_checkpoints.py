@@ -22,7 +22,7 @@ from headwater.storage.log_manager.checkpoint_file import CheckpointFile
 
 
 class DirectoryCheckpoints:
-    """Checkpoints of one directory. `update_...` updates one in memory; saving is separate."""
+    """Checkpoints of a directory; `update_...` only changes memory."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class DirectoryCheckpoints:
         self.cleaner_offsets = checkpoint(checkpoints.CLEANER_OFFSETS)
         # What was flushed is unknown: the file is missing or corrupt.
         self.lacks_recovery_points = False
-        self.damages: list[str] = []
+        self.problems: list[str] = []
         self._disk = disk
 
     @property
@@ -56,7 +56,7 @@ class DirectoryCheckpoints:
             try:
                 each.load()
             except CorruptFile as error:
-                self.damages.append(f"Ignoring corrupt checkpoint: file={each.path} error={error}")
+                self.problems.append(f"Ignoring corrupt checkpoint: file={each.path} error={error}")
                 if each is self.recovery_points:
                     self.lacks_recovery_points = True
 
@@ -80,10 +80,10 @@ class DirectoryCheckpoints:
         return self.recovery_points
 
     def update_log_starts(self, logs: Iterable[UnifiedLog]) -> CheckpointFile:
-        """Update log start offsets above the first segment's base; file names tell the others."""
+        """Update log starts above the first segment's base; file names tell the others."""
         starts = self.log_starts.offsets
         for log in logs:
-            if log.log_start_offset > log.body.segments.first.base_offset:
+            if log.log_start_offset > log.local_log.segments.first.base_offset:
                 starts[log.partition] = log.log_start_offset
             else:
                 starts.pop(log.partition, None)

@@ -79,7 +79,7 @@ class FutureLogs:
             self._folders[partition] = folder
 
     def topic_id(self, partition: TopicPartition) -> TopicId | None:
-        """Return the topic id, or None if a power cut took it: then the log was never flushed."""
+        """Return the topic id; None if a power cut lost it (the log was never flushed)."""
         try:
             return partition_metadata_file.load(self._disk, self._folders[partition])
         except CorruptFile:
@@ -106,7 +106,7 @@ class FutureLogs:
         folder = self._folders.pop(partition)
         log = self._logs.pop(partition, None)
         if log is not None:
-            log.abandon()
+            log.discard()
         # On disk first: the next log of this name must not inherit its offsets.
         self._forget(partition)
         self._rename_deleted(partition, folder, now_ms)

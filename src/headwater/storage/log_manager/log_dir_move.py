@@ -1,4 +1,4 @@
-"""Copy one log to another log directory while the current one keeps serving (KIP-113).
+"""Copy a log to another log directory while it keeps serving (KIP-113).
 
 Kafka: ReplicaAlterLogDirsThread. The future log grows step by step: bytes are read off the event
 loop and appended on it, like a follower appends fetched records. When little is left, the rest is
@@ -17,9 +17,9 @@ from headwater.common.byte_rate_limit import ByteRateLimit
 from headwater.common.exceptions import (
     BatchError,
     OffsetOutOfRange,
+    QueueFull,
     StorageError,
     TooManyOpenFiles,
-    TooMuchWork,
 )
 from headwater.common.ids import TopicPartition
 from headwater.records.batch_header import HEADER_BYTES, read_header
@@ -42,11 +42,11 @@ class MoveTools:
     # Replaces the current log with the complete copy.
     swap: Callable[[LogDirMove], None]
     # Called if the current log contains something that cannot be copied.
-    give_up: Callable[[LogDirMove, BatchError], None]
+    on_failure: Callable[[LogDirMove, BatchError], None]
 
 
 class LogDirMove:
-    """One move; runs by itself as long as `go_on` finds something to do."""
+    """One move; runs by itself as long as `run` finds something to do."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class LogDirMove:
             original.future is not copy or original.failure is not None or copy.failure is not None
         )
 
-    def go_on(self) -> None:
+    def run(self) -> None:
         """Do what can be done now; completed jobs continue from there."""
         if self._is_going:
             # A job has ended during its submission: the loop below continues.
@@ -93,12 +93,12 @@ class LogDirMove:
         try:
             while not self._is_waiting and not self.is_over and self._step():
                 pass
-        except (StorageError, TooManyOpenFiles, TooMuchWork, OffsetOutOfRange):
+        except (StorageError, TooManyOpenFiles, QueueFull, OffsetOutOfRange):
             # The log has already reported disk failures; others may pass, and another call comes
             # soon.
             return
         except BatchError as error:
-            self._tools.give_up(self, error)
+            self._tools.on_failure(self, error)
         finally:
             self._is_going = False
 
@@ -109,7 +109,7 @@ class LogDirMove:
             self._tools.sizes,
             copy_end=copy.end_offset,
             original_start=original.log_start_offset,
-            left_bytes=original.body.bytes_since(copy.end_offset),
+            left_bytes=original.local_log.bytes_since(copy.end_offset),
             unflushed_bytes=self._unflushed_bytes,
         )
         match step:
@@ -130,7 +130,7 @@ class LogDirMove:
             self._is_waiting = False
             if failure is None:
                 self._unflushed_bytes = 0
-                self.go_on()
+                self.run()
 
         self.copy.flush(flushed)
 
@@ -141,29 +141,29 @@ class LogDirMove:
         if found is None:
             return True
         file = found.file.hold()
-        offset, truncations = self.copy.end_offset, self.original.body.truncations
+        offset, truncations = self.copy.end_offset, self.original.local_log.truncations
 
         def read(content: bytes) -> None:
             self._is_waiting = False
             found.release()
             is_stale = (
-                truncations != self.original.body.truncations or offset != self.copy.end_offset
+                truncations != self.original.local_log.truncations or offset != self.copy.end_offset
             )
             if self.is_over or is_stale or self._try_append(content):
-                self.go_on()
+                self.run()
 
         def failed(error: StorageError) -> None:
             self._is_waiting = False
             found.release()
-            if not self.is_over and truncations == self.original.body.truncations:
+            if not self.is_over and truncations == self.original.local_log.truncations:
                 self.source.fence(error)
 
         self._is_waiting = True
         try:
             self._tools.executor.submit(
-                lambda: file.read(found.length, found.position), then=read, otherwise=failed
+                lambda: file.read(found.length, found.position), then=read, on_error=failed
             )
-        except TooMuchWork:
+        except QueueFull:
             self._is_waiting = False
             found.release()
             raise
@@ -174,7 +174,7 @@ class LogDirMove:
         original, copy = self.original, self.copy
         found = original.read(copy.end_offset, max_bytes=max_bytes, bound=ReadBound.LOG_END).range
         if found is None and copy.end_offset < original.end_offset:
-            assert not original.body.bytes_since(copy.end_offset), (
+            assert not original.local_log.bytes_since(copy.end_offset), (
                 "a read raises for corrupt batches"
             )
             copy.skip_to(original.end_offset, now_ms=self._tools.now_ms())
@@ -187,7 +187,7 @@ class LogDirMove:
         except (StorageError, TooManyOpenFiles):
             return False
         except BatchError as error:
-            self._tools.give_up(self, error)
+            self._tools.on_failure(self, error)
             return False
         return True
 
@@ -203,13 +203,13 @@ class LogDirMove:
         copy.raise_log_start(min(original.log_start_offset, copy.end_offset))
         copy.raise_high_watermark(original.high_watermark)
         self._unflushed_bytes += taken
-        self._tools.throttle().note(taken, now_ms)
+        self._tools.throttle().record(taken, now_ms)
 
     def _finish(self) -> None:
         """Copy the rest synchronously and swap."""
         original, copy = self.original, self.copy
         while copy.end_offset < original.end_offset:
-            found = self._next_range(self._tools.sizes.last_lap_bytes)
+            found = self._next_range(self._tools.sizes.final_copy_bytes)
             if found is not None:
                 self._append(found.read())
         if copy.is_flushing:

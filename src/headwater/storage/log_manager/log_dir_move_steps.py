@@ -1,4 +1,4 @@
-"""Decide the next step of a log's move, and how much of an existing copy to keep. Pure.
+"""Decide the next step of a log's move, and what to keep of a copy. Pure.
 
     original   start |------------------------------------| end
     copy             |--------- copied ---------|  left   |
@@ -26,7 +26,7 @@ class MoveSizes:
     # up.
     unflushed_bytes: int = 16 << 20
     # Copied and flushed at once during the swap, while requests wait.
-    last_lap_bytes: int = 1 << 18
+    final_copy_bytes: int = 1 << 18
 
 
 class MoveStep(Enum):
@@ -46,12 +46,12 @@ def next_step(
     left_bytes: int,
     unflushed_bytes: int,
 ) -> MoveStep:
-    """Return the next step. A move finishes on the event loop only when little is left."""
+    """Return the next step; the last one, on the event loop, needs little left."""
     if copy_end < original_start:
         return MoveStep.START_OVER
-    if left_bytes > sizes.last_lap_bytes:
+    if left_bytes > sizes.final_copy_bytes:
         return MoveStep.FLUSH if unflushed_bytes >= sizes.unflushed_bytes else MoveStep.COPY
-    return MoveStep.FLUSH if unflushed_bytes > sizes.last_lap_bytes else MoveStep.FINISH
+    return MoveStep.FLUSH if unflushed_bytes > sizes.final_copy_bytes else MoveStep.FINISH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class LogExtent:
 
 
 def kept_end(original: LogExtent, copy: LogExtent) -> int | None:
-    """Return up to which offset a copy from before a restart can be kept; None to start over.
+    """Return the end offset of a copy to keep after a restart; None for nothing.
 
     The copy of a compacted log always starts over: the original may have been compacted without it,
     and may have lost a tombstone whose record is in the copy. So does a copy that starts too late:

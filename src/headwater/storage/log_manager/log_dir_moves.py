@@ -58,14 +58,14 @@ class LogDirMoves:
         self._now_ms = 0
         self._is_stopped = False
         # Messages for the broker's log; the reader clears the list.
-        self.news: list[str] = []
+        self.changed_partitions: list[str] = []
         self._tools = MoveTools(
             executor=executor,
             sizes=sizes,
             throttle=lambda: self._throttle,
             now_ms=lambda: self._now_ms,
             swap=self._swap,
-            give_up=self._cancel_failed,
+            on_failure=self._cancel_failed,
         )
         self.configure(settings)
 
@@ -89,7 +89,7 @@ class LogDirMoves:
         *,
         now_ms: int,
     ) -> None:
-        """Start moving a log. Replaces a move to another directory; no effect if already there.
+        """Start moving a log; replaces another move, no effect if already there.
 
         Raises `StorageError` if either directory is offline, `UnreadableLog` if the log is corrupt.
         """
@@ -145,7 +145,7 @@ class LogDirMoves:
         # One per log directory, as in Kafka.
         for move in list(self._moves.values())[: len(self._homes.directories)]:
             if not self._is_stopped:
-                move.go_on()
+                move.run()
 
     def stop(self) -> None:
         """Start no further step: the logs are about to be closed."""
@@ -199,7 +199,9 @@ class LogDirMoves:
         self._moves[partition] = LogDirMove(
             original, copy, source=source, target=target, tools=self._tools
         )
-        self.news.append(f"Moving log: partition={partition} from={source.path} to={target.path}")
+        self.changed_partitions.append(
+            f"Moving log: partition={partition} from={source.path} to={target.path}"
+        )
 
     def _end(self, move: LogDirMove) -> None:
         del self._moves[move.partition]
@@ -207,7 +209,7 @@ class LogDirMoves:
 
     def _cancel_failed(self, move: LogDirMove, error: BatchError) -> None:
         self.cancel(move.partition, now_ms=self._now_ms)
-        self.news.append(
+        self.changed_partitions.append(
             f"Move cancelled, log stays: partition={move.partition} "
             f"directory={move.source.path} error={error}"
         )
@@ -228,7 +230,9 @@ class LogDirMoves:
             raise
         del self._moves[partition]
         self._homes.moved(partition, target)
-        self.news.append(f"Moved log: partition={partition} from={source.path} to={target.path}")
+        self.changed_partitions.append(
+            f"Moved log: partition={partition} from={source.path} to={target.path}"
+        )
         try:
             source.remove_moved(partition, now_ms=self._now_ms)
         except StorageError as error:
@@ -245,7 +249,7 @@ def _truncate_to_common_prefix(original: UnifiedLog, copy: UnifiedLog, now_ms: i
     """Truncate a copy found at start to what it still shares with its original."""
     end = kept_end(
         _extent(original, start=original.log_start_offset),
-        _extent(copy, start=copy.body.segments.first.base_offset),
+        _extent(copy, start=copy.local_log.segments.first.base_offset),
     )
     if end is not None:
         copy.truncate_to(end, now_ms=now_ms)
@@ -269,10 +273,13 @@ def _has_same_last_batch(original: UnifiedLog, copy: UnifiedLog) -> bool:
     cut and write others in the same epoch while the disk with the copy is offline.
     """
     last_offset = copy.end_offset - 1
-    if copy.end_offset == copy.body.segments.first.base_offset:
+    if copy.end_offset == copy.local_log.segments.first.base_offset:
         return True
     try:
-        ours, theirs = copy.body.batch_at(last_offset), original.body.batch_at(last_offset)
+        ours, theirs = (
+            copy.local_log.batch_at(last_offset),
+            original.local_log.batch_at(last_offset),
+        )
     except BatchError:
         return False
     return ours is not None and ours == theirs

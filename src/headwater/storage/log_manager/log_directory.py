@@ -42,7 +42,7 @@ from headwater.storage.log import partition_metadata_file, segment_files
 from headwater.storage.log.log_loader import (
     CheckpointedState,
     LoadReport,
-    LogPlace,
+    LogLocation,
     load_log,
     new_log,
 )
@@ -85,14 +85,14 @@ class DirectoryTools:
 
 
 class LogDirectory:
-    """Partitions of one log directory. Opened by `open`, ended by `close` or by a failure."""
+    """Partitions of a log directory, from `open` until `close` or a failure."""
 
     def __init__(self, path: PurePath, tools: DirectoryTools) -> None:
         self.path = path
         self.directory_id: str | None = None
         self.failure: StorageError | None = None
         self.reports: dict[TopicPartition, LoadReport] = {}
-        self.broken: dict[TopicPartition, UnreadableLog] = {}
+        self.unreadable_logs: dict[TopicPartition, UnreadableLog] = {}
         self._tools = tools
         self._logs: dict[TopicPartition, UnifiedLog] = {}
         self._unopened: dict[TopicPartition, PurePath] = {}
@@ -124,10 +124,14 @@ class LogDirectory:
         )
 
     def __len__(self) -> int:
-        return len(self._logs) + len(self._unopened) + len(self.broken)
+        return len(self._logs) + len(self._unopened) + len(self.unreadable_logs)
 
     def __contains__(self, partition: TopicPartition) -> bool:
-        return partition in self._logs or partition in self._unopened or partition in self.broken
+        return (
+            partition in self._logs
+            or partition in self._unopened
+            or partition in self.unreadable_logs
+        )
 
     @property
     def was_clean(self) -> bool:
@@ -135,7 +139,7 @@ class LogDirectory:
         return self._was_clean
 
     def partitions(self) -> list[TopicPartition]:
-        return [*self._logs, *self._unopened, *self.broken]
+        return [*self._logs, *self._unopened, *self.unreadable_logs]
 
     def open_some(self, limit: int, *, now_ms: int) -> None:
         """Open a few logs that have not been used yet, so that retention applies to them."""
@@ -152,10 +156,10 @@ class LogDirectory:
         make_directory_durably(disk, self.path)
         self._check_identity()
         self._checkpoints.load()
-        damages = self._checkpoints.damages
-        for damage in damages:
-            _log.warning("%s", damage)
-        self._was_clean = clean_shutdown_file.load(disk, self.path) is not None and not damages
+        problems = self._checkpoints.problems
+        for problem in problems:
+            _log.warning("%s", problem)
+        self._was_clean = clean_shutdown_file.load(disk, self.path) is not None and not problems
         for name in disk.names(self.path):
             self._find(name, now_ms)
         # A power cut may have taken a directory that was never flushed, and a new one of the same
@@ -177,8 +181,8 @@ class LogDirectory:
         log = self._logs.get(partition)
         if log is not None:
             return log
-        if partition in self.broken:
-            raise self.broken[partition]
+        if partition in self.unreadable_logs:
+            raise self.unreadable_logs[partition]
         folder = self._unopened.pop(partition)
         try:
             return self._open_log(partition, folder, now_ms)
@@ -186,7 +190,9 @@ class LogDirectory:
             self._unopened[partition] = folder
             raise
         except (BatchError, CorruptFile) as error:
-            failure = self.broken[partition] = UnreadableLog(f"cannot open {folder}: {error}")
+            failure = self.unreadable_logs[partition] = UnreadableLog(
+                f"cannot open {folder}: {error}"
+            )
             _log.warning("Cannot open log: directory=%s error=%s", folder, error)
             raise failure from error
 
@@ -226,7 +232,7 @@ class LogDirectory:
         log = self._logs.get(partition)
         if log is not None:
             # A flush may have been running already and did not sync the file.
-            log.body.is_folder_durable = False
+            log.local_log.is_folder_durable = False
 
     def delete_all(self, partitions: Sequence[TopicPartition], *, now_ms: int) -> None:
         """Remove partitions; their directories are deleted later."""
@@ -269,7 +275,7 @@ class LogDirectory:
         self._checkpoints.update_high_watermarks(self._all_logs()).save()
         folder = self.futures.promote(partition)
         self._logs[partition] = log
-        log.move_to(copy.body.renamed(folder), self._events)
+        log.move_to(copy.local_log.renamed(folder), self._events)
 
     def create_future(
         self, partition: TopicPartition, topic_id: TopicId, *, now_ms: int
@@ -308,9 +314,9 @@ class LogDirectory:
         for partition in partitions:
             log = self._logs.pop(partition, None)
             if log is not None:
-                log.abandon()
+                log.discard()
             self._unopened.pop(partition, None)
-            self.broken.pop(partition, None)
+            self.unreadable_logs.pop(partition, None)
             self.reports.pop(partition, None)
         # On disk first: a topic of the same name may be created next and must not inherit these
         # offsets.
@@ -339,7 +345,7 @@ class LogDirectory:
             self._has_flushed_segments = False
 
     def save_flushed_segments(self, now_ms: int) -> None:
-        """Write the recovery points soon after a segment was flushed, so that recovery can skip it.
+        """Write recovery points soon after a segment is flushed; recovery skips it.
 
         Delayed a little, because many logs that roll together share one write.
         """
@@ -374,7 +380,7 @@ class LogDirectory:
         self._checkpoints.update_high_watermarks(self._all_logs()).save_later()
 
     def close(self, *, broker_epoch: int) -> None:
-        """Flush everything and mark a clean shutdown; the executor must have finished all jobs."""
+        """Flush everything and mark a clean shutdown, after all jobs have ended."""
         if self.failure is not None:
             return
         for log in self._logs.values():
@@ -404,8 +410,8 @@ class LogDirectory:
     def _mark_segments_flushed(self) -> None:
         self._has_flushed_segments = True
 
-    def _place(self, partition: TopicPartition, folder: PurePath) -> LogPlace:
-        return LogPlace(
+    def _place(self, partition: TopicPartition, folder: PurePath) -> LogLocation:
+        return LogLocation(
             disk=self._tools.disk,
             files=self._tools.files,
             removals=self._removals.files,
@@ -462,7 +468,7 @@ class LogDirectory:
     def _check_identity(self) -> None:
         """Reject the directory of another broker; write meta.properties to a new one."""
         tools = self._tools
-        self.directory_id = meta_properties.claim(
+        self.directory_id = meta_properties.load_or_create(
             tools.disk,
             self.path,
             node_id=tools.node_id,
@@ -471,7 +477,7 @@ class LogDirectory:
         )
 
     def _recover_all(self, now_ms: int) -> None:
-        """Open all logs; one that cannot be opened stays in `broken`, and the others serve."""
+        """Open all logs; unopenable ones go to `unreadable_logs`, the others serve."""
         if self._unopened:
             _log.info(
                 "Recovering logs after an unclean shutdown: directory=%s partitions=%d",

@@ -58,7 +58,7 @@ class LogManager:
         self._settings = settings
         self._members_per_tick = members_per_tick
         # Logs in which background work found corruption; reads fail there too.
-        self.damaged: dict[TopicPartition, str] = {}
+        self.corrupt: dict[TopicPartition, str] = {}
         self._home: dict[TopicPartition, LogDirectory] = {}
         # Partitions found in several directories, because a disk came back after another one had
         # served in its place; until an operator decides.
@@ -105,7 +105,7 @@ class LogManager:
         return self._home[partition]
 
     def candidates(self, partition: TopicPartition) -> list[LogDirectory]:
-        """Return all directories with this partition; usually one, otherwise the first serves.
+        """Return all directories with this partition, usually one; the first serves.
 
         There are several if a topic was re-created on another disk while the disk with the old one
         was offline. Kafka refuses to start then and leaves it to the operator.
@@ -165,7 +165,7 @@ class LogManager:
                 continue
             for partition in gone:
                 del self._home[partition]
-                self.damaged.pop(partition, None)
+                self.corrupt.pop(partition, None)
         if failure is not None:
             raise failure
 
@@ -197,18 +197,18 @@ class LogManager:
             directory.remove_due(now_ms)
             directory.save_flushed_segments(now_ms)
         for each in self._rounds:
-            each.go_on(now_ms)
+            each.run(now_ms)
         self.moves.tick(now_ms)
 
     def close(self, *, broker_epoch: int = -1) -> None:
-        """Shut down cleanly, after all jobs have ended; a directory that fails now goes offline."""
+        """Shut down cleanly, after all jobs; a directory that fails goes offline."""
         self.moves.stop()
         for directory in self.serving():
             _guarded_quietly(directory, partial(directory.close, broker_epoch=broker_epoch))
 
     # Moves between log directories.
 
-    def want(self, partition: TopicPartition, directory: LogDirectory) -> None:
+    def set_preferred_directory(self, partition: TopicPartition, directory: LogDirectory) -> None:
         """Remember the target directory of a partition that is not here yet (KIP-113).
 
         Kept in memory only, as in Kafka, and bounded, because AlterReplicaLogDirs may name
@@ -342,8 +342,8 @@ class LogManager:
             # succeed.
             return
         except BatchError as error:
-            if self.damaged.get(log.partition) != str(error):
-                self.damaged[log.partition] = str(error)
+            if self.corrupt.get(log.partition) != str(error):
+                self.corrupt[log.partition] = str(error)
                 _log.warning("Found corrupt batch: partition=%s error=%s", log.partition, error)
 
     def _expire_producers(self, log: UnifiedLog, now_ms: int) -> None:
@@ -369,7 +369,7 @@ class _Round(Generic[T]):
         self._members_per_tick = members_per_tick
         self._waiting: deque[T] = deque()
 
-    def go_on(self, now_ms: int) -> None:
+    def run(self, now_ms: int) -> None:
         if not self._waiting and has_passed(self._begun_ms, self._interval_ms, now_ms):
             self._begun_ms = now_ms
             self._waiting.extend(self._members())
@@ -401,6 +401,6 @@ def _visit_directory(directory: LogDirectory, action: Callable[[], None]) -> Non
 
 
 def _guarded_quietly(directory: LogDirectory, action: Callable[[], None]) -> None:
-    """Run background work; a disk failure takes the directory offline and is not raised."""
+    """Run background work; a disk failure only takes the directory offline."""
     with suppress(StorageError):
         _guarded(directory, action)

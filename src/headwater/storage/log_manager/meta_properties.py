@@ -79,7 +79,7 @@ def save(disk: Disk, directory: PurePath, meta: MetaProperties) -> None:
     write_atomically(disk, directory / FILE_NAME, encode(meta))
 
 
-def claim(
+def load_or_create(
     disk: Disk,
     directory: PurePath,
     *,
@@ -87,7 +87,7 @@ def claim(
     cluster_id: str,
     new_id: Callable[[], str],
 ) -> str:
-    """Return the directory id; write the file to a new directory, reject another broker's."""
+    """Return the directory id; write a new directory's, reject another broker's."""
     meta = load(disk, directory)
     if meta is not None:
         meta.check(node_id=node_id, cluster_id=cluster_id)
@@ -100,7 +100,7 @@ def claim(
 
 
 def _checked_uuid(text: str | None) -> str | None:
-    """Return the text if it is a UUID in Kafka's 22 characters, else raise `CorruptFile`."""
+    """Return the text if it is a UUID of 22 characters, else raise `CorruptFile`."""
     if text is None:
         return None
     try:

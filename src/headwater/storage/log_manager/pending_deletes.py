@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import PurePath
 
 from headwater.common.elapsed import has_passed
-from headwater.common.exceptions import StorageError, TooMuchWork
+from headwater.common.exceptions import QueueFull, StorageError
 from headwater.storage.io.disk import Disk
 from headwater.storage.io.executor import Executor
 
@@ -21,7 +21,7 @@ _TREES_REMOVED_AT_ONCE = 200
 
 
 class PendingDeletes:
-    """Paths queued per delay, so that the earliest is always at the front of its queue."""
+    """Paths queued per delay, so that the earliest is first in its queue."""
 
     def __init__(self) -> None:
         self._queues: dict[int, deque[tuple[int, PurePath]]] = {}
@@ -74,7 +74,7 @@ class PendingDirectoryDeletes:
                 self._disk.remove_tree(tree)
 
         try:
-            executor.submit(job, then=lambda _: None, otherwise=failed)
-        except TooMuchWork:
+            executor.submit(job, then=lambda _: None, on_error=failed)
+        except QueueFull:
             self.files.add(files, now_ms=now_ms, delay_ms=0)
             self.trees.add(trees, now_ms=now_ms, delay_ms=0)

@@ -21,7 +21,7 @@ def record(
     base_offset: int,
     timestamp: int,
 ) -> AbortedTransaction | None:
-    """Record a producer's batch; return the transaction index entry if it is an ABORT marker."""
+    """Record a producer's batch; return the index entry of an ABORT marker."""
     if not header.is_control:
         producers.record(header, first_offset=base_offset, timestamp=timestamp)
         return None
@@ -54,7 +54,7 @@ def reload(
     trusted_up_to: int,
     index_from: int | None = None,
 ) -> None:
-    """Load the newest snapshot up to an offset, delete later ones, and replay the log after it.
+    """Load the newest snapshot up to an offset and replay the log after it.
 
     Aborted transactions of segments from `index_from` on are indexed again, as after a crash.
     """

@@ -138,7 +138,7 @@ def remove_all(disk: Disk, folder: PurePath) -> None:
 def load_newest(
     disk: Disk, folder: PurePath, *, log_start_offset: int, log_end_offset: int
 ) -> Snapshot | None:
-    """Return the newest valid snapshot within the log; delete invalid and outside ones (RC-4).
+    """Return the newest valid snapshot within the log; delete unusable ones (RC-4).
 
     Used at start-up and for truncation: the log is replayed from the snapshot's offset, or from its
     start if there is none. A snapshot below the log start is useless, because the records in
@@ -159,8 +159,10 @@ def load_newest(
     return newest
 
 
-def remove_strays(disk: Disk, folder: PurePath, segment_base_offsets: Collection[int]) -> None:
-    """Delete snapshots that belong to no segment, except the newest if it is after all of them.
+def remove_stray_snapshots(
+    disk: Disk, folder: PurePath, segment_base_offsets: Collection[int]
+) -> None:
+    """Delete snapshots of no segment, except the newest if after all of them.
 
     That one may be at the log end, where a clean shutdown wrote it and no segment starts.
     """

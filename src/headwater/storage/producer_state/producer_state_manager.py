@@ -1,4 +1,4 @@
-"""ProducerStateManager: epoch, last batches and open transaction of each producer in a partition.
+"""ProducerStateManager: epoch, last batches and transaction per producer.
 
 Pure: no I/O. The log calls `find_duplicate` and `check` before it writes a batch and `record` after
 it; the same `record` runs when the state is rebuilt from the log.
@@ -20,11 +20,11 @@ from enum import Enum
 from typing import NamedTuple
 
 from headwater.common.exceptions import (
-    CoordinatorFenced,
+    InvalidProducerEpoch,
     InvalidRecord,
-    ProducerEpochRefused,
-    SequenceRefused,
-    TransactionStateRefused,
+    InvalidTxnState,
+    OutOfOrderSequenceNumber,
+    TransactionCoordinatorFenced,
 )
 from headwater.common.ids import NO_SEQUENCE, NO_TIMESTAMP
 from headwater.records.batch_header import MAX_SEQUENCE, TRANSACTIONAL_FLAG, BatchHeader
@@ -54,7 +54,7 @@ class BatchEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerEntry:
-    """State of one producer in a snapshot file and in DescribeProducers: its last batch only.
+    """State of a producer in snapshots and DescribeProducers: last batch only.
 
     `last_offset` is -1 if only markers are known, `transaction_first_offset` if no transaction is
     open. `last_offset_delta` is the last offset minus the first one of the batch. Kafka:
@@ -73,7 +73,7 @@ class ProducerEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedTransaction:
-    """Transaction ended by a marker; `last_offset` is the marker's. Kafka: CompletedTxn."""
+    """Transaction ended by a marker at `last_offset` (Kafka: CompletedTxn)."""
 
     producer_id: int
     first_offset: int
@@ -113,7 +113,7 @@ class ProducerStateManager:
         return len(self._producers)
 
     def find_duplicate(self, header: BatchHeader) -> BatchEntry | None:
-        """Return the batch that a client's batch duplicates: same epoch and sequences (IDP-2).
+        """Return the batch with the same epoch and sequences, if any (IDP-2).
 
         Call this before `check`, which would reject a duplicate as out of sequence.
         """
@@ -130,8 +130,8 @@ class ProducerStateManager:
                 return batch
         return None
 
-    def may_have_forgotten(self, header: BatchHeader) -> bool:
-        """Return whether a batch may have been written before the remembered ones of its producer.
+    def may_have_expired(self, header: BatchHeader) -> bool:
+        """Return whether a batch may be older than its producer's remembered ones.
 
         Fewer than usual are remembered after a restart: a snapshot has only the last one.
         """
@@ -141,11 +141,11 @@ class ProducerStateManager:
         behind = (producer.batches[0].first_sequence - header.last_sequence) & MAX_SEQUENCE
         return len(producer.batches) < BATCHES_REMEMBERED and 0 < behind <= MAX_SEQUENCE // 2
 
-    def knows(self, producer_id: int) -> bool:
+    def has_producer(self, producer_id: int) -> bool:
         return producer_id in self._producers
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Return whether the producer has already written in its current transaction (TX-13)."""
+        """Whether the producer has written in its current transaction (TX-13)."""
         producer = self._producers.get(producer_id)
         return (
             producer is not None
@@ -173,7 +173,7 @@ class ProducerStateManager:
         if origin is AppendOrigin.CLIENT:
             _check_sequence(producer, header)
         if producer.transaction_first_offset >= 0 and not header.attributes & TRANSACTIONAL_FLAG:
-            raise TransactionStateRefused(
+            raise InvalidTxnState(
                 f"producer {header.producer_id} sent a non-transactional batch during the "
                 f"transaction that it opened at offset {producer.transaction_first_offset}"
             )
@@ -188,7 +188,7 @@ class ProducerStateManager:
             return
         _check_epoch(producer, producer_id, epoch)
         if coordinator_epoch < producer.coordinator_epoch:
-            raise CoordinatorFenced(
+            raise TransactionCoordinatorFenced(
                 f"a marker for producer {producer_id} has coordinator epoch {coordinator_epoch}, "
                 f"but epoch {producer.coordinator_epoch} has already written one"
             )
@@ -252,7 +252,7 @@ class ProducerStateManager:
         )
 
     def last_stable_offset_when(self, completed: CompletedTransaction) -> int:
-        """Return the last stable offset for the transaction index entry of an aborted transaction.
+        """Return the last stable offset for an aborted transaction's index entry.
 
         It considers only open transactions, as if all markers were replicated, and must be called
         before anything else is recorded.
@@ -288,7 +288,7 @@ class ProducerStateManager:
             del unreplicated[: bisect_left(unreplicated, high_watermark, key=_marker_offset)]
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Remove producers idle for `expiration_ms` and without a transaction; return how many.
+        """Remove producers idle for `expiration_ms` without a transaction; count them.
 
         As in Kafka, the timestamps in the batches count, not their arrival: a producer that writes
         old records expires at the next check.
@@ -353,7 +353,7 @@ def _marker_offset(ended: tuple[int, int]) -> int:
 
 def _check_epoch(producer: _Producer, producer_id: int, epoch: int) -> None:
     if epoch < producer.epoch:
-        raise ProducerEpochRefused(
+        raise InvalidProducerEpoch(
             f"producer {producer_id} has epoch {epoch}, fenced by epoch {producer.epoch}"
         )
 
@@ -364,7 +364,7 @@ def _check_sequence(producer: _Producer, header: BatchHeader) -> None:
         # Coordinators write without a sequence (-1), so that 0 comes next after them too.
         expected = (producer.batches[-1].last_sequence + 1) & MAX_SEQUENCE
     if header.base_sequence != expected:
-        raise SequenceRefused(
+        raise OutOfOrderSequenceNumber(
             f"producer {header.producer_id} in epoch {header.producer_epoch} sent sequence "
             f"{header.base_sequence}, expected {expected}"
         )

@@ -44,7 +44,7 @@ class Lookups:
         job: Callable[[], Any],  # noqa: ARG002
         *,
         then: Callable[[Any], None],
-        otherwise: Callable[[BaseException], None],  # noqa: ARG002
+        on_error: Callable[[BaseException], None],  # noqa: ARG002
     ) -> None:
         self.waiting.append(then)
 
@@ -156,7 +156,7 @@ def test_invalid_token_is_rejected_and_not_logged(
     sent = lab.send(SaslAuthenticateRequest(auth_bytes=b"\x01"))
     lab.lab.pass_time(DELAY_MS)
     assert sent.answer(SaslAuthenticateResponse) == REFUSED
-    assert lab.peer.is_leaving
+    assert lab.peer.is_draining
     assert lab.listener.counters.failed == 1
     assert "token audience 'headwater' is not expected" in caplog.text
     assert all(part not in caplog.text for part in token.split("."))
@@ -241,7 +241,7 @@ def test_key_file_without_keys_is_rejected_before_startup(tmp_path: Path) -> Non
 
 
 def test_java_class_is_rejected() -> None:
-    settings = texts("file:/keys", **{"sasl.server.callback.handler.class": "com.tea.Anybody"})
+    settings = texts("file:/keys", **{"sasl.server.callback.handler.class": "com.tea.Validator"})
     with pytest.raises(InvalidSetting, match="cannot be loaded"):
         parse_broker_settings(settings)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.broker.authentication.refreshing_jwks import KeySource, RefreshingJwks
-from headwater.common.exceptions import NotFetched, SaslRefused
+from headwater.common.exceptions import HttpFetchFailed, SaslAuthenticationFailed
 from headwater.replication.purgatory.timer import Timer
 from headwater.security.authentication.json_web_key_set import JsonWebKey, JsonWebKeySet
 from tests.simulation.labs.broker_lab import ScriptedClock
@@ -36,7 +36,7 @@ class Lab:
 
     def __post_init__(self) -> None:
         source = KeySource(
-            place="http://keys",
+            location="http://keys",
             read=lambda: keys(),
             refresh_ms=REFRESH_MS,
             backoff_ms=BACKOFF_MS,
@@ -55,16 +55,16 @@ class Lab:
         job: Callable[[], Any],  # noqa: ARG002
         *,
         then: Callable[[Any], None],
-        otherwise: Callable[[BaseException], None],
+        on_error: Callable[[BaseException], None],
     ) -> None:
         assert not self.under_way
-        self.under_way.append((then, otherwise))
+        self.under_way.append((then, on_error))
 
     def find(self, *names: str) -> None:
         self.under_way.pop()[0](keys(*names))
 
     def fail(self) -> None:
-        self.under_way.pop()[1](NotFetched("http://keys does not answer", may_pass=True))
+        self.under_way.pop()[1](HttpFetchFailed("http://keys does not answer", is_retriable=True))
 
     def pass_time(self, duration_ms: int) -> None:
         self.clock.move(duration_ms)
@@ -80,7 +80,7 @@ def test_authentications_wait_for_the_first_refresh() -> None:
     lab.prepare("k1", "first")
     lab.prepare(None, "second")
     assert lab.called == []
-    with pytest.raises(SaslRefused, match="not loaded yet"):
+    with pytest.raises(SaslAuthenticationFailed, match="not loaded yet"):
         _ = lab.keys.known
     lab.find("k1")
     assert lab.called == ["first", "second"]

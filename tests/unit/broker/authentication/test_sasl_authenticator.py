@@ -38,7 +38,7 @@ from tests.simulation.labs.sasl_authenticator_lab import (
     RECEIVE_BYTES,
     REQUEST_BYTES,
     SHA_256,
-    GuardedPeer,
+    AuthenticatingPeer,
     SaslAuthenticatorLab,
 )
 
@@ -104,7 +104,7 @@ def test_failed_authentication_is_answered_after_a_delay_then_the_connection_clo
         error_code=ErrorCode.SASL_AUTHENTICATION_FAILED,
         error_message="Authentication failed: Invalid username or password",
     )
-    assert lab.peer.is_leaving
+    assert lab.peer.is_draining
     assert lab.listener.counters.failed == 1
     (line,) = caplog.messages
     assert "Authentication failed" in line
@@ -135,14 +135,14 @@ def test_client_that_disconnects_during_the_delay_is_forgotten() -> None:
     lab.send(SaslAuthenticateRequest(auth_bytes=b"\0alice\0wrong"))
     lab.peer.is_closed = True
     lab.lab.pass_time(DELAY_MS)
-    assert not lab.peer.is_leaving
+    assert not lab.peer.is_draining
 
 
 def test_without_a_delay_failure_is_answered_at_once() -> None:
     lab = SaslAuthenticatorLab(delay_ms=0)
     answer = lab.log_in(b"\0alice\0wrong")
     assert answer.error_code is ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert lab.peer.is_leaving
+    assert lab.peer.is_draining
 
 
 def test_scram_failure_has_kafkas_message_which_reveals_nothing() -> None:
@@ -160,7 +160,7 @@ def test_disabled_mechanism_is_answered_with_the_enabled_ones() -> None:
     assert lab.shake_hands("GSSAPI") == SaslHandshakeResponse(
         error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=("PLAIN", "SCRAM-SHA-256")
     )
-    assert lab.peer.is_leaving
+    assert lab.peer.is_draining
 
 
 @pytest.mark.parametrize("is_greeted", [False, True])
@@ -198,7 +198,7 @@ def test_other_request_during_authentication_is_rejected() -> None:
     lab.shake_hands()
     answer = lab.send(SaslHandshakeRequest(mechanism="PLAIN")).answer(SaslHandshakeResponse)
     assert answer.error_code is ErrorCode.ILLEGAL_SASL_STATE
-    assert lab.peer.is_leaving
+    assert lab.peer.is_draining
     with pytest.raises(ConnectionLost):
         lab.send(SaslAuthenticateRequest(auth_bytes=b"\0alice\0alice-secret"))
     assert lab.peer.requester.principal == ANONYMOUS
@@ -244,7 +244,7 @@ def test_frames_before_authentication_are_small_unless_the_mechanism_has_large_t
         },
     )
     for mechanism, expected in (("PLAIN", SMALL_FRAME_BYTES), ("OAUTHBEARER", large)):
-        lab.peer = GuardedPeer()
+        lab.peer = AuthenticatingPeer()
         sasl_authenticator(lab.peer, listener=listener, dispatch=lab.lab.dispatch)
         assert lab.peer.frame_limit_bytes == SMALL_FRAME_BYTES
         lab.gate = SaslAuthenticator(lab.peer, listener, lab.lab.dispatch)
@@ -273,7 +273,7 @@ def test_unlimited_session_cannot_be_reauthenticated() -> None:
     assert lab.shake_hands().error_code is ErrorCode.ILLEGAL_SASL_STATE
     answer = lab.authenticate(b"\0alice\0alice-secret")
     assert answer.error_code is ErrorCode.ILLEGAL_SASL_STATE
-    assert not lab.peer.is_leaving
+    assert not lab.peer.is_draining
 
 
 def test_expired_session_is_closed_at_the_next_request() -> None:
@@ -313,7 +313,7 @@ def test_reauthentication_cannot_change_the_principal() -> None:
     assert answer.error_message is not None
     assert "Cannot change principals" in answer.error_message
     assert str(lab.peer.requester.principal) == "User:alice"
-    assert lab.peer.is_leaving
+    assert lab.peer.is_draining
     assert lab.listener.counters.not_renewed == 1
 
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 
 from headwater.broker.coordinators.pending_verifications import (
-    Answered,
     FirstBatches,
+    OnVerified,
     PendingVerifications,
     VerifiedTransaction,
 )
@@ -17,8 +17,10 @@ from headwater.replication.transactional_append import is_current, written
 from tests.simulation.labs.broker_lab import BrokerLab
 
 PRODUCER = TransactionalProducer(ProducerId(7), 3)
-ADD = VerifiedTransaction(transactional_id="x", producer=PRODUCER, question=VerificationRequest.ADD)
-VERIFY = replace(ADD, question=VerificationRequest.VERIFY)
+ADD = VerifiedTransaction(
+    transactional_id="x", producer=PRODUCER, verification_request=VerificationRequest.ADD
+)
+VERIFY = replace(ADD, verification_request=VerificationRequest.VERIFY)
 BACKOFF_MS, PATIENCE_MS = 20, 100
 """The defaults of add.partitions.to.txn.retry.backoff.ms and its maximum."""
 
@@ -42,7 +44,7 @@ class Lab:
     """A leader of two partitions whose coordinator answers when the test says so."""
 
     lab: BrokerLab = field(default_factory=BrokerLab)
-    asked: list[tuple[FirstBatches, Answered]] = field(default_factory=list)
+    asked: list[tuple[FirstBatches, OnVerified]] = field(default_factory=list)
     outcomes: list[tuple[int, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -167,8 +169,8 @@ def test_other_epochs_and_transactional_ids_are_verified_separately() -> None:
     """Otherwise a zombie, or a client with a made-up id, could delay or fail a producer."""
     lab = Lab()
     zombie = replace(ADD, producer=replace(PRODUCER, epoch=PRODUCER.epoch - 1))
-    stranger = replace(ADD, transactional_id="y")
-    for sequence, transaction in enumerate((zombie, stranger, ADD)):
+    other = replace(ADD, transactional_id="y")
+    for sequence, transaction in enumerate((zombie, other, ADD)):
         lab.send(sequence, transaction)
     assert len(lab.asked) == 3
     lab.answer(ErrorCode.PRODUCER_FENCED)

@@ -19,9 +19,9 @@ class Controller:
         self._next = 0
 
     def allocate(
-        self, *, then: Callable[[AllocateProducerIdsResponse], None], otherwise: Failed
+        self, *, then: Callable[[AllocateProducerIdsResponse], None], on_error: Failed
     ) -> None:
-        self.asked.append((then, otherwise))
+        self.asked.append((then, on_error))
 
     def answer(self) -> None:
         then, _ = self.asked.pop()
@@ -29,8 +29,8 @@ class Controller:
         then(AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=BLOCK))
 
     def fail(self) -> None:
-        _, otherwise = self.asked.pop()
-        otherwise(ControllerFenced("gone"))
+        _, on_error = self.asked.pop()
+        on_error(ControllerFenced("gone"))
 
 
 def test_requests_before_the_first_block_share_it() -> None:
@@ -38,7 +38,7 @@ def test_requests_before_the_first_block_share_it() -> None:
     block = ProducerIdManager(controller.allocate)
     taken: list[int] = []
     for _ in range(3):
-        block.take(taken.append)
+        block.generate(taken.append)
     assert (taken, len(controller.asked)) == ([], 1)
     controller.answer()
     assert taken == [0, 1, 2]
@@ -49,7 +49,7 @@ def test_requests_beyond_a_block_wait_for_the_next() -> None:
     block = ProducerIdManager(controller.allocate)
     taken: list[int] = []
     for _ in range(BLOCK + 1):
-        block.take(taken.append)
+        block.generate(taken.append)
     controller.answer()
     assert len(taken) == BLOCK
     controller.answer()
@@ -63,14 +63,14 @@ def test_next_block_is_requested_while_some_ids_are_left() -> None:
     controller.answer()
     taken: list[int] = []
     for _ in range(BLOCK - LOW):
-        block.take(taken.append)
+        block.generate(taken.append)
     assert controller.asked == []
-    block.take(taken.append)
+    block.generate(taken.append)
     assert len(controller.asked) == 1
     # The controller is unavailable, and ids are still allocated.
     controller.fail()
     for _ in range(LOW - 1):
-        block.take(taken.append)
+        block.generate(taken.append)
     assert taken == list(range(BLOCK))
 
 
@@ -78,9 +78,9 @@ def test_failed_allocation_fails_waiting_requests_and_can_be_retried() -> None:
     controller = Controller()
     block = ProducerIdManager(controller.allocate)
     taken: list[int] = []
-    block.take(taken.append)
+    block.generate(taken.append)
     controller.fail()
     assert taken == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
-    block.take(taken.append)
+    block.generate(taken.append)
     controller.answer()
     assert taken[1:] == [0]

@@ -29,7 +29,7 @@ def written(world: ReplicaWorld) -> list[ErrorCode]:
     """Return the results so far; more may come."""
     answers: list[ErrorCode] = []
     world.nodes[0].broker.markers.write(MARKER, PLACE, answers.append)
-    assert world.nodes[0].hosted.opened().end_offset == 1, "it is in the leader's log at once"
+    assert world.nodes[0].hosted.open_log().end_offset == 1, "it is in the leader's log at once"
     return answers
 
 
@@ -42,7 +42,7 @@ def test_marker_is_acknowledged_when_the_whole_isr_has_it() -> None:
     world.network.heal()
     world.run(PATIENCE_MS // 2 - 1)
     assert answers == [ErrorCode.NONE]
-    assert world.nodes[1].hosted.opened().end_offset == 1
+    assert world.nodes[1].hosted.open_log().end_offset == 1
     world.run(2 * PATIENCE_MS)
     assert answers == [ErrorCode.NONE], "the end of its time tells nothing more"
 

@@ -50,7 +50,7 @@ BATCHES = FirstBatches(
     transactional_id="x",
     producer=TransactionalProducer(ProducerId(7), 3),
     partitions=(HERE,),
-    question=VerificationRequest.ADD,
+    verification_request=VerificationRequest.ADD,
 )
 
 
@@ -114,7 +114,7 @@ def test_markers_go_to_the_leaders_of_their_partitions() -> None:
     lab.sending.send(SENDING, lab.told.append)
     assert lab.outcomes() == {
         HERE: MarkerOutcome.WRITTEN,
-        GONE: MarkerOutcome.PARTITION_GONE,
+        GONE: MarkerOutcome.PARTITION_DELETED,
     }
     (asked,) = lab.inter_broker_client.asked
     assert (asked.node_id, asked.purpose, asked.timeout_ms) == (OTHER, Purpose.TRANSACTION, 9_000)
@@ -129,7 +129,7 @@ def test_markers_go_to_the_leaders_of_their_partitions() -> None:
 def test_marker_is_retried_if_the_leader_does_not_answer() -> None:
     lab = Lab()
     lab.sending.send(replace(SENDING, partitions=(THERE,)), lab.told.append)
-    lab.inter_broker_client.asked[0].otherwise(ConnectionLost("gone"))
+    lab.inter_broker_client.asked[0].on_error(ConnectionLost("gone"))
     assert lab.outcomes() == {THERE: MarkerOutcome.FAILED}
 
 
@@ -152,7 +152,7 @@ def test_verification_is_sent_to_the_coordinators_broker() -> None:
     """TX-13."""
     lab = Lab()
     lab.coordinate_elsewhere()
-    lab.questions.ask(BATCHES, lab.codes.append)
+    lab.questions.add_or_verify(BATCHES, lab.codes.append)
     (asked,) = lab.inter_broker_client.asked
     assert (asked.node_id, asked.purpose) == (OTHER, Purpose.TRANSACTION)
     assert isinstance(asked.request, AddPartitionsToTxnRequest)
@@ -180,19 +180,19 @@ def test_verification_errors_of_a_remote_coordinator() -> None:
         (AddPartitionsToTxnResponse(), "INVALID_TXN_STATE"),
     ):
         lab.codes.clear()
-        lab.questions.ask(BATCHES, lab.codes.append)
+        lab.questions.add_or_verify(BATCHES, lab.codes.append)
         lab.inter_broker_client.asked.pop().then(response)
         assert lab.codes == [{HERE: ErrorCode[code]}]
     lab.codes.clear()
-    lab.questions.ask(BATCHES, lab.codes.append)
-    lab.inter_broker_client.asked.pop().otherwise(ConnectionLost("gone"))
+    lab.questions.add_or_verify(BATCHES, lab.codes.append)
+    lab.inter_broker_client.asked.pop().on_error(ConnectionLost("gone"))
     assert lab.codes == [{HERE: ErrorCode.NETWORK_EXCEPTION}]
 
 
 def test_verification_without_a_coordinator_fails() -> None:
     lab = Lab()
-    lab.questions.ask(BATCHES, lab.codes.append)
+    lab.questions.add_or_verify(BATCHES, lab.codes.append)
     lab.coordinate_elsewhere()
     lead(lab.lab, TopicPartition("__transaction_state", 0), NO_LEADER)
-    lab.questions.ask(BATCHES, lab.codes.append)
+    lab.questions.add_or_verify(BATCHES, lab.codes.append)
     assert lab.codes == [{HERE: ErrorCode.COORDINATOR_NOT_AVAILABLE}] * 2

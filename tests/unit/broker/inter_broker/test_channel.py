@@ -14,11 +14,11 @@ from headwater.broker.inter_broker.channel import (
 from headwater.broker.inter_broker.request import Buffer, InterBrokerRequest
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import (
+    AuthenticationFailed,
     ConnectionLost,
     HeadwaterError,
-    LoginRefused,
+    QueueFull,
     RequestTimedOut,
-    TooMuchWork,
     UnsupportedInVersion,
 )
 from headwater.metadata.cluster_image import BrokerEndpoint
@@ -56,23 +56,23 @@ class Line:
         self.is_closed = False
         self.room = 5
         self.asked: list[tuple[int, bytes, Callable[[memoryview], None]]] = []
-        self._otherwise: list[Callable[[ConnectionLost], None]] = []
+        self._on_error: list[Callable[[ConnectionLost], None]] = []
 
     @property
     def may_send(self) -> bool:
         return len(self.asked) < self.room
 
-    def ask(
+    def send_request(
         self,
         correlation_id: int,
         parts: list[Buffer],
         *,
         deadline_ms: int,  # noqa: ARG002
         then: Callable[[memoryview], None],
-        otherwise: Callable[[ConnectionLost], None],
+        on_error: Callable[[ConnectionLost], None],
     ) -> None:
         self.asked.append((correlation_id, b"".join(parts)[SIZE_BYTES:], then))
-        self._otherwise.append(otherwise)
+        self._on_error.append(on_error)
 
     def sweep(self, now_ms: int) -> None:
         """The real one has tests of its own."""
@@ -85,7 +85,7 @@ class Line:
     def answer(self, response: Message) -> int:
         """Answer the oldest request; return its version."""
         number, frame, then = self.asked.pop(0)
-        self._otherwise.pop(0)
+        self._on_error.pop(0)
         header = read_request_header(memoryview(frame))
         assert header.correlation_id == number
         body = write(response, header.version)
@@ -97,8 +97,8 @@ class Line:
     def lose(self, lost: ConnectionLost) -> None:
         if not self.is_closed:
             self.is_closed = True
-            for otherwise in self._otherwise:
-                otherwise(lost)
+            for on_error in self._on_error:
+                on_error(lost)
             self.down(lost)
 
 
@@ -117,7 +117,7 @@ class Lab:
             where=lambda: self.endpoint,
             dial=self._dial,
             clock=self.clock,
-            soon=self._soon.append,
+            call_soon=self._soon.append,
             client_id="broker-1-control",
             log_in=log_in,
         )
@@ -130,7 +130,7 @@ class Lab:
         deadline_ms = self.clock.steady_ms() + timeout_ms
         wanted = request or StopReplicaRequest()
         before = len(self.outcomes)
-        self.link.ask(
+        self.link.send_request(
             InterBrokerRequest(wanted, deadline_ms, self.outcomes.append, self.outcomes.append)
         )
         assert len(self.outcomes) == before, "nothing is told before `ask` has returned"
@@ -276,7 +276,7 @@ def test_number_of_waiting_requests_is_bounded() -> None:
     for _ in range(WAITING_MAX + 1):
         lab.ask()
     lab.turn()
-    assert [type(each) for each in lab.outcomes] == [TooMuchWork]
+    assert [type(each) for each in lab.outcomes] == [QueueFull]
 
 
 def test_closed_channel_fails_waiting_requests_and_can_be_reused() -> None:
@@ -319,11 +319,11 @@ def test_failed_authentication_is_reported_and_causes_a_backoff() -> None:
     response = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED)
     try:
         lab.line.answer(response)
-    except LoginRefused as refused:
+    except AuthenticationFailed as refused:
         # The real connection closes with what its callback raises.
         lab.line.lose(refused)
     (outcome,) = lab.outcomes
-    assert isinstance(outcome, LoginRefused)
+    assert isinstance(outcome, AuthenticationFailed)
     lab.ask()
     assert len(lab.lines) == 1, "it is not knocked at again at once"
 

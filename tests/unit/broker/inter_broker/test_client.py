@@ -8,7 +8,7 @@ from headwater.common.exceptions import ConnectionLost, HeadwaterError, RequestT
 from headwater.common.ids import NodeId
 from headwater.metadata.cluster_image import BrokerEndpoint
 from headwater.metadata.ports.inter_broker_client import Purpose
-from headwater.network.request_service import ReplySlot, ServedConnection
+from headwater.network.request_service import ResponseSlot, ServedConnection
 from headwater.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from headwater.protocol.older_versions import Message
 from tests.simulation.labs.broker_lab import ScriptedClock
@@ -21,9 +21,9 @@ class SilentService:
     """Takes requests and never answers."""
 
     def __init__(self) -> None:
-        self.slots: list[ReplySlot] = []
+        self.slots: list[ResponseSlot] = []
 
-    def serve(self, slot: ReplySlot, frame: memoryview) -> None:  # noqa: ARG002
+    def serve(self, slot: ResponseSlot, frame: memoryview) -> None:  # noqa: ARG002
         self.slots.append(slot)
 
     def failed(self, connection: ServedConnection, error: Exception) -> None:  # noqa: ARG002
@@ -49,16 +49,16 @@ class Lab:
             directory=Nowhere(),
             dial=_never,
             clock=self.clock,
-            soon=self._due.append,
+            call_soon=self._due.append,
         )
         self.inter_broker_client.own_service = self.service
-        self.inter_broker_client.ask(
+        self.inter_broker_client.send_request(
             NodeId(0),
             REQUEST,
             purpose=Purpose.TO_CONTROLLER,
             timeout_ms=TIMEOUT_MS,
             then=self.outcomes.append,
-            otherwise=self.outcomes.append,
+            on_error=self.outcomes.append,
         )
         self.run()
 

@@ -10,14 +10,14 @@ from headwater.broker.inter_broker.liveness import (
     REFUSALS,
     ConnectionLiveness,
 )
-from headwater.common.exceptions import ConnectionLost, PeerRefused
+from headwater.common.exceptions import ConnectionLost, ConnectionRefused
 from headwater.common.ids import NodeId
 from headwater.metadata.cluster_image import BrokerEndpoint
 from headwater.metadata.ports.liveness import LivenessRole
 from tests.simulation.labs.broker_lab import ScriptedClock
 
 TWO = NodeId(2)
-REFUSED = PeerRefused("connection refused")
+REFUSED = ConnectionRefused("connection refused")
 CLOSED = ConnectionLost("closed by the peer")
 
 
@@ -46,7 +46,7 @@ class Lab:
         self.is_known = True
         self._timers: list[Callable[[], None]] = []
         self.liveness = ConnectionLiveness(
-            directory=self, dial=self._dial, clock=ScriptedClock(), later=self._later
+            directory=self, dial=self._dial, clock=ScriptedClock(), call_later=self._later
         )
 
     def endpoint(self, node_id: NodeId) -> BrokerEndpoint | None:
@@ -54,7 +54,7 @@ class Lab:
         return where if self.is_known else None
 
     def watch(self, concern: LivenessRole = LivenessRole.REGISTRATION) -> None:
-        self.liveness.keep(TWO, concern, refused=lambda: self.dead.append(concern.value))
+        self.liveness.watch(TWO, concern, on_refused=lambda: self.dead.append(concern.value))
 
     def ring(self) -> None:
         timers, self._timers = self._timers, []
@@ -183,8 +183,8 @@ def test_broker_declared_dead_and_unreachable_since_is_not_declared_dead_again(
 
 
 def test_ended_watch_reports_nothing_and_closes_its_connection(lab: Lab) -> None:
-    liveness_watch = lab.liveness.keep(
-        TWO, LivenessRole.CONTROL, refused=lambda: lab.dead.append("told")
+    liveness_watch = lab.liveness.watch(
+        TWO, LivenessRole.CONTROL, on_refused=lambda: lab.dead.append("told")
     )
     lab.lines[0].up()
     liveness_watch.end()

@@ -108,6 +108,6 @@ def test_controller_may_be_deposed_while_it_takes_over(after_ms: int) -> None:
     lab.store.end_control(lab.nodes[0].node_id)
     lab.run(SOON_MS)
     assert lab.store.image.controller_id == lab.nodes[0].node_id
-    assert lab.controller.membership.leading is not None
-    version = lab.controller.membership.leading.image.version
+    assert lab.controller.membership.controller is not None
+    version = lab.controller.membership.controller.image.version
     assert version.controller_epoch == lab.store.image.version.controller_epoch

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headwater.broker.node.controlled_shutdown import Answered, request_controlled_shutdown
+from headwater.broker.node.controlled_shutdown import OnResponse, request_controlled_shutdown
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError, RequestTimedOut
 from headwater.metadata.effective_configs import StaticConfig
@@ -36,7 +36,7 @@ class Controller:
         self.is_connected = True
         self.asked: Callable[[], None] = lambda: None
 
-    def ask(self, timeout_ms: int, answered: Answered) -> None:
+    def ask(self, timeout_ms: int, answered: OnResponse) -> None:
         self.timeouts_ms.append(timeout_ms)
         if self._outcomes:
             outcome = self._outcomes.pop(0)

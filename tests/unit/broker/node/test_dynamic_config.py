@@ -30,7 +30,7 @@ def test_broker_config_change_is_applied_and_topic_config_change_is_not() -> Non
     live.changed(image, [change])
     live.changed(image, [ConfigsReplaced(ConfigResource(ResourceType.TOPIC, "t"), {})])
     assert told == [7]
-    live.tell(image)
+    live.load(image)
     assert told == [7, 7]
 
 
@@ -43,7 +43,7 @@ def test_config_that_this_broker_cannot_apply_is_logged_and_survived(
         StaticConfig.parse({}), [lambda settings: told.append(settings.max_connections)]
     )
     foreign = {"listener.name.foreign.ssl.keystore.location": "own.pem", "max.connections": "7"}
-    live.tell(after(lone_broker(), ConfigsReplaced(BROKER_0, foreign)))
+    live.load(after(lone_broker(), ConfigsReplaced(BROKER_0, foreign)))
     assert told == []
     assert "there is no such listener" in caplog.text
 
@@ -61,7 +61,7 @@ def test_unknown_configs_of_kafka_are_warned_of_and_known_ones_applied(
     )
     change = ConfigsReplaced(ConfigResource(ResourceType.BROKER, name), UNKNOWN)
     image = after(lone_broker(), change)
-    live.tell(image)
+    live.load(image)
     live.changed(image, [change])
     assert told == [7, 7]
     shown = name or "default"
@@ -101,17 +101,17 @@ def test_every_dynamic_config_reaches_a_component() -> None:
     changeable = {
         name
         for name, setting in known_settings().items()
-        if setting.reach is not UpdateMode.READ_ONLY and setting.has_effect
+        if setting.update_mode is not UpdateMode.READ_ONLY and setting.has_effect
     }
     assert {name.replace(".", "_") for name in changeable - inherited} <= reached
 
 
 def test_new_connection_limits_apply_to_new_connections() -> None:
     connection_quotas = ConnectionQuotas(NetworkSettings())
-    assert connection_quotas.admit("PLAINTEXT", "192.0.2.1") is None
+    assert connection_quotas.inc("PLAINTEXT", "192.0.2.1") is None
     settings = BrokerSettings(max_connections_per_ip_overrides=("192.0.2.1:1",), max_connections=3)
     connection_quotas.configure(network_settings(settings))
-    assert connection_quotas.admit("PLAINTEXT", "192.0.2.1") == "max.connections.per.ip"
-    assert connection_quotas.admit("PLAINTEXT", "192.0.2.2") is None
-    assert connection_quotas.admit("PLAINTEXT", "192.0.2.3") is None
-    assert connection_quotas.admit("PLAINTEXT", "192.0.2.4") == "max.connections"
+    assert connection_quotas.inc("PLAINTEXT", "192.0.2.1") == "max.connections.per.ip"
+    assert connection_quotas.inc("PLAINTEXT", "192.0.2.2") is None
+    assert connection_quotas.inc("PLAINTEXT", "192.0.2.3") is None
+    assert connection_quotas.inc("PLAINTEXT", "192.0.2.4") == "max.connections"

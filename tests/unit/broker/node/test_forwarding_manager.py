@@ -81,7 +81,7 @@ def test_topic_can_be_created_through_any_broker() -> None:
         )
     for node in lab.nodes:
         assert sorted(node.image.topics) == ["topic-0", "topic-1", "topic-2"]
-        assert all(each.leading or each.log for each in node.partitions)
+        assert all(each.leader_state or each.log for each in node.partitions)
 
 
 def test_request_waits_without_a_controller_and_is_answered_by_the_next_one() -> None:
@@ -267,8 +267,8 @@ def test_lost_session_makes_the_broker_register_again_and_another_controller_be_
     lab.run(3_000)
     assert former.membership.broker_epoch > epoch
     controller = lab.controller
-    assert controller.membership.leading is not None
-    assert controller.membership.leading.image.version.controller_epoch == 2
+    assert controller.membership.controller is not None
+    assert controller.membership.controller.image.version.controller_epoch == 2
     for node in lab.nodes:
         assert sorted(node.image.brokers) == [0, 1, 2]
         assert node.image.controller_id == controller.node_id
@@ -293,7 +293,7 @@ def test_controller_without_the_store_is_replaced_and_notices_when_it_returns() 
     former = lab.controller
     former.session.cut()
     lab.run(lab.store.session_timeout_ms + 3_000)
-    deciding = [node for node in lab.nodes if node.membership.leading]
+    deciding = [node for node in lab.nodes if node.membership.controller]
     assert len(deciding) == 2, "it cannot know yet"
     former.session.heal()
     lab.run(3_000)

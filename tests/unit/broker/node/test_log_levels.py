@@ -14,9 +14,9 @@ from headwater.broker.node.log_levels import (
     set_levels,
     validate_changes,
 )
+from headwater.common.api_error import ApiError
 from headwater.common.config_types import ConfigOperation, ResourceType
 from headwater.common.error_codes import ErrorCode
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,

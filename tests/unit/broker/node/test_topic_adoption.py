@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from headwater.broker.node.topic_adoption import adopt
 from headwater.common.config_types import ResourceType
 from headwater.common.ids import NodeId, TopicId, TopicPartition
-from headwater.controller.elect_leaders import led_by, renew_leaderships
+from headwater.controller.elect_leaders import bump_leader_epochs, led_by
 from headwater.metadata.changes import PartitionChanged, TopicCreated
 from headwater.metadata.cluster_image import PartitionRegistration, TopicImage
 from headwater.storage.log import leader_epoch_checkpoint, partition_metadata_file
@@ -75,7 +75,7 @@ def test_leader_after_an_unclean_shutdown_gets_a_new_epoch() -> None:
     other = PartitionRegistration(replicas=(NodeId(1),), isr=(NodeId(1),), leader=NodeId(1))
     topic = TopicImage(name="t", topic_id=ID, partitions=(other, ours))
     image = after(lone_broker(), TopicCreated(topic))
-    decision = renew_leaderships(image, NodeId(0))
+    decision = bump_leader_epochs(image, NodeId(0))
     renewed = led_by(ours, NodeId(0), (NodeId(0),))
     assert decision.changes == [PartitionChanged("t", 1, renewed)]
     assert renewed.leader_epoch == 3

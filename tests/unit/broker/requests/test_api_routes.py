@@ -8,9 +8,9 @@ import pytest
 from headwater.broker.requests import api_routes
 from headwater.broker.requests.api_routes import SERVED_APIS, UNANNOUNCED_APIS, route_of
 from headwater.broker.requests.request_handler import redacted
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import TopicId
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.api_key import ApiKey
 from headwater.protocol.api_table import APIS
 from headwater.protocol.codec import response_class, write

@@ -30,7 +30,7 @@ def test_quotas_are_loaded_at_startup_and_follow_changes() -> None:
         quota(QuotaEntity(ip=DEFAULT), connection_creation_rate="3"),
         quota(QuotaEntity(user="bob"), **{"SCRAM-SHA-256": "secret"}),
     )
-    made.tell(image)
+    made.load(image)
     assert made.in_force is made
     assert made.connections
     assert made.is_limited(QuotaClient("alice", "x"))

@@ -8,7 +8,7 @@ import pytest
 from headwater.broker.requests.dispatch import Dispatch
 from headwater.broker.requests.request_limits import UNTRUSTED_ELEMENTS_MAX
 from headwater.common.exceptions import ProtocolError
-from headwater.network.request_service import ReplySlot
+from headwater.network.request_service import ResponseSlot
 from headwater.protocol.api_key import ApiKey
 from headwater.protocol.codec import encode, read
 from headwater.protocol.messages.describe_groups import (
@@ -48,7 +48,7 @@ def test_length_field_alone_rejects_a_request() -> None:
     head = struct.pack(">hhih", ApiKey.DESCRIBE_GROUPS, 0, 1, 0)
     frame = head + struct.pack(">i", count) + b"\xff" * (2 * count)
     with pytest.raises(ProtocolError, match="too many elements"):
-        BrokerLab().dispatch.serve(ReplySlot(Peer()), memoryview(bytearray(frame)))
+        BrokerLab().dispatch.serve(ResponseSlot(Peer()), memoryview(bytearray(frame)))
 
 
 def test_elements_of_nested_arrays_count_together() -> None:

@@ -79,7 +79,7 @@ def test_slices_do_not_exceed_their_size(make: MakeRequest) -> None:
     request, _ = make(COUNT)
     slicing = SLICED[request.api]
     sizes = [
-        slicing._size_of(getattr(each, slicing.request_array)) for each in slicing.cut(request)
+        slicing._size_of(getattr(each, slicing.request_array)) for each in slicing.split(request)
     ]
     assert max(sizes) <= 2 * slicing.count + 1
 

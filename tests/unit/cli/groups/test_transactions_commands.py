@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from headwater.cli.groups.hanging_transactions import OpenTransaction, hanging, old_ones, owners
+from headwater.cli.groups.hanging_transactions import OpenTransaction, hanging, open_before, owners
 from headwater.client import Producer, TopicPartition
 from headwater.client.admin.descriptions import (
     ProducerDescription,
@@ -139,7 +139,7 @@ def transaction(
 
 
 def test_only_old_open_transactions_are_candidates() -> None:
-    found = old_ones(
+    found = open_before(
         {TEA: [producer(1), producer(2, since=None), producer(3, last_ms=200)]}, before_ms=100
     )
     assert found == [OpenTransaction(TEA, producer(1))]

@@ -4,7 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.cli.security.acl_options import AclRequest, Resources, filters_for, listed, rules_for
+from headwater.cli.security.acl_options import (
+    AclRequest,
+    Resources,
+    bindings_for,
+    filters_for,
+    listed,
+)
 from headwater.client.admin.descriptions import Acl
 from headwater.security.authorization.acl_bindings import PatternType, Permission
 from headwater.security.authorization.authorizer import Operation, ResourceKind
@@ -23,7 +29,7 @@ def shown(rules: list[Acl]) -> set[str]:
 
 
 def test_producer_adds_the_acls_of_kafka_acls() -> None:
-    rules = rules_for(
+    rules = bindings_for(
         Resources(topics=["tea"], transactional_ids=["x"], is_prefixed=True),
         AclRequest(allowed=[ALICE], is_producer=True, is_idempotent=True),
     )
@@ -42,19 +48,19 @@ def test_producer_adds_the_acls_of_kafka_acls() -> None:
 
 def test_consumer_adds_the_acls_of_kafka_acls() -> None:
     resources = Resources(topics=["tea"], groups=["drinkers"])
-    rules = rules_for(resources, AclRequest(allowed=[ALICE], is_consumer=True))
+    rules = bindings_for(resources, AclRequest(allowed=[ALICE], is_consumer=True))
     assert shown(rules) == {
         "TOPIC tea LITERAL READ",
         "TOPIC tea LITERAL DESCRIBE",
         "GROUP drinkers LITERAL READ",
     }
-    both = rules_for(resources, AclRequest(allowed=[ALICE], is_consumer=True, is_producer=True))
+    both = bindings_for(resources, AclRequest(allowed=[ALICE], is_consumer=True, is_producer=True))
     assert shown(both) == shown(rules) | {"TOPIC tea LITERAL WRITE", "TOPIC tea LITERAL CREATE"}
     assert len(both) == len(set(both))
 
 
 def test_bindings_combine_principals_hosts_and_operations() -> None:
-    rules = rules_for(
+    rules = bindings_for(
         Resources(topics=["tea"], is_cluster=True),
         AclRequest(
             allowed=[ALICE, "User:bob"],
@@ -66,12 +72,12 @@ def test_bindings_combine_principals_hosts_and_operations() -> None:
     assert len(rules) == 2 * 3 * (2 * 2 + 1)
     (denial, *_) = [each for each in rules if each.permission_type is Permission.DENY]
     assert (denial.principal, denial.host) == ("User:eve", "*")
-    (only,) = rules_for(Resources(groups=["g"]), AclRequest(allowed=[ALICE]))
+    (only,) = bindings_for(Resources(groups=["g"]), AclRequest(allowed=[ALICE]))
     assert only.operation is Operation.ALL
 
 
 @pytest.mark.parametrize(
-    ("resources", "wish", "complaint"),
+    ("resources", "acl_request", "complaint"),
     [
         (Resources(topics=["t"]), AclRequest(), "give --allow-principal"),
         (Resources(), AclRequest(allowed=[ALICE]), "give a resource"),
@@ -99,10 +105,10 @@ def test_bindings_combine_principals_hosts_and_operations() -> None:
     ],
 )
 def test_missing_and_contradictory_options_are_named(
-    resources: Resources, wish: AclRequest, complaint: str
+    resources: Resources, acl_request: AclRequest, complaint: str
 ) -> None:
     with pytest.raises(ValueError, match=complaint):
-        rules_for(resources, wish)
+        bindings_for(resources, acl_request)
 
 
 def test_remove_without_a_principal_selects_all_acls_of_a_resource() -> None:
@@ -115,7 +121,7 @@ def test_remove_without_a_principal_selects_all_acls_of_a_resource() -> None:
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "acl_request",
     [
         AclRequest(denied_hosts=["192.0.2.7"]),
         AclRequest(allowed_hosts=["192.0.2.7"]),
@@ -124,10 +130,10 @@ def test_remove_without_a_principal_selects_all_acls_of_a_resource() -> None:
     ],
 )
 def test_remove_with_an_operation_requires_a_principal(
-    wish: AclRequest,
+    acl_request: AclRequest,
 ) -> None:
     with pytest.raises(ValueError, match="give --allow-principal"):
-        filters_for(Resources(topics=["tea"]), wish)
+        filters_for(Resources(topics=["tea"]), acl_request)
 
 
 def test_list_matches_prefixed_and_wildcard_acls() -> None:

@@ -15,11 +15,21 @@ import pytest
 from typer.testing import CliRunner
 
 from headwater.cli.main import app
+from headwater.cli.spark.pipeline_submit import (
+    cluster_command,
+    detached_command,
+    refuse_unpublished,
+)
 from headwater.client import Admin
+from headwater.pipelines.check.checked_pipeline import read_file
+from headwater.pipelines.checkpoint.checkpoint_storage import LocalStorage
+from headwater.pipelines.checkpoint.file_changes import write_description
 from headwater.pipelines.run.run_files import NoSuchRun, RunFile, RunReport, report
 from headwater.pipelines.run.run_records import PublishedRun, run_record
 from headwater.pipelines.run.run_topic import RunTopic
+from headwater.pipelines.spec.pipeline_spec import PipelineSpec
 from headwater.process.java import NoJava, find_java
+from headwater.spark.exceptions import InvalidOption
 from headwater.testing import EmbeddedBroker
 
 PIPELINE = """\
@@ -77,6 +87,23 @@ def test_check_offline_needs_no_broker(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, "no problems found\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--to", "2026-01-01"], "--to and --output need --from"),
+        (["--from", "soon"], "'soon' is not a time such as 2026-01-31T12:00"),
+        (["--from", "2026-01-02", "--to", "2026-01-01"], "--from must be before --to"),
+        (["--from", '{"a": 1}'], "--from must look like"),
+        (["--from", "{}"], "--from names no partition"),
+        (["--from", "earliest", "--to", "earliest"], "leaves nothing to read"),
+    ],
+)
+def test_wrong_bounds_are_refused_before_the_file_is_read(words: list[str], reason: str) -> None:
+    result = CliRunner().invoke(app, ["pipeline", "run", "nothing.yaml", *words])
+    assert result.exit_code == 2
+    assert reason in " ".join(result.stderr.replace("│", " ").split())
+
+
 def told(name: str, pid: int, state: str) -> RunReport:
     sink = {
         "sink": "s",
@@ -102,9 +129,9 @@ def rows(*words: str) -> list[dict[str, object]]:
 
 def test_runs_are_listed_and_a_killed_one_is_reported_as_died(tmp_path: Path) -> None:
     with RunFile(tmp_path, "lost") as file:
-        file.tell(told("lost", 1, "running"))
+        file.write(told("lost", 1, "running"))
     with RunFile(tmp_path, "orders") as file:
-        file.tell(told("orders", 42, "running"))
+        file.write(told("orders", 42, "running"))
         found = rows("list", "--runs", str(tmp_path))
         assert [(each["pipeline"], each["state"], each["pid"]) for each in found] == [
             ("lost", "died", None),
@@ -128,20 +155,47 @@ def test_the_status_of_several_sinks_fits_80_columns(tmp_path: Path) -> None:
     }
     words = ["pipeline", "status", "orders", "--runs", str(tmp_path)]
     with RunFile(tmp_path, "orders") as file:
-        file.tell(replace(told("orders", 42, "running"), sinks=[sink, sink]))
+        file.write(replace(told("orders", 42, "running"), sinks=[sink, sink]))
         lines = CliRunner().invoke(app, words).stdout.splitlines()
         assert lines[0] == "orders: running"
         assert lines[2].split() == [
             "orders-by-minute", "restarting", "1234", "123456", "12346", "1234567", "12345", "12",
         ]  # fmt: skip
         assert max(map(len, lines)) <= 80
-        file.tell(replace(told("orders", 42, "failed"), sinks=[{**sink, "error": "no such file"}]))
+        file.write(replace(told("orders", 42, "failed"), sinks=[{**sink, "error": "no such file"}]))
         assert "no such file" in CliRunner().invoke(app, words).stdout
+
+
+@pytest.mark.parametrize(
+    ("limits", "change", "code", "text"),
+    [
+        ((), {"state": "failed"}, 0, ""),
+        (("--max-lag", "7"), {}, 0, ""),
+        (("--max-lag", "6"), {}, 3, "headwater: s is 7 records behind\n"),
+        (("--max-lag-seconds", "2"), {}, 0, ""),
+        (("--max-lag-seconds", "2"), {"lag_ms": 2_500}, 3, "headwater: s is 2.5 s behind\n"),
+        (("--max-lag", "7"), {"state": "waiting"}, 1, "headwater: s is waiting\n"),
+    ],
+)
+def test_status_alerts_by_its_exit_code(
+    tmp_path: Path, limits: tuple[str, ...], change: dict[str, object], code: int, text: str
+) -> None:
+    words = ["pipeline", "status", "orders", "--runs", str(tmp_path), *limits]
+    with RunFile(tmp_path, "orders") as file:
+        report_ = told("orders", 42, "running")
+        file.write(replace(report_, sinks=[{**report_.sinks[0], **change}]))
+        result = CliRunner().invoke(app, words)
+        assert (result.exit_code, result.stderr) == (code, text)
+    # It has died since: there is no report of that.
+    result = CliRunner().invoke(app, words)
+    assert (result.exit_code, result.stderr) == (
+        (1, "headwater: orders is not running: died\n") if limits else (0, "")
+    )
 
 
 def test_a_pipeline_that_is_not_running_cannot_be_stopped(tmp_path: Path) -> None:
     with RunFile(tmp_path, "orders") as file:
-        file.tell(told("orders", os.getpid(), "finished"))
+        file.write(told("orders", os.getpid(), "finished"))
     result = CliRunner().invoke(app, ["pipeline", "stop", "orders", "--runs", str(tmp_path)])
     assert (result.exit_code, result.stderr) == (
         1,
@@ -158,7 +212,7 @@ from headwater.pipelines.run.run_files import RunFile, RunReport
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 with RunFile(Path(sys.argv[1]), "orders") as file:
     told = {"name": "orders", "file": "", "pid": os.getpid(), "state": "running"}
-    file.tell(RunReport(**told, started_ms=0, told_ms=0))
+    file.write(RunReport(**told, started_ms=0, told_ms=0))
     print("there", flush=True)
     signal.pause()
 """
@@ -205,7 +259,7 @@ def test_published_runs_are_listed_and_stopped_from_any_machine(broker: Embedded
             1,
             "headwater: elsewhere still runs after 0 s\n",
         )
-        assert topic.refresh().is_stop_asked("elsewhere", 1)
+        assert topic.refresh().is_stop_requested("elsewhere", 1)
         topic._send(run_record(replace(run, state="stopped")))
         stopped = CliRunner().invoke(app, words)
         assert stopped.stderr == "headwater: pipeline elsewhere is not running\n"
@@ -250,3 +304,123 @@ def test_a_run_stopped_while_spark_starts_is_reported_as_stopped(
         _, told = run.communicate(timeout=120)
     assert run.returncode == 0, told
     assert report(tmp_path, "copy").state == "stopped"
+
+
+COPY = """\
+name: copy
+bootstrap: {bootstrap}
+checkpoint: ./ck
+sources: {{a: {{subscribe: {topic}}}}}
+sinks:
+  - {{name: s, from: a, topic: to-{topic}}}
+"""
+
+
+def test_upgrade_tells_changes_and_run_refuses_with_the_same_words(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    try:
+        find_java(os.environ)
+    except NoJava as reason:
+        pytest.skip(str(reason))
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topic("upgraded")
+        admin.create_topic("to-upgraded")
+    file = tmp_path / "copy.yaml"
+    text = COPY.format(bootstrap=broker.bootstrap_servers, topic="former")
+    file.write_text(text, encoding="utf-8")
+    asked = ["pipeline", "upgrade", str(file)]
+    result = CliRunner().invoke(app, asked)
+    assert (result.exit_code, result.stdout) == (0, "no checkpoint yet\n")
+    _, spec, _ = read_file(file)
+    storage = LocalStorage(tmp_path / "ck")
+    write_description(storage, spec)
+    storage.write("copy/s/offsets/0", "v1")
+    assert CliRunner().invoke(app, asked).stdout == "no changes\n"
+    text = COPY.format(bootstrap=broker.bootstrap_servers, topic="upgraded")
+    file.write_text(text, encoding="utf-8")
+    line = (
+        f"{file}:4: s: a does not read former any more, which its offsets are about: "
+        "needs a new checkpoint"
+    )
+    result = CliRunner().invoke(app, asked)
+    assert (result.exit_code, result.stdout.splitlines()) == (
+        1,
+        [
+            f"{file}:6: s: it writes to to-upgraded instead of to-former: keeps the checkpoint",
+            f"{file}:4: s: a reads upgraded too, from its earliest offset: keeps the checkpoint",
+            line,
+        ],
+    )
+    told = [
+        json.loads(each)
+        for each in CliRunner().invoke(app, [*asked, "--json"]).stdout.split("\n")
+        if each
+    ]
+    assert [each["effect"] for each in told] == ["keeps", "keeps", "breaks"]
+    result = CliRunner().invoke(app, ["pipeline", "run", str(file), "--runs", str(tmp_path)])
+    assert (result.exit_code, result.stderr) == (1, f"{line}\n")
+
+
+SUBMITTED = """\
+name: copy
+{bootstrap}
+checkpoint: hdfs:///ck
+settings: client.properties
+session: {{master: "{master}", conf: {{{conf}}}}}
+sources: {{a: {{subscribe: from}}}}
+steps: {{b: {{python: "jobs.py:f", inputs: [a]}}}}
+sinks:
+  - {{from: b, topic: to}}
+"""
+
+
+def submitted(folder: Path, master: str, conf: str = "", brokers: str = "b:1") -> PipelineSpec:
+    (folder / "client.properties").write_text("client.id=me\n")
+    (folder / "jobs.py").write_text("def f(a): return a\n")
+    file = folder / "copy.yaml"
+    bootstrap = f"bootstrap: {brokers}" if brokers else ""
+    file.write_text(SUBMITTED.format(master=master, conf=conf, bootstrap=bootstrap))
+    _, spec, problems = read_file(file)
+    assert problems == []
+    return spec
+
+
+def test_a_driver_for_yarn_is_submitted_in_cluster_mode_with_its_files(tmp_path: Path) -> None:
+    spec = submitted(tmp_path, "yarn", "spark.executor.memory: 2g")
+    submit_path, *words = cluster_command(spec)
+    assert submit_path.endswith("/bin/spark-submit")
+    driver = words.index(next(each for each in words if each.endswith("submitted_driver.py")))
+    assert words[:driver] == [
+        *("--master", "yarn", "--deploy-mode", "cluster", "--name", "headwater-copy"),
+        "--files",
+        ",".join(str(tmp_path / each) for each in ("copy.yaml", "client.properties", "jobs.py")),
+        *("--conf", "spark.executor.memory=2g"),
+        *("--conf", "spark.yarn.submit.waitAppCompletion=false"),
+        *("--conf", "spark.kubernetes.submission.waitAppCompletion=false"),
+    ]
+    # Files are in the driver's working folder.
+    assert words[driver + 1 :] == [
+        *("pipeline", "run", "copy.yaml", "--publish", "--master", "yarn"),
+        *("--bootstrap", "b:1", "--command-config", "client.properties"),
+    ]
+
+
+def test_a_driver_for_kubernetes_needs_an_image(tmp_path: Path) -> None:
+    with pytest.raises(InvalidOption, match=r"needs spark\.kubernetes\.container\.image"):
+        cluster_command(submitted(tmp_path, "k8s://https://k:6443"))
+
+
+def test_a_submitted_run_needs_brokers_for_its_state(tmp_path: Path) -> None:
+    refuse_unpublished(submitted(tmp_path, "yarn"))
+    with pytest.raises(InvalidOption, match="set bootstrap"):
+        refuse_unpublished(submitted(tmp_path, "yarn", brokers=""))
+
+
+def test_a_driver_on_this_machine_is_the_published_run_of_the_same_file(tmp_path: Path) -> None:
+    words = detached_command(submitted(tmp_path, "spark://m:7077"), Path("/runs"))
+    assert words == [
+        *(sys.executable, "-m", "headwater", "pipeline", "run", str(tmp_path / "copy.yaml")),
+        *("--publish", "--master", "spark://m:7077", "--bootstrap", "b:1"),
+        *("--command-config", str(tmp_path / "client.properties"), "--runs", "/runs"),
+    ]

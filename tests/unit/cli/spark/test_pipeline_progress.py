@@ -29,7 +29,7 @@ LIVES = [SinkQueryState(name="big").started().progressed(PROGRESS)]
 
 def test_progress_is_written_to_the_run_file(tmp_path: Path) -> None:
     with RunFile(tmp_path, "orders") as file:
-        Reporter(SPEC, file, as_json=False).tell(LIVES)
+        Reporter(SPEC, file, as_json=False).report(LIVES)
     (sink,) = report(tmp_path, "orders").sinks
     assert (sink["sink"], sink["state"], sink["batch"], sink["lag"]) == ("big", "running", 4, 12)
 
@@ -41,8 +41,8 @@ def test_unchanged_progress_is_not_printed_again(
     with RunFile(tmp_path, "orders") as file:
         reporter = Reporter(SPEC, file, as_json=as_json)
         with reporter:
-            reporter.tell(LIVES)
-            reporter.tell(LIVES)
+            reporter.report(LIVES)
+            reporter.report(LIVES)
     (line,) = capsys.readouterr().out.splitlines()
     if as_json:
         told = json.loads(line)
@@ -59,13 +59,13 @@ def test_a_failed_progress_report_does_not_stop_the_pipeline(
     with RunFile(tmp_path, "orders") as file:
         reporter = Reporter(SPEC, file, as_json=True)
         (tmp_path / "orders.draft").mkdir()
-        reporter.tell(LIVES)
+        reporter.report(LIVES)
     assert "Cannot report progress: pipeline=orders" in caplog.text
 
 
 def test_progress_is_a_table_on_a_terminal(tmp_path: Path) -> None:
     with RunFile(tmp_path, "orders") as file:
-        Reporter(SPEC, file, as_json=True).tell(LIVES)
+        Reporter(SPEC, file, as_json=True).report(LIVES)
         console = Console(width=100, record=True)
         console.print(progress_table(report(tmp_path, "orders").sinks))
     head, row = console.export_text().splitlines()

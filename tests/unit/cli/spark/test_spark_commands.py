@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from headwater.cli.main import app
 from headwater.cli.spark.mirror import _Terminal
-from headwater.cli.terminal import failing_clearly
+from headwater.cli.terminal import exit_on_error
 from headwater.client import Admin, Consumer, TopicPartition
 from headwater.process.java import NoJava, find_java
 from headwater.testing import EmbeddedBroker
@@ -64,11 +64,11 @@ def test_mirroring_a_cluster_to_itself_is_rejected_without_starting_spark(
 def test_mirror_prints_its_events_as_lines(capsys: pytest.CaptureFixture[str]) -> None:
     seconds = iter((0.0, 2.0))
     terminal = _Terminal(clock=lambda: next(seconds))
-    terminal.tell({"event": "no topic"})
-    terminal.tell({"event": "topic", "topic": "tea", "copy": "source.tea"})
-    terminal.tell({"event": "progress", "records": 1_000, "bytes": 0, "lag": 9_000})
-    terminal.tell({"event": "progress", "records": 5_000, "bytes": 2**21, "lag": 5_000})
-    terminal.tell(
+    terminal.show({"event": "no topic"})
+    terminal.show({"event": "topic", "topic": "tea", "copy": "source.tea"})
+    terminal.show({"event": "progress", "records": 1_000, "bytes": 0, "lag": 9_000})
+    terminal.show({"event": "progress", "records": 5_000, "bytes": 2**21, "lag": 5_000})
+    terminal.show(
         {"event": "left out", "topic": "x", "reason": "was copied from the target cluster"}
     )
     assert capsys.readouterr().out.splitlines() == [
@@ -245,7 +245,7 @@ def test_a_missing_package_is_reported_with_its_extra(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(typer.Exit) as end, failing_clearly():
+    with pytest.raises(typer.Exit) as end, exit_on_error():
         importlib.import_module(package)
     assert end.value.exit_code == 2
     line = f"{package} is not installed: pip install 'headwater[{extra}]'"
@@ -274,5 +274,20 @@ def test_a_pipeline_without_spark_installed_fails_with_one_line(word: str, tmp_p
 
 
 def test_a_missing_module_without_an_extra_is_raised() -> None:
-    with pytest.raises(ModuleNotFoundError), failing_clearly():
+    with pytest.raises(ModuleNotFoundError), exit_on_error():
         importlib.import_module("headwater.nosuch")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["import", "jdbc", "t", "--checkpoint", "/ck"],
+        ["export", "t", "jdbc", "--checkpoint", "/ck", "--schema", "id int"],
+    ],
+)
+def test_connect_refuses_a_local_checkpoint_with_a_remote_master(words: list[str]) -> None:
+    """Before a broker is asked: there is none."""
+    code, output = run("connect", *words, "--master", "spark://m:7077", "-b", "127.0.0.1:1")
+    assert code == 2
+    text = " ".join(output.replace("│", " ").split())
+    assert "/ck is a folder of this machine, which the executors of spark://m:7077" in text

@@ -27,6 +27,6 @@ def test_an_admin_client_drops_unused_topics_from_its_metadata() -> None:
 
     async def forgets() -> bool:
         async with AsyncAdmin(bootstrap_servers="localhost:1") as admin:
-            return admin._cluster.schedule.forgets
+            return admin._cluster.schedule.expires_topics
 
     assert asyncio.run(forgets())

@@ -104,7 +104,7 @@ def test_metadata_is_refreshed_when_old_and_soon_when_stale() -> None:
     plan.request(0)
     plan.succeeded(0, RANDOM, is_whole=True)
     assert plan.due_ms() == 1_000
-    plan.want()
+    plan.request_update()
     assert 80 <= plan.due_ms() <= 120
 
 
@@ -182,7 +182,7 @@ def test_a_new_topic_skips_the_backoff_unless_the_last_request_failed() -> None:
     asked.use("tea", 0)
     asked.request(0)
     asked.succeeded(10, rng, is_whole=True)
-    asked.want()
+    asked.request_update()
     assert asked.due_ms() > 50
     asked.use("coffee", 11)
     assert asked.due_ms() == 0

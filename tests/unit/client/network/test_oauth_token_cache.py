@@ -8,7 +8,7 @@ import pytest
 
 from headwater.client.network.oauth_token_cache import OAuthTokenCache
 from headwater.client.network.oauth_token_source import Token
-from headwater.common.exceptions import LoginRefused, NotFetched
+from headwater.common.exceptions import AuthenticationFailed, HttpFetchFailed
 from headwater.security.authentication.oauth_bearer import OAuthBearerCredentials
 from tests.simulation.labs.broker_lab import ScriptedClock
 
@@ -22,7 +22,7 @@ class Lab:
         default_factory=list
     )
     got: list[str] = field(default_factory=list)
-    refused: list[LoginRefused] = field(default_factory=list)
+    refused: list[AuthenticationFailed] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.zk_client = OAuthTokenCache(lambda: token("never", 0), self.clock, self._purpose)
@@ -32,20 +32,20 @@ class Lab:
         job: Callable[[], Any],  # noqa: ARG002
         *,
         then: Callable[[Any], None],
-        otherwise: Callable[[BaseException], None],
+        on_error: Callable[[BaseException], None],
     ) -> None:
         assert not self.under_way
-        self.under_way.append((then, otherwise))
+        self.under_way.append((then, on_error))
 
     def ask(self) -> None:
-        self.zk_client.ask(lambda found: self.got.append(found.token), self.refused.append)
+        self.zk_client.get_token(lambda found: self.got.append(found.token), self.refused.append)
 
     def give(self, name: str, lifetime_ms: int | None) -> None:
         end_ms = None if lifetime_ms is None else self.clock.now_ms() + lifetime_ms
         self.under_way.pop()[0](token(name, end_ms))
 
     def fail(self, error: BaseException | None = None) -> None:
-        self.under_way.pop()[1](error or NotFetched("the issuer is away", may_pass=True))
+        self.under_way.pop()[1](error or HttpFetchFailed("the issuer is away", is_retriable=True))
 
 
 def token(name: str, end_ms: int | None) -> Token:

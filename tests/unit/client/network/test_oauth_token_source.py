@@ -13,7 +13,7 @@ from headwater.client.network.oauth_token_source import (
     token_end_ms,
 )
 from headwater.client.settings import ClientSettings, login_of, read_settings
-from headwater.common.exceptions import InvalidSetting, NotFetched
+from headwater.common.exceptions import HttpFetchFailed, InvalidSetting
 from tests.simulation.fakes.identity_provider import (
     CLIENT_ID,
     CLIENT_SECRET,
@@ -93,7 +93,7 @@ def test_retries_of_a_token_endpoint_are_limited() -> None:
     with identity_provider() as provider:
         provider.failures = [503] * 1_000
         found = source(**settings_of(provider, **{"sasl.login.retry.backoff.max.ms": 20}))
-        with pytest.raises(NotFetched, match=r"503 \(temporarily_unavailable\)"):
+        with pytest.raises(HttpFetchFailed, match=r"503 \(temporarily_unavailable\)"):
             found.obtain()
 
 
@@ -103,7 +103,7 @@ def test_a_wrong_secret_is_not_retried_and_never_shown() -> None:
         settings = read_settings(ClientSettings, {**BASE, **settings_of(provider, **wrong)}, {})
         found = login_of(settings)
         assert isinstance(found, TokenSource)
-        with pytest.raises(NotFetched, match=r"401 \(invalid_client\)$") as failure:
+        with pytest.raises(HttpFetchFailed, match=r"401 \(invalid_client\)$") as failure:
             found.obtain()
     assert provider.asked == ["/token"]
     encoded = base64.b64encode(f"{CLIENT_ID}:wr0ng".encode()).decode()
@@ -115,7 +115,7 @@ def test_a_wrong_secret_is_not_retried_and_never_shown() -> None:
 def test_a_token_is_read_from_a_file_each_time(tmp_path: Path) -> None:
     path = tmp_path / "token"
     found = source(sasl__oauthbearer__token__endpoint__url=path.as_uri())
-    with pytest.raises(NotFetched, match="No such file"):
+    with pytest.raises(HttpFetchFailed, match="No such file"):
         found.obtain()
     for now_s in (1_000, 2_000):
         text = signed(claims(now_s=now_s))
@@ -123,7 +123,7 @@ def test_a_token_is_read_from_a_file_each_time(tmp_path: Path) -> None:
         token = found.obtain()
         assert (token.credentials.token, token.expires_ms) == (text, (now_s + 600) * 1_000)
     path.write_text("what is this?")
-    with pytest.raises(NotFetched, match=r"returned a malformed token$"):
+    with pytest.raises(HttpFetchFailed, match=r"returned a malformed token$"):
         found.obtain()
 
 
@@ -165,7 +165,7 @@ def test_oauth_cb_may_return_principal_and_extensions() -> None:
     ],
 )
 def test_an_invalid_result_of_oauth_cb_is_rejected(given: object) -> None:
-    with pytest.raises(NotFetched, match=r"^oauth_cb"):
+    with pytest.raises(HttpFetchFailed, match=r"^oauth_cb"):
         called_back(given, {})
 
 

@@ -36,7 +36,7 @@ def test_committed_offsets_are_not_returned_again() -> None:
 
 def test_work_finished_after_a_revocation_is_ignored() -> None:
     progress, token = begun(3, 4)
-    progress.forget(T0)
+    progress.remove(T0)
     assert progress.unfinished_count == 0
     newer = progress.begin(T0, 3)
     progress.finish(T0, 3, token)
@@ -52,7 +52,7 @@ def test_partitions_are_tracked_separately() -> None:
     progress.begin(T1, 9)
     progress.finish(T0, 3, token)
     assert (progress.unfinished(T0), progress.unfinished(T1)) == (0, 1)
-    progress.forget(T1)
+    progress.remove(T1)
     assert progress.unfinished_count == 0
 
 

@@ -8,83 +8,83 @@ from headwater.client.producer.buffer_pool import BufferPool, MemoryClaim
 def full(total_bytes: int = 1_000) -> BufferPool:
     """A pool without free memory."""
     memory = BufferPool(total_bytes, batch_bytes=100)
-    assert memory.take(total_bytes)
+    assert memory.allocate(total_bytes)
     return memory
 
 
 def test_a_large_claim_is_not_overtaken_by_small_ones() -> None:
     memory = full()
-    large = memory.wait_in_line(800)
-    memory.give_back(500)
+    large = memory.enqueue(800)
+    memory.deallocate(500)
     assert not large.is_called
-    assert not memory.take(100)
-    small = memory.wait_in_line(100)
-    memory.give_back(300)
+    assert not memory.allocate(100)
+    small = memory.enqueue(100)
+    memory.deallocate(300)
     assert large.is_called
     assert not small.is_called
-    memory.give_back(200)
+    memory.deallocate(200)
     assert small.is_called
 
 
 def test_granted_memory_is_reserved_until_it_is_taken() -> None:
     memory = full()
-    claim = memory.wait_in_line(600)
-    memory.give_back(1_000)
+    claim = memory.enqueue(600)
+    memory.deallocate(1_000)
     assert claim.is_called
     assert memory.free_bytes == 400
-    assert not memory.take(500)
-    assert memory.take(600, claim)
+    assert not memory.allocate(500)
+    assert memory.allocate(600, claim)
     assert memory.free_bytes == 400
 
 
 def test_unused_granted_memory_goes_to_the_next_claim() -> None:
     memory = full()
-    first, second = memory.wait_in_line(800), memory.wait_in_line(300)
-    memory.give_back(900)
+    first, second = memory.enqueue(800), memory.enqueue(300)
+    memory.deallocate(900)
     assert (first.is_called, second.is_called) == (True, False)
-    memory.leave(first)
+    memory.cancel(first)
     assert second.is_called
     assert memory.free_bytes == 600
 
 
 def test_a_cancelled_claim_does_not_block_others() -> None:
     memory = full()
-    first, second = memory.wait_in_line(900), memory.wait_in_line(300)
-    memory.give_back(500)
+    first, second = memory.enqueue(900), memory.enqueue(300)
+    memory.deallocate(500)
     assert not second.is_called
-    memory.leave(first)
+    memory.cancel(first)
     assert second.is_called
-    memory.leave(first)
+    memory.cancel(first)
     assert memory.free_bytes == 200
 
 
 def test_a_claim_that_needs_more_is_served_first() -> None:
     memory = full()
-    first, second = memory.wait_in_line(100), memory.wait_in_line(300)
-    memory.give_back(200)
+    first, second = memory.enqueue(100), memory.enqueue(300)
+    memory.deallocate(200)
     assert (first.is_called, second.is_called) == (True, False)
-    assert not memory.take(250, first)
-    assert memory.wait_in_line(250, first) is first
-    memory.give_back(300)
+    assert not memory.allocate(250, first)
+    assert memory.enqueue(250, first) is first
+    memory.deallocate(300)
     assert (first.is_called, second.is_called) == (True, False)
-    assert memory.take(250, first)
+    assert memory.allocate(250, first)
     assert memory.free_bytes == 250
 
 
 def test_a_claim_called_in_vain_keeps_its_place_once() -> None:
     memory = full()
-    claim = memory.wait_in_line(100)
-    memory.wait_in_line(100, claim)
-    memory.leave(claim)
+    claim = memory.enqueue(100)
+    memory.enqueue(100, claim)
+    memory.cancel(claim)
     assert memory.waiting_count == 0
-    claim = memory.wait_in_line(100)
-    memory.call_all()
+    claim = memory.enqueue(100)
+    memory.notify_all()
     assert claim.is_called
-    memory.wait_in_line(100, claim)
+    memory.enqueue(100, claim)
     assert not claim.is_called
-    memory.give_back(100)
+    memory.deallocate(100)
     assert not claim.is_called, "an eighth is not free"
-    memory.give_back(25)
+    memory.deallocate(25)
     assert claim.is_called
 
 
@@ -97,26 +97,26 @@ def test_no_claim_is_overtaken_or_lost_in_any_order_of_events() -> None:
         for _ in range(100):
             needed = rng.choice((50, 60, 500, 1_000))
             match rng.randrange(4):
-                case 0 | 1 if memory.take(needed):
+                case 0 | 1 if memory.allocate(needed):
                     assert not any(not claim.is_called for claim in line)
                     held.append(needed)
                 case 0 | 1:
-                    line.append(memory.wait_in_line(needed))
+                    line.append(memory.enqueue(needed))
                 case 2 if held:
-                    memory.give_back(held.pop(rng.randrange(len(held))))
+                    memory.deallocate(held.pop(rng.randrange(len(held))))
                 case 3 if line:
                     claim = line.pop(rng.randrange(len(line)))
                     if claim.is_called and rng.random() < 0.8:
-                        assert memory.take(claim.needed_bytes, claim)
+                        assert memory.allocate(claim.needed_bytes, claim)
                         held.append(claim.needed_bytes)
-                    memory.leave(claim)
+                    memory.cancel(claim)
             calls = [claim.is_called for claim in line]
             assert calls == sorted(calls, reverse=True)
             granted = sum(claim.granted_bytes for claim in line)
             assert memory.free_bytes + granted + sum(held) == 1_000
         for size_bytes in held:
-            memory.give_back(size_bytes)
+            memory.deallocate(size_bytes)
         while line:
             assert line[0].is_called
-            memory.leave(line.pop(0))
+            memory.cancel(line.pop(0))
         assert memory.free_bytes == 1_000

@@ -21,7 +21,7 @@ from headwater.client.errors import (
 )
 from headwater.client.producer.interceptors import ProducerRecord
 from headwater.client.producer.record_future import RecordFuture
-from headwater.client.producer.tables.table_input import GivenTable
+from headwater.client.producer.tables.table_input import TableLike
 from headwater.common.exceptions import InvalidSetting
 from headwater.protocol.api_key import ApiKey
 from headwater.records.kernel import murmur2
@@ -665,7 +665,7 @@ def rows_of(cluster: MockCluster, topic: str = "tea") -> list[bytes | None]:
     return [record.value for partition in cluster.topics[topic] for record in partition.records]
 
 
-def send_table(producer: Face, table: GivenTable) -> list[tuple[str, int, int, int]]:
+def send_table(producer: Face, table: TableLike) -> list[tuple[str, int, int, int]]:
     future = producer.do("send_table", "tea", table)
     producer.do("flush", PATIENCE_S)
     return [tuple(batch) for batch in future.result(PATIENCE_S)]

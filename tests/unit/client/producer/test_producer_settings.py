@@ -12,16 +12,16 @@ def read(**keywords: object) -> object:
 
 
 @pytest.mark.parametrize(
-    "wish", [{"acks": 1}, {"retries": 0}, {"max_in_flight_requests_per_connection": 6}]
+    "settings", [{"acks": 1}, {"retries": 0}, {"max_in_flight_requests_per_connection": 6}]
 )
 def test_a_conflicting_setting_disables_idempotence_unless_it_is_explicit(
-    wish: dict[str, object],
+    settings: dict[str, object],
 ) -> None:
-    assert not read_producer_settings({"bootstrap.servers": "a:1"}, wish).enable_idempotence
+    assert not read_producer_settings({"bootstrap.servers": "a:1"}, settings).enable_idempotence
     with pytest.raises(InvalidSetting, match=r"enable\.idempotence"):
-        read(enable_idempotence=True, **wish)
+        read(enable_idempotence=True, **settings)
     with pytest.raises(InvalidSetting, match=r"enable\.idempotence"):
-        read(transactional_id="t", **wish)
+        read(transactional_id="t", **settings)
 
 
 def test_transactions_require_idempotence() -> None:

@@ -77,7 +77,7 @@ def test_without_linger_a_batch_is_due_for_an_earlier_clock_reading() -> None:
 def test_a_flushed_batch_stays_due() -> None:
     made, queue = accumulator()
     begin(made, queue, 100)
-    assert len(made.hurry_locked()) == 1
+    assert len(made.expire_linger_locked()) == 1
     assert takeable(made, 100) == [queue]
     assert takeable(made, 100) == [queue]
 
@@ -109,7 +109,7 @@ def test_memory_is_reserved_with_a_batch_and_freed_on_completion() -> None:
     assert isinstance(
         made.open_locked(queue, 0, None, b"x" * 100, b"\0", 100, claim), ProducerBatch
     )
-    made.memory.leave(claim)
+    made.memory.cancel(claim)
     assert made.memory.free_bytes == 500
 
 
@@ -148,15 +148,15 @@ def test_the_oldest_batches_expire_first() -> None:
 def test_parts_of_a_split_batch_keep_its_age() -> None:
     made, queue = accumulator(batch_bytes=300)
     begin(made, queue, 100)
-    assert queue.way_in is not None
-    assert queue.way_in[1](0, None, b"y" * 100, b"\0") == 1
+    assert queue.open_append is not None
+    assert queue.open_append[1](0, None, b"y" * 100, b"\0") == 1
     whole = made.take_locked(queue)
     begin(made, queue, 500)
     whole.seal(Codec.NONE, None)
     parts = whole.split(200)
     made.replace_locked(queue, whole, parts)
     assert made.expired_locked(1_100, 1_000) == parts
-    assert [each.record_count for each in made.hurry_locked()] == [1, 1, 1]
+    assert [each.record_count for each in made.expire_linger_locked()] == [1, 1, 1]
 
 
 def test_the_backlog_counts_unsent_batches_only() -> None:

@@ -5,7 +5,7 @@ import pytest
 from headwater.client.schema_registry import SchemaRegistry
 from headwater.client.serialization.schema_registry_settings import (
     read_registry_settings,
-    registry_part,
+    registry_settings,
 )
 from headwater.common.exceptions import InvalidSetting, UnknownSetting
 
@@ -18,24 +18,24 @@ BROKERS = {
 
 
 def test_tls_settings_are_shared_with_the_registry_but_sasl_is_not() -> None:
-    assert registry_part(BROKERS) == {"ssl.ca.location": "brokers.pem"}
+    assert registry_settings(BROKERS) == {"ssl.ca.location": "brokers.pem"}
 
 
 def test_tls_settings_of_the_registry_replace_shared_ones() -> None:
     shared = {**BROKERS, "ssl.key.location": "k", "schema.registry.ssl.ca.location": "own.pem"}
-    assert registry_part(shared) == {"ssl.ca.location": "own.pem"}
+    assert registry_settings(shared) == {"ssl.ca.location": "own.pem"}
 
 
 def test_basic_auth_is_found_under_both_names() -> None:
     for name in ("basic.auth.user.info", "schema.registry.basic.auth.user.info"):
-        assert registry_part({name: "a:b"}) == {"basic.auth.user.info": "a:b"}
+        assert registry_settings({name: "a:b"}) == {"basic.auth.user.info": "a:b"}
     both = {"basic.auth.user.info": "a:b", "schema.registry.basic.auth.user.info": "c:d"}
-    assert registry_part(both) == {"basic.auth.user.info": "c:d"}
+    assert registry_settings(both) == {"basic.auth.user.info": "c:d"}
 
 
 def test_sasl_credentials_are_used_only_with_sasl_inherit() -> None:
     said = {**BROKERS, "basic.auth.credentials.source": "SASL_INHERIT"}
-    assert read_registry_settings(registry_part(said)).login() == "alice:of-brokers"
+    assert read_registry_settings(registry_settings(said)).login() == "alice:of-brokers"
 
 
 @pytest.mark.parametrize(

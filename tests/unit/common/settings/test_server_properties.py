@@ -5,7 +5,7 @@ import pytest
 from headwater.common.exceptions import InvalidSetting
 from headwater.common.settings.broker_properties import known_settings, parse_broker_settings
 from headwater.common.settings.server_properties import layered, supported_properties
-from headwater.common.settings.unsupported_settings import why_unsupported
+from headwater.common.settings.unsupported_settings import unsupported_reason
 
 # The settings, without the comments, of the file that comes with Kafka 4.1.
 KAFKAS_OWN_FILE = {
@@ -194,4 +194,4 @@ def test_unknown_name_without_similar_one_is_reported_without_suggestion() -> No
 
 
 def test_supported_settings_are_not_listed_as_unsupported() -> None:
-    assert [name for name in known_settings() if why_unsupported(name)] == []
+    assert [name for name in known_settings() if unsupported_reason(name)] == []

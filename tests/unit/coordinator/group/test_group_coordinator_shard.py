@@ -355,9 +355,9 @@ def test_transactional_offsets_count_after_the_marker_and_after_a_restart(lab: G
 def test_offsets_of_a_deleted_topic_are_deleted(lab: GroupLab) -> None:
     """OE-2."""
     commit(lab)
-    lab.hosted.tell(TopicsDeleted(("bills",)))
+    lab.hosted.handle_event(TopicsDeleted(("bills",)))
     assert committed(lab) == 5
-    lab.hosted.tell(TopicsDeleted(("orders",)))
+    lab.hosted.handle_event(TopicsDeleted(("orders",)))
     assert committed(lab) == -1
     lab.restart()
     assert committed(lab) == -1
@@ -390,7 +390,7 @@ def test_many_tombstones_are_several_batches(lab: GroupLab) -> None:
     for number in range(600):
         commit(lab, f"group-{number}")
     before = len(lab.log.batches)
-    lab.hosted.tell(TopicsDeleted(("orders",)))
+    lab.hosted.handle_event(TopicsDeleted(("orders",)))
     counts = [header.record_count for header in lab.log.headers()[before:]]
     assert counts == [500, 100]
     assert lab.hosted.state is CoordinatorState.ACTIVE

@@ -8,9 +8,9 @@ import pytest
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import (
     HeadwaterError,
+    QueueFull,
     StorageError,
     TooManyOpenFiles,
-    TooMuchWork,
 )
 from headwater.common.ids import ProducerId
 from headwater.coordinator.records.offset_records import (
@@ -106,7 +106,7 @@ class Lab:
         """The outcome of a request, now or later."""
         self.machine.scripts.extend(scripts)
         answers: list[Outcome] = []
-        self.shard.ask(
+        self.shard.handle_request(
             request if isinstance(request, OffsetCommitRequest) else HeartbeatRequest(),
             version=4,
             client_id="c",
@@ -235,7 +235,7 @@ def test_replies_are_sent_in_request_order(lab: Lab) -> None:
     order: list[str] = []
     for name, script in (("write", writes(0)), ("read", reads), ("write again", writes(1))):
         lab.machine.scripts.append(script)
-        lab.shard.ask(
+        lab.shard.handle_request(
             HeartbeatRequest(),
             version=4,
             client_id="c",
@@ -256,7 +256,7 @@ def test_no_reply_overtakes_one_that_is_about_to_be_sent(lab: Lab) -> None:
 
     for name, script in (("first", writes(0)), ("second", commits_meanwhile)):
         lab.machine.scripts.append(script)
-        lab.shard.ask(
+        lab.shard.handle_request(
             HeartbeatRequest(),
             version=4,
             client_id="c",
@@ -274,7 +274,9 @@ def test_a_request_triggered_by_a_reply_comes_after_all_effects(lab: Lab) -> Non
         later.extend(lab.ask())
 
     lab.machine.scripts.append(lambda event: [reply(event), Append((record(0),))])
-    lab.shard.ask(HeartbeatRequest(), version=4, client_id="c", client_host="h", answer=again)
+    lab.shard.handle_request(
+        HeartbeatRequest(), version=4, client_id="c", client_host="h", answer=again
+    )
     assert [offset for _, offset, _ in lab.machine.replayed] == [0, 1]
     assert lab.machine.replayed[1][0] == record(2)
 
@@ -296,7 +298,7 @@ def test_when_an_append_fails_nothing_is_replayed_and_later_replies_fail(
     assert lab.log.batches == []
     assert lab.state() is CoordinatorState.ACTIVE
     lab.pass_time(1)
-    assert TimerFired(("t",), lab.clock.now_ms()) in lab.machine.heard
+    assert TimerFired(("t",), lab.clock.now_ms()) in lab.machine.events
     assert lab.ask(writes(2)) == [DONE]
 
 
@@ -330,7 +332,7 @@ def test_a_request_that_failed_gets_no_second_reply(lab: Lab) -> None:
     """The shard may still reply, which must be harmless."""
     lab.log.append_errors.append(ErrorCode.NOT_ENOUGH_REPLICAS)
     answers = lab.ask(writes(0))
-    (asked,) = [event for event in lab.machine.heard if isinstance(event, RequestEvent)]
+    (asked,) = [event for event in lab.machine.events if isinstance(event, RequestEvent)]
     lab.ask(lambda event: [Reply(asked.caller, DONE), reply(event)])
     assert answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
 
@@ -392,11 +394,11 @@ def test_a_timer_fires_at_its_deadline(lab: Lab) -> None:
     at_ms = lab.clock.now_ms() + 50
     lab.ask(lambda event: [SetTimer(("t",), at_ms), reply(event)])
     lab.pass_time(49)
-    assert TimerFired(("t",), at_ms) not in lab.machine.heard
+    assert TimerFired(("t",), at_ms) not in lab.machine.events
     lab.pass_time(1)
-    assert lab.machine.heard[-1] == TimerFired(("t",), at_ms)
+    assert lab.machine.events[-1] == TimerFired(("t",), at_ms)
     lab.pass_time(1000)
-    assert lab.machine.heard[-1] == TimerFired(("t",), at_ms)
+    assert lab.machine.events[-1] == TimerFired(("t",), at_ms)
 
 
 @pytest.mark.parametrize("moved_by_ms", [-20, 20])
@@ -411,7 +413,7 @@ def test_a_timer_that_is_set_again_fires_at_the_new_time_only(lab: Lab, moved_by
     )
     for _ in range(100):
         lab.pass_time(1)
-    fired = [event for event in lab.machine.heard if isinstance(event, TimerFired)]
+    fired = [event for event in lab.machine.events if isinstance(event, TimerFired)]
     assert fired == [TimerFired(("t",), at_ms + moved_by_ms)]
     assert len(lab.timer) == 0
 
@@ -427,7 +429,7 @@ def test_a_cancelled_timer_does_not_fire(lab: Lab) -> None:
         ]
     )
     lab.pass_time(100)
-    assert not [event for event in lab.machine.heard if isinstance(event, TimerFired)]
+    assert not [event for event in lab.machine.events if isinstance(event, TimerFired)]
     assert len(lab.timer) == 0
 
 
@@ -441,15 +443,15 @@ def test_effects_of_a_timer_are_executed(lab: Lab) -> None:
 def test_events_during_loading_are_delivered_afterwards() -> None:
     """Its log may have offsets of a topic that is deleted before they are read (OE-2)."""
     lab = Lab()
-    lab.shard.tell("early")
+    lab.shard.handle_event("early")
     lab.open_error = TooManyOpenFiles("none left")
     lab.load()
-    lab.shard.tell("not lost either")
+    lab.shard.handle_event("not lost either")
     lab.open_error = None
     lab.pass_time(1_000)
-    lab.shard.tell("in time")
+    lab.shard.handle_event("in time")
     loaded = Loaded(lab.clock.now_ms())
-    assert lab.machine.heard == [loaded, "early", "not lost either", "in time"]
+    assert lab.machine.events == [loaded, "early", "not lost either", "in time"]
 
 
 def test_a_marker_is_appended_and_applied(lab: Lab) -> None:
@@ -494,7 +496,7 @@ def test_a_new_shard_replays_the_whole_log(lab: Lab) -> None:
     assert again.machine.leader_epoch == 6
     assert again.machine.replayed == lab.machine.replayed
     assert again.machine.ended == lab.machine.ended
-    assert again.machine.heard == [Loaded(again.clock.now_ms())]
+    assert again.machine.events == [Loaded(again.clock.now_ms())]
     assert again.ask(writes(99)) == [DONE]
     assert again.loads_ended == 1
 
@@ -564,7 +566,7 @@ def test_an_unreadable_record_fails_the_shard(lab: Lab) -> None:
     assert again.loads_ended == 1
 
 
-@pytest.mark.parametrize("error", [TooMuchWork("full"), TooManyOpenFiles("none left")])
+@pytest.mark.parametrize("error", [QueueFull("full"), TooManyOpenFiles("none left")])
 def test_a_load_without_a_free_thread_or_descriptor_is_retried(
     lab: Lab, error: HeadwaterError
 ) -> None:
@@ -611,7 +613,9 @@ def test_a_failing_reply_does_not_affect_the_shard(lab: Lab) -> None:
         raise AssertionError("the reply callback failed")
 
     lab.machine.scripts.append(reads)
-    lab.shard.ask(HeartbeatRequest(), version=4, client_id="c", client_host="h", answer=trips)
+    lab.shard.handle_request(
+        HeartbeatRequest(), version=4, client_id="c", client_host="h", answer=trips
+    )
     assert lab.state() is CoordinatorState.ACTIVE
     assert lab.ask(reads) == [DONE]
 
@@ -625,13 +629,13 @@ def test_an_answer_to_a_discarded_shard_does_not_reach_its_successor(
         raise AssertionError("an invariant is broken")
 
     lab = Lab().load()
-    tell = lab.shard.hearing()
+    tell = lab.shard.event_handler()
     tell("first")
     lab.ask(fails)
     assert "will be reloaded" in caplog.text
     lab.pass_time(1_000)
     assert lab.state() is CoordinatorState.ACTIVE
     tell("late")
-    lab.shard.hearing()("second")
-    assert "late" not in lab.machine.heard
-    assert lab.machine.heard[-1] == "second"
+    lab.shard.event_handler()("second")
+    assert "late" not in lab.machine.events
+    assert lab.machine.events[-1] == "second"

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from headwater.common.error_codes import ErrorCode
-from headwater.common.exceptions import HeadwaterError, TooMuchWork, UnreadableRecord
+from headwater.common.exceptions import HeadwaterError, QueueFull, UnreadableRecord
 from headwater.common.ids import ProducerId
 from headwater.coordinator.records.offset_records import (
     OffsetCommitKey,
@@ -49,7 +49,7 @@ class Lab:
         return self.log.append(batch_of(records, GROUP_RECORDS, producer, now_ms=5), 5)
 
     def read(self, offset: int) -> None:
-        self.log.read(offset, then=self.slices.append, otherwise=self.slices.append)
+        self.log.read(offset, then=self.slices.append, on_error=self.slices.append)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_without_a_free_thread_reading_fails(lab: Lab) -> None:
     lab.held.is_full = True
     lab.read(0)
     (found,) = lab.slices
-    assert isinstance(found, TooMuchWork)
+    assert isinstance(found, QueueFull)
 
 
 def test_an_unreadable_record_is_reported(lab: Lab) -> None:

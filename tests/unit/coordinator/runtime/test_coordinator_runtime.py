@@ -59,7 +59,7 @@ class Lab:
 
     def ask(self, number: int) -> list[Outcome]:
         answers: list[Outcome] = []
-        self.runtime.ask(
+        self.runtime.handle_request(
             number,
             HeartbeatRequest(),
             version=4,
@@ -153,8 +153,8 @@ def test_a_partition_lost_while_it_is_queued_is_not_loaded(lab: Lab) -> None:
 def test_events_are_passed_to_all_shards(lab: Lab) -> None:
     lab.lead(0, 1)
     lab.load()
-    lab.runtime.tell("news")
-    assert [lab.machines[number].heard[-1] for number in (0, 1)] == ["news", "news"]
+    lab.runtime.handle_event("news")
+    assert [lab.machines[number].events[-1] for number in (0, 1)] == ["news", "news"]
 
 
 def test_closing_removes_all_shards(lab: Lab) -> None:

@@ -8,7 +8,10 @@ from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import TopicPartition
 from headwater.coordinator.runtime.coordinator_effects import Append, Effect, Reply, SetTimer
 from headwater.coordinator.runtime.partition_for_key import partition_for
-from headwater.coordinator.transaction.add_partitions_to_txn import refuse_unfit, result_of
+from headwater.coordinator.transaction.add_partitions_to_txn import (
+    reject_invalid_partitions,
+    result_of,
+)
 from headwater.coordinator.transaction.transaction_states import TransactionState
 from headwater.protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
@@ -96,8 +99,8 @@ def test_unknown_and_fenced_producers_add_nothing() -> None:
     mapping, request = ErrorCode.INVALID_PRODUCER_ID_MAPPING, adding(9, 0, A0)
     assert TransactionLab().ask(request) == [replied(request, mapping)]
     lab = TransactionLab().begun(A0)
-    stranger, zombie = adding(8, 0, A0), adding(9, 1, A0)
-    assert lab.ask(stranger) == [replied(stranger, mapping)]
+    other, zombie = adding(8, 0, A0), adding(9, 1, A0)
+    assert lab.ask(other) == [replied(other, mapping)]
     assert lab.ask(zombie, 2) == [replied(zombie, ErrorCode.PRODUCER_FENCED)]
     assert lab.ask(zombie, 1) == [replied(zombie, ErrorCode.INVALID_PRODUCER_EPOCH)]
     (transaction,) = request.transactions
@@ -183,8 +186,10 @@ def test_one_invalid_partition_rejects_all_of_a_transaction() -> None:
         return unknown if partition == B0 else ErrorCode.NONE
 
     expected = {A0: untried, B0: unknown}
-    assert refuse_unfit(transaction, why_not) == result_of(transaction, expected.__getitem__)
-    assert refuse_unfit(transaction, lambda _: ErrorCode.NONE) is None
+    assert reject_invalid_partitions(transaction, why_not) == result_of(
+        transaction, expected.__getitem__
+    )
+    assert reject_invalid_partitions(transaction, lambda _: ErrorCode.NONE) is None
 
 
 def offsets(group: str, epoch: int = 0, transactional_id: str = TX) -> AddOffsetsToTxnRequest:

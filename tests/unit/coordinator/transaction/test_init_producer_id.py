@@ -9,9 +9,9 @@ from headwater.common.ids import ProducerId
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
     Effect,
+    GenerateProducerId,
     Reply,
     SendMarkers,
-    TakeProducerId,
 )
 from headwater.coordinator.transaction.transaction_metadata import TransactionMetadata
 from headwater.coordinator.transaction.transaction_states import TransactionState
@@ -57,8 +57,8 @@ def test_a_new_transactional_id_gets_a_new_producer_id_with_epoch_0() -> None:
     """TX-2."""
     lab = TransactionLab()
     asked = lab.asked(init())
-    waiting = lab.hear(asked)
-    assert waiting == [TakeProducerId(asked)]
+    waiting = lab.handle(asked)
+    assert waiting == [GenerateProducerId(asked)]
     assert lab.give(waiting, 9) == [Append((FIRST.record(),)), given(9, 0)]
 
 

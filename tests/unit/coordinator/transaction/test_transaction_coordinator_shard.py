@@ -32,7 +32,7 @@ from tests.simulation.labs.transaction_lab import (
     init,
 )
 
-WRITTEN, GONE = MarkerOutcome.WRITTEN, MarkerOutcome.PARTITION_GONE
+WRITTEN, GONE = MarkerOutcome.WRITTEN, MarkerOutcome.PARTITION_DELETED
 FAILED, FENCED = MarkerOutcome.FAILED, MarkerOutcome.FENCED
 HOUR_MS = 3_600_000
 EXPIRY = SetTimer(("expiry",), 1_000 + HOUR_MS)
@@ -100,9 +100,9 @@ def test_outcomes_may_arrive_in_parts_and_only_the_last_completes() -> None:
         MarkersAnswered(transactional_id=TX, send_id=1, outcomes=((tp, WRITTEN),), now_ms=1_000)
         for tp in (A1, A0)
     ]
-    assert lab.hear(parts[0]) == []
-    assert lab.hear(parts[0]) == []
-    assert len(lab.hear(parts[1])) == 2
+    assert lab.handle(parts[0]) == []
+    assert lab.handle(parts[0]) == []
+    assert len(lab.handle(parts[1])) == 2
 
 
 def test_a_late_outcome_of_an_earlier_sending_completes_nothing() -> None:
@@ -139,7 +139,7 @@ def test_a_completion_that_cannot_be_written_is_retried() -> None:
     answer = MarkersAnswered(
         transactional_id=TX, send_id=sent.send_id, outcomes=((A0, WRITTEN),), now_ms=1_000
     )
-    assert lab.hear(answer, appends_fail=True)[0] == SetTimer(("markers", TX), 1_100)
+    assert lab.handle(answer, appends_fail=True)[0] == SetTimer(("markers", TX), 1_100)
     assert lab.label == "PrepareCommit"
     lab.fire("markers", TX)
     assert lab.label == "CompleteCommit"
@@ -218,7 +218,7 @@ def test_an_abort_that_could_not_be_written_is_retried() -> None:
     """TX-9."""
     lab = TransactionLab().begun(A0)
     lab.now_ms += TIMEOUT_MS
-    (timer, *_) = lab.hear(TimerFired(("overdue", TX), lab.now_ms), appends_fail=True)
+    (timer, *_) = lab.handle(TimerFired(("overdue", TX), lab.now_ms), appends_fail=True)
     assert timer == SetTimer(("overdue", TX), lab.now_ms + 10_000)
     lab.fire("overdue", TX)
     assert (lab.state.state, lab.state.producer_epoch) == (TransactionState.PREPARE_ABORT, 1)

@@ -27,7 +27,7 @@ from headwater.protocol.messages.write_txn_markers import (
 )
 from tests.simulation.labs.transaction_lab import A0, A1, B0, TX
 
-FAILED, GONE = MarkerOutcome.FAILED, MarkerOutcome.PARTITION_GONE
+FAILED, GONE = MarkerOutcome.FAILED, MarkerOutcome.PARTITION_DELETED
 FENCED, WRITTEN = MarkerOutcome.FENCED, MarkerOutcome.WRITTEN
 ONE, TWO = NodeId(1), NodeId(2)
 C0, D0 = TopicPartition("c", 0), TopicPartition("d", 0)
@@ -104,10 +104,10 @@ def test_responses_are_mapped_to_transactions_and_missing_ones_fail() -> None:
     sendings = [sending("pay", 9, A0, B0), sending("ship", 10, A0)]
     answers = MarkerResponses(request_of(sendings))
     assert answers.missing() == [(0, A0), (0, B0), (1, A0)]
-    answers.note(0, A0, ErrorCode.NONE)
-    answers.note(1, A0, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+    answers.add(0, A0, ErrorCode.NONE)
+    answers.add(1, A0, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
     assert answers.missing() == [(0, B0)]
-    answers.note(0, B0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    answers.add(0, B0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     response = answers.response()
     assert outcomes_of(sendings, response, now_ms=50) == [
         answered("pay", (A0, WRITTEN), (B0, FAILED)),
@@ -122,7 +122,7 @@ def test_responses_are_mapped_to_transactions_and_missing_ones_fail() -> None:
 def test_two_markers_of_one_producer_have_one_result() -> None:
     twice = MarkerResponses(request_of([sending(TX, 9, A0), sending(TX, 9, A1)]))
     for place, partition in twice.missing():
-        twice.note(place, partition, ErrorCode.NONE)
+        twice.add(place, partition, ErrorCode.NONE)
     (result,) = twice.response().markers
     assert [each.partition_index for topic in result.topics for each in topic.partitions] == [0, 1]
 

@@ -41,7 +41,7 @@ from headwater.metadata_store.zookeeper.zookeeper_client import (
     ZooKeeperError,
 )
 from headwater.metadata_store.zookeeper.zookeeper_store import ZooKeeperStore
-from headwater.network.event_loop import posting_to
+from headwater.network.event_loop import call_soon_from_threads
 from headwater.network.system_clock import SystemClock
 from headwater.testing.embedded_cluster import EmbeddedZooKeeper
 from tests.simulation.labs.cluster_lab import CLUSTER_ID
@@ -73,12 +73,14 @@ class RealStore:
         self.node_id = NodeId(node_id)
         self.changes: asyncio.Queue[MetadataChange | str] = asyncio.Queue()
         self.zk_client = KazooZooKeeper(
-            f"{server.connect}/{root}", session_timeout_ms=session_ms, post=posting_to(loop)
+            f"{server.connect}/{root}",
+            session_timeout_ms=session_ms,
+            post=call_soon_from_threads(loop),
         )
         self.store = ZooKeeperStore(
             self.zk_client,
             clock=SystemClock(),
-            later=lambda ms, work: loop.call_later(ms / 1_000, work),
+            call_later=lambda ms, work: loop.call_later(ms / 1_000, work),
             session_timeout_ms=session_ms,
         )
         self.store.listen(self)
@@ -94,7 +96,7 @@ class RealStore:
     def registration_lost(self) -> None:
         self.changes.put_nowait("registration lost")
 
-    async def hear(self, *expected: MetadataChange | str) -> None:
+    async def await_changes(self, *expected: MetadataChange | str) -> None:
         """Wait until all of these were reported, in this order, among others."""
         for each in expected:
             while await self.changes.get() != each:
@@ -106,11 +108,11 @@ class RealStore:
         def then(result: object = None) -> None:
             future.set_result(result)
 
-        call(*arguments, **named, then=then, otherwise=future.set_exception)
+        call(*arguments, **named, then=then, on_error=future.set_exception)
         return await future
 
     async def lead(self) -> ClusterImage:
-        await self.done(self.store.found, CLUSTER_ID)
+        await self.done(self.store.create_cluster, CLUSTER_ID)
         await self.register()
         await self.done(self.store.become_controller, self.node_id)
         image = await self.done(self.store.read)
@@ -153,20 +155,20 @@ def test_a_controllers_term_from_election_to_successor(server: EmbeddedZooKeeper
         assert image.version == Version(1, 0)
         assert image.brokers[NodeId(0)].endpoints[0].host == "::1"
         second = RealStore(server, root, 1)
-        await second.done(second.store.found, CLUSTER_ID)
-        await second.hear(ControllerElected(NodeId(0)))
+        await second.done(second.store.create_cluster, CLUSTER_ID)
+        await second.await_changes(ControllerElected(NodeId(0)))
         partition = PartitionRegistration(replicas=(NodeId(0),), isr=(NodeId(0),), leader=NodeId(0))
         topic = TopicImage(
             name="t", topic_id=TopicId(bytes(range(16))), partitions=(partition,) * 100
         )
         configs = ConfigsReplaced(ConfigResource(ResourceType.TOPIC, "t"), {"a": "b"})
         image = await first.write(image, TopicCreated(topic), configs)
-        await second.hear(configs)
+        await second.await_changes(configs)
         image = await first.write(
             image, PartitionChanged("t", 7, led_by(partition, NodeId(0), (NodeId(0),)))
         )
         await first.end()
-        await second.hear(ControllerGone())
+        await second.await_changes(ControllerGone())
         found = await second.lead()
         assert found.version == Version(2, 0)
         assert found.topics["t"] == image.topics["t"]
@@ -184,13 +186,13 @@ def test_an_expired_session_is_reported_and_replaced(server: EmbeddedZooKeeper) 
         await store.lead()
         before = await store.register()
         other = RealStore(server, root, 1)
-        await other.done(other.store.found, CLUSTER_ID)
+        await other.done(other.store.create_cluster, CLUSTER_ID)
         # Another client with our session id makes the server close the session.
         session_id, password = store.zk_client._client.client_id
         thief = KazooZooKeeper(
             server.connect,
             session_timeout_ms=SESSION_MS,
-            post=posting_to(asyncio.get_running_loop()),
+            post=call_soon_from_threads(asyncio.get_running_loop()),
         )
         thief._client._session_id = session_id
         thief._client._session_passwd = password
@@ -198,9 +200,9 @@ def test_an_expired_session_is_reported_and_replaced(server: EmbeddedZooKeeper) 
         while not thief._client.connected:
             await asyncio.sleep(0.01)
         await asyncio.to_thread(thief.end)
-        await store.hear("session lost")
+        await store.await_changes("session lost")
         assert await store.register() > before
-        await other.hear(ControllerGone())
+        await other.await_changes(ControllerGone())
         await other.end()
         await store.end()
 
@@ -231,7 +233,7 @@ def test_a_transaction_names_the_operation_that_failed(server: EmbeddedZooKeeper
     async def test() -> None:
         loop = asyncio.get_running_loop()
         zk_client = KazooZooKeeper(
-            server.connect, session_timeout_ms=SESSION_MS, post=posting_to(loop)
+            server.connect, session_timeout_ms=SESSION_MS, post=call_soon_from_threads(loop)
         )
         zk_client.start()
         path = f"/t-{uuid.uuid4().hex[:8]}"
@@ -240,7 +242,7 @@ def test_a_transaction_names_the_operation_that_failed(server: EmbeddedZooKeeper
         def told(refused: FailedOperation | None = None) -> None:
             ended.put_nowait(refused)
 
-        zk_client.multi([Create(path=path)], then=told, otherwise=told)
+        zk_client.multi([Create(path=path)], then=told, on_error=told)
         assert await ended.get() is None
         zk_client.multi(
             [
@@ -249,15 +251,15 @@ def test_a_transaction_names_the_operation_that_failed(server: EmbeddedZooKeeper
                 Set(path=path, data=b"", version=7),
             ],
             then=told,
-            otherwise=told,
+            on_error=told,
         )
         assert await ended.get() == FailedOperation(2, ZooKeeperError.BAD_VERSION)
-        zk_client.exists(f"{path}/a", then=ended.put_nowait, otherwise=ended.put_nowait)
+        zk_client.exists(f"{path}/a", then=ended.put_nowait, on_error=ended.put_nowait)
         assert await ended.get() is None
-        zk_client.get("/nowhere", then=lambda *_: None, otherwise=ended.put_nowait)
+        zk_client.get("/nowhere", then=lambda *_: None, on_error=ended.put_nowait)
         assert await ended.get() is ZooKeeperError.NO_NODE
         zk_client.close()
-        zk_client.children(path, then=ended.put_nowait, otherwise=ended.put_nowait)
+        zk_client.children(path, then=ended.put_nowait, on_error=ended.put_nowait)
         assert await ended.get() is ZooKeeperError.EXPIRED
         await asyncio.to_thread(zk_client.end)
 

@@ -7,8 +7,8 @@ import pytest
 
 from headwater.common.config_types import ResourceType
 from headwater.common.exceptions import (
-    BrokerIdTaken,
     ControllerFenced,
+    DuplicateBrokerRegistration,
     SessionExpired,
     StoreUnreachable,
 )
@@ -113,7 +113,7 @@ def test_another_live_broker_with_our_id_is_waited_for_and_then_reported() -> No
     assert outcome.results == []
     lab.clock.move(60_000)
     lab.ring()
-    assert "h:9093" in str(outcome.of(BrokerIdTaken))
+    assert "h:9093" in str(outcome.of(DuplicateBrokerRegistration))
 
 
 def test_a_foreign_registration_that_ends_in_time_is_no_error() -> None:
@@ -144,7 +144,7 @@ def test_a_new_registration_replaces_the_one_in_progress() -> None:
     lab = StoreLab()
     lab.found()
     first = Outcome()
-    lab.store.register(lab.registration(), then=first.then, otherwise=first.otherwise)
+    lab.store.register(lab.registration(), then=first.then, on_error=first.on_error)
     epoch = lab.register().of(int)
     first.of(StoreUnreachable)
     assert lab.server.nodes["/brokers/ids/0"].stat.czxid == epoch
@@ -164,7 +164,7 @@ def test_an_expired_session_fails_the_cluster_setup() -> None:
     lab = StoreLab()
     outcome = Outcome()
     lab.server.run()
-    lab.store.found(CLUSTER_ID, then=outcome.then, otherwise=outcome.otherwise)
+    lab.store.create_cluster(CLUSTER_ID, then=outcome.then, on_error=outcome.on_error)
     lab.zk_client.expire()
     outcome.of(SessionExpired)
 
@@ -366,7 +366,7 @@ def test_a_write_callback_that_ends_the_term_ends_each_write_of_the_group_once()
             [ConfigsReplaced(resource, {"a": "b"})],
             fence=image.version._replace(sequence=sequence),
             then=resign if sequence == 1 else outcome.then,
-            otherwise=outcome.otherwise,
+            on_error=outcome.on_error,
         )
     lab.server.run()
     kinds = [type(each.result) for each in outcomes]

@@ -10,7 +10,7 @@ from headwater.network.acceptor import Acceptor
 from headwater.network.connection import Connection
 from headwater.network.endpoint import Endpoint
 from headwater.network.limits.fair_queue import SHARE_NS
-from headwater.network.request_service import ReplySlot
+from headwater.network.request_service import ResponseSlot
 from headwater.network.tls.pending_handshakes import _FairHandshake
 from tests.simulation.fakes.scripted_network import ScriptedTransportLayer
 from tests.simulation.labs.connection_lab import ConnectionLab, echo, framed, keep_waiting
@@ -27,7 +27,7 @@ class TimedLab(ConnectionLab):
         super().__init__(behave=self._work)
         self.served_ns: dict[bytes, int] = {}
 
-    def _work(self, slot: ReplySlot, frame: memoryview) -> None:
+    def _work(self, slot: ResponseSlot, frame: memoryview) -> None:
         self.now_ns += self.COSTS[bytes(frame[:1])]
         self.served_ns[bytes(frame)] = self.now_ns
         echo(slot, frame)
@@ -143,16 +143,16 @@ def test_request_in_steps_lets_others_go_first() -> None:
     lab = ConnectionLab()
     taken: list[int] = []
 
-    def steps(slot: ReplySlot) -> Iterator[None]:
+    def steps(slot: ResponseSlot) -> Iterator[None]:
         for number in range(50):
             lab.now_ns += MS // 2
             taken.append(number)
             yield
-        slot.reply([framed(b"at last")])
+        slot.respond([framed(b"at last")])
 
-    def behave(slot: ReplySlot, frame: memoryview) -> None:
+    def behave(slot: ResponseSlot, frame: memoryview) -> None:
         if bytes(frame) == b"large":
-            slot.work(steps(slot))
+            slot.run_steps(steps(slot))
         else:
             echo(slot, frame)
 
@@ -183,20 +183,20 @@ class SteppedLab(ConnectionLab):
 
     def __init__(self) -> None:
         super().__init__(behave=self._work)
-        self.begun: dict[ReplySlot, int] = {}
+        self.begun: dict[ResponseSlot, int] = {}
         self.most_at_a_time = 0
 
-    def _work(self, slot: ReplySlot, frame: memoryview) -> None:
-        slot.work(self._steps(slot), self.SIZES[bytes(frame[:1])])
+    def _work(self, slot: ResponseSlot, frame: memoryview) -> None:
+        slot.run_steps(self._steps(slot), self.SIZES[bytes(frame[:1])])
 
-    def _steps(self, slot: ReplySlot) -> Iterator[None]:
+    def _steps(self, slot: ResponseSlot) -> Iterator[None]:
         self.begun[slot] = 0
         for _ in range(10):
             unfinished = sum(each.parts is None for each in self.begun)
             self.most_at_a_time = max(self.most_at_a_time, unfinished)
             self.now_ns += MS
             yield
-        slot.reply([framed(b"done")])
+        slot.respond([framed(b"done")])
 
 
 def test_few_large_requests_are_processed_at_a_time() -> None:
@@ -245,19 +245,19 @@ def test_frame_stays_valid_until_a_request_in_steps_is_answered() -> None:
     large = b"large" + Random(1).randbytes(200_000)
     seen: list[bytes] = []
 
-    def steps(slot: ReplySlot, content: memoryview, count: int) -> Iterator[None]:
+    def steps(slot: ResponseSlot, content: memoryview, count: int) -> Iterator[None]:
         for _ in range(3):
             lab.now_ns += MS
             seen.append(bytes(content))
             yield
         if not count:
-            slot.reply([framed(b"done")])
+            slot.respond([framed(b"done")])
 
-    def behave(slot: ReplySlot, frame: memoryview) -> None:
+    def behave(slot: ResponseSlot, frame: memoryview) -> None:
         if bytes(frame[:5]) == b"large":
             # A slice, since the frame itself is released.
             kept.append(frame[:])
-            slot.work(steps(slot, kept[0], 1))
+            slot.run_steps(steps(slot, kept[0], 1))
         else:
             echo(slot, frame)
 
@@ -276,7 +276,7 @@ def test_frame_stays_valid_until_a_request_in_steps_is_answered() -> None:
         now_ms += 1_000
         lab.sweep(now_ms)
     assert lab.inflight_bytes.buffer_bytes.used == capacity_bytes
-    lab.slots[0].work(steps(lab.slots[0], kept[0], 0))
+    lab.slots[0].run_steps(steps(lab.slots[0], kept[0], 0))
     for _ in range(50):
         lab.loop.turn()
     assert seen == [large] * 6
@@ -297,7 +297,7 @@ def test_no_step_runs_for_a_closed_connection() -> None:
             taken.append(number)
             yield
 
-    lab.behave = lambda slot, _: slot.work(steps())
+    lab.behave = lambda slot, _: slot.run_steps(steps())
     connection, channel = lab.connect()
     channel.feed(framed(b"large"))
     lab.loop.turn()
@@ -321,9 +321,9 @@ class Flooded:
             lab.loop,
             fair_queue=lab.fair_queue,
             may_accept=lambda: True,
-            welcome=self.welcome,
+            on_accepted=self.welcome,
         )
-        lab.departed = self.departed
+        lab.on_closed = self.departed
         lab.loop.watch(self)  # type: ignore[arg-type]
         self.listener.start()
 
@@ -371,7 +371,7 @@ class Shaking:
     def fileno(self) -> int:
         return 1_000_000 + self.number
 
-    def shake(self) -> bool:
+    def handshake(self) -> bool:
         self.lab.now_ns += 3 * MS
         return False
 
@@ -459,19 +459,19 @@ def test_steps_may_start_further_steps() -> None:
     lab = ConnectionLab()
     taken: list[str] = []
 
-    def later(slot: ReplySlot) -> Iterator[None]:
+    def later(slot: ResponseSlot) -> Iterator[None]:
         for number in range(20):
             lab.now_ns += MS
             taken.append(f"later {number}")
             yield
-        slot.reply([framed(b"at last")])
+        slot.respond([framed(b"at last")])
 
-    def first(slot: ReplySlot) -> Iterator[None]:
+    def first(slot: ResponseSlot) -> Iterator[None]:
         taken.append("first")
         yield
-        slot.work(later(slot))
+        slot.run_steps(later(slot))
 
-    lab.behave = lambda slot, _: slot.work(first(slot), 500_000)
+    lab.behave = lambda slot, _: slot.run_steps(first(slot), 500_000)
     connection, channel = lab.connect()
     channel.feed(framed(b"large"))
     for _ in range(10):
@@ -494,9 +494,9 @@ def test_failing_steps_close_their_connection_only() -> None:
         yield
         raise KeyError("ours")
 
-    def behave(slot: ReplySlot, frame: memoryview) -> None:
+    def behave(slot: ResponseSlot, frame: memoryview) -> None:
         if bytes(frame) == b"large":
-            slot.work(steps())
+            slot.run_steps(steps())
         else:
             echo(slot, frame)
 
@@ -531,7 +531,7 @@ def test_response_is_sent_although_its_connection_was_queued_to_read(arrives: by
     channel.feed(arrives)
     connection._on_readable()
     assert connection._is_queued
-    slot.reply([framed(b"late")])
+    slot.respond([framed(b"late")])
     for _ in range(200):
         lab.loop.turn()
     assert channel.sent
@@ -543,9 +543,9 @@ def test_every_response_is_sent_whenever_it_is_given(seed: int) -> None:
     random = Random(seed)
     lab = TimedLab()
     work = lab.behave
-    waiting: list[ReplySlot] = []
+    waiting: list[ResponseSlot] = []
 
-    def behave(slot: ReplySlot, frame: memoryview) -> None:
+    def behave(slot: ResponseSlot, frame: memoryview) -> None:
         if bytes(frame) == b"delayed":
             lab.now_ns += MS
             waiting.append(slot)
@@ -559,7 +559,7 @@ def test_every_response_is_sent_whenever_it_is_given(seed: int) -> None:
         while idle and random.random() < 0.7:
             idle.pop(random.randrange(len(idle))).feed(framed(b"delayed"))
         while waiting and random.random() < 0.7:
-            waiting.pop(random.randrange(len(waiting))).reply([framed(b"answer")])
+            waiting.pop(random.randrange(len(waiting))).respond([framed(b"answer")])
         lab.loop.turn()
         answered = [each for each in clients if each.sent]
         for each in answered:
@@ -567,6 +567,6 @@ def test_every_response_is_sent_whenever_it_is_given(seed: int) -> None:
         idle += answered
     while waiting or lab.loop.turn():
         if waiting:
-            waiting.pop().reply([framed(b"answer")])
+            waiting.pop().respond([framed(b"answer")])
     idle += [each for each in clients if each.sent]
     assert len(idle) == len(clients)

@@ -37,7 +37,7 @@ def exchanged(offer: Offer) -> tuple[bytes, int]:
     scratch = memoryview(bytearray(SCRATCH_BYTES))
     channel = TlsTransportLayer(ours, listener_context(listener_settings()), scratch)
     client = TlsTransportLayer(theirs, client_context(CLIENT), scratch, server_name="127.0.0.1")
-    while not (client.shake() & channel.shake()):
+    while not (client.handshake() & channel.handshake()):
         pass
     received = bytearray()
     room = memoryview(bytearray(50_000))

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from headwater.common.exceptions import ConnectionLost, TlsRefused
+from headwater.common.exceptions import ConnectionLost, TlsHandshakeFailed
 from headwater.common.principal import ANONYMOUS, Principal, Requester
 from headwater.common.settings.password import Password
 from headwater.common.settings.ssl_settings import SslSettings
 from headwater.network.network_settings import NetworkSettings
-from headwater.network.request_service import ReplySlot
+from headwater.network.request_service import ResponseSlot
 from tests.certificates import Authority
 from tests.simulation.labs.connection_lab import framed, keep_waiting
 from tests.unit.network.real_sockets import PATIENCE_S, OpenRange, running
 from tests.unit.network.tls.tls_lab import (
     ALICE,
     CLIENT,
-    STRANGER,
     TRUST,
+    UNTRUSTED,
     Stream,
     TlsPeer,
     running_tls,
@@ -63,7 +63,7 @@ def test_requests_in_one_tls_record_are_all_served() -> None:
     asyncio.run(run())
 
 
-def is_longer(slots: list[ReplySlot], count: int) -> bool:
+def is_longer(slots: list[ResponseSlot], count: int) -> bool:
     return len(slots) > count
 
 
@@ -77,7 +77,7 @@ def test_requests_buffered_in_tls_are_served_when_there_is_room_again() -> None:
             slots = broker.service.slots
             for number in range(count):
                 await broker.service.until(partial(is_longer, slots, number))
-                broker.service.slots[number].reply([framed(str(number).encode())])
+                broker.service.slots[number].respond([framed(str(number).encode())])
             expected = b"".join(framed(str(number).encode()) for number in range(count))
             assert await client.receive(len(expected)) == expected
             await client.close()
@@ -91,9 +91,9 @@ def test_file_range_arrives_whole_at_a_slow_reader(tmp_path: Path) -> None:
     path.write_bytes(content)
     ranges: list[OpenRange] = []
 
-    def behave(slot: ReplySlot, _: memoryview) -> None:
+    def behave(slot: ResponseSlot, _: memoryview) -> None:
         ranges.append(OpenRange(path, 1_000, 5_000_000))
-        slot.reply([b"head", ranges[-1], b"tail"])
+        slot.respond([b"head", ranges[-1], b"tail"])
 
     async def run() -> None:
         async with running_tls(behave=behave) as broker:
@@ -148,7 +148,7 @@ def test_principal_comes_from_the_client_certificate(
     ("settings", "rules"),
     [
         (CLIENT, "DEFAULT"),
-        (showing(STRANGER), "DEFAULT"),
+        (showing(UNTRUSTED), "DEFAULT"),
         (showing(ALICE), "RULE:CN=b/b/"),
     ],
 )
@@ -220,8 +220,8 @@ def test_untrusted_server_is_a_named_error(settings: SslSettings, host: str, rea
             client = TlsPeer(settings, host)
             await client.connect(broker.bound.port)
             lost = await client.is_lost()
-            assert isinstance(lost, TlsRefused)
-            with pytest.raises(TlsRefused, match=reason):
+            assert isinstance(lost, TlsHandshakeFailed)
+            with pytest.raises(TlsHandshakeFailed, match=reason):
                 raise lost
 
     asyncio.run(run())

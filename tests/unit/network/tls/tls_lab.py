@@ -9,7 +9,7 @@ from headwater.common.settings.password import Password
 from headwater.common.settings.ssl_settings import ListenerSslSettings, SslSettings
 from headwater.network.network_settings import NetworkSettings
 from headwater.network.peer import Peer, PeerSettings, resolve
-from headwater.network.request_service import ReplySlot
+from headwater.network.request_service import ResponseSlot
 from headwater.network.tls.ssl_context import client_context
 from headwater.network.tls.tls_endpoints import ClientTls, ListenerTls
 from headwater.security.authentication.ssl_principal import principal_by
@@ -20,7 +20,7 @@ from tests.unit.network.real_sockets import PATIENCE_S, Running, running
 AUTHORITY = Authority()
 BROKER = AUTHORITY.identity("broker", hosts=["127.0.0.1"])
 ALICE = AUTHORITY.identity("alice", unit="Till")
-STRANGER = Authority("unknown").identity("mallory")
+UNTRUSTED = Authority("unknown").identity("mallory")
 
 
 TRUST = Password(AUTHORITY.pem)
@@ -48,7 +48,7 @@ def listener_settings(client_auth: str = "none") -> ListenerSslSettings:
 @asynccontextmanager
 async def running_tls(
     settings: NetworkSettings | None = None,
-    behave: Callable[[ReplySlot, memoryview], None] = echo,
+    behave: Callable[[ResponseSlot, memoryview], None] = echo,
     *,
     client_auth: str = "none",
     rules: str = "DEFAULT",
@@ -68,8 +68,8 @@ class TlsPeer:
         self.peer = Peer(
             self._loop,
             PeerSettings(),
-            up=lambda: self._up.set_result(None),
-            down=self._down.set_result,
+            on_connected=lambda: self._up.set_result(None),
+            on_disconnected=self._down.set_result,
             tls=ClientTls(settings),
             host=host,
         )
@@ -86,12 +86,12 @@ class TlsPeer:
 
     async def ask(self, number: int, frame: bytes) -> bytes:
         answered: asyncio.Future[bytes] = self._loop.create_future()
-        self.peer.ask(
+        self.peer.send_request(
             number,
             [frame],
             deadline_ms=1_000,
             then=lambda answer: answered.set_result(bytes(answer)),
-            otherwise=answered.set_exception,
+            on_error=answered.set_exception,
         )
         return await asyncio.wait_for(answered, PATIENCE_S)
 

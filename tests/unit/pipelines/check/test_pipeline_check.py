@@ -61,8 +61,30 @@ def test_spark_connect_is_refused_for_pipelines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("checkpoint", ["s3a://bucket/ck", "file:///mnt/shared/ck"])
 def test_a_shared_checkpoint_is_accepted_on_a_cluster(tmp_path: Path, checkpoint: str) -> None:
-    text = GOOD.replace("sources:", CLUSTER).replace("./ck", checkpoint)
+    jars = CLUSTER.replace("}", ", conf: {spark.jars: /opt/hadoop-aws.jar}}")
+    text = GOOD.replace("sources:", jars).replace("./ck", checkpoint)
     assert problems_of(written(tmp_path, text)) == []
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "reason"),
+    [
+        (
+            "s3a://bucket/ck",
+            "checkpoint: s3a://bucket/ck: Spark has no file system for s3a; add "
+            "org.apache.hadoop:hadoop-aws:3.5.0 to spark.jars.packages in session.conf",
+        ),
+        (
+            "s3://bucket/ck",
+            "checkpoint: s3://bucket/ck: Hadoop reads and writes S3 under s3a://..., not s3://...",
+        ),
+    ],
+)
+def test_a_scheme_without_a_file_system_is_refused(
+    tmp_path: Path, checkpoint: str, reason: str
+) -> None:
+    text = GOOD.replace("./ck", checkpoint)
+    assert problems_of(written(tmp_path, text)) == [(4, reason)]
 
 
 @pytest.mark.parametrize(
@@ -238,3 +260,57 @@ def test_a_connector_judges_its_own_options(tmp_path: Path) -> None:
     assert problems_of(file, connectors=OneConnector()) == [(20, "shelf: shelf is missing")]
     file = written(tmp_path, GOOD.partition("sinks:\n")[0] + sink.replace("height", "shelf"))
     assert problems_of(file, connectors=OneConnector()) == []
+
+
+LOOKUP = """\
+version: 1
+name: p
+bootstrap: 127.0.0.1:9092
+sources:
+  orders: {subscribe: orders, decode: {value: {json: "id bigint, customer string"}}}
+  customers:
+    subscribe: customers
+    table: true
+    decode: {key: {string: key}, value: {json: "name string"}}
+steps:
+  named:
+    lookup:
+      stream: orders
+      table: customers
+      on: {customer: key}
+sinks:
+  - {from: named, topic: named}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "reason"),
+    [
+        ("", "", None, None),
+        ("on: {customer: key}", "on: {customer: name}", 15, "by the whole key of customers, which"),
+        ("on: {customer: key}", "how: outer", 15, "how must be one of left, inner"),
+        ("on: {customer: key}", "how: inner", 12, "lookup needs on"),
+        ("table: true", "startingOffsets: earliest", 14, "must be a source with table: true"),
+        ("key: {string: key}, ", "", 14, "customers must decode its key and its value"),
+        (
+            "stream: orders",
+            "stream: order",
+            12,
+            "reads order, which is neither a source nor a step",
+        ),
+        (
+            "    lookup:",
+            "    sql: select 1\n    lookup:",
+            11,
+            "needs one of sql, python and lookup",
+        ),
+    ],
+)
+def test_a_lookup_is_judged_with_its_line(
+    tmp_path: Path, old: str, new: str, line: int | None, reason: str | None
+) -> None:
+    found = problems_of(written(tmp_path, LOOKUP.replace(old, new, 1) if old else LOOKUP))
+    if reason is None:
+        assert found == []
+    else:
+        assert any(at == line and reason in text for at, text in found), found

@@ -12,7 +12,7 @@ from headwater.pipelines.check.sql_grammar import SparkGrammar
 from headwater.process.java import NoJava, find_java
 
 
-def test_nobody_but_the_grammar_itself_reads_from_its_jvm_or_closes_its_pipes() -> None:
+def test_only_the_grammar_reads_from_its_jvm_and_closes_its_pipes() -> None:
     """A thread of py4j's that did both failed `check` at random with a bad file descriptor."""
     try:
         find_java(os.environ)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.pipelines.run.failure_reason import reason_of, without_class
+from headwater.pipelines.run.failure_reason import reason_of, whole_trace, without_class
 
 FROM_A_WORKER = """\
 [STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due to stage \
@@ -97,3 +97,49 @@ def test_a_reason_is_no_page() -> None:
 def test_a_failure_of_ours_needs_no_class_to_be_understood() -> None:
     assert without_class("headwater.spark.exceptions.DataLost: gone") == "gone"
     assert without_class("java.io.IOException: gone") == "java.io.IOException: gone"
+
+
+class _Captured(Exception):
+    """As PySpark translates an exception of Java."""
+
+    def __init__(self, text: str, trace: str, cause: "Exception | None" = None) -> None:
+        super().__init__(text)
+        self._stackTrace = trace
+        self._cause = cause
+
+
+IO_TRACE = """\
+org.apache.spark.SparkException: Job aborted.
+	at org.apache.spark.Foo.bar(Foo.scala:1)
+Caused by: java.io.IOException: No space left on device
+	at java.base/sun.nio.ch.FileDispatcherImpl.write0(Native Method)
+	... 10 more
+"""
+
+
+def test_a_failure_of_a_query_keeps_the_cause_of_java() -> None:
+    inner = _Captured("Job aborted.", IO_TRACE)
+    error = _Captured(
+        "[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted.", "", inner
+    )
+    said = "Job aborted.; caused by java.io.IOException: No space left on device"
+    assert reason_of(error) == said
+    assert "FileDispatcherImpl.write0" in whole_trace(error)
+
+
+def test_a_cause_without_a_message_is_named_by_its_class() -> None:
+    error = _Captured(
+        "boom", "x.y.Outer: boom\n\tat a\nCaused by: java.lang.NullPointerException\n"
+    )
+    assert reason_of(error) == "boom; caused by java.lang.NullPointerException"
+
+
+def test_a_message_is_not_repeated_as_its_own_cause() -> None:
+    trace = "org.apache.spark.sql.AnalysisException: [NO] no such column\n\tat a.b.C(D.scala:1)"
+    assert reason_of(_Captured("[NO] no such column", trace)) == "[NO] no such column"
+
+
+def test_a_long_message_leaves_room_for_its_cause() -> None:
+    error = _Captured("x" * 1_000, "a.B: x\nCaused by: java.io.IOException: disk\n")
+    assert reason_of(error).endswith("; caused by java.io.IOException: disk")
+    assert len(reason_of(error)) <= 500

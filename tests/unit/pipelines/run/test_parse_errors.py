@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.pipelines.run.parse_errors import why_unparsable
+from headwater.pipelines.run.parse_errors import parse_error
 
 SCHEMA = (
     "id bigint, amount double, tags array<string>, who struct<age:int>, at timestamp, ok boolean"
@@ -30,15 +30,15 @@ SCHEMA = (
     ],
 )
 def test_the_reason_names_what_is_wrong(value: bytes, reason: str) -> None:
-    assert why_unparsable(value, "json", SCHEMA) == reason
+    assert parse_error(value, "json", SCHEMA) == reason
 
 
 def test_what_looks_right_here_is_told_with_the_whole_schema() -> None:
-    assert why_unparsable(b'{"id": 1}', "json", "id bigint") == "does not fit the schema id bigint"
-    assert why_unparsable(b"a;b", "csv", "a int") == "not csv of the schema a int"
+    assert parse_error(b'{"id": 1}', "json", "id bigint") == "does not fit the schema id bigint"
+    assert parse_error(b"a;b", "csv", "a int") == "not csv of the schema a int"
 
 
 def test_a_long_value_is_cut() -> None:
-    told = why_unparsable(b'{"id": "' + b"x" * 1000 + b'"}', "json", "id bigint")
+    told = parse_error(b'{"id": "' + b"x" * 1000 + b'"}', "json", "id bigint")
     assert len(told) < 100
     assert told.endswith("...")

@@ -4,7 +4,7 @@ from headwater.pipelines.run.batch_progress import BatchProgress
 from headwater.pipelines.run.query_state import SinkQueryState, SinkState
 from headwater.pipelines.spec.pipeline_spec import Restarts
 
-POLICY = Restarts(most=2, backoff_ms=100)
+POLICY = Restarts(max_count=2, backoff_ms=100)
 
 
 def batch(number: int) -> BatchProgress:
@@ -41,5 +41,5 @@ def test_the_batch_that_is_told_again_after_a_restart_is_not_a_new_one() -> None
 
 
 def test_without_restarts_the_first_failure_is_the_last() -> None:
-    life = SinkQueryState(name="s").started().failed("once", Restarts(most=0), 0)
+    life = SinkQueryState(name="s").started().failed("once", Restarts(max_count=0), 0)
     assert life.state is SinkState.FAILED

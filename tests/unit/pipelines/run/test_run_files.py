@@ -31,7 +31,7 @@ def told(name: str) -> RunReport:
 
 def test_a_run_is_told_of_while_it_lives_and_afterwards(tmp_path: Path) -> None:
     with RunFile(tmp_path / "runs", "orders") as file:
-        file.tell(told("orders"))
+        file.write(told("orders"))
         assert [each.is_running for each in reports(tmp_path / "runs")] == [True]
     found = report(tmp_path / "runs", "orders")
     assert found == told("orders")

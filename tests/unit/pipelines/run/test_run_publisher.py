@@ -27,7 +27,7 @@ def _report(name: str, state: str) -> RunReport:
 
 def _publisher(client: dict[str, str], asked: threading.Event) -> RunPublisher:
     return RunPublisher(
-        client, ask_to_stop=asked.set, steady_ms=lambda: time.monotonic_ns() // 1_000_000
+        client, request_stop=asked.set, steady_ms=lambda: time.monotonic_ns() // 1_000_000
     )
 
 
@@ -41,16 +41,16 @@ def _await(topic: RunTopic, name: str) -> PublishedRun:
 def test_a_request_from_elsewhere_stops_the_run(client: dict[str, str]) -> None:
     asked = threading.Event()
     with _publisher(client, asked) as publisher, RunTopic(client) as elsewhere:
-        publisher.tell(_report("orders", "running"))
+        publisher.publish(_report("orders", "running"))
         seen = _await(elsewhere, "orders")
         assert not asked.is_set()
-        elsewhere.ask_to_stop(seen, now_ms=9)
+        elsewhere.request_stop(seen, now_ms=9)
         assert asked.wait(DEADLINE_S)
 
 
 def test_the_last_state_is_published_before_the_run_ends(client: dict[str, str]) -> None:
     with _publisher(client, threading.Event()) as publisher:
-        publisher.tell(_report("short", "starting"))
-        publisher.tell(_report("short", "finished"))
+        publisher.publish(_report("short", "starting"))
+        publisher.publish(_report("short", "finished"))
     with RunTopic(client) as elsewhere:
         assert elsewhere.refresh().runs["short"].state == "finished"

@@ -42,9 +42,9 @@ def test_keys_of_one_run_are_equal_bytes() -> None:
 def test_a_stop_request_is_for_one_run_only() -> None:
     runs = PublishedRuns()
     runs.replay(*stop_record(RUN, 5_000))
-    assert runs.is_stop_asked("orders", RUN.started_ms)
-    assert not runs.is_stop_asked("orders", RUN.started_ms + 1)
-    assert not runs.is_stop_asked("other", RUN.started_ms)
+    assert runs.is_stop_requested("orders", RUN.started_ms)
+    assert not runs.is_stop_requested("orders", RUN.started_ms + 1)
+    assert not runs.is_stop_requested("other", RUN.started_ms)
 
 
 def test_a_run_without_reports_counts_as_dead() -> None:
@@ -88,7 +88,7 @@ def test_runs_are_seen_and_stopped_through_a_broker() -> None:
             here.publish(report)
             seen = elsewhere.refresh().runs["orders"]
             assert (seen.state, seen.pid, seen.started_ms) == ("running", 17, 1)
-            elsewhere.ask_to_stop(seen, now_ms=3)
-            assert here.refresh().is_stop_asked("orders", 1)
+            elsewhere.request_stop(seen, now_ms=3)
+            assert here.refresh().is_stop_requested("orders", 1)
             here.publish(replace(report, state="stopped", told_ms=4))
             assert elsewhere.refresh().runs["orders"].state == "stopped"

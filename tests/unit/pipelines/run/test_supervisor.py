@@ -66,16 +66,16 @@ def supervised(
     starts: Mapping[str, Callable[[], Query]],
     *,
     most: int = 2,
-    tell: Callable[[list[SinkQueryState]], None] = lambda _: None,
+    on_change: Callable[[list[SinkQueryState]], None] = lambda _: None,
 ) -> Supervisor:
     return Supervisor(
         starts,
-        Restarts(most=most, backoff_ms=1_000),
-        refusals=(Broke, LookupError),
-        hopeless=(LookupError,),
+        Restarts(max_count=most, backoff_ms=1_000),
+        config_errors=(Broke, LookupError),
+        fatal_errors=(LookupError,),
         steady_ms=Clock(),
-        tell=tell,
-        stop_patience_ms=60_000,
+        on_change=on_change,
+        stop_timeout_ms=60_000,
     )
 
 
@@ -133,12 +133,12 @@ def test_a_stop_waits_for_the_end_of_a_batch() -> None:
     query = FakeQuery()
     told: list[list[SinkQueryState]] = []
 
-    def tell(lives: list[SinkQueryState]) -> None:
+    def on_change(lives: list[SinkQueryState]) -> None:
         told.append(lives)
         query.is_in_batch = True
-        supervisor.ask_to_stop()
+        supervisor.request_stop()
 
-    supervisor = supervised({"a": lambda: query}, tell=tell)
+    supervisor = supervised({"a": lambda: query}, on_change=on_change)
     assert states(supervisor.run()) == {"a": SinkState.STOPPED}
     assert query.was_stopped
     assert [states(each)["a"] for each in told] == [SinkState.RUNNING, SinkState.STOPPED]
@@ -147,9 +147,9 @@ def test_a_stop_waits_for_the_end_of_a_batch() -> None:
 def test_a_query_that_has_ended_before_the_stop_has_still_finished() -> None:
     supervisor: Supervisor
 
-    def tell(lives: list[SinkQueryState]) -> None:
+    def on_change(lives: list[SinkQueryState]) -> None:
         if states(lives)["a"] is SinkState.FINISHED:
-            supervisor.ask_to_stop()
+            supervisor.request_stop()
 
-    supervisor = supervised({"a": lambda: FakeQuery(0), "b": FakeQuery}, tell=tell)
+    supervisor = supervised({"a": lambda: FakeQuery(0), "b": FakeQuery}, on_change=on_change)
     assert states(supervisor.run()) == {"a": SinkState.FINISHED, "b": SinkState.STOPPED}

@@ -20,7 +20,7 @@ from headwater.pipelines.spec.pipeline_spec import (
     Trigger,
     Watermark,
 )
-from tests.unit.pipelines.pipeline_files import GOOD, written
+from tests.unit.pipelines.pipeline_files import GOOD, problems_of, written
 
 TOML = """\
 version = 1
@@ -110,7 +110,7 @@ def test_a_pipeline_says_what_is_read_made_and_written(tmp_path: Path) -> None:
             trigger=Trigger(every_ms=1_000),
         ),
     )
-    assert spec.restarts == Restarts(most=3, backoff_ms=2_000)
+    assert spec.restarts == Restarts(max_count=3, backoff_ms=2_000)
 
 
 def test_the_words_beside_a_connector_are_its_own(tmp_path: Path) -> None:
@@ -260,3 +260,13 @@ def test_a_packed_environment_is_an_archive_of_executors(tmp_path: Path) -> None
     _, spec, problems = read_file(file)
     assert problems == []
     assert spec.conf["spark.archives"] == f"data.zip#data,{tmp_path}/env.tar.gz#headwater"
+
+
+def test_sinks_of_a_batch_pipeline_end_and_have_no_trigger(tmp_path: Path) -> None:
+    text = GOOD.replace("version: 1", "version: 1\nmode: batch")
+    file = written(tmp_path, text)
+    assert problems_of(file) == [(25, "a pipeline with mode: batch has no triggers: it ends")]
+    _, spec, problems = read_file(written(tmp_path, text.replace("    trigger: {every: 1s}\n", "")))
+    assert problems == []
+    assert spec.is_batch
+    assert [each.trigger for each in spec.sinks] == [Trigger()]

@@ -13,7 +13,7 @@ from headwater.protocol.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
 )
-from headwater.replication.fetch.fetch_session import Fetching, FetchSessions
+from headwater.replication.fetch.fetch_session import FetchContext, FetchSessionCache
 from headwater.replication.fetch.follower_fetch_session import FollowerSession
 from tests.simulation.fakes.seeded_random import SeededRandom
 
@@ -22,12 +22,12 @@ MINUTE_MS = 60_000
 
 
 @pytest.fixture
-def sessions() -> FetchSessions:
+def sessions() -> FetchSessionCache:
     return with_slots(10)
 
 
-def with_slots(slots: int) -> FetchSessions:
-    return FetchSessions(slots, SeededRandom(random.Random(1)))
+def with_slots(slots: int) -> FetchSessionCache:
+    return FetchSessionCache(slots, SeededRandom(random.Random(1)))
 
 
 def request(
@@ -50,22 +50,22 @@ def request(
 
 
 def resolve(
-    sessions: FetchSessions, asked: FetchRequest, now_ms: int = 0, *, by_id: bool = False
-) -> Fetching:
+    sessions: FetchSessionCache, asked: FetchRequest, now_ms: int = 0, *, by_id: bool = False
+) -> FetchContext:
     return sessions.resolve(asked, uses_topic_ids=by_id, now_ms=now_ms)
 
 
-def begin(sessions: FetchSessions, *partitions: int, now_ms: int = 0) -> int:
+def begin(sessions: FetchSessionCache, *partitions: int, now_ms: int = 0) -> int:
     """Return the id of a new session, 0 if there was no room."""
     session = resolve(sessions, request(*partitions), now_ms).session
     return 0 if session is None else session.session_id
 
 
-def offsets(fetching: Fetching) -> dict[int, int]:
-    return {each.number: each.offset for each in fetching.wanted}
+def offsets(fetching: FetchContext) -> dict[int, int]:
+    return {each.number: each.offset for each in fetching.partitions}
 
 
-def test_a_session_keeps_its_partitions_and_their_offsets(sessions: FetchSessions) -> None:
+def test_a_session_keeps_its_partitions_and_their_offsets(sessions: FetchSessionCache) -> None:
     """FT-7."""
     session = begin(sessions, 0, 1, 2)
     again = resolve(sessions, request(1, session=session, epoch=1, offset=7))
@@ -75,63 +75,65 @@ def test_a_session_keeps_its_partitions_and_their_offsets(sessions: FetchSession
     assert offsets(less) == {1: 7, 2: 0, 3: 0}
 
 
-def test_a_sessionless_fetch_keeps_nothing(sessions: FetchSessions) -> None:
+def test_a_sessionless_fetch_keeps_nothing(sessions: FetchSessionCache) -> None:
     """FT-5: epoch -1."""
     once = resolve(sessions, request(0, epoch=-1))
     assert (once.session, once.is_incremental, len(sessions)) == (None, False, 0)
     assert offsets(once) == {0: 0}
 
 
-def test_epoch_minus_one_closes_the_session(sessions: FetchSessions) -> None:
+def test_epoch_minus_one_closes_the_session(sessions: FetchSessionCache) -> None:
     session = begin(sessions, 0)
     resolve(sessions, request(0, session=session, epoch=-1))
     lost = resolve(sessions, request(session=session, epoch=1))
-    assert lost.refusal is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert lost.error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_a_wrong_session_epoch_is_rejected_and_the_session_survives(
-    sessions: FetchSessions,
+    sessions: FetchSessionCache,
 ) -> None:
     """FT-5: a retried request must not be taken for the next one."""
     session = begin(sessions, 0)
     for epoch in (2, 3):
         refused = resolve(sessions, request(session=session, epoch=epoch))
-        assert refused.refusal is ErrorCode.INVALID_FETCH_SESSION_EPOCH
-    assert resolve(sessions, request(session=session, epoch=1)).refusal is None
+        assert refused.error is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert resolve(sessions, request(session=session, epoch=1)).error is None
     repeated = resolve(sessions, request(session=session, epoch=1))
-    assert repeated.refusal is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert repeated.error is ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
-def test_topic_names_and_topic_ids_do_not_mix_within_a_session(sessions: FetchSessions) -> None:
+def test_topic_names_and_topic_ids_do_not_mix_within_a_session(sessions: FetchSessionCache) -> None:
     session = begin(sessions, 0)
     mixed = resolve(sessions, request(session=session, epoch=1), by_id=True)
-    assert mixed.refusal is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-    assert resolve(sessions, request(session=session, epoch=1)).refusal is None
+    assert mixed.error is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    assert resolve(sessions, request(session=session, epoch=1)).error is None
 
 
-def test_the_session_epoch_wraps_from_the_largest_to_one(sessions: FetchSessions) -> None:
+def test_the_session_epoch_wraps_from_the_largest_to_one(sessions: FetchSessionCache) -> None:
     session_id = begin(sessions, 0)
     session = sessions._sessions[session_id]
     session.epoch = 2**31 - 1
-    assert resolve(sessions, request(session=session_id, epoch=2**31 - 1)).refusal is None
+    assert resolve(sessions, request(session=session_id, epoch=2**31 - 1)).error is None
     assert session.epoch == 1
 
 
-def test_a_session_without_partitions_is_closed(sessions: FetchSessions) -> None:
+def test_a_session_without_partitions_is_closed(sessions: FetchSessionCache) -> None:
     """FT-7."""
     session = begin(sessions, 0)
     empty = resolve(sessions, request(session=session, epoch=1, forgotten=(0,)))
     assert (empty.session, len(sessions)) == (None, 0)
 
 
-def test_partitions_with_data_move_to_the_end_of_the_read_order(sessions: FetchSessions) -> None:
+def test_partitions_with_data_move_to_the_end_of_the_read_order(
+    sessions: FetchSessionCache,
+) -> None:
     """FT-6."""
     session_id = begin(sessions, 0, 1, 2)
     first = resolve(sessions, request(session=session_id, epoch=1))
     assert first.session is not None
-    first.session.had_data(first.wanted[0])
+    first.session.move_to_end(first.partitions[0])
     second = resolve(sessions, request(session=session_id, epoch=2))
-    assert [each.number for each in second.wanted] == [1, 2, 0]
+    assert [each.number for each in second.partitions] == [1, 2, 0]
 
 
 def test_a_full_cache_creates_no_session_while_all_are_recent() -> None:
@@ -149,7 +151,7 @@ def test_a_session_unused_for_two_minutes_is_evicted() -> None:
     idle, busy = begin(sessions, 0, 1), begin(sessions, 0, 1)
     resolve(sessions, request(session=busy, epoch=1), 2 * MINUTE_MS)
     assert begin(sessions, 0, now_ms=2 * MINUTE_MS + 1)
-    assert resolve(sessions, request(session=idle, epoch=1)).refusal
+    assert resolve(sessions, request(session=idle, epoch=1)).error
     assert sessions.evicted_count == 1
 
 
@@ -162,11 +164,11 @@ def test_a_larger_session_evicts_a_smaller_one_of_sufficient_age() -> None:
         resolve(sessions, request(session=session, epoch=1), later_ms)
     assert begin(sessions, 0, now_ms=later_ms + 1) == 0
     assert begin(sessions, 0, 1, now_ms=later_ms + 1)
-    assert resolve(sessions, request(session=small, epoch=2)).refusal
-    assert resolve(sessions, request(session=large, epoch=2)).refusal is None
+    assert resolve(sessions, request(session=small, epoch=2)).error
+    assert resolve(sessions, request(session=large, epoch=2)).error is None
 
 
-def test_topics_are_distinguished_by_id(sessions: FetchSessions) -> None:
+def test_topics_are_distinguished_by_id(sessions: FetchSessionCache) -> None:
     asked = FetchRequest(
         session_epoch=0,
         topics=(
@@ -174,7 +176,7 @@ def test_topics_are_distinguished_by_id(sessions: FetchSessions) -> None:
             FetchTopic(topic_id=TopicId(bytes(16)), partitions=(FetchPartition(partition=0),)),
         ),
     )
-    assert len(resolve(sessions, asked, by_id=True).wanted) == 2
+    assert len(resolve(sessions, asked, by_id=True).partitions) == 2
 
 
 def test_a_follower_session_evicts_a_consumer_session_but_not_vice_versa() -> None:

@@ -10,7 +10,7 @@ from headwater.metadata.effective_configs import StaticConfig
 from headwater.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from headwater.records.batch_building import build_batch
 from headwater.records.record import Record
-from headwater.replication.fetch.fetch_session import FetchSessions
+from headwater.replication.fetch.fetch_session import FetchSessionCache
 from headwater.replication.fetch.follower_fetch_session import FollowerSession, read_due
 from headwater.replication.replica_fetcher_manager import (
     ReplicaFetcherManager,
@@ -50,18 +50,18 @@ class Lab:
             image, static, under.broker.directories, under.clock, replicas
         )
         self.max_bytes = max_bytes
-        self.sessions = FetchSessions(10, SeededRandom(random.Random(1)))
+        self.sessions = FetchSessionCache(10, SeededRandom(random.Random(1)))
         self._epoch = 0
         self._session_id = 0
 
     def append(self, number: int, size_bytes: int = 10) -> None:
         hosted = self.partitions.find("t", number)
         assert hosted is not None
-        log = hosted.opened()
+        log = hosted.open_log()
         record = Record(value=bytes(size_bytes), timestamp=self.clock.now_ms())
         content = bytearray(build_batch([record]))
         log.append_as_leader(content, leader_epoch=0, now_ms=self.clock.now_ms())
-        hosted.advanced(log, len(content))
+        hosted.on_append(log, len(content))
 
     def fetch(self, offsets: dict[int, int], *, response_bytes: int = 1 << 20) -> dict[int, int]:
         """Fetch these partitions; return the bytes of each partition that was read."""
@@ -89,8 +89,8 @@ class Lab:
         self._epoch += 1
         reads = read_due(fetching.scope, self.partitions, max_bytes=response_bytes)
         for read in reads.partitions:
-            read.wanted.told_high_watermark = read.high_watermark
-            read.wanted.told_log_start = read.log_start_offset
+            read.wanted.sent_high_watermark = read.high_watermark
+            read.wanted.sent_log_start_offset = read.log_start_offset
         return {
             read.wanted.number: 0 if read.range is None else read.range.length
             for read in reads.partitions

@@ -57,7 +57,7 @@ def test_a_follower_serves_consumers_up_to_its_own_high_watermark() -> None:
     follower = world.nodes[1]
     read = world.fetch(follower, 0)
     assert read.records
-    assert read.high_watermark == follower.hosted.opened().high_watermark == 3
+    assert read.high_watermark == follower.hosted.open_log().high_watermark == 3
 
 
 def test_a_follower_that_serves_consumers_gets_a_new_high_watermark_at_once() -> None:
@@ -65,7 +65,7 @@ def test_a_follower_that_serves_consumers_gets_a_new_high_watermark_at_once() ->
     world = with_records(waits_long)
     world.produce(b"more")
     world.run(50)
-    assert [node.hosted.opened().high_watermark for node in world.nodes] == [4, 4, 4]
+    assert [node.hosted.open_log().high_watermark for node in world.nodes] == [4, 4, 4]
 
 
 def test_a_broker_without_a_replica_answers_not_leader_or_follower() -> None:
@@ -79,8 +79,8 @@ def test_a_request_to_the_wrong_broker_gets_a_leader_hint() -> None:
     """EP-11 (KIP-951)."""
     world = ReplicaWorld(spares=1)
     world.run(500)
-    stranger, follower = world.nodes[3], world.nodes[1]
-    fetched = world.fetch(stranger, 0)
+    other, follower = world.nodes[3], world.nodes[1]
+    fetched = world.fetch(other, 0)
     assert fetched.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (fetched.current_leader.leader_id, fetched.current_leader.leader_epoch) == (ONE, 0)
     sent = world.produce(b"tea", to=follower)

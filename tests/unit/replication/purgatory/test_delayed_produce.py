@@ -6,39 +6,39 @@ from headwater.replication.purgatory.delayed_produce import DelayedProducePurgat
 
 class Writer:
     def __init__(self, waits: DelayedProducePurgatory, offset: int) -> None:
-        self.heard: list[ErrorCode] = []
+        self.codes: list[ErrorCode] = []
         waits.add(self, offset)
 
     def committed(self, code: ErrorCode) -> None:
-        self.heard.append(code)
+        self.codes.append(code)
 
 
 def test_entries_up_to_the_high_watermark_complete() -> None:
     waits = DelayedProducePurgatory()
     one, two, three = Writer(waits, 3), Writer(waits, 5), Writer(waits, 9)
-    waits.reached(5, ErrorCode.NONE)
-    assert (one.heard, two.heard, three.heard) == ([ErrorCode.NONE], [ErrorCode.NONE], [])
-    waits.reached(9, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-    assert three.heard == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+    waits.check_and_complete(5, ErrorCode.NONE)
+    assert (one.codes, two.codes, three.codes) == ([ErrorCode.NONE], [ErrorCode.NONE], [])
+    waits.check_and_complete(9, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    assert three.codes == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
     assert len(waits) == 0
 
 
 def test_a_duplicate_batch_does_not_wait_for_earlier_entries() -> None:
     waits = DelayedProducePurgatory()
     late, repeated, latest = Writer(waits, 9), Writer(waits, 3), Writer(waits, 12)
-    waits.reached(4, ErrorCode.NONE)
-    assert (late.heard, repeated.heard, latest.heard) == ([], [ErrorCode.NONE], [])
-    waits.reached(9, ErrorCode.NONE)
-    assert (late.heard, latest.heard) == ([ErrorCode.NONE], [])
+    waits.check_and_complete(4, ErrorCode.NONE)
+    assert (late.codes, repeated.codes, latest.codes) == ([], [ErrorCode.NONE], [])
+    waits.check_and_complete(9, ErrorCode.NONE)
+    assert (late.codes, latest.codes) == ([ErrorCode.NONE], [])
 
 
 def test_an_entry_that_left_is_not_completed() -> None:
     waits = DelayedProducePurgatory()
     one, two = Writer(waits, 1), Writer(waits, 2)
-    waits.leave(one)
-    waits.leave(one)
+    waits.remove(one)
+    waits.remove(one)
     waits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert (one.heard, two.heard) == ([], [ErrorCode.NOT_LEADER_OR_FOLLOWER])
+    assert (one.codes, two.codes) == ([], [ErrorCode.NOT_LEADER_OR_FOLLOWER])
 
 
 def test_a_completed_entry_may_wait_again_at_once() -> None:
@@ -50,6 +50,6 @@ def test_a_completed_entry_may_wait_again_at_once() -> None:
             waits.add(self, 100)
 
     again = Again(waits, 1)
-    waits.reached(1, ErrorCode.NONE)
-    waits.reached(50, ErrorCode.NONE)
-    assert (again.heard, len(waits)) == ([ErrorCode.NONE], 1)
+    waits.check_and_complete(1, ErrorCode.NONE)
+    waits.check_and_complete(50, ErrorCode.NONE)
+    assert (again.codes, len(waits)) == ([ErrorCode.NONE], 1)

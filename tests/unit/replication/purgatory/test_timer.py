@@ -11,7 +11,7 @@ class Patient:
     name: str
     said: list[str] = field(default_factory=list)
     is_done: bool = False
-    is_gone: bool = False
+    is_disconnected: bool = False
 
     def expire(self) -> None:
         self.end()
@@ -19,7 +19,7 @@ class Patient:
 
     def end(self) -> None:
         self.is_done = True
-        self.timer.ended()
+        self.timer.completed()
 
 
 def test_tasks_expire_in_the_order_of_their_deadlines() -> None:
@@ -91,11 +91,11 @@ def test_tasks_of_disconnected_clients_expire_and_the_others_stay() -> None:
     waiters = [Patient(timer, name, said) for name in "abc"]
     for waiter in waiters:
         timer.add(2**40, waiter)
-    waiters[1].is_gone = True
-    timer.expire_gone()
+    waiters[1].is_disconnected = True
+    timer.expire_disconnected()
     assert said == ["b"]
     assert len(timer) == 2
-    timer.expire_gone()
+    timer.expire_disconnected()
     assert said == ["b"]
 
 

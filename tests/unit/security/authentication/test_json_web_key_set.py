@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import RSAAlgorithm
 
-from headwater.common.exceptions import InvalidSetting, SaslRefused
+from headwater.common.exceptions import InvalidSetting, SaslAuthenticationFailed
 from headwater.security.authentication.json_web_key_set import JsonWebKeySet, read_key_set
 from tests.simulation.fakes.identity_provider import (
     claims,
@@ -56,24 +56,24 @@ def test_curve_key_verifies_the_algorithm_of_its_curve_only(algorithm: str) -> N
     assert found.verified(token) == SAID
     other = next(each for each in CURVES if each != algorithm)
     forged = signed(SAID, ec_key("e2", CURVES[other]), algorithm=other, key_id="e1")
-    with pytest.raises(SaslRefused, match="no key for the token's algorithm"):
+    with pytest.raises(SaslAuthenticationFailed, match="no key for the token's algorithm"):
         found.verified(forged)
 
 
 def test_signature_of_another_key_with_a_known_kid_is_rejected() -> None:
-    with pytest.raises(SaslRefused, match="signature is invalid"):
+    with pytest.raises(SaslAuthenticationFailed, match="signature is invalid"):
         one_key().verified(signed(SAID, rsa_key("evil")))
 
 
 def test_unknown_kid_is_named_in_the_error() -> None:
-    with pytest.raises(SaslRefused, match="unknown key 'k9'"):
+    with pytest.raises(SaslAuthenticationFailed, match="unknown key 'k9'"):
         one_key().verified(signed(SAID, key_id="k9"))
 
 
 def test_unsigned_token_is_rejected() -> None:
     for algorithm in ("none", "None", "nOnE", ""):
         token = f"{part({'alg': algorithm, 'kid': 'k1'})}.{part(SAID)}."
-        with pytest.raises(SaslRefused, match="is not supported"):
+        with pytest.raises(SaslAuthenticationFailed, match="is not supported"):
             one_key().verified(token)
 
 
@@ -81,15 +81,15 @@ def test_public_key_used_as_a_shared_secret_is_rejected() -> None:
     pem = rsa_key("k1").public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     head = f"{part({'alg': 'HS256', 'kid': 'k1'})}.{part(SAID)}"
     token = f"{head}.{part(hmac.digest(pem, head.encode(), hashlib.sha256))}"
-    with pytest.raises(SaslRefused, match="algorithm 'HS256' is not supported"):
+    with pytest.raises(SaslAuthenticationFailed, match="algorithm 'HS256' is not supported"):
         one_key().verified(token)
 
 
 def test_token_changed_after_signing_is_rejected() -> None:
     head, _, signature = signed(SAID).split(".")
-    with pytest.raises(SaslRefused, match="signature is invalid"):
+    with pytest.raises(SaslAuthenticationFailed, match="signature is invalid"):
         one_key().verified(f"{head}.{part({**SAID, 'sub': 'admin'})}.{signature}")
-    with pytest.raises(SaslRefused, match="signature is invalid"):
+    with pytest.raises(SaslAuthenticationFailed, match="signature is invalid"):
         one_key().verified(f"{head}.{part(SAID)}.")
 
 
@@ -110,7 +110,7 @@ def test_token_changed_after_signing_is_rejected() -> None:
     ],
 )
 def test_malformed_token_is_rejected(token: str, why: str) -> None:
-    with pytest.raises(SaslRefused, match=why):
+    with pytest.raises(SaslAuthenticationFailed, match=why):
         one_key().verified(token)
 
 
@@ -118,7 +118,7 @@ def test_signed_claims_that_are_not_an_object_are_rejected() -> None:
     from jwt import PyJWS
 
     token = PyJWS().encode(b"[]", rsa_key("k1"), algorithm="RS256", headers={"kid": "k1"})
-    with pytest.raises(SaslRefused, match="claims: not a JSON object"):
+    with pytest.raises(SaslAuthenticationFailed, match="claims: not a JSON object"):
         one_key().verified(token)
 
 
@@ -126,14 +126,14 @@ def test_token_without_kid_needs_exactly_one_candidate_key() -> None:
     token = signed(SAID, key_id=None)
     one, other = published(rsa_key("k1"), kid="k1"), published(rsa_key("k2"), kid="k2")
     assert keys(one, published(ec_key("e1"))).verified(token) == SAID
-    with pytest.raises(SaslRefused, match="2 keys fit"):
+    with pytest.raises(SaslAuthenticationFailed, match="2 keys fit"):
         keys(one, other).verified(token)
 
 
 def test_key_may_be_restricted_to_one_algorithm() -> None:
     found = keys(published(rsa_key("k1"), kid="k1", alg="RS256"))
     assert found.verified(signed(SAID)) == SAID
-    with pytest.raises(SaslRefused, match="no key for the token's algorithm"):
+    with pytest.raises(SaslAuthenticationFailed, match="no key for the token's algorithm"):
         found.verified(signed(SAID, algorithm="PS256"))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.common.exceptions import SaslRefused
+from headwater.common.exceptions import SaslAuthenticationFailed
 from headwater.security.authentication.oauth_bearer import (
     OAuthBearerClient,
     OAuthBearerCredentials,
@@ -20,7 +20,7 @@ GOOD = b"n,,\x01auth=Bearer a.b.c\x01\x01"
 
 def judge(token: str) -> OAuthBearerToken:
     if token != "a.b.c":
-        raise SaslRefused("an odd token")
+        raise SaslAuthenticationFailed("an odd token")
     return OAuthBearerToken(user="alice", expires_ms=5_000)
 
 
@@ -64,7 +64,7 @@ def test_client_first_message_of_other_clients_is_parsed(scheme: str) -> None:
     ],
 )
 def test_malformed_client_first_message_is_rejected(message: bytes, why: str) -> None:
-    with pytest.raises(SaslRefused, match=why):
+    with pytest.raises(SaslAuthenticationFailed, match=why):
         OAuthBearerServer(judge).respond(message)
 
 
@@ -91,24 +91,26 @@ def test_invalid_token_fails_after_the_client_has_acknowledged_the_error() -> No
     answer = server.respond(message)
     assert answer == b'{"status":"invalid_token"}'
     assert not server.is_complete
-    heard = client.respond(answer)
-    assert heard == b"\x01"
+    response = client.respond(answer)
+    assert response == b"\x01"
     assert not client.is_complete
-    with pytest.raises(SaslRefused, match="an odd token") as refused:
-        server.respond(heard)
-    assert refused.value.told == '{"status":"invalid_token"}'
+    with pytest.raises(SaslAuthenticationFailed, match="an odd token") as refused:
+        server.respond(response)
+    assert refused.value.client_message == '{"status":"invalid_token"}'
 
 
 def test_valid_token_after_an_invalid_one_is_rejected() -> None:
     server = OAuthBearerServer(judge)
     server.respond(b"n,,\x01auth=Bearer bad\x01\x01")
-    with pytest.raises(SaslRefused, match="an odd token"):
+    with pytest.raises(SaslAuthenticationFailed, match="an odd token"):
         server.respond(GOOD)
     assert not server.is_complete
 
 
 def test_different_authorization_id_is_rejected() -> None:
-    with pytest.raises(SaslRefused, match="'alice' requested a different authorization id"):
+    with pytest.raises(
+        SaslAuthenticationFailed, match="'alice' requested a different authorization id"
+    ):
         OAuthBearerServer(judge).respond(b"n,a=bob,\x01auth=Bearer a.b.c\x01\x01")
     server = OAuthBearerServer(judge)
     server.respond(b"n,a=alice,\x01auth=Bearer a.b.c\x01\x01")
@@ -118,12 +120,14 @@ def test_different_authorization_id_is_rejected() -> None:
 def test_messages_after_the_end_are_rejected_on_both_sides() -> None:
     server = OAuthBearerServer(judge)
     server.respond(GOOD)
-    with pytest.raises(SaslRefused, match="after OAUTHBEARER authentication completed"):
+    with pytest.raises(
+        SaslAuthenticationFailed, match="after OAUTHBEARER authentication completed"
+    ):
         server.respond(GOOD)
     client = OAuthBearerClient(OAuthBearerClientInitialResponse(token="a"))
     client.respond(b"")
     client.respond(b"{}")
-    with pytest.raises(SaslRefused, match="continued"):
+    with pytest.raises(SaslAuthenticationFailed, match="continued"):
         client.respond(b"{}")
 
 

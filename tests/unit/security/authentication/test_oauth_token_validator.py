@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from headwater.common.exceptions import SaslRefused
+from headwater.common.exceptions import SaslAuthenticationFailed
 from headwater.security.authentication.oauth_bearer import OAuthBearerToken
 from headwater.security.authentication.oauth_token_validator import OAuthTokenValidator
 
@@ -21,7 +21,7 @@ GOOD: dict[str, object] = {
 
 def judged(rules: OAuthTokenValidator = RULES, **changed: object) -> OAuthBearerToken:
     claims = {name: value for name, value in {**GOOD, **changed}.items() if value is not None}
-    return rules.judge(claims, NOW_S * 1_000)
+    return rules.validate(claims, NOW_S * 1_000)
 
 
 def test_valid_claims_give_the_user_and_the_expiry() -> None:
@@ -72,7 +72,7 @@ def test_claim_names_are_configurable() -> None:
     ],
 )
 def test_invalid_claims_are_rejected(changed: dict[str, object], why: str) -> None:
-    with pytest.raises(SaslRefused, match=why):
+    with pytest.raises(SaslAuthenticationFailed, match=why):
         judged(RULES, **changed)
 
 
@@ -88,5 +88,5 @@ def test_audience_and_issuer_are_not_checked_unless_configured() -> None:
 
 def test_nan_and_infinity_are_rejected() -> None:
     claims = json.loads('{"exp": NaN, "iat": 1, "sub": "a"}')
-    with pytest.raises(SaslRefused, match="not a valid time"):
-        OAuthTokenValidator().judge(claims, 0)
+    with pytest.raises(SaslAuthenticationFailed, match="not a valid time"):
+        OAuthTokenValidator().validate(claims, 0)

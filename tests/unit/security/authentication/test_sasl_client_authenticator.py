@@ -5,7 +5,7 @@ import random
 import pytest
 
 from headwater.common.error_codes import ErrorCode
-from headwater.common.exceptions import InvalidSetting, LoginRefused, MechanismRefused
+from headwater.common.exceptions import AuthenticationFailed, InvalidSetting, UnsupportedMechanism
 from headwater.protocol.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -41,7 +41,7 @@ def test_disabled_mechanism_error_lists_the_enabled_ones() -> None:
     response = SaslHandshakeResponse(
         error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=("SCRAM-SHA-256",)
     )
-    with pytest.raises(MechanismRefused, match="PLAIN; it enables SCRAM-SHA-256"):
+    with pytest.raises(UnsupportedMechanism, match="PLAIN; it enables SCRAM-SHA-256"):
         login().received(response)
 
 
@@ -49,14 +49,14 @@ def test_authentication_error_has_the_broker_s_message() -> None:
     begun = login()
     begun.received(SaslHandshakeResponse())
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
-    with pytest.raises(LoginRefused, match="who are you"):
+    with pytest.raises(AuthenticationFailed, match="who are you"):
         begun.received(SaslAuthenticateResponse(error_code=code, error_message="who are you"))
 
 
 def test_broker_with_a_wrong_signature_is_rejected() -> None:
     begun = login("SCRAM-SHA-256")
     begun.received(SaslHandshakeResponse())
-    with pytest.raises(LoginRefused):
+    with pytest.raises(AuthenticationFailed):
         begun.received(SaslAuthenticateResponse(auth_bytes=b"v=AAAA"))
 
 

@@ -5,7 +5,7 @@ from base64 import b64decode, b64encode
 
 import pytest
 
-from headwater.common.exceptions import InvalidSetting, SaslRefused
+from headwater.common.exceptions import InvalidSetting, SaslAuthenticationFailed
 from headwater.security.authentication import scram_messages as messages
 from headwater.security.authentication.scram import (
     ScramCredential,
@@ -79,7 +79,7 @@ def test_stored_credential_matches_the_example_of_rfc_7677() -> None:
     nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
     first = messages.read_client_first(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
     challenge = messages.server_first(nonce, kept.salt, kept.iterations)
-    signed = messages.auth_message(first, challenge, messages.unproved_final("n,,", nonce))
+    signed = messages.auth_message(first, challenge, messages.final_without_proof("n,,", nonce))
     signed_by_server = b64encode(signature(SHA_256, kept.server_key, signed))
     assert signed_by_server == b"6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
@@ -99,9 +99,9 @@ def test_correct_password_authenticates_both_sides(mechanism: ScramMechanism, us
 def test_wrong_password_is_rejected_without_details(mechanism: ScramMechanism) -> None:
     client = ScramClient(mechanism, "alice", "wrong", rng(7))
     broker = server(mechanism, {"alice": credential(mechanism, "right")})
-    with pytest.raises(SaslRefused) as refused:
+    with pytest.raises(SaslAuthenticationFailed) as refused:
         exchange(client, broker)
-    assert refused.value.told is None
+    assert refused.value.client_message is None
     assert broker.user is None
     assert not broker.is_complete
 
@@ -114,10 +114,10 @@ def test_unknown_user_and_wrong_password_get_the_same_responses() -> None:
     assert len({each.iterations for each in challenges}) == 1
     refusals = []
     for broker, challenge in zip((unknown, known), challenges, strict=True):
-        unproved = messages.unproved_final("n,,", challenge.nonce)
-        with pytest.raises(SaslRefused) as refused:
+        unproved = messages.final_without_proof("n,,", challenge.nonce)
+        with pytest.raises(SaslAuthenticationFailed) as refused:
             broker.respond(messages.client_final(unproved, bytes(32)))
-        refusals.append((str(refused.value), refused.value.told))
+        refusals.append((str(refused.value), refused.value.client_message))
     assert refusals[0] == refusals[1]
 
 
@@ -135,10 +135,10 @@ def test_proof_for_an_unknown_user_cannot_be_forged() -> None:
     """Their stored key is all zeros, which is not the hash of any known key."""
     broker = server()
     challenge = messages.read_server_first(broker.respond(b"n,,n=mallory,r=abc"))
-    unproved = messages.unproved_final("n,,", challenge.nonce)
+    unproved = messages.final_without_proof("n,,", challenge.nonce)
     first = messages.read_client_first(b"n,,n=mallory,r=abc")
     proof = signature(SHA_256, bytes(32), messages.auth_message(first, challenge, unproved))
-    with pytest.raises(SaslRefused):
+    with pytest.raises(SaslAuthenticationFailed):
         broker.respond(messages.client_final(unproved, proof))
 
 
@@ -151,15 +151,15 @@ def test_nonce_of_another_exchange_is_rejected() -> None:
     assert final is not None
     other = server(known={"alice": credential(SHA_256, "pw")}, seed=2)
     other.respond(first)
-    with pytest.raises(SaslRefused, match="nonce"):
+    with pytest.raises(SaslAuthenticationFailed, match="nonce"):
         other.respond(final)
 
 
 def test_channel_binding_is_rejected() -> None:
     broker = server(known={"alice": credential(SHA_256, "pw")})
     challenge = messages.read_server_first(broker.respond(b"n,,n=alice,r=abc"))
-    unproved = messages.unproved_final("y,,", challenge.nonce)
-    with pytest.raises(SaslRefused, match="binding"):
+    unproved = messages.final_without_proof("y,,", challenge.nonce)
+    with pytest.raises(SaslAuthenticationFailed, match="binding"):
         broker.respond(messages.client_final(unproved, bytes(32)))
 
 
@@ -169,7 +169,7 @@ def test_client_rejects_a_broker_without_the_credential() -> None:
     assert first is not None
     broker = server(known={"alice": credential(SHA_256, "pw")})
     assert client.respond(broker.respond(first)) is not None
-    with pytest.raises(SaslRefused, match="signature is wrong"):
+    with pytest.raises(SaslAuthenticationFailed, match="signature is wrong"):
         client.respond(messages.server_final(bytes(32)))
     assert not client.is_complete
 
@@ -179,7 +179,7 @@ def test_client_rejects_too_few_and_too_many_iterations(iterations: int) -> None
     client = ScramClient(SHA_256, "alice", "pw", rng(3))
     client.respond(b"")
     nonce = b64encode(rng(3).bytes(24)).decode() + "more"
-    with pytest.raises(SaslRefused, match="iterations"):
+    with pytest.raises(SaslAuthenticationFailed, match="iterations"):
         client.respond(messages.server_first(nonce, SALT, iterations).text.encode())
 
 
@@ -187,7 +187,7 @@ def test_client_rejects_too_few_and_too_many_iterations(iterations: int) -> None
 def test_client_rejects_a_nonce_that_does_not_extend_its_own(nonce: str) -> None:
     client = ScramClient(SHA_256, "alice", "pw", rng(3))
     client.respond(b"")
-    with pytest.raises(SaslRefused, match="nonce"):
+    with pytest.raises(SaslAuthenticationFailed, match="nonce"):
         client.respond(messages.server_first(nonce, SALT, 4096).text.encode())
 
 
@@ -196,20 +196,20 @@ def test_message_size_is_limited() -> None:
     most = messages.LONGEST_BYTES
     begin = b"n,,n=alice,r="
     assert server().respond(begin + b"a" * (most - len(begin)))
-    with pytest.raises(SaslRefused, match=f"{most + 1} bytes"):
+    with pytest.raises(SaslAuthenticationFailed, match=f"{most + 1} bytes"):
         server().respond(begin + b"a" * (most + 1 - len(begin)))
 
 
 def test_different_authorization_id_is_rejected() -> None:
-    with pytest.raises(SaslRefused) as refused:
+    with pytest.raises(SaslAuthenticationFailed) as refused:
         server().respond(b"n,a=bob,n=alice,r=abc")
-    assert refused.value.told is not None
-    assert "authorization id" in refused.value.told
+    assert refused.value.client_message is not None
+    assert "authorization id" in refused.value.client_message
     assert server().respond(b"n,a=alice,n=alice,r=abc")
 
 
 def test_delegation_token_is_rejected_with_a_message() -> None:
-    with pytest.raises(SaslRefused, match="delegation token"):
+    with pytest.raises(SaslAuthenticationFailed, match="delegation token"):
         server().respond(b"n,,n=alice,r=abc,tokenauth=true")
 
 
@@ -218,13 +218,13 @@ def test_messages_after_the_end_are_rejected() -> None:
     broker = server(known={"alice": credential(SHA_256, "pw")})
     exchange(client, broker)
     for side in (client.respond, broker.respond):
-        with pytest.raises(SaslRefused, match=r"authentication (completed|ended)"):
+        with pytest.raises(SaslAuthenticationFailed, match=r"authentication (completed|ended)"):
             side(b"n,,n=alice,r=abc")
 
 
 def test_credential_with_too_few_iterations_is_rejected() -> None:
     weak = credential(SHA_256, "pw", iterations=100)
-    with pytest.raises(SaslRefused, match="iterations"):
+    with pytest.raises(SaslAuthenticationFailed, match="iterations"):
         server(known={"alice": weak}).respond(b"n,,n=alice,r=abc")
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.common.exceptions import InvalidSetting, TlsRefused
+from headwater.common.exceptions import InvalidSetting, TlsHandshakeFailed
 from headwater.security.authentication.ssl_principal_mapper import mapped, parse_rules
 
 RULES = ", ".join(
@@ -72,6 +72,6 @@ def test_malformed_rule_is_rejected(rules: str) -> None:
 
 
 def test_name_without_a_matching_rule_is_rejected() -> None:
-    with pytest.raises(TlsRefused, match="no rule"):
+    with pytest.raises(TlsHandshakeFailed, match="no rule"):
         mapped(parse_rules("RULE:CN=a/a/"), "CN=b")
     assert parse_rules(" , ,") == ()

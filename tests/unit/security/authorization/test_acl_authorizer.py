@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from headwater.common.principal import OURSELVES, Principal, Requester
+from headwater.common.principal import BROKER_PRINCIPAL, Principal, Requester
 from headwater.security.authorization import acl_authorizer as module
 from headwater.security.authorization.acl_authorizer import AclAuthorizer
 from headwater.security.authorization.acl_bindings import AclEntry, Permission, ResourcePattern
@@ -78,7 +78,9 @@ def test_super_user_bypasses_acls() -> None:
 
 def test_broker_s_own_requests_bypass_acls() -> None:
     rights = AclAuthorizer()
-    assert rights.authorize(Requester(OURSELVES, "127.0.0.1"), Operation.CLUSTER_ACTION, CLUSTER)
+    assert rights.authorize(
+        Requester(BROKER_PRINCIPAL, "127.0.0.1"), Operation.CLUSTER_ACTION, CLUSTER
+    )
 
 
 def test_denial_is_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -147,13 +149,13 @@ def test_repeated_denials_are_summarized(
     assert not rights.authorize(ALICE, Operation.READ, ORDERS)
     assert len(caplog.messages) == LINES_MAX + 1
     caplog.clear()
-    rights.tell_denials()
+    rights.log_omitted_denials()
     assert caplog.messages == [
         "Authorization denied: principal=User:alice host=192.0.2.1 operation=DESCRIBE "
         "resource=Topic more_resources=29990"
     ]
     caplog.clear()
-    rights.tell_denials()
+    rights.log_omitted_denials()
     assert not caplog.messages
     assert not rights.authorize(ALICE, Operation.DESCRIBE, ORDERS)
     assert len(caplog.messages) == 1

@@ -209,8 +209,8 @@ def test_authorize_any_is_allowed_unless_denials_cover_every_allow(
     found = index(*((name, kind, entry(each, Operation.WRITE)) for name, kind, each in rules))
     assert found.authorize_any(ALICE, Operation.WRITE, ResourceKind.TOPIC).is_allowed is is_allowed
     assert not found.authorize_any(ALICE, Operation.WRITE, ResourceKind.GROUP).is_allowed
-    stranger = Requester(ANONYMOUS, "192.0.2.1")
-    assert not found.authorize_any(stranger, Operation.WRITE, ResourceKind.TOPIC).is_allowed
+    anonymous = Requester(ANONYMOUS, "192.0.2.1")
+    assert not found.authorize_any(anonymous, Operation.WRITE, ResourceKind.TOPIC).is_allowed
 
 
 def test_authorize_any_is_allowed_if_resources_without_acls_are_open() -> None:

@@ -13,7 +13,7 @@ ALICE = QuotaEntity(user="alice")
 
 
 def quotas(most: int = 100) -> ClientQuotaManager:
-    return ClientQuotaManager(window=WINDOW, mutation_window=WINDOW, most=most)
+    return ClientQuotaManager(window=WINDOW, mutation_window=WINDOW, limit=most)
 
 
 def test_no_quota_applies_until_one_is_set() -> None:
@@ -39,7 +39,7 @@ def test_producer_above_its_rate_is_throttled() -> None:
 def test_consumer_above_its_rate_gets_nothing_and_is_not_charged() -> None:
     made = quotas()
     made.set(ALICE, {QuotaKey.CONSUMER_BYTE_RATE: 1_000})
-    assert made.fetch.most_at_once(APP) == 10_000
+    assert made.fetch.max_burst(APP) == 10_000
     assert made.fetch.charge_if_within(APP, 9_000, 0) == 0
     assert made.fetch.charge_if_within(APP, 2_000, 0) == 1_000
     assert made.fetch.charge_if_within(APP, 1_000, 0) == 0
@@ -92,7 +92,7 @@ def test_older_client_is_served_and_then_throttled() -> None:
 
 
 def test_rejected_connections_are_not_counted() -> None:
-    rates = ConnectionRateQuota(WINDOW, most=10)
+    rates = ConnectionRateQuota(WINDOW, limit=10)
     assert not rates
     rates.set(DEFAULT, 1)
     rates.set("10.0.0.1", 5)
@@ -109,13 +109,13 @@ def test_rejected_connections_are_not_counted() -> None:
 
 
 def test_idle_clients_are_dropped_and_their_number_is_bounded() -> None:
-    remembered: RecentClients[str, list[int]] = RecentClients(list, most=2)
+    remembered: RecentClients[str, list[int]] = RecentClients(list, limit=2)
     remembered.of("a", 0).append(1)
     remembered.of("b", 1).append(2)
     assert remembered.of("a", 2) == [1]
     remembered.of("c", 3)
     assert [key for key, _ in remembered] == ["a", "c"]
-    remembered.forget(3_600_002)
+    remembered.expire(3_600_002)
     assert [key for key, _ in remembered] == ["c"]
     assert len(remembered) == 1
     assert remembered.of("a", 3_600_003) == []

@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.spark.exceptions import UnsafeReplay
-from headwater.spark.sink.replay_safety import refuse_unstable, unstable
+from headwater.spark.sink.replay_safety import check_replay_safe, unstable
 
 RELATION = "StreamingRelation headwater, [key#0, value#1, offset#4L]"
 
@@ -141,5 +141,5 @@ def test_a_repeated_batch_may_go_another_way_if_rows_are_dealt(name: str) -> Non
 def test_the_refusal_is_one_line_with_advice() -> None:
     text, _ = UNSTABLE["in turn"]
     with pytest.raises(UnsafeReplay, match=r"repartition\(n, \"key\"\)") as refused:
-        refuse_unstable(text)
+        check_replay_safe(text)
     assert "\n" not in str(refused.value)

@@ -4,11 +4,11 @@ import pyarrow as pa
 import pytest
 
 from headwater.spark.exceptions import WrongColumns
-from headwater.spark.sink.row_encoder import by_topic, refuse_columns
+from headwater.spark.sink.row_encoder import by_topic, check_columns
 
 
 def test_every_column_that_has_a_meaning_is_accepted() -> None:
-    refuse_columns(
+    check_columns(
         {
             "topic": "string",
             "key": "binary",
@@ -34,11 +34,11 @@ def test_rows_that_cannot_be_written_are_refused_before_any_is(
     columns: dict[str, str], topic: str | None, reason: str
 ) -> None:
     with pytest.raises(WrongColumns, match=reason):
-        refuse_columns(columns, topic)
+        check_columns(columns, topic)
 
 
 def test_columns_that_mean_nothing_in_a_topic_are_left_out() -> None:
-    refuse_columns({"value": "string", "amount": "int"}, "t")
+    check_columns({"value": "string", "amount": "int"}, "t")
     given = pa.RecordBatch.from_pydict({"amount": [3], "value": [b"1"], "offset": [7]})
     ((_, table),) = by_topic(given, "t")
     assert table.column_names == ["value"]

@@ -101,7 +101,7 @@ def attempt(topic: FakeTopic, batch: int, dies_at: str | None = None) -> int:
         options(),
         identity,
         producer=FakeProducer(topic, dies_at),
-        noted=topic.noted,
+        committed_batch=topic.noted,
     )
 
 
@@ -122,19 +122,24 @@ def test_an_attempt_that_dies_at_any_step_leaves_all_rows_once_after_the_next(st
     assert topic.rows == [b"0-a", b"0-b", b"1-a", b"1-b", b"2-a", b"2-b"]
 
 
-def test_a_repeated_batch_is_read_to_its_end_and_not_written() -> None:
+def test_a_repeated_batch_is_read_to_its_end_and_not_written(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     topic = FakeTopic()
     assert attempt(topic, 5) == 2
+    assert caplog.messages == []
     left = iter(rows("x"))
     identity = BatchIdentity(query_id=QUERY, batch_id=5, partition=3)
     assert (
         write_exactly_once(
-            left, options(), identity, producer=FakeProducer(topic), noted=topic.noted
+            left, options(), identity, producer=FakeProducer(topic), committed_batch=topic.noted
         )
         == 0
     )
     assert list(left) == []
     assert topic.rows == [b"5-a", b"5-b"]
+    (line,) = caplog.messages
+    assert line.startswith("Skipped a part of a batch that is written already: batch=5 ")
 
 
 def test_a_zombie_cannot_commit_once_another_attempt_has_begun() -> None:
@@ -151,7 +156,7 @@ def test_a_zombie_cannot_commit_once_another_attempt_has_begun() -> None:
             options(),
             identity,
             producer=FakeProducer(topic),
-            noted=topic.noted,
+            committed_batch=topic.noted,
         )
     assert topic.rows == [b"0-a", b"0-b"]
 
@@ -164,7 +169,7 @@ def test_attempts_of_one_part_share_an_id_and_parts_do_not() -> None:
     assert other.transactional_id("p") != one.transactional_id("p")
 
 
-def test_a_task_hears_from_spark_which_batch_it_is_part_of() -> None:
+def test_a_task_reads_its_query_and_batch_from_sparks_local_properties() -> None:
     told: dict[str, str] = {"streaming.sql.batchId": "7", "sql.streaming.queryId": QUERY}
     assert identity_of(options(), 2, told.get) == BatchIdentity(
         query_id=QUERY, batch_id=7, partition=2

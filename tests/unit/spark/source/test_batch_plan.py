@@ -7,10 +7,10 @@ from headwater.common.ids import TopicPartition
 from headwater.spark.source.batch_plan import (
     OffsetRange,
     batch_plan,
-    dealt,
     is_enough,
     limited,
     limited_bytes,
+    split_ranges,
 )
 
 P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
@@ -86,7 +86,7 @@ def test_every_way_to_lose_records_is_told() -> None:
 
 
 def test_large_ranges_are_cut_and_small_ones_stay_whole() -> None:
-    parts = dealt([OffsetRange(P0, 0, 10), OffsetRange(P1, 0, 1000)], min_partitions=5)
+    parts = split_ranges([OffsetRange(P0, 0, 10), OffsetRange(P1, 0, 1000)], min_partitions=5)
     assert parts == [
         OffsetRange(P0, 0, 10),
         OffsetRange(P1, 0, 250),
@@ -97,7 +97,7 @@ def test_large_ranges_are_cut_and_small_ones_stay_whole() -> None:
 
 
 def test_no_task_gets_more_than_the_records_it_may_have() -> None:
-    parts = dealt([OffsetRange(P0, 0, 10)], max_records_per_partition=4)
+    parts = split_ranges([OffsetRange(P0, 0, 10)], max_records_per_partition=4)
     assert [part.size for part in parts] == [3, 3, 4]
 
 
@@ -109,7 +109,7 @@ def test_cutting_loses_nothing_and_keeps_the_order(
     whole = [
         OffsetRange(TopicPartition("t", number), 5, 5 + size) for number, size in enumerate(sizes)
     ]
-    parts = dealt(whole, min_partitions, at_most)
+    parts = split_ranges(whole, min_partitions, at_most)
     assert parts == sorted(parts)
     for each in whole:
         of_each = [part for part in parts if part.partition == each.partition]

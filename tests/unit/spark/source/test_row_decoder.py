@@ -9,7 +9,7 @@ from headwater.records.batch_building import build_batch
 from headwater.records.batch_header import Codec
 from headwater.records.record import Record
 from headwater.spark.exceptions import WrongColumns
-from headwater.spark.source.row_decoder import before, refuse_columns, to_rows
+from headwater.spark.source.row_decoder import before, check_columns, to_rows
 
 ALL = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 T3 = TopicPartition("t", 3)
@@ -77,7 +77,7 @@ def test_a_range_ends_before_its_end() -> None:
 
 
 def test_the_documented_columns_are_accepted() -> None:
-    refuse_columns({"value": "string", "offset": "bigint", "timestamp": "timestamp"})
+    check_columns({"value": "string", "offset": "bigint", "timestamp": "timestamp"})
 
 
 @pytest.mark.parametrize(
@@ -86,4 +86,4 @@ def test_the_documented_columns_are_accepted() -> None:
 )
 def test_columns_that_a_record_has_not_are_refused(name: str, reason: str) -> None:
     with pytest.raises(WrongColumns, match=reason):
-        refuse_columns({name: "int"})
+        check_columns({name: "int"})

@@ -107,6 +107,7 @@ def test_sparks_own_options_are_none_of_our_business() -> None:
         ({"maxTriggerDelay": "soon"}, "a time such as"),
         ({"endingOffsets": "latest"}, "no meaning for a streaming query"),
         ({"endingTimestamp": "5"}, "no meaning for a streaming query"),
+        ({"untilOffsets": '{"t":{"0":-1}}'}, "neither earliest nor latest"),
         ({"kafka.auto.offset.reset": "earliest"}, "set startingOffsets instead"),
         ({"kafka.enable.auto.commit": "true"}, "checkpoint"),
         ({"kafka.key.deserializer": "x"}, "given as bytes"),
@@ -131,6 +132,7 @@ def test_a_wrong_option_is_told_in_one_line(more: dict[str, str], reason: str) -
         ({"startingOffsets": "latest"}, "cannot be latest"),
         ({"startingOffsets": '{"t":{"0":-1}}'}, "cannot be latest"),
         ({"endingOffsets": "earliest"}, "cannot be earliest"),
+        ({"untilOffsets": '{"t":{"0":1}}'}, "ends at endingOffsets"),
         ({"endingOffsets": '{"t":{"0":-2}}'}, "cannot be earliest"),
         (
             {"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"0":4}}'},

@@ -143,3 +143,24 @@ def test_lost_records_stop_a_query_unless_it_may_go_on() -> None:
     lab.restart(replace(lab.options, fail_on_data_loss=False))
     assert lab.stream.plan(start, end) == [OffsetRange(T0, 0, 10)]
     assert len(lab.warnings) == 1
+
+
+def test_a_stream_with_an_end_reads_up_to_it_and_no_further() -> None:
+    lab = Lab(4, 6, startingOffsets="earliest", untilOffsets='{"t": {"0": 3, "1": 9}}')
+    start = lab.stream.initial()
+    end = lab.next_end(start)
+    assert end.offsets == {T0: 3, T1: 6}
+    lab.brokers.add(T0, 5)
+    lab.brokers.add(T1, 5)
+    last = lab.next_end(end)
+    assert last.offsets == {T0: 3, T1: 9}
+    assert lab.next_end(last) == last
+    # Lag is what is left of the range.
+    assert lab.stream.latest == {T0: 3, T1: 9}
+
+
+def test_partitions_without_an_end_stay_where_they_are() -> None:
+    lab = Lab(4, 6, startingOffsets='{"t": {"0": 2, "1": 5}}', untilOffsets='{"t": {"0": 1}}')
+    lab.brokers.add(TopicPartition("t", 2), 7)
+    start = Position({T0: 2, T1: 5})
+    assert lab.next_end(start).offsets == start.offsets

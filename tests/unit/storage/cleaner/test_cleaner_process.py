@@ -83,7 +83,7 @@ def test_corruption_is_reported_with_position_and_no_file_is_left(log: SimpleLog
     file.close()
     outcome = CleanerProcess(log.disk, job).run()
     assert isinstance(outcome, CleaningFailure)
-    assert outcome.kind is FailureKind.DAMAGED
+    assert outcome.kind is FailureKind.CORRUPT
     assert "00000000000000000000.log, position 0" in outcome.reason
     assert log.disk.names(log.folder) == names
 

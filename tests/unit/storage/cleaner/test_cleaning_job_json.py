@@ -32,7 +32,7 @@ def test_jobs_and_results_survive_a_round_trip() -> None:
     assert not isinstance(received, int | CleaningFailure)
     assert received.stats == result.stats
 
-    failure = CleaningFailure(FailureKind.DAMAGED, 'a "name",\nand a line')
+    failure = CleaningFailure(FailureKind.CORRUPT, 'a "name",\nand a line')
     assert read_message(outcome_line(failure)) == failure
     assert outcome_line(failure).count("\n") == 1
     assert read_message(progress_line(5)) == 5

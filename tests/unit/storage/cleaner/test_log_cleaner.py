@@ -128,7 +128,7 @@ def test_dirty_log_is_cleaned_and_readers_find_the_newest_of_each_key() -> None:
     workshop = Workshop()
     workshop.fill()
     before = contents(workshop.log)
-    active = workshop.log.body.segments.active.base_offset
+    active = workshop.log.local_log.segments.active.base_offset
     workshop.compact()
     after = contents(workshop.log)
     newest = {key: offset for offset, key, _ in before if offset < active}
@@ -149,10 +149,10 @@ def test_producer_snapshots_of_merged_segments_are_deleted() -> None:
     workshop = Workshop()
     workshop.fill()
     workshop.compact()
-    count = len(workshop.log.body.segments)
+    count = len(workshop.log.local_log.segments)
     workshop.fill(8)
     workshop.compact()
-    base_offsets = [segment.base_offset for segment in workshop.log.body.segments]
+    base_offsets = [segment.base_offset for segment in workshop.log.local_log.segments]
     assert len(base_offsets) < count, "small segments are merged only when they are cleaned again"
     snapshots = producer_snapshot.list_offsets(workshop.disk, workshop.log.folder)
     assert snapshots == base_offsets[1:]
@@ -244,7 +244,7 @@ def test_log_that_moves_to_another_directory_is_cleaned_afterwards() -> None:
 def test_corrupt_log_is_not_cleaned_again_and_others_are() -> None:
     workshop = Workshop()
     workshop.fill()
-    workshop.run = lambda job: CleaningFailure(FailureKind.DAMAGED, f"bad batch in {job.folder}")
+    workshop.run = lambda job: CleaningFailure(FailureKind.CORRUPT, f"bad batch in {job.folder}")
     expected = contents(workshop.log)
     workshop.compact()
     assert list(workshop.cleaner.uncleanable) == [workshop.log.partition]
@@ -289,7 +289,7 @@ def test_truncated_log_is_not_marked_uncleanable() -> None:
     workshop.fill()
     workshop.tick()
     workshop.log.truncate_to(9, now_ms=workshop.now_ms)
-    workshop.run = lambda _: CleaningFailure(FailureKind.DAMAGED, "a batch ends too early")
+    workshop.run = lambda _: CleaningFailure(FailureKind.CORRUPT, "a batch ends too early")
     workshop.executor.finish()
     assert workshop.cleaner.uncleanable == {}
 
@@ -324,7 +324,7 @@ def test_unreadable_log_does_not_prevent_cleaning_of_others() -> None:
 def test_recreated_topic_of_a_corrupt_log_is_cleaned() -> None:
     workshop = Workshop()
     workshop.fill()
-    sound, workshop.run = workshop.run, lambda _: CleaningFailure(FailureKind.DAMAGED, "bad")
+    sound, workshop.run = workshop.run, lambda _: CleaningFailure(FailureKind.CORRUPT, "bad")
     workshop.compact()
     workshop.logs.delete(workshop.log.partition, now_ms=workshop.now_ms)
     workshop.log = workshop.create("accounts")
@@ -341,7 +341,7 @@ def test_deleted_log_is_not_marked_uncleanable() -> None:
     workshop.tick()
     workshop.logs.delete(workshop.log.partition, now_ms=workshop.now_ms)
     workshop.create("accounts")
-    workshop.run = lambda _: CleaningFailure(FailureKind.DAMAGED, "the file ends too early")
+    workshop.run = lambda _: CleaningFailure(FailureKind.CORRUPT, "the file ends too early")
     workshop.executor.finish()
     assert workshop.cleaner.uncleanable == {}
 

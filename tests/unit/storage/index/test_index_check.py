@@ -7,7 +7,7 @@ from headwater.storage.index.index_check import (
     TIME_ENTRY,
     OffsetIndexCheck,
     TimeIndexCheck,
-    misshapen,
+    file_problems,
 )
 from headwater.storage.log.log_check import CheckedBatch, Finding, check_log
 from tests.segments import START_MS, Bytes, SegmentBytes, three_batches
@@ -45,8 +45,8 @@ def test_the_zero_tail_of_an_active_index_is_ignored() -> None:
     segment.time_index += bytes(12 * 5000)
     assert offset_findings(segment) == []
     assert time_findings(segment) == []
-    assert list(misshapen(Bytes(segment.index), OFFSET_ENTRY, "x")) == []
-    assert list(misshapen(Bytes(segment.time_index), TIME_ENTRY, "x")) == []
+    assert list(file_problems(Bytes(segment.index), OFFSET_ENTRY, "x")) == []
+    assert list(file_problems(Bytes(segment.time_index), TIME_ENTRY, "x")) == []
 
 
 def test_an_entry_that_points_into_a_batch_is_found() -> None:
@@ -98,13 +98,13 @@ def test_an_entry_past_the_last_batch_is_found() -> None:
 
 
 def test_index_truncated_inside_an_entry_is_reported() -> None:
-    (finding,) = misshapen(Bytes(three_batches().index[:-3]), OFFSET_ENTRY, "x")
+    (finding,) = file_problems(Bytes(three_batches().index[:-3]), OFFSET_ENTRY, "x")
     assert finding.reason == "size 13 is not a multiple of 8, incomplete entry"
 
 
 def test_entries_after_the_zero_tail_are_found() -> None:
     index = three_batches().index
-    (finding,) = misshapen(Bytes(index + bytes(8) + index), OFFSET_ENTRY, "x")
+    (finding,) = file_problems(Bytes(index + bytes(8) + index), OFFSET_ENTRY, "x")
     assert finding.position == 16
 
 

@@ -5,9 +5,9 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from headwater.common.exceptions import HeadwaterError, StorageError, TooMuchWork
+from headwater.common.exceptions import HeadwaterError, QueueFull, StorageError
 from headwater.records.batch_header import Buffer
-from headwater.storage.io.cold_read import OsColdRead, read_plainly
+from headwater.storage.io.cold_read import OsColdRead, read_buffered
 from headwater.storage.io.disk import File
 from headwater.storage.io.executor import InlineExecutor
 from headwater.storage.io.file_range import FileRange
@@ -16,7 +16,7 @@ from headwater.storage.io.open_files import CachedFile, OpenFiles
 from headwater.storage.io.os_disk import OsDisk
 from headwater.storage.io.page_cache_residency import (
     AssumedResidency,
-    Glance,
+    PageCacheRead,
     pages_in,
     probe_residency,
 )
@@ -45,7 +45,7 @@ class Deliveries:
         self.all.append(error)
 
 
-def glance(file: File, length: int, position: int) -> bytearray | None:
+def page_cache_read(file: File, length: int, position: int) -> bytearray | None:
     """Read if `PartlyResident` reports the whole range as resident."""
     is_resident = PartlyResident().resident_pages(file, position, length) == pages_in(
         position, length
@@ -56,7 +56,9 @@ def glance(file: File, length: int, position: int) -> bytearray | None:
 class Scene:
     """One file of three pages on a fake disk, and a reader whose jobs run on demand."""
 
-    def __init__(self, cold_limit_bytes: int = 10_000, glance: Glance | None = None) -> None:
+    def __init__(
+        self, cold_limit_bytes: int = 10_000, page_cache_read: PageCacheRead | None = None
+    ) -> None:
         self.disk = LossyDisk(random.Random(1))
         self.cache = OpenFiles(self.disk, 2)
         self.file = self.cache.open(PurePath("/log"), create=True)
@@ -66,10 +68,10 @@ class Scene:
         self.reader = FileRangeReader(
             PartlyResident(),
             self.executor,
-            read_plainly,
+            read_buffered,
             cold_limit_bytes=cold_limit_bytes,
             cold_limit_reads=4,
-            glance=glance,
+            page_cache_read=page_cache_read,
         )
         self.seen = Deliveries()
 
@@ -90,7 +92,7 @@ def test_resident_range_is_delivered_as_file_range_and_held() -> None:
 
 
 def test_small_resident_range_is_delivered_as_bytes_and_not_held() -> None:
-    scene = Scene(glance=glance)
+    scene = Scene(page_cache_read=page_cache_read)
     scene.read(5_000, 3_000)
     assert scene.seen.all == [scene.content[5_000:8_000]]
     assert not scene.file.is_held
@@ -98,7 +100,7 @@ def test_small_resident_range_is_delivered_as_bytes_and_not_held() -> None:
 
 
 def test_small_range_that_is_not_resident_is_read_in_the_executor() -> None:
-    scene = Scene(glance=glance)
+    scene = Scene(page_cache_read=page_cache_read)
     scene.read(10, 100)
     assert scene.seen.all == []
     scene.executor.finish()
@@ -107,7 +109,7 @@ def test_small_range_that_is_not_resident_is_read_in_the_executor() -> None:
 
 
 def test_a_large_resident_range_is_not_copied() -> None:
-    scene = Scene(glance=glance)
+    scene = Scene(page_cache_read=page_cache_read)
     big = scene.cache.open(PurePath("/big"), create=True)
     big.file().write([bytes(8 * SMALL_BYTES)], 0)
     wanted = scene.read(4_096, SMALL_BYTES + 1, big)
@@ -186,13 +188,13 @@ def test_a_refusing_executor_fails_the_read() -> None:
         """An executor with no room."""
 
         def submit(self, *_: object, **__: object) -> None:
-            raise TooMuchWork("full")
+            raise QueueFull("full")
 
     scene = Scene()
-    reader = FileRangeReader(PartlyResident(), Full(), read_plainly, cold_limit_bytes=1)
+    reader = FileRangeReader(PartlyResident(), Full(), read_buffered, cold_limit_bytes=1)
     wanted = FileRange(file=scene.file, position=0, length=1)
     reader.read(wanted, scene.seen.deliver, scene.seen.fail)
-    assert isinstance(scene.seen.all[0], TooMuchWork)
+    assert isinstance(scene.seen.all[0], QueueFull)
     assert not scene.file.is_held
     assert reader.cold_bytes_under_way == 0
 
@@ -221,7 +223,7 @@ def test_a_truncated_file_delivers_what_is_left() -> None:
 
 def test_everything_is_hot_without_residency_information() -> None:
     scene = Scene()
-    reader = FileRangeReader(AssumedResidency(), scene.executor, read_plainly, cold_limit_bytes=1)
+    reader = FileRangeReader(AssumedResidency(), scene.executor, read_buffered, cold_limit_bytes=1)
     wanted = FileRange(file=scene.file, position=0, length=10)
     reader.read(wanted, scene.seen.deliver, scene.seen.fail)
     assert scene.seen.all == [wanted]

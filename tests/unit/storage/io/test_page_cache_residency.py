@@ -12,7 +12,7 @@ from headwater.storage.io.page_cache_residency import (
     NowaitResidency,
     can_read_nowait,
     pages_in,
-    probe_glance,
+    probe_page_cache_read,
     probe_residency,
 )
 from tests.unit.storage.page_cache import a_file, cached_pages, drop_from_memory, need_cachestat
@@ -68,15 +68,15 @@ def test_reading_without_waiting_tells_resident_from_not(tmp_path: Path) -> None
 def test_a_glance_reads_what_is_in_memory_and_nothing_else(tmp_path: Path) -> None:
     need_cachestat(tmp_path)
     file = a_file(tmp_path / "log", 100 * PAGESIZE)
-    glance = probe_glance(file)
-    if glance is None:
+    page_cache_read = probe_page_cache_read(file)
+    if page_cache_read is None:
         pytest.skip("the file system has no RWF_NOWAIT")
     content = bytearray(file.read(100, 5))
-    assert glance(file, 100, 5) == content
-    assert glance(file, 100, file.size() - 99) is None, "not all of it exists"
+    assert page_cache_read(file, 100, 5) == content
+    assert page_cache_read(file, 100, file.size() - 99) is None, "not all of it exists"
     drop_from_memory(file)
     # On a fast disk the asking itself may bring the page in.
-    assert glance(file, 100, 5) in (None, content)
+    assert page_cache_read(file, 100, 5) in (None, content)
     file.close()
 
 

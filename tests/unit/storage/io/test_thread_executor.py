@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.common.exceptions import StorageError, TooMuchWork
+from headwater.common.exceptions import QueueFull, StorageError
 from headwater.storage.io.executor import Executor
 from headwater.storage.io.thread_executor import ThreadExecutor
 from tests.simulation.labs.log_lab import LogLab
@@ -36,7 +36,7 @@ def test_job_runs_on_a_thread_and_its_result_comes_back_on_the_loop() -> None:
     def then(worker: int) -> None:
         seen.extend([worker != threading.get_ident(), executor.unfinished_count])
 
-    executor.submit(threading.get_ident, then=then, otherwise=ignore)
+    executor.submit(threading.get_ident, then=then, on_error=ignore)
     assert executor.unfinished_count == 1
     loop.run_one()
     assert seen == [True, 0]
@@ -50,7 +50,7 @@ def test_storage_error_is_reported_on_the_loop() -> None:
     loop, errors = Loop(), list[StorageError]()
     executor = ThreadExecutor(1, loop.post)
     port: Executor = executor
-    port.submit(fail, then=ignore, otherwise=errors.append)
+    port.submit(fail, then=ignore, on_error=errors.append)
     loop.run_one()
     assert [str(error) for error in errors] == ["disk on fire"]
     executor.close()
@@ -59,7 +59,7 @@ def test_storage_error_is_reported_on_the_loop() -> None:
 def test_exception_in_a_job_is_raised_on_the_loop() -> None:
     loop = Loop()
     executor = ThreadExecutor(1, loop.post)
-    executor.submit(lambda: 1 // 0, then=ignore, otherwise=ignore)
+    executor.submit(lambda: 1 // 0, then=ignore, on_error=ignore)
     with pytest.raises(ZeroDivisionError):
         loop.run_one()
     assert executor.unfinished_count == 0
@@ -70,12 +70,12 @@ def test_a_full_queue_refuses_and_recovers() -> None:
     loop, gate = Loop(), threading.Event()
     executor = ThreadExecutor(1, loop.post, queue_limit=1)
     for _ in range(2):
-        executor.submit(gate.wait, then=ignore, otherwise=ignore)
-    with pytest.raises(TooMuchWork):
-        executor.submit(gate.wait, then=ignore, otherwise=ignore)
+        executor.submit(gate.wait, then=ignore, on_error=ignore)
+    with pytest.raises(QueueFull):
+        executor.submit(gate.wait, then=ignore, on_error=ignore)
     gate.set()
     loop.run_one()
-    executor.submit(gate.wait, then=ignore, otherwise=ignore)
+    executor.submit(gate.wait, then=ignore, on_error=ignore)
     executor.close()
 
 
@@ -87,11 +87,11 @@ def test_closing_waits_for_every_job_that_was_submitted() -> None:
         done.append(sum(range(300_000)))
 
     for _ in range(6):
-        executor.submit(job, then=ignore, otherwise=ignore)
+        executor.submit(job, then=ignore, on_error=ignore)
     executor.close()
     assert len(done) == 6
-    with pytest.raises(TooMuchWork):
-        executor.submit(job, then=ignore, otherwise=ignore)
+    with pytest.raises(QueueFull):
+        executor.submit(job, then=ignore, on_error=ignore)
 
 
 def test_flush_during_shutdown_is_still_done() -> None:
@@ -99,12 +99,12 @@ def test_flush_during_shutdown_is_still_done() -> None:
     loop, gate, flushed = Loop(), threading.Event(), list[object]()
     executor = ThreadExecutor(1, loop.post)
     lab = LogLab(executor=executor)
-    executor.submit(gate.wait, then=ignore, otherwise=ignore)
+    executor.submit(gate.wait, then=ignore, on_error=ignore)
     lab.append(1)
     lab.log.flush()
     lab.append(1)
     lab.log.flush(flushed.append)
-    executor.take_no_more()
+    executor.shutdown()
     gate.set()
     executor.close()
     loop.run_one()

@@ -9,11 +9,11 @@ import pytest
 from headwater.common.exceptions import (
     BatchTooLarge,
     CorruptBatch,
+    InvalidProducerEpoch,
     InvalidRecord,
     InvalidTimestamp,
     OffsetOutOfRange,
-    ProducerEpochRefused,
-    SequenceRefused,
+    OutOfOrderSequenceNumber,
     StorageError,
     UnreadableLog,
     UnsupportedMagic,
@@ -37,7 +37,7 @@ def lab_with(**settings: object) -> LogLab:
 
 
 def bases(lab: LogLab) -> list[int]:
-    return [segment.base_offset for segment in lab.log.body.segments]
+    return [segment.base_offset for segment in lab.log.local_log.segments]
 
 
 def test_leader_assigns_offsets_and_epoch_and_readers_get_the_same_bytes() -> None:
@@ -163,7 +163,7 @@ def test_append_time_is_stamped_on_the_batch() -> None:
     assert appended.append_time_ms == START_MS
     header = read_header(lab.read_bytes())
     assert header.max_timestamp == START_MS
-    assert lab.log.body.segments.active.largest_timestamp == START_MS
+    assert lab.log.local_log.segments.active.largest_timestamp == START_MS
 
 
 def test_a_topics_codec_replaces_the_producers() -> None:
@@ -189,7 +189,7 @@ def test_segments_roll_by_size_and_reads_continue_across_them() -> None:
     assert len(bases(lab)) > 3
     assert [offset for offset, _ in lab.contents()] == list(range(36))
     assert [offset for offset, _ in lab.contents(17)] == list(range(17, 36))
-    for segment in lab.log.body.segments:
+    for segment in lab.log.local_log.segments:
         assert segment.size <= SMALL.segment_bytes
 
 
@@ -264,10 +264,10 @@ def test_duplicate_is_answered_with_its_first_offsets_and_not_written() -> None:
     assert again.is_duplicate
     assert (again.base_offset, again.last_offset) == (first.base_offset, first.last_offset)
     assert lab.log.end_offset == 4
-    with pytest.raises(SequenceRefused):
+    with pytest.raises(OutOfOrderSequenceNumber):
         lab.append(1, producer=(9, 0, 5))
     lab.append(1, producer=(9, 1, 0))
-    with pytest.raises(ProducerEpochRefused):
+    with pytest.raises(InvalidProducerEpoch):
         lab.append(1, producer=(9, 0, 4))
     assert lab.log.end_offset == 5
 
@@ -316,7 +316,7 @@ def test_batch_that_was_never_written_is_rejected_after_a_restart(
     lab.append(2, producer=(9, 0, 8))
     lab.reopen()
     end_offset = lab.log.end_offset
-    with pytest.raises(SequenceRefused):
+    with pytest.raises(OutOfOrderSequenceNumber):
         lab.append(2 if producer[2] != 5 else 1, producer=producer)
     assert lab.log.end_offset == end_offset
 
@@ -349,7 +349,7 @@ def test_aborted_transactions_are_found_after_a_restart(was_clean: bool) -> None
     else:
         lab.crash()
     aborted = []
-    for segment in lab.log.body.segments:
+    for segment in lab.log.local_log.segments:
         aborted += [each.producer_id for each in segment.transactions.entries()]
     assert aborted == [2, 4, 6]
 
@@ -388,7 +388,7 @@ def test_torn_tail_is_truncated_at_the_last_valid_batch() -> None:
     lab.append(2)
     good = lab.read_bytes()
     lab.append(2)
-    segment = lab.log.body.segments.active
+    segment = lab.log.local_log.segments.active
     segment.log.file().truncate(segment.size - 3)
     lab.crash()
     assert lab.report.cut_bytes == len(good) - 3
@@ -403,7 +403,7 @@ def test_corruption_in_the_middle_drops_later_segments() -> None:
     for _ in range(12):
         lab.append(3)
     lab.recovery_point = 0
-    second = lab.log.body.segments[1]
+    second = lab.log.local_log.segments[1]
     second.log.file().write([b"\xff\xff"], second.size - 2)
     lab.crash()
     assert len(bases(lab)) == 2
@@ -421,7 +421,7 @@ def test_old_message_formats_are_rejected_and_never_truncated() -> None:
     message = b"\x01\x00" + (5).to_bytes(8, "big") + b"\xff\xff\xff\xff" + b"\x00\x00\x00\x01v"
     entry = bytes(8) + (len(message) + 4).to_bytes(4, "big")
     entry += zlib.crc32(message).to_bytes(4, "big") + message
-    lab.log.body.segments.active.log.file().write([entry], 0)
+    lab.log.local_log.segments.active.log.file().write([entry], 0)
     with pytest.raises(UnsupportedMagic, match="not supported"):
         lab.crash()
     status = lab.disk.status(FOLDER / file_name(0, LOG))
@@ -448,7 +448,7 @@ def test_missing_or_corrupt_index_is_rebuilt(name: str, how: str) -> None:
         lab.disk.open(path).truncate(len(content) - 1)
     lab.open(was_clean=True)
     assert [offset for offset, _ in lab.contents()] == list(range(10))
-    assert [segment.largest_timestamp for segment in lab.log.body.segments][-1] == START_MS + 9
+    assert [segment.largest_timestamp for segment in lab.log.local_log.segments][-1] == START_MS + 9
     lab.log.close()
     assert lab.disk.open(path).read(1 << 20, 0) == content
 

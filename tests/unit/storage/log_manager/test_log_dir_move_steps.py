@@ -11,7 +11,7 @@ from headwater.storage.log_manager.log_dir_move_steps import (
     next_step,
 )
 
-SIZES = MoveSizes(step_bytes=100, unflushed_bytes=1_000, last_lap_bytes=10)
+SIZES = MoveSizes(step_bytes=100, unflushed_bytes=1_000, final_copy_bytes=10)
 
 
 def extent(start: int, end: int, *epochs: tuple[int, int], is_compacted: bool = False) -> LogExtent:

@@ -28,7 +28,7 @@ ONE, TWO, THREE = PurePath("/one"), PurePath("/two"), PurePath("/three")
 ORDERS = TopicPartition("orders", 0)
 ORDERS_ID = TopicId(bytes(range(16)))
 SMALL = TopicSettings(segment_bytes=400, file_delete_delay_ms=1_000, retention_ms=-1)
-STEPS = MoveSizes(step_bytes=300, unflushed_bytes=700, last_lap_bytes=170)
+STEPS = MoveSizes(step_bytes=300, unflushed_bytes=700, final_copy_bytes=170)
 
 
 class Lab:
@@ -131,9 +131,9 @@ def content(log: UnifiedLog) -> bytes:
         if found is None:
             break
         parts.append(found.read())
-        last = log.body.batch_at(offset)
+        last = log.local_log.batch_at(offset)
         assert last is not None
-        segment = next(each for each in log.body.segments if each.log is found.file)
+        segment = next(each for each in log.local_log.segments if each.log is found.file)
         offset = list(segment.headers_since(offset))[-1].header.next_offset
     return b"".join(parts)
 
@@ -324,7 +324,7 @@ def test_producers_transactions_and_epochs_survive_a_move_and_a_restart() -> Non
     assert lab.home() == TWO
     assert (log.producers.entries(), log.epochs.entries(), log.last_stable_offset) == known
     assert (log.log_start_offset, log.high_watermark) == (1, 10)
-    assert [each.producer_id for each in log.body.segments.first.transactions.entries()] == [7]
+    assert [each.producer_id for each in log.local_log.segments.first.transactions.entries()] == [7]
 
 
 def test_moving_to_the_current_directory_cancels_a_move() -> None:
@@ -625,12 +625,12 @@ def test_corrupt_batch_cancels_the_move_and_keeps_the_log(
     number: int, position: int, damage: bytes
 ) -> None:
     lab = moved_lab()
-    segment = lab.log.body.segments[1]
+    segment = lab.log.local_log.segments[1]
     batch = list(segment.headers_since(segment.base_offset))[number]
     segment.log.file().write([damage], batch.position + position)
     lab.finish()
     assert lab.home() == ONE
-    assert any("stays" in each for each in lab.logs.moves.news)
+    assert any("stays" in each for each in lab.logs.moves.changed_partitions)
     assert lab.folders(TWO) == ["delete"]
     assert lab.directory(ONE).failure is None
     assert lab.directory(TWO).failure is None
@@ -648,6 +648,6 @@ def test_compacted_log_restarts_its_copy_after_a_restart() -> None:
 
 def test_new_partition_is_created_in_its_requested_directory() -> None:
     lab = Lab()
-    lab.logs.want(ORDERS, lab.directory(TWO))
+    lab.logs.set_preferred_directory(ORDERS, lab.directory(TWO))
     lab.create()
     assert lab.home() == TWO

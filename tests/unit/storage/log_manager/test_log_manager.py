@@ -132,7 +132,7 @@ def test_flushed_segment_is_not_checked_again_after_a_kill() -> None:
     broker = Broker(ONE)
     log = broker.create("orders")
     broker.append(log, 9)
-    assert len(log.body.segments) > 3
+    assert len(log.local_log.segments) > 3
     broker.pass_time(100)
     broker.crash()
     report = broker.logs.directories[0].reports[log.partition]
@@ -352,14 +352,14 @@ def test_gaps_left_by_compaction_are_kept_without_recovery_points(
     broker = Broker(ONE)
     log = broker.create("orders")
     broker.append(log, 12)
-    bases = [segment.base_offset for segment in log.body.segments]
+    bases = [segment.base_offset for segment in log.local_log.segments]
     remove_segment(broker, log, bases[1])
     if checkpoint == "missing":
         broker.disk.remove(ONE / "recovery-point-offset-checkpoint")
     else:
         broker.disk.open(ONE / "recovery-point-offset-checkpoint").write([b"?"], 0)
     broker.crash()
-    found = [segment.base_offset for segment in broker.log("orders").body.segments]
+    found = [segment.base_offset for segment in broker.log("orders").local_log.segments]
     assert found == [bases[0], *bases[2:]]
     remove_segment(broker, log, bases[3])
     broker.disk.open(ONE / "recovery-point-offset-checkpoint").truncate(0)
@@ -372,13 +372,13 @@ def test_gaps_in_the_compacted_part_survive_a_crash() -> None:
     broker = Broker(ONE)
     log = broker.create("orders")
     broker.append(log, 18)
-    bases = [segment.base_offset for segment in log.body.segments]
+    bases = [segment.base_offset for segment in log.local_log.segments]
     log.first_dirty_offset = bases[3]
     broker.logs.directory_of(log.partition).save_cleaner_offsets()
     remove_segment(broker, log, bases[2])
     broker.crash()
     log = broker.log("orders")
-    assert [segment.base_offset for segment in log.body.segments] == bases[:2] + bases[3:]
+    assert [segment.base_offset for segment in log.local_log.segments] == bases[:2] + bases[3:]
     assert log.end_offset == 18
     assert log.first_dirty_offset == bases[3]
     remove_segment(broker, log, bases[4])
@@ -403,7 +403,7 @@ def test_epochs_of_compacted_records_keep_their_start_offset_after_a_crash() -> 
     assert [entry.start_offset for entry in before] == [0, 3, 6, 9]
     log.first_dirty_offset = 9
     broker.logs.directory_of(log.partition).save_cleaner_offsets()
-    for segment in log.body.segments:
+    for segment in log.local_log.segments:
         if 3 <= segment.base_offset < 9:
             remove_segment(broker, log, segment.base_offset)
     broker.crash()
@@ -504,7 +504,7 @@ def test_truncated_log_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     broker = Broker(ONE)
     log = broker.create("orders")
     broker.append(log, 2)
-    segment = log.body.segments.active
+    segment = log.local_log.segments.active
     segment.log.file().truncate(segment.size - 3)
     broker.crash()
     (found,) = warnings(caplog)
@@ -595,7 +595,7 @@ def test_background_work_continues_past_a_corrupt_log(caplog: pytest.LogCaptureF
     broker.pass_time(1)
     broker.pass_time(300_000)
     assert broker.log("parcels").log_start_offset == 8
-    assert list(broker.logs.damaged) == [TopicPartition("orders", 0)]
+    assert list(broker.logs.corrupt) == [TopicPartition("orders", 0)]
     broker.pass_time(300_000)
     (found,) = warnings(caplog)
     assert found.startswith("Found corrupt batch: partition=orders-0 error=")
@@ -766,9 +766,9 @@ def test_adopted_directory_keeps_its_topic_id_from_the_next_flush_on() -> None:
     assert broker.logs.directory_of(partition).topic_id(partition) == TOPIC_ID
 
 
-@pytest.mark.parametrize("is_made_anew", [False, True])
+@pytest.mark.parametrize("is_recreated", [False, True])
 def test_background_work_skips_a_partition_deleted_before_its_turn(
-    is_made_anew: bool,
+    is_recreated: bool,
 ) -> None:
     """RT-4. Its files may be gone, or those of a re-created partition."""
     broker = Broker(ONE)
@@ -779,11 +779,11 @@ def test_background_work_skips_a_partition_deleted_before_its_turn(
     assert doomed[0].log_start_offset == 1, "the round has begun"
     assert doomed[-1].log_start_offset == 0, "and is not over"
     broker.logs.delete(doomed[-1].partition, now_ms=broker.now_ms)
-    if is_made_anew:
+    if is_recreated:
         broker.append(broker.create("orders", 149))
     broker.pass_time(100)
     assert broker.logs.directories[0].failure is None
-    if is_made_anew:
+    if is_recreated:
         broker.pass_time(2_000)
         assert broker.disk.status(ONE / "orders-149" / "00000000000000000000.log") is not None
         assert broker.log("orders", 149).log_start_offset == 0

@@ -16,7 +16,7 @@ from headwater.storage.producer_state.producer_snapshot import (
     file_name,
     list_offsets,
     load_newest,
-    remove_strays,
+    remove_stray_snapshots,
     write,
 )
 from headwater.storage.producer_state.producer_state_manager import ProducerEntry
@@ -170,7 +170,7 @@ def test_power_cut_during_a_snapshot_leaves_the_older_or_the_complete_new_one(se
 def test_snapshots_without_a_segment_are_removed_except_the_newest(disk: LossyDisk) -> None:
     for offset in (10, 100, 150, 200, 250):
         save(disk, FOLDER, offset, [])
-    remove_strays(disk, FOLDER, {100, 200})
+    remove_stray_snapshots(disk, FOLDER, {100, 200})
     assert list_offsets(disk, FOLDER) == [100, 200, 250]
-    remove_strays(disk, FOLDER, {100, 200, 300})
+    remove_stray_snapshots(disk, FOLDER, {100, 200, 300})
     assert list_offsets(disk, FOLDER) == [100, 200]

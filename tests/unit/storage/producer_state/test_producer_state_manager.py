@@ -3,11 +3,11 @@
 import pytest
 
 from headwater.common.exceptions import (
-    CoordinatorFenced,
+    InvalidProducerEpoch,
     InvalidRecord,
-    ProducerEpochRefused,
-    SequenceRefused,
-    TransactionStateRefused,
+    InvalidTxnState,
+    OutOfOrderSequenceNumber,
+    TransactionCoordinatorFenced,
 )
 from headwater.records.batch_header import MAX_SEQUENCE, TRANSACTIONAL_FLAG, BatchHeader
 from headwater.storage.producer_state.producer_state_manager import (
@@ -98,7 +98,7 @@ def test_only_the_last_five_batches_are_recognised_as_duplicates() -> None:
         write(states, batch(sequence), offset=10 + sequence)
     found = [states.find_duplicate(batch(sequence)) is not None for sequence in range(7)]
     assert found == [False, True, True, True, True, True, False]
-    with pytest.raises(SequenceRefused):
+    with pytest.raises(OutOfOrderSequenceNumber):
         states.check(batch(0), CLIENT)
 
 
@@ -117,7 +117,7 @@ def test_older_epoch_is_rejected_whatever_its_origin() -> None:
     states = ProducerStateManager()
     write(states, batch(0, epoch=2), offset=0)
     for origin in (CLIENT, COORDINATOR):
-        with pytest.raises(ProducerEpochRefused, match=r"producer 7 .*epoch 1.*epoch 2"):
+        with pytest.raises(InvalidProducerEpoch, match=r"producer 7 .*epoch 1.*epoch 2"):
             states.check(batch(1, epoch=1), origin)
 
 
@@ -126,7 +126,9 @@ def test_out_of_sequence_batch_is_rejected(sequence: int) -> None:
     """IDP-4"""
     states = ProducerStateManager()
     write(states, batch(0, records=3), offset=0)
-    with pytest.raises(SequenceRefused, match=rf"producer 7 .*sequence {sequence}, expected 3"):
+    with pytest.raises(
+        OutOfOrderSequenceNumber, match=rf"producer 7 .*sequence {sequence}, expected 3"
+    ):
         states.check(batch(sequence), CLIENT)
 
 
@@ -134,7 +136,7 @@ def test_sequence_zero_follows_the_largest() -> None:
     """IDP-4"""
     states = ProducerStateManager()
     write(states, batch(MAX_SEQUENCE), offset=0)
-    with pytest.raises(SequenceRefused):
+    with pytest.raises(OutOfOrderSequenceNumber):
         states.check(batch(1), CLIENT)
     write(states, batch(0), offset=1)
 
@@ -152,7 +154,7 @@ def test_new_epoch_starts_at_sequence_zero() -> None:
     """IDP-5"""
     states = ProducerStateManager()
     write(states, batch(0, records=3), offset=0)
-    with pytest.raises(SequenceRefused, match="sequence 3, expected 0"):
+    with pytest.raises(OutOfOrderSequenceNumber, match="sequence 3, expected 0"):
         states.check(batch(3, epoch=1), CLIENT)
     write(states, batch(0, epoch=1), offset=3)
     assert states.find_duplicate(batch(0, records=3)) is None
@@ -202,7 +204,7 @@ def test_non_transactional_batch_during_a_transaction_is_rejected() -> None:
     states = ProducerStateManager()
     write(states, batch(0, transactional=True), offset=40)
     for origin in (CLIENT, COORDINATOR):
-        with pytest.raises(TransactionStateRefused, match=r"producer 7 .*offset 40"):
+        with pytest.raises(InvalidTxnState, match=r"producer 7 .*offset 40"):
             states.check(batch(1), origin)
     end_transaction(states, offset=41)
     write(states, batch(1), offset=42)
@@ -212,7 +214,7 @@ def test_out_of_sequence_has_precedence_over_the_transaction_state() -> None:
     """TX-8: Kafka checks the sequence first."""
     states = ProducerStateManager()
     write(states, batch(0, transactional=True), offset=40)
-    with pytest.raises(SequenceRefused):
+    with pytest.raises(OutOfOrderSequenceNumber):
         states.check(batch(9), CLIENT)
 
 
@@ -230,9 +232,9 @@ def test_a_marker_ends_the_open_transaction() -> None:
 def test_a_transaction_is_open_in_its_epoch_from_its_first_batch_to_its_marker() -> None:
     """TX-13."""
     states = ProducerStateManager()
-    assert not states.knows(PRODUCER)
+    assert not states.has_producer(PRODUCER)
     write(states, batch(sequence=0, transactional=True), 10)
-    assert states.knows(PRODUCER)
+    assert states.has_producer(PRODUCER)
     assert states.has_open_transaction(PRODUCER, epoch=0)
     assert not states.has_open_transaction(PRODUCER, epoch=1)
     end_transaction(states, offset=11)
@@ -253,7 +255,7 @@ def test_producer_known_only_by_a_marker_starts_at_sequence_zero() -> None:
     """IDP-5, TX-14"""
     states = ProducerStateManager()
     end_transaction(states, offset=5, epoch=3)
-    with pytest.raises(SequenceRefused):
+    with pytest.raises(OutOfOrderSequenceNumber):
         states.check(batch(1, epoch=3), CLIENT)
     states.check(batch(0, epoch=3), CLIENT)
 
@@ -273,7 +275,7 @@ def test_marker_of_a_new_epoch_fences_the_old_one_and_resets_the_sequence() -> N
     write(states, batch(0, transactional=True), offset=0)
     assert end_transaction(states, offset=1, epoch=1) is not None
     assert states.find_duplicate(batch(0, transactional=True)) is None
-    with pytest.raises(ProducerEpochRefused):
+    with pytest.raises(InvalidProducerEpoch):
         states.check(batch(1, transactional=True), CLIENT)
     write(states, batch(0, epoch=1, transactional=True), offset=2)
 
@@ -282,7 +284,7 @@ def test_marker_of_an_old_producer_epoch_is_rejected() -> None:
     """TX-6"""
     states = ProducerStateManager()
     write(states, batch(0, epoch=2, transactional=True), offset=0)
-    with pytest.raises(ProducerEpochRefused):
+    with pytest.raises(InvalidProducerEpoch):
         states.check_marker(producer_id=PRODUCER, epoch=1, coordinator_epoch=9)
 
 
@@ -290,7 +292,7 @@ def test_marker_of_a_fenced_coordinator_is_rejected() -> None:
     """TX-6"""
     states = ProducerStateManager()
     end_transaction(states, offset=0, coordinator_epoch=5)
-    with pytest.raises(CoordinatorFenced, match=r"producer 7 .*epoch 4.*epoch 5"):
+    with pytest.raises(TransactionCoordinatorFenced, match=r"producer 7 .*epoch 4.*epoch 5"):
         states.check_marker(producer_id=PRODUCER, epoch=0, coordinator_epoch=4)
     states.check_marker(producer_id=PRODUCER, epoch=0, coordinator_epoch=5)
 

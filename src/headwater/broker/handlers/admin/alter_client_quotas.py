@@ -5,9 +5,9 @@ from functools import partial
 from headwater.broker.node.broker import Broker
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
-from headwater.controller.client_quota_control import alter_client_quotas, refused
-from headwater.metadata.controller_result import ApiError
+from headwater.controller.client_quota_control import alter_client_quotas, error_entry
 from headwater.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -32,5 +32,5 @@ def handle(
 
 def error_response(request: AlterClientQuotasRequest, error: ApiError) -> AlterClientQuotasResponse:
     return AlterClientQuotasResponse(
-        entries=tuple(refused(entry, error) for entry in request.entries)
+        entries=tuple(error_entry(entry, error) for entry in request.entries)
     )

@@ -7,8 +7,8 @@ from headwater.broker.handlers.config_authorization import authorization_error
 from headwater.broker.node.broker import Broker
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.controller.configuration_control import alter_configs
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: move partitions to other log directories of this broker (KIP-113).
+"""AlterReplicaLogDirs: move partitions to other log directories (KIP-113).
 
 The response says that a move has started; DescribeLogDirs shows its progress.
 
@@ -8,10 +8,10 @@ reassignment adds it later, it is created there.
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
 from headwater.common.ids import TopicPartition
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -63,15 +63,15 @@ def _move(broker: Broker, name: TopicPartition, path: str) -> ErrorCode:
         return ErrorCode.KAFKA_STORAGE_ERROR
     hosted = broker.find(*name)
     if isinstance(hosted, ErrorCode):
-        broker.directories.want(name, target)
+        broker.directories.set_preferred_directory(name, target)
         is_elsewhere = hosted is ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.REPLICA_NOT_AVAILABLE if is_elsewhere else hosted
-    trouble = broker.partitions.trouble(name)
+    trouble = broker.partitions.log_dir_error(name)
     if trouble is not ErrorCode.NONE:
         return trouble
     if name not in broker.directories:
         # It is on this broker, but its log has not been created yet.
-        broker.directories.want(name, target)
+        broker.directories.set_preferred_directory(name, target)
         return ErrorCode.NONE
     try:
         broker.directories.moves.begin(name, target, hosted.topic_id, now_ms=broker.clock.now_ms())

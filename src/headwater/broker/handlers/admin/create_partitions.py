@@ -8,9 +8,9 @@ from headwater.broker.node.broker import Broker
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
 from headwater.broker.requests.controller_mutations import ControllerMutations
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.controller.topic_changes import create_partitions
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,

@@ -8,9 +8,9 @@ from headwater.broker.node.broker import Broker
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
 from headwater.broker.requests.controller_mutations import ControllerMutations
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.controller.topic_creation import Results, create_topics
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.create_topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
@@ -60,7 +60,7 @@ def error_response(request: CreateTopicsRequest, error: ApiError) -> CreateTopic
 
 
 def _unauthorized(broker: Broker, request: CreateTopicsRequest, call: Call) -> list[str]:
-    """Return names that the client may not create; duplicates are rejected for that instead."""
+    """Return names that the client may not create; duplicates are rejected as such."""
     if broker.is_allowed(call, Operation.CREATE, CLUSTER):
         return []
     times = Counter(each.name for each in request.topics)

@@ -7,9 +7,9 @@ from headwater.broker.node.broker import Broker
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
 from headwater.broker.requests.controller_mutations import ControllerMutations
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.controller.topic_changes import TopicAuthorization, delete_topics
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -39,7 +39,7 @@ def handle(broker: Broker, request: DeleteTopicsRequest, call: Call) -> DeleteTo
     submit(
         broker,
         call,
-        partial(delete_topics, request=request, rights=rights, spend=mutations.spend),
+        partial(delete_topics, request=request, authorization=rights, spend=mutations.spend),
         respond=lambda results: DeleteTopicsResponse(
             throttle_time_ms=mutations.throttle_ms, responses=results
         ),

@@ -6,8 +6,8 @@ from headwater.broker.handlers.cluster_authorization import authorized_cluster_o
 from headwater.broker.handlers.data.metadata_response import NOT_REQUESTED, brokers_on
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,

@@ -4,9 +4,9 @@ from headwater.broker.handlers.config_authorization import authorization_error
 from headwater.broker.node.broker import Broker
 from headwater.broker.node.log_levels import broker_error, current_levels
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.config_types import ConfigSource, ResourceType
 from headwater.metadata.config_description import describe_config
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

@@ -8,10 +8,10 @@ from typing import Final
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import StorageError, UnreadableLog
 from headwater.common.ids import TopicPartition
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,

@@ -15,11 +15,11 @@ from headwater.broker.handlers.data.metadata_response import (
 )
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import TopicPartition
-from headwater.common.topic_names import why_invalid
+from headwater.common.topic_names import topic_name_error
 from headwater.metadata.cluster_image import ClusterImage, PartitionRegistration, TopicImage
-from headwater.metadata.controller_result import ApiError
 from headwater.metadata.internal_topics import INTERNAL_TOPICS
 from headwater.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -134,7 +134,7 @@ class _Page:
 def _topic_error(name: str, topic: TopicImage | None) -> ErrorCode | None:
     if topic is not None:
         return None
-    if why_invalid(name):
+    if topic_name_error(name):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

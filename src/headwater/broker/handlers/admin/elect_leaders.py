@@ -5,9 +5,9 @@ from functools import partial
 from headwater.broker.node.broker import Broker
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.controller.elect_leaders import PREFERRED, UNCLEAN, elect_leaders
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -35,7 +35,7 @@ def handle(broker: Broker, request: ElectLeadersRequest, call: Call) -> ElectLea
 
 
 def error_response(request: ElectLeadersRequest, error: ApiError) -> ElectLeadersResponse:
-    """Return the error for every partition too, since version 0 has no top-level error."""
+    """Return the error for every partition too: version 0 has no top-level error."""
     return ElectLeadersResponse(
         error_code=error.code,
         replica_election_results=tuple(

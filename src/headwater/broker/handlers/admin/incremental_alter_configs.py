@@ -19,10 +19,10 @@ from headwater.broker.node.log_levels import (
 )
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.config_types import ResourceType
 from headwater.common.error_codes import ErrorCode
 from headwater.controller.configuration_control import incremental_alter_configs
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,

@@ -9,10 +9,10 @@ from typing import Final
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.config_types import ResourceType
 from headwater.common.error_codes import ErrorCode
 from headwater.metadata.cluster_image import ClusterImage
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,

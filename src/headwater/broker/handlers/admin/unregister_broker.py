@@ -6,9 +6,9 @@ it, until its next start.
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,

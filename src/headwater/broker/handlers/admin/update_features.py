@@ -5,9 +5,9 @@ from functools import partial
 from headwater.broker.node.broker import Broker
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.controller.feature_control import update_features
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.update_features import (
     UpdatableFeatureResult,
     UpdateFeaturesRequest,

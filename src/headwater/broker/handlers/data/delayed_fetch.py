@@ -1,4 +1,4 @@
-"""A Fetch that may wait for data (DelayedFetch), shared by consumers and followers.
+"""A Fetch that may wait for data (DelayedFetch), of a consumer or a follower.
 
 While it waits it is a `TimerTask` and is notified of appends to its partitions.
 
@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
-from headwater.replication.fetch.fetch_session import Fetching
+from headwater.replication.fetch.fetch_session import FetchContext
 from headwater.replication.fetch.log_reads import FetchReads
 
 
@@ -20,17 +20,17 @@ class DelayedFetch(ABC):
     __slots__ = (
         "_broker",
         "_call",
-        "_fetching",
+        "_context",
         "_is_due",
         "_min_bytes",
         "_missing_bytes",
         "is_done",
     )
 
-    def __init__(self, broker: Broker, call: Call, fetching: Fetching, min_bytes: int) -> None:
+    def __init__(self, broker: Broker, call: Call, context: FetchContext, min_bytes: int) -> None:
         self._broker = broker
         self._call = call
-        self._fetching = fetching
+        self._context = context
         self._min_bytes = min_bytes
         self._missing_bytes = 0
         self._is_due = False
@@ -57,26 +57,24 @@ class DelayedFetch(ABC):
 
     def _stop_waiting(self) -> None:
         self.is_done = True
-        self._broker.timer.ended()
+        self._broker.timer.completed()
 
     # Notifications while it waits.
 
     def more_to_read(self, size_bytes: int) -> None:
-        """Read again after the current callbacks of the loop, since more records may follow at
-        once.
-        """
+        """Read again after the loop's current callbacks, since more records may follow."""
         self._missing_bytes -= size_bytes
         if (self._missing_bytes <= 0 or not size_bytes) and not self._is_due:
             self._is_due = True
-            self._broker.soon(self._read_again)
+            self._broker.call_soon(self._read_again)
 
     @property
-    def is_gone(self) -> bool:
-        return self._call.is_gone
+    def is_disconnected(self) -> bool:
+        return self._call.is_disconnected
 
     def expire(self) -> None:
         self._stop_waiting()
-        if self._call.is_gone:
+        if self._call.is_disconnected:
             self._call.finish()
         else:
             self._answer(self._read())
@@ -85,7 +83,7 @@ class DelayedFetch(ABC):
         self._is_due = False
         if self.is_done:
             return
-        if self._call.is_gone:
+        if self._call.is_disconnected:
             self.expire()
             return
         reads = self._read()

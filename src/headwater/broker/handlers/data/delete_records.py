@@ -9,10 +9,10 @@ from typing import Final
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
 from headwater.common.settings.setting_types import LONG_MAX
-from headwater.metadata.controller_result import ApiError
 from headwater.metadata.internal_topics import INTERNAL_TOPICS
 from headwater.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -78,7 +78,7 @@ class _Deleting:
             if outcome.low_watermark < start:
                 wait = _StartWait(self, name, number)
                 self._waits[wait] = None
-                outcome.start_waits.add(wait, start)
+                outcome.delayed_delete_records.add(wait, start)
 
     def finish(self, timeout_ms: int) -> DeleteRecordsResponse | None:
         if not self._waits:
@@ -96,21 +96,21 @@ class _Deleting:
             self._answer()
 
     @property
-    def is_gone(self) -> bool:
-        return self._call.is_gone
+    def is_disconnected(self) -> bool:
+        return self._call.is_disconnected
 
     def expire(self) -> None:
         for wait in self._waits:
             outcome = self._outcomes[wait.name][wait.number]
             assert isinstance(outcome, Partition)
-            outcome.start_waits.leave(wait)
+            outcome.delayed_delete_records.remove(wait)
             self._outcomes[wait.name][wait.number] = ErrorCode.REQUEST_TIMED_OUT
         self._waits.clear()
         self._answer()
 
     def _answer(self) -> None:
         self.is_done = True
-        self._broker.timer.ended()
+        self._broker.timer.completed()
         self._call.answer(self._response())
 
     def _response(self) -> DeleteRecordsResponse:
@@ -154,13 +154,13 @@ def _delete(
     if name in INTERNAL_TOPICS:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     try:
-        log = hosted.opened()
+        log = hosted.open_log()
         if not log.settings.is_deleted:
             return ErrorCode.POLICY_VIOLATION
         log.delete_records_below(log.high_watermark if offset == _UP_TO_HIGH_WATERMARK else offset)
     except HeadwaterError as error:
         return error.code
-    hosted.start_moved()
+    hosted.on_log_start_change()
     return hosted
 
 

@@ -15,7 +15,7 @@ NAMES_MAX: Final = 1_000
 
 
 class DeletedTopics:
-    """Names of topics deleted since startup and not re-created; only the most recent ones."""
+    """Names of the most recently deleted topics that were not re-created."""
 
     def __init__(self, names_max: int = NAMES_MAX) -> None:
         self._names_max = names_max

@@ -19,16 +19,16 @@ from headwater.broker.handlers.data.leader_hints import FETCH_SINCE, hint_consum
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
 from headwater.broker.requests.throttled_call import ThrottledCall
+from headwater.common.api_error import ApiError
 from headwater.common.ids import NO_TOPIC_ID, NodeId
 from headwater.common.settings.broker_settings import RACK_AWARE_SELECTOR
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from headwater.replication.fetch.fetch_session import NO_SESSION, Fetching
+from headwater.replication.fetch.fetch_session import NO_SESSION, FetchContext
 from headwater.replication.fetch.log_reads import (
     FetchLimits,
     FetchReads,
@@ -53,13 +53,13 @@ def handle(broker: Broker, request: FetchRequest, call: Call) -> FetchResponse |
     replica_id = replica_of(request)
     if replica_id is not None:
         return handle_follower(broker, request, call, replica_id)
-    fetching = broker.sessions.resolve(
+    context = broker.sessions.resolve(
         request, uses_topic_ids=call.version >= _IDS_SINCE, now_ms=broker.clock.now_ms()
     )
-    if fetching.refusal is not None:
-        call.record_error(fetching.refusal)
-        return FetchResponse(error_code=fetching.refusal)
-    _Fetch(broker, request, call, fetching).begin(request.max_wait_ms)
+    if context.error is not None:
+        call.record_error(context.error)
+        return FetchResponse(error_code=context.error)
+    _Fetch(broker, request, call, context).begin(request.max_wait_ms)
     return None
 
 
@@ -88,7 +88,7 @@ def error_response(request: FetchRequest, error: ApiError) -> FetchResponse:
 
 
 def _preference(broker: Broker, rack: str) -> Callable[[Partition, int], NodeId | None] | None:
-    """Return the selector of a closer replica for a consumer with a rack (FT-10), if any."""
+    """Return the selector of a closer replica for a consumer with a rack (FT-10)."""
     settings = broker.settings
     if not rack or settings.replica_selector_class != RACK_AWARE_SELECTOR:
         return None
@@ -98,10 +98,10 @@ def _preference(broker: Broker, rack: str) -> Callable[[Partition, int], NodeId 
         return None if found is None else found.rack
 
     def prefer(hosted: Partition, offset: int) -> NodeId | None:
-        if hosted.leading is None:
+        if hosted.leader_state is None:
             return None
         return nearest_replica(
-            hosted.leading,
+            hosted.leader_state,
             offset,
             own_rack=settings.broker_rack,
             client_rack=rack,
@@ -117,13 +117,13 @@ class _Fetch(DelayedFetch):
     __slots__ = ("_deadline_ms", "_has_new_data", "_is_reading", "_limits", "_watched")
 
     def __init__(
-        self, broker: Broker, request: FetchRequest, call: Call, fetching: Fetching
+        self, broker: Broker, request: FetchRequest, call: Call, context: FetchContext
     ) -> None:
         max_bytes = min(request.max_bytes, broker.settings.fetch_max_bytes)
         if broker.quotas is not None and isinstance(call, ThrottledCall):
             max_bytes = call.fetch_limit_bytes(max_bytes)
         committed_only = request.isolation_level == _READ_COMMITTED
-        super().__init__(broker, call, fetching, min(request.min_bytes, max_bytes))
+        super().__init__(broker, call, context, min(request.min_bytes, max_bytes))
         self._limits = FetchLimits(
             max_bytes=max_bytes,
             bound=ReadBound.LAST_STABLE if committed_only else ReadBound.HIGH_WATERMARK,
@@ -141,20 +141,22 @@ class _Fetch(DelayedFetch):
     def begin(self, max_wait_ms: int) -> None:
         if self._is_large:
             deadline_ms = self._broker.clock.steady_ms() + max(0, max_wait_ms)
-            self._call.work(self._in_steps(deadline_ms))
+            self._call.run_steps(self._in_steps(deadline_ms))
             return
         reads = self._read()
-        if max_wait_ms <= 0 or not self._fetching.wanted or self._is_enough(reads):
+        if max_wait_ms <= 0 or not self._context.partitions or self._is_enough(reads):
             self._answer(reads)
             return
-        self._watched = [each.hosted for each in self._fetching.wanted if each.hosted is not None]
+        self._watched = [
+            each.hosted for each in self._context.partitions if each.hosted is not None
+        ]
         for hosted in self._watched:
             hosted.readers[self] = None
         self._wait(reads.size_bytes, max_wait_ms)
 
     @property
     def _is_large(self) -> bool:
-        return len(self._fetching.wanted) > _WHOLE_PARTITIONS
+        return len(self._context.partitions) > _WHOLE_PARTITIONS
 
     def _in_steps(self, deadline_ms: int) -> Iterator[None]:
         """Read a few partitions per step, then answer, or wait until the deadline.
@@ -167,8 +169,11 @@ class _Fetch(DelayedFetch):
             is_done = yield from self._read_in_steps()
 
     def _read_in_steps(self) -> Generator[None, None, bool]:
-        """Return whether it answered or waits; False if data arrived in a partition read before."""
-        broker, wanted = self._broker, self._fetching.wanted
+        """Read; return False if data arrived in a partition that was read before.
+
+        True means that the request is answered or waits.
+        """
+        broker, wanted = self._broker, self._context.partitions
         response = self._response([])
         size_bytes, is_final = 0, False
         is_answered = is_waiting = False
@@ -212,21 +217,21 @@ class _Fetch(DelayedFetch):
             super().more_to_read(size_bytes)
 
     def expire(self) -> None:
-        if self._is_large and not self.is_gone:
+        if self._is_large and not self.is_disconnected:
             self._stop_waiting()
-            self._call.work(self._in_steps(self._deadline_ms))
+            self._call.run_steps(self._in_steps(self._deadline_ms))
         else:
             super().expire()
 
     def _read_again(self) -> None:
-        if not self._is_large or self.is_done or self.is_gone:
+        if not self._is_large or self.is_done or self.is_disconnected:
             super()._read_again()
             return
         # A copy continues with the steps, since this one may still be in the timer.
         self._stop_waiting()
         successor = copy(self)
         successor.is_done = successor._is_due = False
-        self._call.work(successor._in_steps(self._deadline_ms))
+        self._call.run_steps(successor._in_steps(self._deadline_ms))
 
     def _cannot_complete(self) -> bool:
         return any(each.is_deleted for each in self._watched)
@@ -237,7 +242,7 @@ class _Fetch(DelayedFetch):
             hosted.readers.pop(self, None)
 
     def _read(self) -> FetchReads:
-        return read_partitions(self._fetching.wanted, self._broker.partitions, self._limits)
+        return read_partitions(self._context.partitions, self._broker.partitions, self._limits)
 
     def _answer(self, reads: FetchReads) -> None:
         if not self._is_throttled(reads.size_bytes):
@@ -246,7 +251,7 @@ class _Fetch(DelayedFetch):
     def _response(self, reads: list[PartitionRead]) -> PendingFetchResponse:
         call, broker = self._call, self._broker
         hint = partial(hint_consumer, broker, call) if call.version >= FETCH_SINCE else None
-        return PendingFetchResponse(call, self._fetching, reads, hint)
+        return PendingFetchResponse(call, self._context, reads, hint)
 
     def _is_throttled(self, size_bytes: int) -> bool:
         """Answer with a throttle time and no records, if the client's quota is exceeded."""
@@ -260,10 +265,10 @@ class _Fetch(DelayedFetch):
 
     def _answer_throttled(self, throttle_ms: int) -> None:
         """Answer without records: the client is throttled and fetches again (KIP-219)."""
-        session = self._fetching.session
-        if session is not None and not self._fetching.is_incremental:
+        session = self._context.session
+        if session is not None and not self._context.is_incremental:
             # Clients take an empty response to a full fetch request as the end of the session.
-            self._broker.sessions.drop(session)
+            self._broker.sessions.remove(session)
             session = None
         session_id = NO_SESSION if session is None else session.session_id
         self._call.answer(FetchResponse(throttle_time_ms=throttle_ms, session_id=session_id))

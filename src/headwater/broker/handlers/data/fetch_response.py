@@ -1,4 +1,4 @@
-"""Build Fetch responses: cached ranges are sent from the file, others are read first.
+"""Build Fetch responses from file ranges; first read what is not cached.
 
 The response is sent when the last range has been read. The response of a fetch of many partitions
 is built in steps, between which other connections are served (`request_service`).
@@ -32,7 +32,7 @@ from headwater.protocol.single_fetch import (
 )
 from headwater.protocol.stepwise_codec import write_in_steps
 from headwater.records.batch_header import Buffer
-from headwater.replication.fetch.fetch_session import NO_SESSION, Fetching
+from headwater.replication.fetch.fetch_session import NO_SESSION, FetchContext
 from headwater.replication.fetch.log_reads import PartitionRead
 from headwater.storage.io.file_range import FileRange
 from headwater.storage.io.file_range_reader import FileRangeReader
@@ -51,7 +51,7 @@ class PendingFetchResponse:
     __slots__ = (
         "_call",
         "_cold",
-        "_fetching",
+        "_context",
         "_hint",
         "_is_abandoned",
         "_is_stepwise",
@@ -64,14 +64,14 @@ class PendingFetchResponse:
     def __init__(
         self,
         call: Call,
-        fetching: Fetching,
+        context: FetchContext,
         reads: list[PartitionRead],
         hint: Callable[[FetchResponse], FetchResponse] | None = None,
     ) -> None:
         """`hint` may add the current leaders to a response with errors."""
         self._call = call
         self._hint = hint
-        self._fetching = fetching
+        self._context = context
         self._reads = reads
         self._records: dict[int, FileRange | Buffer] = {}
         # Pending reads, with the truncation count of their log when they began.
@@ -128,7 +128,7 @@ class PendingFetchResponse:
     def _expect(self, index: int, read: PartitionRead) -> None:
         hosted = read.wanted.hosted
         if hosted is not None and hosted.log is not None:
-            body = hosted.log.body
+            body = hosted.log.local_log
             self._cold[index] = (body, body.truncations)
 
     def _delivered(self, index: int, records: FileRange | Buffer) -> None:
@@ -140,7 +140,7 @@ class PendingFetchResponse:
         found = self._reads[index].range
         if cold is not None and found is not None and not isinstance(records, FileRange):
             body, truncations = cold
-            body.note_read(found, records, truncations=truncations)
+            body.remember_read(found, records, truncations=truncations)
         self._complete_one()
 
     def _failed(self, index: int, error: HeadwaterError) -> None:
@@ -154,11 +154,11 @@ class PendingFetchResponse:
 
     def _answer(self) -> None:
         call = self._call
-        if self._is_stepwise and not call.is_gone:
+        if self._is_stepwise and not call.is_disconnected:
             steps = self._answer_in_steps()
             # A generator that has not started would release nothing if the connection closes.
             next(steps)
-            call.work(steps)
+            call.run_steps(steps)
             return
         session_id = self._session_id
         included = list(self._included())
@@ -176,7 +176,7 @@ class PendingFetchResponse:
 
     @property
     def _session_id(self) -> int:
-        session = self._fetching.session
+        session = self._context.session
         return NO_SESSION if session is None else session.session_id
 
     def _answer_in_steps(self) -> Iterator[None]:
@@ -208,17 +208,17 @@ class PendingFetchResponse:
 
     def _included(self) -> Iterator[tuple[PartitionRead, FileRange | Buffer]]:
         """Yield the partitions that the response contains."""
-        session, scope = self._fetching.session, self._fetching.scope
+        session, scope = self._context.session, self._context.scope
         # Bytes sent to followers are counted elsewhere.
         is_follower = scope is not None and scope.is_follower
         for index, read in enumerate(self._reads):
             records = self._records.get(index, _NO_RECORDS)
             if session is not None:
-                if self._fetching.is_incremental:
+                if self._context.is_incremental:
                     if not _is_changed(read, records):
                         continue
                     if records is not _NO_RECORDS:
-                        session.had_data(read.wanted)
+                        session.move_to_end(read.wanted)
                 _record_sent(read)
             if read.error:
                 self._call.record_error(read.error)
@@ -254,8 +254,8 @@ def _is_changed(read: PartitionRead, records: FileRange | Buffer) -> bool:
         or read.error
         or read.diverging is not None
         or read.preferred >= 0
-        or read.high_watermark != wanted.told_high_watermark
-        or read.log_start_offset != wanted.told_log_start
+        or read.high_watermark != wanted.sent_high_watermark
+        or read.log_start_offset != wanted.sent_log_start_offset
     )
 
 
@@ -264,8 +264,8 @@ def _record_sent(read: PartitionRead) -> None:
 
     An error sets -1, so that the partition is sent again once the error is gone.
     """
-    read.wanted.told_high_watermark = read.high_watermark
-    read.wanted.told_log_start = read.log_start_offset
+    read.wanted.sent_high_watermark = read.high_watermark
+    read.wanted.sent_log_start_offset = read.log_start_offset
 
 
 def _is_plain(read: PartitionRead) -> bool:

@@ -24,7 +24,7 @@ from headwater.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from headwater.replication.fetch.fetch_session import Fetching
+from headwater.replication.fetch.fetch_session import FetchContext
 from headwater.replication.fetch.follower_fetch_session import FollowerSession, read_due
 from headwater.replication.fetch.log_reads import FetchReads
 from headwater.security.authorization.authorizer import CLUSTER, Operation
@@ -49,31 +49,31 @@ def handle_follower(
     if isinstance(call, ThrottledCall):
         call.exempt()
     known = broker.sessions.get(request.session_id)
-    if isinstance(known, FollowerSession) and known.hurry is not None:
-        known.hurry()
-    fetching = broker.sessions.resolve(
+    if isinstance(known, FollowerSession) and known.force_complete is not None:
+        known.force_complete()
+    context = broker.sessions.resolve(
         request,
         uses_topic_ids=call.version >= _IDS_SINCE,
         now_ms=broker.clock.now_ms(),
         new_session=partial(
             FollowerSession,
             replica_id=replica_id,
-            hears_watermarks=broker.settings.replica_selector_class == RACK_AWARE_SELECTOR,
+            wakes_on_high_watermark=broker.settings.replica_selector_class == RACK_AWARE_SELECTOR,
         ),
     )
-    if fetching.refusal is not None:
-        call.record_error(fetching.refusal)
-        return FetchResponse(error_code=fetching.refusal)
-    session = fetching.scope
+    if context.error is not None:
+        call.record_error(context.error)
+        return FetchResponse(error_code=context.error)
+    session = context.scope
     if session is None:
         return FetchResponse()
     if not isinstance(session, FollowerSession) or session.replica_id != replica_id:
         # The session belongs to another replica.
         call.record_error(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    session.speaks_as(request.replica_state.replica_epoch)
+    session.update_broker_epoch(request.replica_state.replica_epoch)
     session.fetched_ms = broker.clock.steady_ms()
-    _FollowerFetch(broker, request, call, fetching, session).begin(request.max_wait_ms)
+    _FollowerFetch(broker, request, call, context, session).begin(request.max_wait_ms)
     return None
 
 
@@ -109,10 +109,10 @@ class _FollowerFetch(DelayedFetch):
         broker: Broker,
         request: FetchRequest,
         call: Call,
-        fetching: Fetching,
+        context: FetchContext,
         session: FollowerSession,
     ) -> None:
-        super().__init__(broker, call, fetching, min(request.min_bytes, request.max_bytes))
+        super().__init__(broker, call, context, min(request.min_bytes, request.max_bytes))
         self._session = session
         self._max_bytes = request.max_bytes
 
@@ -120,29 +120,27 @@ class _FollowerFetch(DelayedFetch):
         # Registered before the read: the follower's fetch offsets may advance the high watermark
         # and thereby cause new appends, such as transaction markers, which must not wait until this
         # fetch times out.
-        self._session.awaits(self.more_to_read, self.hurry)
+        self._session.start_waiting(self.more_to_read, self.force_complete)
         reads = self._read()
         if max_wait_ms <= 0 or self._is_enough(reads):
             self.is_done = True
-            self._session.awaits_no_more()
+            self._session.stop_waiting()
             self._answer(reads)
         else:
             self._wait(reads.size_bytes, max_wait_ms)
 
-    def hurry(self) -> None:
+    def force_complete(self) -> None:
         self.expire()
 
     def _stop_waiting(self) -> None:
         super()._stop_waiting()
-        self._session.awaits_no_more()
+        self._session.stop_waiting()
 
     def _read(self) -> FetchReads:
         return read_due(self._session, self._broker.partitions, max_bytes=self._max_bytes)
 
     def _answer(self, reads: FetchReads) -> None:
-        PendingFetchResponse(self._call, self._fetching, reads.partitions).begin(
-            self._broker.ranges
-        )
-        if self._fetching.session is None:
+        PendingFetchResponse(self._call, self._context, reads.partitions).begin(self._broker.ranges)
+        if self._context.session is None:
             # The session cache is full, so this session is not kept.
             self._session.close()

@@ -9,9 +9,9 @@ from headwater.broker.handlers.data.client_telemetry import (
 )
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.ids import NO_TOPIC_ID
-from headwater.metadata.controller_result import ApiError
-from headwater.metadata.topic_ids import fresh_topic_id
+from headwater.metadata.topic_ids import new_topic_id
 from headwater.protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
@@ -27,7 +27,7 @@ def handle(
     client = request.client_instance_id
     if client == NO_TOPIC_ID:
         # A client instance id is a random UUID like a topic id.
-        client = fresh_topic_id((), broker.rng)
+        client = new_topic_id((), broker.rng)
     return GetTelemetrySubscriptionsResponse(
         client_instance_id=client,
         subscription_id=subscription_id(client),

@@ -28,9 +28,9 @@ from headwater.broker.handlers.data.transactional_produce import TransactionalPr
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
 from headwater.broker.requests.request_handler import error_response_of
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
-from headwater.common.exceptions import ProducerMappingRefused, ProtocolError
-from headwater.metadata.controller_result import ApiError
+from headwater.common.exceptions import InvalidProducerIdMapping, ProtocolError
 from headwater.protocol.messages.produce import (
     NodeEndpoint,
     PartitionProduceData,
@@ -89,8 +89,8 @@ def _until_verification(call: Call, run: _Run) -> Iterator[None]:
 
 def _continue(call: Call, run: _Run) -> None:
     # If the connection is closed, the last reference to `run` is dropped here, which ends it.
-    if not call.is_gone:
-        call.work(_until_verification(call, run))
+    if not call.is_disconnected:
+        call.run_steps(_until_verification(call, run))
 
 
 def _run(broker: Broker, call: Call, request: ProduceRequest) -> _Run:
@@ -117,11 +117,11 @@ class _LargeProduce:
         results = self._results
         is_appended = False
         try:
-            refusal = yield from self._check()
-            if refusal is None:
+            error_of_request = yield from self._check()
+            if error_of_request is None:
                 yield from self._append()
             else:
-                yield from self._reject(refusal)
+                yield from self._reject(error_of_request)
             is_appended = True
             is_complete = results.finish_appends()
         finally:
@@ -145,7 +145,7 @@ class _LargeProduce:
                     return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
                 try:
                     transaction.check_producer(records)
-                except ProducerMappingRefused as error:
+                except InvalidProducerIdMapping as error:
                     return ApiError(error.code, str(error))
             if number % _STEP_CHECKS == 0:
                 yield
@@ -157,7 +157,7 @@ class _LargeProduce:
         now_ms = broker.clock.now_ms()
         partition_count = size_bytes = 0
         for topic in self._request.topic_data:
-            results.begin(topic)
+            results.begin_topic(topic)
             # A topic without partitions counts too.
             partition_count += 1
             found: Mapping[int, Partition] | None = None
@@ -184,31 +184,31 @@ class _LargeProduce:
                 partition_count = size_bytes = 0
                 now_ms = broker.clock.now_ms()
         if transaction is not None:
-            transaction.ask()
+            transaction.verify()
 
     def _end_step(self, transaction: TransactionalProduce | None) -> _Run:
         if transaction is None or transaction.unverified_count < _VERIFIED_PARTITIONS:
             yield None
             return
-        transaction.ask()
+        transaction.verify()
         yield transaction if transaction.is_pending else None
 
-    def _reject(self, refusal: ApiError) -> Iterator[None]:
+    def _reject(self, error_of_request: ApiError) -> Iterator[None]:
         """Fail all partitions with the error of the request."""
         results, request = self._results, self._request
         if request.acks == 0:
-            raise ProtocolError(f"Produce with acks=0 failed: {refusal.code.name}")
-        self._call.record_error(refusal.code)
+            raise ProtocolError(f"Produce with acks=0 failed: {error_of_request.code.name}")
+        self._call.record_error(error_of_request.code)
         number = 0
         for topic in request.topic_data:
-            results.begin(topic)
+            results.begin_topic(topic)
             for data in topic.partition_data:
-                results.put(
+                results.add_result(
                     PartitionProduceResponse(
                         index=data.index,
-                        error_code=refusal.code,
+                        error_code=error_of_request.code,
                         base_offset=NO_OFFSET,
-                        error_message=refusal.reason,
+                        error_message=error_of_request.reason,
                     )
                 )
                 number += 1
@@ -238,7 +238,7 @@ class _LargeProduceResponse(PendingProduceResponse):
         self._is_late = True
         waits, self._waits = self._waits, {}
         for wait in waits:
-            wait.hosted.leave_commit(wait)
+            wait.hosted.remove_delayed_produce(wait)
 
     def answer_in_steps(self) -> Iterator[None]:
         call = self._call
@@ -280,8 +280,8 @@ class _LargeProduceResponse(PendingProduceResponse):
             super()._end_wait()
 
     def _answer_late(self) -> None:
-        if not self._call.is_gone and not self._call.is_answered:
-            self._call.work(self.answer_in_steps())
+        if not self._call.is_disconnected and not self._call.is_answered:
+            self._call.run_steps(self.answer_in_steps())
 
 
 def _topic_response(

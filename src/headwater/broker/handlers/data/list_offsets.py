@@ -7,9 +7,9 @@ from typing import Final
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -97,7 +97,7 @@ def _look_up(
     if isinstance(hosted, ErrorCode):
         return _error_result(number, hosted)
     try:
-        log = hosted.opened()
+        log = hosted.open_log()
         end_offset = _end_for(request, log)
         found = _found(hosted, log, partition, end_offset)
     except HeadwaterError as error:
@@ -113,7 +113,7 @@ def _look_up(
 
 
 def _end_for(request: ListOffsetsRequest, log: UnifiedLog) -> int:
-    """Return the offset up to which the client may read (LO-1); replicas read everything."""
+    """Return the end offset that the client may read (LO-1); replicas read everything."""
     if request.replica_id >= 0:
         return log.end_offset
     if request.isolation_level == _READ_COMMITTED:
@@ -124,7 +124,7 @@ def _end_for(request: ListOffsetsRequest, log: UnifiedLog) -> int:
 def _is_high_watermark_behind(
     hosted: Partition, request: ListOffsetsRequest, partition: ListOffsetsPartition
 ) -> bool:
-    """Whether a new leader's high watermark may still be behind, so that offsets could go back."""
+    """Whether a new leader's high watermark may be behind, so offsets could go back."""
     return (
         request.replica_id < 0
         and hosted.is_new_leader

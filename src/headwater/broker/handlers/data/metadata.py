@@ -16,13 +16,13 @@ from headwater.broker.handlers.data.metadata_response import (
 )
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
 from headwater.common.ids import NO_TOPIC_ID, TopicId
-from headwater.common.topic_names import why_invalid
+from headwater.common.topic_names import topic_name_error
 from headwater.controller.topic_creation import Results
 from headwater.metadata.cluster_image import ClusterImage
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.codec import Encoded
 from headwater.protocol.messages.metadata import (
     MetadataRequest,
@@ -62,7 +62,7 @@ def handle(
         for name in missing
         if not may_create_all and not broker.is_authorized_for_topic(call, Operation.CREATE, name)
     }
-    creatable = [name for name in missing if name not in errors and not why_invalid(name)]
+    creatable = [name for name in missing if name not in errors and not topic_name_error(name)]
     if not creatable:
         return _about(broker, requested, request, call, errors)
 
@@ -78,10 +78,10 @@ def handle(
         # Before they are created, which may happen synchronously.
         answer = _about(broker, requested, request, call, errors)
         broker.controller_access.create_topics(
-            creatable, then=lambda _: None, otherwise=lambda _: None
+            creatable, then=lambda _: None, on_error=lambda _: None
         )
         return answer
-    broker.controller_access.create_topics(creatable, then=created, otherwise=failed)
+    broker.controller_access.create_topics(creatable, then=created, on_error=failed)
     return None
 
 
@@ -100,7 +100,10 @@ def error_response(request: MetadataRequest, error: ApiError) -> MetadataRespons
 def _without_duplicates(
     topics: tuple[MetadataRequestTopic, ...],
 ) -> tuple[MetadataRequestTopic, ...]:
-    """Drop duplicates. If there are topic ids, topics by name are ignored, as in Kafka 4.1."""
+    """Drop duplicates.
+
+    If there are topic ids, topics by name are ignored, as in Kafka 4.1.
+    """
     by_id = {each.topic_id: each for each in topics if each.topic_id != NO_TOPIC_ID}
     by_name = {each.name: each for each in topics}
     return tuple(by_id.values()) or tuple(by_name.values())
@@ -159,7 +162,7 @@ def _about_one(
         return describe_topic(image, topic, call.listener, call.version)
     unknown = (
         ErrorCode.INVALID_TOPIC_EXCEPTION
-        if why_invalid(name)
+        if topic_name_error(name)
         else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
     return MetadataResponseTopic(error_code=errors.get(name, unknown), name=name)
@@ -204,7 +207,7 @@ def _with_operations(
     request: MetadataRequest,
     call: Call,
 ) -> tuple[MetadataResponseTopic, ...]:
-    """Set the authorized operations of each topic, if requested and if the client may see it."""
+    """Set each topic's authorized operations, if requested and visible to the client."""
     if not request.include_topic_authorized_operations:
         return tuple(topics)
     return tuple(

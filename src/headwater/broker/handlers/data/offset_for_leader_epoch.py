@@ -8,9 +8,9 @@ truncation.
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -64,7 +64,7 @@ def _end_of(broker: Broker, topic: str, requested: OffsetForLeaderPartition) -> 
     ):
         return _error_result(requested, ErrorCode.UNKNOWN_LEADER_EPOCH)
     try:
-        log = hosted.opened()
+        log = hosted.open_log()
     except HeadwaterError as error:
         return _error_result(requested, error.code)
     end = log.epochs.end_offset_for(requested.leader_epoch, log.end_offset)

@@ -19,21 +19,21 @@ from headwater.broker.handlers.data.transactional_produce import (
 )
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import (
     BatchError,
     HeadwaterError,
+    InvalidProducerEpoch,
     InvalidRecord,
     InvalidTimestamp,
-    ProducerEpochRefused,
+    OutOfOrderSequenceNumber,
     ProtocolError,
-    RecordsRefused,
-    SequenceRefused,
+    RecordValidationError,
     ValidationDeferred,
 )
 from headwater.common.ids import TopicId
 from headwater.common.principal import Requester
-from headwater.metadata.controller_result import ApiError
 from headwater.metadata.internal_topics import INTERNAL_TOPICS
 from headwater.protocol.messages.produce import (
     PartitionProduceData,
@@ -64,7 +64,12 @@ _WRITE: Final = Operation.WRITE
 _ADMIN_CLIENT: Final = "__admin_client"
 
 # Errors that Kafka detects when it compares a batch with the log; these have a log start offset.
-_AGAINST_THE_LOG: Final = (InvalidRecord, InvalidTimestamp, SequenceRefused, ProducerEpochRefused)
+_AGAINST_THE_LOG: Final = (
+    InvalidRecord,
+    InvalidTimestamp,
+    OutOfOrderSequenceNumber,
+    InvalidProducerEpoch,
+)
 
 # Errors with a message, as in Kafka 4.1, since clients could misread the code alone.
 _UNVERIFIED: Final = {
@@ -76,7 +81,7 @@ _NONE_HERE: Final[Mapping[int, Partition]] = {}
 
 
 def handle_at_once(broker: Broker, requester: Requester, produce: SingleProduce) -> bytes | None:
-    """Serve the common request on a fast path: one valid batch for one partition led here.
+    """Serve the common request fast: one valid batch for one partition led here.
 
     None leaves the request to `handle`, with nothing done: `handle` detects every error again and
     reports it.
@@ -87,13 +92,13 @@ def handle_at_once(broker: Broker, requester: Requester, produce: SingleProduce)
     else:
         found = broker.partitions.by_name(str(topic, "utf-8", "replace"))
     hosted = None if found is None else found.get(index)
-    if hosted is None or hosted.log is None or hosted.refuse() is not None:
+    if hosted is None or hosted.log is None or hosted.leadership_error() is not None:
         return None
     log = hosted.log
     # A response that waits for other replicas is left to `handle`.
-    if (acks != 1 and (acks != _ALL or hosted.leading is not None)) or (
-        log.takes_its_time
-        or hosted.waiting
+    if (acks != 1 and (acks != _ALL or hosted.leader_state is not None)) or (
+        log.defers_appends
+        or hosted.pending_appends
         or len(records) <= FLAGS_POSITION
         or records[FLAGS_POSITION] & _SPECIAL_FLAGS
         or hosted.topic.name in INTERNAL_TOPICS
@@ -129,7 +134,7 @@ def handle(broker: Broker, request: ProduceRequest, call: Call) -> ProduceRespon
             request, ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
         )
     for topic in request.topic_data:
-        answers.begin(topic)
+        answers.begin_topic(topic)
         partitions, error = partitions_of(broker, topic, call)
         for data in topic.partition_data:
             hosted = partitions.get(data.index)
@@ -138,7 +143,7 @@ def handle(broker: Broker, request: ProduceRequest, call: Call) -> ProduceRespon
             else:
                 put_batch(broker, hosted, data, answers, now_ms)
     if answers.transaction is not None:
-        answers.transaction.ask()
+        answers.transaction.verify()
     return answers.finish()
 
 
@@ -214,8 +219,8 @@ def put_missing(
 ) -> None:
     """Fail a partition that is not on this broker, or whose topic has an error."""
     name = topic.topic_id if call.version >= _IDS_SINCE else topic.name
-    code = error or broker.partitions.missing(name, index)
-    answers.put(answers.error_result(index, code))
+    code = error or broker.partitions.missing_partition_error(name, index)
+    answers.add_result(answers.error_result(index, code))
 
 
 def put_batch(
@@ -226,30 +231,32 @@ def put_batch(
     now_ms: int,
 ) -> None:
     """Append a batch now, or queue it for validation on a thread."""
-    code = hosted.refuse() or answers.batch_error(data)
+    code = hosted.leadership_error() or answers.batch_error(data)
     if code is not None:
-        answers.put(answers.error_result(data.index, code))
+        answers.add_result(answers.error_result(data.index, code))
         return
     records = data.records
     assert records is not None
     try:
-        log = hosted.opened()
+        log = hosted.open_log()
     except HeadwaterError as error:
-        answers.put(answers.error_result(data.index, error.code, str(error)))
+        answers.add_result(answers.error_result(data.index, error.code, str(error)))
         return
-    if answers.acks == _ALL and hosted.lacks_replicas(log.settings.min_insync_replicas):
-        answers.put(answers.error_result(data.index, ErrorCode.NOT_ENOUGH_REPLICAS))
+    if answers.acks == _ALL and hosted.is_under_min_isr(log.settings.min_insync_replicas):
+        answers.add_result(answers.error_result(data.index, ErrorCode.NOT_ENOUGH_REPLICAS))
     elif is_transactional(records):
         _put_transactional(broker, hosted, log, data.index, records, answers)
-    elif hosted.waiting or log.needs_preparation(records):
-        _put_in_turn(broker, hosted, log, data.index, records, answers, answers.place())
+    elif hosted.pending_appends or log.needs_preparation(records):
+        _put_in_turn(broker, hosted, log, data.index, records, answers, answers.reserve_result())
     else:
         try:
             answer = _append(hosted, log, data.index, records, answers, now_ms, may_defer=True)
         except ValidationDeferred:
-            _put_in_turn(broker, hosted, log, data.index, records, answers, answers.place())
+            _put_in_turn(
+                broker, hosted, log, data.index, records, answers, answers.reserve_result()
+            )
         else:
-            answers.put(answer)
+            answers.add_result(answer)
 
 
 def _put_transactional(
@@ -261,10 +268,10 @@ def _put_transactional(
     answers: PendingProduceResponse,
 ) -> None:
     """Append a transactional batch once its transaction is verified (TX-13)."""
-    place = answers.place()
+    place = answers.reserve_result()
 
     def append(batch: TransactionalBatch, records: Records) -> None:
-        if hosted.waiting or log.needs_preparation(records):
+        if hosted.pending_appends or log.needs_preparation(records):
             _put_in_turn(broker, hosted, log, index, records, answers, place, batch)
             return
         now_ms = broker.clock.now_ms()
@@ -273,16 +280,16 @@ def _put_transactional(
         except ValidationDeferred:
             _put_in_turn(broker, hosted, log, index, records, answers, place, batch)
         else:
-            answers.fill(place, ready)
+            answers.set_result(place, ready)
 
     def fail_batch(code: ErrorCode) -> None:
-        answers.fill(place, answers.error_result(index, code, _UNVERIFIED.get(code)))
+        answers.set_result(place, answers.error_result(index, code, _UNVERIFIED.get(code)))
 
     assert answers.transaction is not None, "else the request has failed"
     try:
-        answers.transaction.take(hosted, log, records, append=append, fail=fail_batch)
+        answers.transaction.add(hosted, log, records, append=append, fail=fail_batch)
     except BatchError as error:
-        answers.fill(place, _append_error(error, log, index, answers))
+        answers.set_result(place, _append_error(error, log, index, answers))
 
 
 def _put_in_turn(
@@ -295,11 +302,11 @@ def _put_in_turn(
     place: Place,
     batch: TransactionalBatch | None = None,
 ) -> None:
-    """Append a batch once a thread has validated it and all earlier batches are appended."""
+    """Append a batch once it is validated and all earlier batches are appended."""
 
     def append(ready: Ready) -> None:
         now_ms = broker.clock.now_ms()
-        answers.fill(place, _append_ready(hosted, index, ready, answers, now_ms, batch))
+        answers.set_result(place, _append_ready(hosted, index, ready, answers, now_ms, batch))
 
     append_in_order(
         hosted,
@@ -321,15 +328,15 @@ def _append_ready(
     *,
     may_defer: bool = False,
 ) -> PartitionProduceResponse:
-    """Append a batch that has waited; its partition or leadership may be gone meanwhile."""
-    log, error = hosted.log, hosted.refuse()
+    """Append a batch that has waited, if its partition is still there and led here."""
+    log, error = hosted.log, hosted.leadership_error()
     if log is None:
         return answers.error_result(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if error is not None:
         return answers.error_result(index, error)
     if isinstance(ready, HeadwaterError):
         return _append_error(ready, log, index, answers)
-    if answers.acks == _ALL and hosted.lacks_replicas(log.settings.min_insync_replicas):
+    if answers.acks == _ALL and hosted.is_under_min_isr(log.settings.min_insync_replicas):
         return answers.error_result(index, ErrorCode.NOT_ENOUGH_REPLICAS)
     return _append(hosted, log, index, ready, answers, now_ms, batch, may_defer=may_defer)
 
@@ -379,7 +386,7 @@ def _append(
     if log.needs_flush and appended.last_offset >= log.recovery_point:
         answers.await_flush(log, answer)
     if answers.acks == _ALL and log.high_watermark <= appended.last_offset:
-        answers.await_commit(hosted, answer, appended.last_offset + 1)
+        answers.await_replication(hosted, answer, appended.last_offset + 1)
     return answer
 
 
@@ -388,7 +395,7 @@ def _append_error(
 ) -> PartitionProduceResponse:
     if not isinstance(error, _AGAINST_THE_LOG):
         return answers.error_result(index, error.code, str(error))
-    record_indexes = error.record_indexes if isinstance(error, RecordsRefused) else ()
+    record_indexes = error.record_indexes if isinstance(error, RecordValidationError) else ()
     return answers.error_result(index, error.code, str(error), log.log_start_offset, record_indexes)
 
 
@@ -398,4 +405,4 @@ def _count_append(
     topic = hosted.topic
     topic.records_in += appended.last_offset - appended.base_offset + 1
     topic.bytes_in += size_bytes
-    hosted.advanced(log, size_bytes)
+    hosted.on_append(log, size_bytes)

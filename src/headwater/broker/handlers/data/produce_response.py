@@ -79,21 +79,21 @@ class PendingProduceResponse:
         # Results that changed after they were given, by the `id` of what was given.
         self._replaced: dict[int, PartitionProduceResponse] = {}
 
-    def begin(self, topic: TopicProduceData) -> None:
+    def begin_topic(self, topic: TopicProduceData) -> None:
         """Start the results of a topic."""
         self._answers = []
         self._topics.append((topic, self._answers))
 
-    def put(self, answer: PartitionProduceResponse) -> None:
+    def add_result(self, answer: PartitionProduceResponse) -> None:
         self._answers.append(answer)
 
-    def place(self) -> Place:
+    def reserve_result(self) -> Place:
         """Reserve a result that is filled later."""
         self._missing += 1
         self._answers.append(_PENDING)
         return self._answers, len(self._answers) - 1
 
-    def fill(self, place: Place, answer: PartitionProduceResponse) -> None:
+    def set_result(self, place: Place, answer: PartitionProduceResponse) -> None:
         answers, index = place
         answers[index] = answer
         self._complete_one()
@@ -146,12 +146,12 @@ class PendingProduceResponse:
 
     # Waiting for the other replicas (MIN-2 to MIN-5).
 
-    def await_commit(
+    def await_replication(
         self, hosted: Partition, answer: PartitionProduceResponse, offset: int
     ) -> None:
         """Wait until all in-sync replicas have the batch."""
         wait = _CommitWait(self, hosted, answer)
-        if not hosted.await_commit(wait, offset):
+        if not hosted.add_delayed_produce(wait, offset):
             return
         self._missing += 1
         self._waits[wait] = None
@@ -172,21 +172,21 @@ class PendingProduceResponse:
         self._complete_one()
 
     @property
-    def is_gone(self) -> bool:
-        return self._call.is_gone
+    def is_disconnected(self) -> bool:
+        return self._call.is_disconnected
 
     def expire(self) -> None:
         """Time out: waiting partitions get an error, the others keep their result."""
         self._end_wait()
         waits, self._waits = self._waits, {}
         for wait in waits:
-            wait.hosted.leave_commit(wait)
+            wait.hosted.remove_delayed_produce(wait)
             self._set_error(wait.answer, ErrorCode.REQUEST_TIMED_OUT)
             self._complete_one()
 
     def _end_wait(self) -> None:
         self.is_done = True
-        self._broker.timer.ended()
+        self._broker.timer.completed()
 
     def _set_error(self, answer: PartitionProduceResponse, code: ErrorCode) -> None:
         """Set an error but keep the offset, since the records stay in the log."""
@@ -195,7 +195,7 @@ class PendingProduceResponse:
         self._replaced[id(answer)] = replace(answer, error_code=code)
 
     def finish(self) -> ProduceResponse | None:
-        """All partitions have been processed: return the response, or None if it comes later."""
+        """Return the response after the last partition, or None if it comes later."""
         if self._missing:
             self._is_late = True
             return None
@@ -231,7 +231,7 @@ class PendingProduceResponse:
 
     def _finish_silently(self) -> None:
         if self._has_error:
-            self._call.cut()
+            self._call.close_connection()
         self._call.finish()
 
     def _final(

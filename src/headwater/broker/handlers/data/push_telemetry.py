@@ -3,9 +3,9 @@
 from headwater.broker.handlers.data.client_telemetry import LARGEST_BYTES, subscription_id
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NO_TOPIC_ID
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from headwater.records.batch_header import Codec
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from headwater.broker.coordinators.pending_verifications import VerifiedTransaction
 from headwater.broker.node.broker import Broker
 from headwater.common.error_codes import ErrorCode
-from headwater.common.exceptions import BatchError, ProducerMappingRefused
+from headwater.common.exceptions import BatchError, InvalidProducerIdMapping
 from headwater.common.ids import ProducerId
 from headwater.coordinator.runtime.coordinator_effects import TransactionalProducer
 from headwater.records.batch_header import BatchHeader, read_header
@@ -43,8 +43,9 @@ class TransactionalBatch:
     guard: VerificationGuard | None
 
     def check(self, hosted: Partition, log: UnifiedLog) -> None:
-        """Check the verification right before the append; a duplicate passes and is answered as
-        one.
+        """Check the verification right before the append.
+
+        A duplicate passes and is answered as one.
         """
         header = self.header
         if log.producers.find_duplicate(header) is None:
@@ -67,10 +68,10 @@ Fail = Callable[[ErrorCode], None]
 
 @dataclass(slots=True)
 class _UnverifiedBatch:
-    """A waiting batch (`headwater.broker.coordinators.pending_verifications.WaitingBatch`)."""
+    """A batch that waits for verification (`pending_verifications.UnverifiedBatch`)."""
 
     header: BatchHeader
-    question: VerificationRequest
+    verification_request: VerificationRequest
     records: Records
     append: Append
     fail: Fail
@@ -88,7 +89,7 @@ class _UnverifiedBatch:
 
     def failed(self, code: ErrorCode) -> None:
         self.is_done = True
-        self.fail(produce_code(code, self.question))
+        self.fail(produce_code(code, self.verification_request))
         self.done()
 
 
@@ -99,16 +100,16 @@ class TransactionalProduce:
         "_broker",
         "_pending_count",
         "_producer",
-        "_question",
         "_then",
         "_transactional_id",
         "_unverified",
+        "_verification_request",
     )
 
     def __init__(self, broker: Broker, transactional_id: str, version: int) -> None:
         self._broker = broker
         self._transactional_id = transactional_id
-        self._question = verification_request(version)
+        self._verification_request = verification_request(version)
         self._producer: TransactionalProducer | None = None
         self._unverified: list[tuple[Partition, _UnverifiedBatch]] = []
         # Batches whose verification is pending, and what to do after the last one.
@@ -120,16 +121,16 @@ class TransactionalProduce:
         try:
             header = read_header(records)
         except BatchError:
-            # `take` reports the error.
+            # `add` reports the error.
             return
         producer = TransactionalProducer(ProducerId(header.producer_id), header.producer_epoch)
         if self._producer not in (None, producer):
-            raise ProducerMappingRefused(
+            raise InvalidProducerIdMapping(
                 "transactional batches of one request have different producer ids or epochs"
             )
         self._producer = producer
 
-    def take(
+    def add(
         self,
         hosted: Partition,
         log: UnifiedLog,
@@ -138,42 +139,44 @@ class TransactionalProduce:
         append: Append,
         fail: Fail,
     ) -> None:
-        """Append a batch at once if it need not wait; otherwise `ask` must follow.
+        """Append a batch at once if it need not wait; otherwise `verify` must follow.
 
         Raises `CorruptBatch` or another `BatchError` if the header is invalid.
         """
         header = read_header(records)
-        questions = self._broker.questions
+        manager = self._broker.add_partitions_to_txn_manager
         # Even if the transaction is ongoing by now, earlier batches of its producer come first.
-        if not (questions.pending and questions.pending.has_waiting(hosted, self._transaction)):
+        if not (manager.pending and manager.pending.has_waiting(hosted, self._transaction)):
             if not needs_verification(log, header):
                 append(TransactionalBatch(header, None), records)
                 return
-            if not questions.is_asked(self._question):
+            if not manager.needs_coordinator(self._verification_request):
                 append(TransactionalBatch(header, UNGUARDED), records)
                 return
-        batch = _UnverifiedBatch(header, self._question, records, append, fail, self._batch_done)
+        batch = _UnverifiedBatch(
+            header, self._verification_request, records, append, fail, self._batch_done
+        )
         self._unverified.append((hosted, batch))
 
-    def ask(self) -> None:
+    def verify(self) -> None:
         """Verify the batches that were taken since the last call."""
         unverified, self._unverified = self._unverified, []
         if not unverified:
             return
         self._pending_count += len(unverified)
-        self._broker.questions.pending.verify(self._transaction, unverified)
+        self._broker.add_partitions_to_txn_manager.pending.verify(self._transaction, unverified)
         for _, batch in unverified:
             if not batch.is_done:
                 batch.records = bytearray(batch.records)
 
     @property
     def unverified_count(self) -> int:
-        """Batches that were taken since the last `ask`."""
+        """Batches that were taken since the last `verify`."""
         return len(self._unverified)
 
     @property
     def is_pending(self) -> bool:
-        """Whether `ask` was called and some batches are not verified yet."""
+        """Whether `verify` was called and some batches are not verified yet."""
         return self._pending_count > 0
 
     def when_verified(self, then: Callable[[], None]) -> None:
@@ -194,5 +197,5 @@ class TransactionalProduce:
         return VerifiedTransaction(
             transactional_id=self._transactional_id,
             producer=self._producer,
-            question=self._question,
+            verification_request=self._verification_request,
         )

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: state, members and assignments of consumer groups (KIP-848)."""
+"""ConsumerGroupDescribe: state, members and assignments of groups (KIP-848)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,14 +6,14 @@ from functools import partial
 
 from headwater.broker.handlers.groups.group_requests import (
     EachGroup,
-    ask_each,
+    handle_each_group,
     operations_on_group,
     serves_consumer_groups,
 )
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -29,12 +29,12 @@ def handle(broker: Broker, request: ConsumerGroupDescribeRequest, call: Call) ->
         return error_response(request, ApiError(ErrorCode.UNSUPPORTED_VERSION, None))
     each = EachGroup(
         operation=Operation.DESCRIBE,
-        ask=lambda group_ids: replace(request, group_ids=group_ids),
+        shard_request=lambda group_ids: replace(request, group_ids=group_ids),
         results=partial(_all_described, broker, request, call),
         error_result=_error_result,
         respond=_respond,
     )
-    return ask_each(broker, call, request.group_ids, each)
+    return handle_each_group(broker, call, request.group_ids, each)
 
 
 def error_response(

@@ -1,14 +1,14 @@
-"""ConsumerGroupHeartbeat: the only request of consumer group members (KIP-848, NG-1)."""
+"""ConsumerGroupHeartbeat: the only request of group members (KIP-848, NG-1)."""
 
 from headwater.broker.handlers.groups.group_requests import (
-    ask_member,
+    handle_member_request,
     is_authorized_for_group,
     serves_consumer_groups,
 )
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -27,7 +27,7 @@ def handle(broker: Broker, request: ConsumerGroupHeartbeatRequest, call: Call) -
     ):
         call.record_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return _error_result(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    return ask_member(broker, call, request, request.group_id, _error_result)
+    return handle_member_request(broker, call, request, request.group_id, _error_result)
 
 
 def error_response(

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from headwater.broker.handlers.groups.group_requests import EachGroup, ask_each
+from headwater.broker.handlers.groups.group_requests import EachGroup, handle_each_group
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -19,12 +19,12 @@ from headwater.security.authorization.authorizer import Operation
 def handle(broker: Broker, request: DeleteGroupsRequest, call: Call) -> Message | None:
     each = EachGroup(
         operation=Operation.DELETE,
-        ask=lambda group_ids: DeleteGroupsRequest(groups_names=group_ids),
+        shard_request=lambda group_ids: DeleteGroupsRequest(groups_names=group_ids),
         results=_deleted,
         error_result=_error_result,
         respond=_respond,
     )
-    return ask_each(broker, call, list(dict.fromkeys(request.groups_names)), each)
+    return handle_each_group(broker, call, list(dict.fromkeys(request.groups_names)), each)
 
 
 def error_response(request: DeleteGroupsRequest, error: ApiError) -> DeleteGroupsResponse:

@@ -4,11 +4,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from headwater.broker.handlers.groups.group_requests import EachGroup, ask_each, operations_on_group
+from headwater.broker.handlers.groups.group_requests import (
+    EachGroup,
+    handle_each_group,
+    operations_on_group,
+)
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
@@ -21,12 +25,12 @@ from headwater.security.authorization.authorizer import Operation
 def handle(broker: Broker, request: DescribeGroupsRequest, call: Call) -> Message | None:
     each = EachGroup(
         operation=Operation.DESCRIBE,
-        ask=lambda group_ids: replace(request, groups=group_ids),
+        shard_request=lambda group_ids: replace(request, groups=group_ids),
         results=partial(_described, broker, request, call),
         error_result=_error_result,
         respond=_respond,
     )
-    return ask_each(broker, call, request.groups, each)
+    return handle_each_group(broker, call, request.groups, each)
 
 
 def error_response(request: DescribeGroupsRequest, error: ApiError) -> DescribeGroupsResponse:

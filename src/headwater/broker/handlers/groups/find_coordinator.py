@@ -13,11 +13,11 @@ from typing import Final
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
 from headwater.controller.topic_creation import Results
 from headwater.coordinator.runtime.partition_for_key import partition_for
-from headwater.metadata.controller_result import ApiError
 from headwater.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headwater.protocol.messages.find_coordinator import (
     Coordinator,
@@ -83,7 +83,7 @@ def handle(
         _warn(broker, topic, reason)
         call.answer(error_response(request, ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)))
 
-    broker.controller_access.create_topics((topic,), then=created, otherwise=failed)
+    broker.controller_access.create_topics((topic,), then=created, on_error=failed)
     return None
 
 
@@ -136,7 +136,10 @@ def _warn(broker: Broker, topic: str, reason: str) -> None:
 
 
 def _message(code: ErrorCode, call: Call) -> str:
-    """Return a message even without an error, in versions with a single key, as Kafka 4.1 does."""
+    """Return a message for versions with a single key, even without an error.
+
+    Kafka 4.1 does so too.
+    """
     return code.name if call.version < _MANY_SINCE else ""
 
 

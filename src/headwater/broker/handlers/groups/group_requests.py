@@ -36,7 +36,7 @@ def operations_on_group(broker: Broker, call: Call, group_id: str) -> int:
     return operations_allowed(broker.authorizer, call.requester, resource)
 
 
-def ask_member(
+def handle_member_request(
     broker: Broker,
     call: Call,
     request: Message,
@@ -48,7 +48,9 @@ def ask_member(
         call.record_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return error_result(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     sees = partial(broker.is_allowed_for_topic, call, Operation.DESCRIBE)
-    broker.groups.ask(group_id, request, call, answering(call, error_result), sees)
+    broker.groups.handle_request(
+        group_id, request, call, response_callback(call, error_result), sees
+    )
     return None
 
 
@@ -61,10 +63,13 @@ def topic_error(broker: Broker, call: Call, topic: str) -> ErrorCode | None:
     return None
 
 
-def answering(
+def response_callback(
     call: Call, error_result: Callable[[ErrorCode], Message]
 ) -> Callable[[Outcome], None]:
-    """Return a callback that answers with a response, or with `error_result` for an error code."""
+    """Return a callback that answers with a response, or one for an error code.
+
+    `error_result` builds the response for an error code.
+    """
 
     def answer(outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
@@ -85,17 +90,17 @@ class EachGroup(Generic[T]):
     """How a request about many groups is split by shard, and its responses joined."""
 
     operation: Operation
-    ask: Callable[[tuple[str, ...]], Message]
+    shard_request: Callable[[tuple[str, ...]], Message]
     # One per group, in their order.
     results: Callable[[Message], Sequence[T]]
     error_result: Callable[[str, ErrorCode], T]
     respond: Callable[[Sequence[T]], Message]
 
 
-def ask_each(
+def handle_each_group(
     broker: Broker, call: Call, group_ids: Sequence[str], each: EachGroup[T]
 ) -> Message | None:
-    """Send a request to every group's shard. An error of one group does not affect the others."""
+    """Send a request to every group's shard; each group succeeds or fails by itself."""
     if not group_ids:
         return each.respond(())
     gathering = GatheredResponses[T](
@@ -121,8 +126,10 @@ def ask_each(
         else:
             fail(index, group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     for indexes in by_shard.values():
-        shard_request = each.ask(tuple([group_ids[index] for index in indexes]))
-        broker.groups.ask(group_ids[indexes[0]], shard_request, call, partial(gather, indexes))
+        shard_request = each.shard_request(tuple([group_ids[index] for index in indexes]))
+        broker.groups.handle_request(
+            group_ids[indexes[0]], shard_request, call, partial(gather, indexes)
+        )
     return None
 
 

@@ -7,11 +7,11 @@ null protocol name and get an empty one.
 from functools import partial
 from typing import Final
 
-from headwater.broker.handlers.groups.group_requests import ask_member
+from headwater.broker.handlers.groups.group_requests import handle_member_request
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from headwater.protocol.older_versions import Message
 
@@ -19,7 +19,9 @@ _NAMELESS_PROTOCOL_SINCE: Final = 7
 
 
 def handle(broker: Broker, request: JoinGroupRequest, call: Call) -> Message | None:
-    return ask_member(broker, call, request, request.group_id, partial(_error_result, call.version))
+    return handle_member_request(
+        broker, call, request, request.group_id, partial(_error_result, call.version)
+    )
 
 
 def error_response(_: JoinGroupRequest, error: ApiError) -> JoinGroupResponse:

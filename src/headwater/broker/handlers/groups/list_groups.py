@@ -6,13 +6,13 @@ While a shard is loading, the list would be incomplete, so the response is an er
 from collections.abc import Sequence
 from functools import partial
 
-from headwater.broker.coordinators.led_shards import ask_shard
+from headwater.broker.coordinators.led_shards import handle_in_shard
 from headwater.broker.handlers.groups.group_requests import GatheredResponses
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.coordinator.runtime.pending_responses import Outcome
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.list_groups import (
     ListedGroup,
     ListGroupsRequest,
@@ -44,7 +44,7 @@ def handle(broker: Broker, request: ListGroupsRequest, call: Call) -> ListGroups
 
     gathering: GatheredResponses[Outcome] = GatheredResponses(len(shards), done)
     for index, shard in enumerate(shards):
-        ask_shard(shard, request, call, partial(gathering.put, index))
+        handle_in_shard(shard, request, call, partial(gathering.put, index))
     return None
 
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 from headwater.broker.handlers.groups.group_requests import is_authorized_for_group, topic_error
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import TopicId
-from headwater.coordinator.group.offset_commit import refused_commit
+from headwater.coordinator.group.offset_commit import commit_error_response
 from headwater.coordinator.runtime.pending_responses import Outcome
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -33,18 +33,18 @@ _STEP_TOPICS = 100
 def handle(broker: Broker, request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse | None:
     if not is_authorized_for_group(broker, call, Operation.READ, request.group_id):
         call.record_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return refused_commit(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return commit_error_response(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     commit = _Commit(broker, request, call)
     if len(request.topics) > _WHOLE_TOPICS:
-        call.work(commit.in_steps())
+        call.run_steps(commit.in_steps())
         return None
     for topic in request.topics:
         commit.check(topic)
-    return commit.ask()
+    return commit.submit()
 
 
 class _Commit:
-    """Check every topic of a request, then pass the accepted ones to the group's shard."""
+    """Check every topic of a request; pass the accepted ones to the group's shard."""
 
     def __init__(self, broker: Broker, request: OffsetCommitRequest, call: Call) -> None:
         self._broker = broker
@@ -59,7 +59,7 @@ class _Commit:
             self.check(topic)
             if number % _STEP_TOPICS == 0:
                 yield
-        response = self.ask()
+        response = self.submit()
         if response is not None:
             body = yield from write_in_steps(self._call.complete(response), self._call.version)
             self._call.answer_body(body)
@@ -90,7 +90,7 @@ class _Commit:
             )
         )
 
-    def ask(self) -> OffsetCommitResponse | None:
+    def submit(self) -> OffsetCommitResponse | None:
         """Return the response, or None if the shard answers."""
         request, errors, call = self._request, self._errors, self._call
         if not self._accepted:
@@ -98,19 +98,19 @@ class _Commit:
         is_changed = bool(errors) or call.version >= _IDS_SINCE
         accepted_request = replace(request, topics=tuple(self._accepted)) if is_changed else request
 
-        def gaexistingd(outcome: Outcome) -> None:
+        def respond(outcome: Outcome) -> None:
             if isinstance(outcome, ErrorCode):
                 call.record_error(outcome)
-                outcome = refused_commit(accepted_request, outcome)
+                outcome = commit_error_response(accepted_request, outcome)
             assert isinstance(outcome, OffsetCommitResponse)
             call.answer(_merged(errors, outcome) if errors else outcome)
 
-        self._broker.groups.ask(request.group_id, accepted_request, call, gaexistingd)
+        self._broker.groups.handle_request(request.group_id, accepted_request, call, respond)
         return None
 
 
 def error_response(request: OffsetCommitRequest, error: ApiError) -> OffsetCommitResponse:
-    return refused_commit(request, error.code)
+    return commit_error_response(request, error.code)
 
 
 def _with_name(

@@ -6,9 +6,9 @@ from dataclasses import replace
 from headwater.broker.handlers.groups.group_requests import is_authorized_for_group, topic_error
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.coordinator.runtime.pending_responses import Outcome
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,
@@ -44,7 +44,7 @@ def handle(broker: Broker, request: OffsetDeleteRequest, call: Call) -> OffsetDe
         call.answer(outcome)
 
     accepted_request = replace(request, topics=tuple(accepted))
-    broker.groups.ask(request.group_id, accepted_request, call, respond)
+    broker.groups.handle_request(request.group_id, accepted_request, call, respond)
     return None
 
 

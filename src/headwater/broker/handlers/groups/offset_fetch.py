@@ -16,11 +16,11 @@ from headwater.broker.handlers.groups.group_requests import (
 )
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NO_TOPIC_ID
-from headwater.coordinator.group.offset_fetch import refused_fetch
+from headwater.coordinator.group.offset_fetch import fetch_error_response
 from headwater.coordinator.runtime.pending_responses import Outcome
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -50,7 +50,7 @@ def handle(broker: Broker, request: OffsetFetchRequest, call: Call) -> OffsetFet
         else:
             error = ErrorCode.GROUP_AUTHORIZATION_FAILED
             call.record_error(error)
-            gathering.put(index, refused_fetch(group, error, call.version))
+            gathering.put(index, fetch_error_response(group, error, call.version))
     return None
 
 
@@ -81,7 +81,7 @@ def _ask(
     def respond(outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
             call.record_error(outcome)
-            put(refused_fetch(group, outcome, call.version))
+            put(fetch_error_response(group, outcome, call.version))
             return
         assert isinstance(outcome, OffsetFetchResponse)
         (found,) = outcome.groups
@@ -89,7 +89,9 @@ def _ask(
             found = replace(found, topics=_visible(broker, call, found.topics))
         put(replace(found, topics=(*found.topics, *errors)))
 
-    broker.groups.ask(group.group_id, replace(request, groups=(accepted_group,)), call, respond)
+    broker.groups.handle_request(
+        group.group_id, replace(request, groups=(accepted_group,)), call, respond
+    )
 
 
 def _with_name(
@@ -123,7 +125,7 @@ def _error_result(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFe
 def _visible(
     broker: Broker, call: Call, topics: Sequence[OffsetFetchResponseTopics]
 ) -> tuple[OffsetFetchResponseTopics, ...]:
-    """Drop topics that the client may not describe, or that have no id if ids are used."""
+    """Drop topics that the client may not describe, or without an id if ids are used."""
     seen = (
         each for each in topics if broker.is_allowed_for_topic(call, Operation.DESCRIBE, each.name)
     )

@@ -4,10 +4,10 @@ from functools import partial
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
 from headwater.controller.producer_id_control import allocate_producer_ids
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -26,7 +26,7 @@ def handle(
         call.answer(error_response(request, ApiError(error.code, None)))
 
     broker.controller.submit(
-        partial(allocate_producer_ids, request=request), then=call.answer, otherwise=failed
+        partial(allocate_producer_ids, request=request), then=call.answer, on_error=failed
     )
     return None
 

@@ -4,10 +4,10 @@ from functools import partial
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
 from headwater.controller.alter_partition import alter_partition
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -26,7 +26,7 @@ def handle(
         call.answer(error_response(request, ApiError(error.code, None)))
 
     broker.controller.submit(
-        partial(alter_partition, request=request), then=call.answer, otherwise=failed
+        partial(alter_partition, request=request), then=call.answer, on_error=failed
     )
     return None
 

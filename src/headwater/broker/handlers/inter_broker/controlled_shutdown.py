@@ -2,9 +2,9 @@
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
@@ -17,15 +17,15 @@ def handle(
 ) -> ControlledShutdownResponse | None:
     if not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
         return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
-    leading = broker.membership.leading
-    if leading is None:
+    controller = broker.membership.controller
+    if controller is None:
         return error_response(request, ApiError(ErrorCode.NOT_CONTROLLER, None))
 
     def failed(error: HeadwaterError) -> None:
         call.record_error(error.code)
         call.answer(error_response(request, ApiError(error.code, None)))
 
-    leading.controlled_shutdown(request, then=call.answer, otherwise=failed)
+    controller.controlled_shutdown(request, then=call.answer, on_error=failed)
     return None
 
 

@@ -10,10 +10,10 @@ from headwater.broker.node.broker import Broker
 from headwater.broker.requests.api_routes import CONTROLLER_APIS
 from headwater.broker.requests.call import Call
 from headwater.broker.requests.controller_requests import handle_as_controller
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import ProtocolError
 from headwater.common.principal import Principal, Requester
-from headwater.metadata.controller_result import ApiError
 from headwater.network.request_service import ClientAddress
 from headwater.protocol.codec import read_request
 from headwater.protocol.headers import read_request_header

@@ -2,8 +2,8 @@
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from headwater.security.authorization.authorizer import CLUSTER, Operation
 

@@ -5,8 +5,8 @@ from functools import partial
 from headwater.broker.node.broker import Broker
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
-from headwater.metadata.controller_result import ApiError
 from headwater.metadata.scram_credentials import alter_users, reject_all
 from headwater.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

@@ -7,9 +7,9 @@ from headwater.broker.handlers.security.describe_acls import DISABLED
 from headwater.broker.node.broker import Broker
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.controller.acl_control import create_acls
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.create_acls import (
     AclCreationResult,
     CreateAclsRequest,

@@ -9,9 +9,9 @@ from itertools import groupby
 from headwater.broker.handlers.security.acl_messages import read_filter
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.controller.acl_control import acls_of
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.describe_acls import (
     AclDescription,
     DescribeAclsRequest,

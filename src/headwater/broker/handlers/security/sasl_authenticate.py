@@ -1,9 +1,9 @@
-"""SaslAuthenticate on a connection that is not authenticating (see `sasl_handshake`)."""
+"""SaslAuthenticate on a connection that does not authenticate (`sasl_handshake`)."""
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,

@@ -5,8 +5,8 @@ Authentication itself is in `headwater.broker.authentication.sasl_authenticator`
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 

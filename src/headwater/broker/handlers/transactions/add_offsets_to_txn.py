@@ -2,13 +2,13 @@
 
 from headwater.broker.handlers.groups.group_requests import is_authorized_for_group
 from headwater.broker.handlers.transactions.transaction_requests import (
-    ask_coordinator,
+    handle_transaction_request,
     is_authorized_for_transaction,
 )
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -23,7 +23,7 @@ def handle(broker: Broker, request: AddOffsetsToTxnRequest, call: Call) -> Messa
     if not may_read and is_authorized_for_transaction(broker, call, transactional_id):
         call.record_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return _error_result(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    return ask_coordinator(broker, call, request, transactional_id, _error_result)
+    return handle_transaction_request(broker, call, request, transactional_id, _error_result)
 
 
 def error_response(_: AddOffsetsToTxnRequest, error: ApiError) -> AddOffsetsToTxnResponse:

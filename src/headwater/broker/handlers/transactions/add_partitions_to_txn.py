@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from headwater.broker.coordinators.led_shards import ask_shard
+from headwater.broker.coordinators.led_shards import handle_in_shard
 from headwater.broker.coordinators.transaction_coordinator import TransactionEvent
 from headwater.broker.handlers.groups.group_requests import GatheredResponses
 from headwater.broker.handlers.transactions.transaction_requests import (
@@ -17,12 +17,15 @@ from headwater.broker.handlers.transactions.transaction_requests import (
 )
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import TopicPartition
 from headwater.coordinator.runtime.coordinator_context import CoordinatorContext
 from headwater.coordinator.runtime.pending_responses import Outcome
-from headwater.coordinator.transaction.add_partitions_to_txn import refuse_unfit, uniform_result
-from headwater.metadata.controller_result import ApiError
+from headwater.coordinator.transaction.add_partitions_to_txn import (
+    reject_invalid_partitions,
+    uniform_result,
+)
 from headwater.metadata.internal_topics import INTERNAL_TOPICS
 from headwater.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -80,7 +83,7 @@ def handle(
 def error_response(
     request: AddPartitionsToTxnRequest, error: ApiError
 ) -> AddPartitionsToTxnResponse:
-    """Return an error for each partition, for clients, and at the top level, for leaders."""
+    """Return an error per partition, for clients, and at the top level, for leaders."""
     return AddPartitionsToTxnResponse(
         error_code=error.code,
         results_by_transaction=tuple(
@@ -108,13 +111,13 @@ def _ask(
             gathering.put(place, result)
 
     part = AddPartitionsToTxnRequest(transactions=transactions)
-    ask_shard(shard_transactions.shard, part, call, respond)
+    handle_in_shard(shard_transactions.shard, part, call, respond)
 
 
 def _transaction_error(
     broker: Broker, transaction: AddPartitionsToTxnTransaction, call: Call
 ) -> AddPartitionsToTxnResult | None:
-    """Return the errors of a transaction that cannot be passed to the coordinator, if any."""
+    """Return the errors of a transaction that the coordinator cannot get, if any."""
     is_from_client = call.version < _FROM_LEADERS_SINCE
     if is_from_client and not is_authorized_for_transaction(
         broker, call, transaction.transactional_id
@@ -134,4 +137,4 @@ def _transaction_error(
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.NONE
 
-    return refuse_unfit(transaction, partition_error)
+    return reject_invalid_partitions(transaction, partition_error)

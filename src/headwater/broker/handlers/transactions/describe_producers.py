@@ -2,10 +2,10 @@
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
-from headwater.common.topic_names import why_invalid
-from headwater.metadata.controller_result import ApiError
+from headwater.common.topic_names import topic_name_error
 from headwater.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -33,7 +33,7 @@ def error_response(request: DescribeProducersRequest, error: ApiError) -> Descri
 
 
 def _describe_topic(broker: Broker, asked: TopicRequest, call: Call) -> TopicResponse:
-    illegal = why_invalid(asked.name)
+    illegal = topic_name_error(asked.name)
     if illegal:
         return _error_result(asked, ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal))
     if not broker.is_authorized_for_topic(call, Operation.READ, asked.name):
@@ -51,7 +51,7 @@ def _describe(broker: Broker, topic: str, number: int) -> PartitionResponse:
     if isinstance(hosted, ErrorCode):
         return PartitionResponse(partition_index=number, error_code=hosted)
     try:
-        producers = hosted.opened().producers.entries()
+        producers = hosted.open_log().producers.entries()
     except HeadwaterError as error:
         return PartitionResponse(
             partition_index=number, error_code=error.code, error_message=str(error)

@@ -10,9 +10,9 @@ from headwater.broker.handlers.transactions.transaction_requests import (
 )
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.coordinator.runtime.pending_responses import Outcome
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -37,7 +37,7 @@ def handle(
         respond_one = _responding(call, transactional_id, partial(gathering.put, index))
         if is_authorized_for_transaction(broker, call, transactional_id, Operation.DESCRIBE):
             one = DescribeTransactionsRequest(transactional_ids=(transactional_id,))
-            broker.transactions.ask(transactional_id, one, call, respond_one)
+            broker.transactions.handle_request(transactional_id, one, call, respond_one)
         else:
             respond_one(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return None

@@ -7,16 +7,16 @@ from an error, gets a new producer id, as in Kafka 4.1.
 from typing import Final
 
 from headwater.broker.handlers.transactions.transaction_requests import (
-    ask_coordinator,
+    handle_transaction_request,
     is_authorized_for_transaction,
 )
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NO_EPOCH, NO_PRODUCER, ProducerId
-from headwater.coordinator.transaction.init_producer_id import refusal as refused_with
-from headwater.coordinator.transaction.init_producer_id import refuse_request
-from headwater.metadata.controller_result import ApiError
+from headwater.coordinator.transaction.init_producer_id import error_response as refused_with
+from headwater.coordinator.transaction.init_producer_id import validate_request
 from headwater.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -42,7 +42,7 @@ def handle(broker: Broker, request: InitProducerIdRequest, call: Call) -> Messag
         else:
             call.answer(InitProducerIdResponse(producer_id=outcome, producer_epoch=_FIRST_EPOCH))
 
-    broker.producer_ids.take(taken)
+    broker.producer_ids.generate(taken)
     return None
 
 
@@ -61,11 +61,11 @@ def _initialise(
     def refused(code: ErrorCode) -> InitProducerIdResponse:
         return refused_with(call.version, code)
 
-    code = refuse_request(request, broker.transactions.settings)
+    code = validate_request(request, broker.transactions.settings)
     if code is not None and is_authorized_for_transaction(broker, call, transactional_id):
         call.record_error(code)
         return refused(code)
-    return ask_coordinator(broker, call, request, transactional_id, refused)
+    return handle_transaction_request(broker, call, request, transactional_id, refused)
 
 
 def _request_error(broker: Broker, request: InitProducerIdRequest, call: Call) -> ErrorCode | None:

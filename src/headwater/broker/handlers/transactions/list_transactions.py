@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from headwater.broker.coordinators.led_shards import ask_shard
+from headwater.broker.coordinators.led_shards import handle_in_shard
 from headwater.broker.handlers.groups.group_requests import GatheredResponses
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.coordinator.runtime.pending_responses import Outcome
 from headwater.coordinator.transaction.list_transactions import list_matching, merge_lists
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -54,7 +54,7 @@ def handle(
 
     gathering: GatheredResponses[Outcome] = GatheredResponses(len(shards), done)
     for index, shard in enumerate(shards):
-        ask_shard(shard, request, call, partial(gathering.put, index))
+        handle_in_shard(shard, request, call, partial(gathering.put, index))
     return None
 
 

@@ -16,14 +16,14 @@ from headwater.broker.handlers.transactions.transaction_requests import (
 )
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NO_SEQUENCE, ProducerId
 from headwater.coordinator.group.group_events import TopicsDeleted
-from headwater.coordinator.group.offset_commit import refused_transactional_commit
+from headwater.coordinator.group.offset_commit import txn_commit_error_response
 from headwater.coordinator.runtime.coordinator_context import CoordinatorContext
 from headwater.coordinator.runtime.coordinator_effects import TransactionalProducer
 from headwater.coordinator.runtime.pending_responses import Outcome
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
@@ -52,7 +52,7 @@ def handle(
     code = _request_error(broker, request, call)
     if code is not None:
         call.record_error(code)
-        return refused_transactional_commit(request, code)
+        return txn_commit_error_response(request, code)
     accepted, errors = _split(broker, request, call)
     if not accepted:
         return TxnOffsetCommitResponse(topics=errors)
@@ -61,7 +61,7 @@ def handle(
     def respond(outcome: Outcome) -> None:
         if isinstance(outcome, ErrorCode):
             call.record_error(outcome)
-            outcome = refused_transactional_commit(
+            outcome = txn_commit_error_response(
                 accepted_request, _error_for_version(outcome, call.version)
             )
         assert isinstance(outcome, TxnOffsetCommitResponse)
@@ -76,7 +76,7 @@ def handle(
 
 
 def error_response(request: TxnOffsetCommitRequest, error: ApiError) -> TxnOffsetCommitResponse:
-    return refused_transactional_commit(request, error.code)
+    return txn_commit_error_response(request, error.code)
 
 
 def _commit(
@@ -86,10 +86,10 @@ def _commit(
     call: Call,
     respond: Callable[[Outcome], None],
 ) -> None:
-    """Pass the offsets to the shard once its partition is verified to be in the transaction."""
+    """Pass the offsets to the shard once its partition is verified."""
 
     def ask(ticket: VerificationGuard | None) -> None:
-        shard.ask(
+        shard.handle_request(
             request,
             version=call.version,
             client_id=call.client_id,
@@ -100,39 +100,41 @@ def _commit(
 
     hosted = broker.partitions.find(shard.topic, shard.number)
     assert hosted is not None, "a shard is on the broker that leads its partition"
-    question = commit_verification_request(call.version)
+    verification_request = commit_verification_request(call.version)
     producer = TransactionalProducer(ProducerId(request.producer_id), request.producer_epoch)
     if _is_open(hosted, producer):
         ask(None)
         return
-    if not broker.questions.is_asked(question):
+    if not broker.add_partitions_to_txn_manager.needs_coordinator(verification_request):
         ask(UNGUARDED)
         return
     transaction = VerifiedTransaction(
-        transactional_id=request.transactional_id, producer=producer, question=question
+        transactional_id=request.transactional_id,
+        producer=producer,
+        verification_request=verification_request,
     )
-    commit = _UnverifiedCommit(question, ask, respond)
-    broker.questions.pending.verify(transaction, ((hosted, commit),))
+    commit = _UnverifiedCommit(verification_request, ask, respond)
+    broker.add_partitions_to_txn_manager.pending.verify(transaction, ((hosted, commit),))
 
 
 @dataclass(frozen=True, slots=True)
 class _UnverifiedCommit:
-    """A waiting commit (`headwater.broker.coordinators.pending_verifications.WaitingBatch`)."""
+    """A commit that waits for verification (`pending_verifications.UnverifiedBatch`)."""
 
-    question: VerificationRequest
-    ask: Callable[[VerificationGuard | None], None]
+    verification_request: VerificationRequest
+    commit: Callable[[VerificationGuard | None], None]
     respond: Callable[[Outcome], None]
     sequence: int = NO_SEQUENCE
 
     def verified(self, ticket: VerificationGuard) -> None:
-        self.ask(ticket)
+        self.commit(ticket)
 
     def failed(self, code: ErrorCode) -> None:
-        self.respond(commit_code(code, self.question))
+        self.respond(commit_code(code, self.verification_request))
 
 
 def _is_open(hosted: Partition, producer: TransactionalProducer) -> bool:
-    producers = hosted.opened().producers
+    producers = hosted.open_log().producers
     return producers.has_open_transaction(producer.producer_id, producer.epoch)
 
 
@@ -162,7 +164,7 @@ def _split(
     def fail_part(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> None:
         call.record_error(code)
         part = replace(request, topics=(topic,))
-        errors.extend(refused_transactional_commit(part, code).topics)
+        errors.extend(txn_commit_error_response(part, code).topics)
 
     for topic in request.topics:
         code = topic_error(broker, call, topic.name)

@@ -9,11 +9,11 @@ from functools import partial
 from headwater.broker.coordinators.transaction_marker_writer import Marker
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import ProducerId, TopicPartition
 from headwater.coordinator.runtime.coordinator_effects import TransactionalProducer
 from headwater.coordinator.transaction.transaction_marker_delivery import MarkerResponses
-from headwater.metadata.controller_result import ApiError
 from headwater.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WriteTxnMarkersRequest,
@@ -60,14 +60,14 @@ class _Writing:
     def written(self, place: int, partition: TopicPartition, code: ErrorCode) -> None:
         if code:
             self._call.record_error(code)
-        self._answers.note(place, partition, code)
+        self._answers.add(place, partition, code)
         self._missing -= 1
         if not self._missing:
             self._call.answer(self._answers.response())
 
 
 def _marker(marker: WritableTxnMarker) -> Marker:
-    """Convert a marker. Tools do not send a transaction version and count as old clients."""
+    """Convert a marker. Tools send no transaction version and count as old clients."""
     return Marker(
         producer=TransactionalProducer(ProducerId(marker.producer_id), marker.producer_epoch),
         coordinator_epoch=marker.coordinator_epoch,
@@ -79,5 +79,5 @@ def _marker(marker: WritableTxnMarker) -> Marker:
 def _error_result(request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
     answers = MarkerResponses(request)
     for place, partition in answers.missing():
-        answers.note(place, partition, code)
+        answers.add(place, partition, code)
     return answers.response()

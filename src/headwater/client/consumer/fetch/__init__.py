@@ -1,4 +1,4 @@
-"""Fetching: sessions (KIP-227), completed fetches, read_committed filtering, Arrow tables.
+"""Fetching: sessions (KIP-227), completed fetches, read_committed, Arrow tables.
 
 Start with `fetcher`, then `fetch_collector`, which returns records to the application.
 """

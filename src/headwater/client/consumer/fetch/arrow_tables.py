@@ -29,7 +29,7 @@ VIEWS_SCHEMA: Final = pa.schema({**_COLUMN_TYPES, "value": pa.binary_view()})
 
 
 def table_of(taken: Sequence[Rows], *, views: bool = False) -> pa.Table:
-    """One table with all rows in order, one chunk per run of batches; nothing is copied."""
+    """One table with all rows in order; one chunk per run of batches, not copied."""
     schema = VIEWS_SCHEMA if views else SCHEMA
     return pa.Table.from_batches([_batch(rows, schema) for rows in taken], schema)
 

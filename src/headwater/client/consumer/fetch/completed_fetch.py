@@ -103,7 +103,7 @@ class CompletedFetch:
         return self._take(_ALL, views=views)
 
     def take(self, limit: int) -> Rows | None:
-        """Take up to `limit` rows; None at the end, when `next_offset` is the end of the data.
+        """Take up to `limit` rows; None at the end of the data, at `next_offset`.
 
         Raises CorruptBatch and other decoding errors; the position stays before the bad batch.
         """
@@ -149,7 +149,7 @@ class CompletedFetch:
             self.next_offset, self.next_epoch = self.end_offset, self.end_epoch
 
     def _decode(self, at_once: int, *, views: bool) -> None:
-        """Decode the next batches, as long as they have one leader epoch and are not too many."""
+        """Decode the next batches that share a leader epoch, up to a limit."""
         chosen = [self._batches.popleft()]
         count = chosen[0][1].record_count
         epoch = chosen[0][1].leader_epoch

@@ -128,7 +128,7 @@ class FetchCollector:
         waiting.extend(passed)
         return taken
 
-    def give_back(self, unread: list[CompletedFetch]) -> None:
+    def restore(self, unread: list[CompletedFetch]) -> None:
         """Return data that could not be decoded, and move the position back before it."""
         for data in reversed(unread):
             state = self._state.state_for(data.partition, data.token)
@@ -177,7 +177,7 @@ class FetchCollector:
     def _deserialize(
         self, made: list[ConsumerRecord], records: list[ConsumerRecord]
     ) -> tuple[int, SerializationFailed] | None:
-        """Append deserialized records; stop at the first failure and return its index and error."""
+        """Append deserialized records; return index and error of the first failure."""
         key_of, value_of = self._key_of, self._value_of
         for index, record in enumerate(made):
             topic, partition, offset, timestamp, kind, key, value, headers, epoch = record

@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227): send a broker only the partitions that changed.
+"""Incremental fetch sessions (KIP-227): send a broker only changed partitions.
 
 One session per node.
 
@@ -83,7 +83,7 @@ class FetchSessionHandler:
             uses_ids=uses_ids,
         )
 
-    def answered(self, error: ErrorCode, session_id: int) -> None:
+    def handle_response(self, error: ErrorCode, session_id: int) -> None:
         """Handle a response: continue the session, or start over if the broker has none."""
         if error is not ErrorCode.NONE:
             # An unknown session cannot be closed; after an epoch error the id is reused.
@@ -95,7 +95,7 @@ class FetchSessionHandler:
             self._session_id = session_id
             self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
 
-    def failed(self) -> None:
+    def handle_error(self) -> None:
         """No response arrived: whether the broker processed the request is unknown."""
         self._start_over(self._session_id)
 

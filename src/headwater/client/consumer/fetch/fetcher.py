@@ -51,7 +51,7 @@ class _Requested(NamedTuple):
 
 
 class Fetcher:
-    """Runs on the loop's thread. `arrived` is called when there is data for the application."""
+    """Fetches on the loop's thread; calls `arrived` when there is data."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Fetcher:
                 except KafkaError:
                     continue
                 if connection.may_send:
-                    connection.ask(self._request(last), lambda _: None, lambda _: None)
+                    connection.send_request(self._request(last), lambda _: None, lambda _: None)
 
     # Sending requests.
 
@@ -137,7 +137,7 @@ class Fetcher:
             if view is None or view.leader_id not in self._cluster.metadata.brokers:
                 # No leader, or one that is not among the known brokers: refresh the metadata.
                 self._cluster.use_topic(partition.topic)
-                self._cluster.want_refresh()
+                self._cluster.request_metadata_update()
                 continue
             node_id = self._node_for(state, view, now_ms)
             if node_id not in self._in_flight:
@@ -181,7 +181,7 @@ class Fetcher:
         self._in_flight.add(node_id)
         sent_ms = self._cluster.clock.steady_ms()
         connection = self._cluster.connection(node_id, _ROLE)
-        connection.ask(
+        connection.send_request(
             self._request(request),
             lambda response: self._on_response(node_id, requested, sent_ms, response, connection),
             lambda error: self._on_failure(node_id, requested, error),
@@ -215,7 +215,7 @@ class Fetcher:
         connection: BrokerConnection,
     ) -> None:
         self._in_flight.discard(node_id)
-        self._sessions[node_id].answered(response.error_code, response.session_id)
+        self._sessions[node_id].handle_response(response.error_code, response.session_id)
         if self._is_closed:
             return
         if response.error_code is not ErrorCode.NONE:
@@ -242,7 +242,7 @@ class Fetcher:
         self, node_id: int, requested: dict[TopicPartition, _Requested], error: KafkaError
     ) -> None:
         self._in_flight.discard(node_id)
-        self._sessions[node_id].failed()
+        self._sessions[node_id].handle_error()
         if self._is_closed:
             return
         for partition, each in requested.items():
@@ -253,7 +253,7 @@ class Fetcher:
         if not error.is_retriable:
             self._fetch_errors.add(error)
             self._arrived()
-        self._cluster.want_refresh()
+        self._cluster.request_metadata_update()
 
     def _on_error(self, requested: dict[TopicPartition, _Requested], code: ErrorCode) -> None:
         """The whole request failed. An unknown session is just replaced by a new one."""
@@ -265,7 +265,7 @@ class Fetcher:
                 state = self._state.state_for(partition, each.token)
                 if state is not None:
                     self._retry_later(state)
-            self._cluster.want_refresh()
+            self._cluster.request_metadata_update()
             if not code.is_retriable:
                 self._fetch_errors.add(error_for(code, f"fetch: {meaning(code)}"))
                 self._arrived()
@@ -341,7 +341,7 @@ class Fetcher:
         if code.is_retriable:
             state.read_replica = NO_NODE
             if code.needs_refresh or code is ErrorCode.UNKNOWN_LEADER_EPOCH:
-                self._cluster.want_refresh()
+                self._cluster.request_metadata_update()
         elif code is not ErrorCode.UNKNOWN_SERVER_ERROR:
             self._fetch_errors.add_about(
                 partition, error_for(code, f"{partition}: {meaning(code)}")

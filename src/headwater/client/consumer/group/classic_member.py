@@ -1,4 +1,6 @@
-"""A member of a classic group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup. Pure state machine.
+"""A member of a classic group, as a pure state machine.
+
+It sends JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
     OUT -- Join --> JOINED -- leader: assign --> SYNCING -- Sync --> IN -- Heartbeat ...
 
@@ -16,7 +18,7 @@ from headwater.client.assignors import Assignor, RebalanceProtocol
 from headwater.client.assignors.racks import Racks
 from headwater.client.consumer.group.classic_leader import ClassicLeader
 from headwater.client.consumer.group.member import (
-    COORDINATOR_GONE,
+    COORDINATOR_LOST,
     AssignmentChange,
     CoordinatorRequest,
     Identity,
@@ -159,7 +161,7 @@ class ClassicMember:
         self._queue.done()
 
     def assign(self, partition_counts: Mapping[str, int], racks: Racks | None = None) -> None:
-        """Compute the assignment, with counts of the existing topics in `topics_to_assign`."""
+        """Compute the assignment from the partition counts of `topics_to_assign`."""
         assert self._leader is not None
         self._assignments = self._leader.assign(partition_counts, racks)
         self._stage = Stage.SYNCING
@@ -203,7 +205,7 @@ class ClassicMember:
         return min(leaves_at_ms, self._beat_ms) if self._stage is Stage.IN else leaves_at_ms
 
     def leave(self) -> CoordinatorRequest | None:
-        """The LeaveGroup request. None for a static member, which may return within its session."""
+        """The LeaveGroup request; None for a static member, which may return."""
         is_known = bool(self._member_id) and self._settings.group_instance_id is None
         member_id, self._member_id = self._member_id, ""
         self._generation_id = _NO_GENERATION
@@ -290,7 +292,7 @@ class ClassicMember:
 
     # Responses.
 
-    def answered(self, response: Message, now_ms: int) -> None:
+    def handle_response(self, response: Message, now_ms: int) -> None:
         self._is_requesting = False
         match response:
             case JoinGroupResponse():
@@ -304,7 +306,7 @@ class ClassicMember:
                 # The result of LeaveGroup does not matter.
                 pass
 
-    def failed(self, error: KafkaError, now_ms: int) -> None:
+    def handle_error(self, error: KafkaError, now_ms: int) -> None:
         """No response arrived. Repeat the request, perhaps to another coordinator."""
         self._is_requesting = False
         if not error.is_retriable:
@@ -378,7 +380,7 @@ class ClassicMember:
                 self._lose_membership(forgets_member=True)
             case ErrorCode.ILLEGAL_GENERATION:
                 self._lose_membership(forgets_member=False)
-            case _ if code in COORDINATOR_GONE:
+            case _ if code in COORDINATOR_LOST:
                 self.has_lost_coordinator = True
                 self._retry_at_ms = now_ms + self._settings.retry_backoff_ms
             case _ if code.is_retriable:
@@ -394,4 +396,4 @@ class ClassicMember:
         self._is_prepared = False
         self._leader = None
         self._must_join = True
-        self._queue.lose_all()
+        self._queue.mark_all_lost()

@@ -1,4 +1,6 @@
-"""A member of a consumer group (KIP-848): ConsumerGroupHeartbeat only. Pure state machine.
+"""A member of a consumer group (KIP-848), as a pure state machine.
+
+It only sends ConsumerGroupHeartbeat.
 
 The broker sends the target assignment in a heartbeat response. The member lets the application
 revoke what it loses and add what it gains, and reports the owned partitions in the next heartbeat,
@@ -12,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from headwater.client.consumer.group.member import (
-    COORDINATOR_GONE,
+    COORDINATOR_LOST,
     AssignmentChange,
     CoordinatorRequest,
     Identity,
@@ -232,7 +234,7 @@ class ConsumerMember:
 
     # Responses.
 
-    def answered(self, response: Message, now_ms: int) -> None:
+    def handle_response(self, response: Message, now_ms: int) -> None:
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
         self._is_requesting = False
         if self._is_stale:
@@ -253,7 +255,7 @@ class ConsumerMember:
             )
             self._reconcile()
 
-    def failed(self, error: KafkaError, now_ms: int) -> None:
+    def handle_error(self, error: KafkaError, now_ms: int) -> None:
         self._is_requesting = False
         if not error.is_retriable:
             self.failure = error
@@ -283,7 +285,7 @@ class ConsumerMember:
         match code:
             case ErrorCode.FENCED_MEMBER_EPOCH | ErrorCode.UNKNOWN_MEMBER_ID:
                 self._fenced()
-            case _ if code in COORDINATOR_GONE:
+            case _ if code in COORDINATOR_LOST:
                 self._acknowledged = None
                 self.has_lost_coordinator = True
                 self._retry_at_ms = now_ms + self._settings.retry_backoff_ms
@@ -299,7 +301,7 @@ class ConsumerMember:
         self._epoch = _JOIN_EPOCH
         self._acknowledged = None
         self._target = None
-        self._queue.lose_all()
+        self._queue.mark_all_lost()
 
     def _reconcile(self) -> None:
         """Take one step towards the target assignment, unless one is in progress."""

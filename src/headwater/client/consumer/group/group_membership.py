@@ -1,4 +1,6 @@
-"""Group membership of a consumer: rebalances and offset commits. Nothing without a `group.id`.
+"""Group membership of a consumer: rebalances and offset commits.
+
+Does nothing without a `group.id`.
 
 Runs on the loop's thread.
 
@@ -105,13 +107,16 @@ class GroupMembership:
         return session.try_poll(now_ms)
 
     async def begin_rebalance(self, *, deadline_ms: int) -> Rebalance | None:
-        """The rebalance to handle before records are returned; counts the poll as liveness."""
+        """The rebalance to handle before records are returned; counts the poll.
+
+        A poll proves that the application is alive.
+        """
         self._has_polled = True
         session = self._session
         if session is None or not self.subscription.uses_group:
             return None
         session.member.polled(self._clock.steady_ms())
-        session.kick()
+        session.wake_up()
         if session.member.failure is not None:
             failure = session.member.failure
             session.member.clear_failure(self._clock.steady_ms())
@@ -142,7 +147,7 @@ class GroupMembership:
             removed = set(rebalance.partitions)
             self._state.assign([each for each in self._state.partitions if each not in removed])
         session.member.rebalance_done()
-        session.kick()
+        session.wake_up()
         return True
 
     async def leave(self, *, deadline_ms: int) -> None:
@@ -249,7 +254,7 @@ class GroupMembership:
 
     @property
     def _auto_commit_enabled(self) -> bool:
-        """Not before the first poll: until then a position is not progress of the application."""
+        """Not before the first poll: until then positions are not progress."""
         return self._settings.enable_auto_commit and self._has_polled
 
     def _new_session(self) -> HeartbeatLoop | None:

@@ -27,7 +27,7 @@ _ROLE = "group"
 
 
 class HeartbeatLoop:
-    """Runs on the loop's thread. `changed` is called when the member may have an event."""
+    """Sends heartbeats on the loop's thread; calls `changed` after possible events."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class HeartbeatLoop:
         self._task: asyncio.Task[None] | None = None
         self.member = member
 
-    def kick(self) -> None:
+    def wake_up(self) -> None:
         """Let the member act now on a change."""
         if self._task is None:
             self._task = self._cluster.loop.create_task(self._run())
@@ -73,7 +73,7 @@ class HeartbeatLoop:
             case ConsumerMember():
                 self.member.names_seen({view.topic_id: name for name, view in topics.items()})
         if self._task is not None:
-            self.kick()
+            self.wake_up()
 
     async def close(self, *, deadline_ms: int) -> None:
         """Stop the task and leave the group, if there is time."""
@@ -104,7 +104,7 @@ class HeartbeatLoop:
             try:
                 await self._prepare()
             except KafkaError as error:
-                self.member.failed(error, self._now_ms())
+                self.member.handle_error(error, self._now_ms())
             outgoing = self.member.next_request(self._now_ms())
             if outgoing is not None:
                 await self._send(outgoing)
@@ -130,9 +130,9 @@ class HeartbeatLoop:
                 role=_ROLE,
             )
         except KafkaError as error:
-            member.failed(error, self._now_ms())
+            member.handle_error(error, self._now_ms())
         else:
-            member.answered(response, self._now_ms())
+            member.handle_response(response, self._now_ms())
         if member.has_lost_coordinator:
             cluster.forget_coordinator(GROUP, self._group_id)
 

@@ -19,8 +19,6 @@ from headwater.protocol.older_versions import Message
 
 
 class AssignmentChange(Enum):
-    """The kind of an assignment change."""
-
     ASSIGNED = "assigned"
     REVOKED = "revoked"
     """To be revoked; their offsets can still be committed."""
@@ -38,7 +36,10 @@ class Rebalance:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorRequest:
-    """A request to the coordinator and its response type. Default: `request.timeout.ms`."""
+    """A request to the coordinator, with its response type and timeout.
+
+    The default timeout is `request.timeout.ms`.
+    """
 
     request: Message
     response: type[Message]
@@ -55,8 +56,6 @@ class Identity(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSettings:
-    """Settings of a member."""
-
     group_id: str
     group_instance_id: str | None = None
     rack_id: str | None = None
@@ -67,8 +66,6 @@ class MemberSettings:
 
 
 class GroupMemberProtocol(Protocol):
-    """The interface of a group member."""
-
     @property
     def rebalance(self) -> Rebalance | None:
         """The next assignment change for the application."""
@@ -100,9 +97,9 @@ class GroupMemberProtocol(Protocol):
 
     def wake_at_ms(self, now_ms: int) -> int: ...
 
-    def answered(self, response: Message, now_ms: int) -> None: ...
+    def handle_response(self, response: Message, now_ms: int) -> None: ...
 
-    def failed(self, error: KafkaError, now_ms: int) -> None: ...
+    def handle_error(self, error: KafkaError, now_ms: int) -> None: ...
 
     def rebalance_done(self) -> None: ...
 
@@ -110,7 +107,7 @@ class GroupMemberProtocol(Protocol):
 
 
 # The coordinator has moved or does not exist yet.
-COORDINATOR_GONE = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+COORDINATOR_LOST = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 
 
 class RebalanceQueue:
@@ -125,7 +122,7 @@ class RebalanceQueue:
         return self._waiting[0] if self._waiting else None
 
     def put(self, change: AssignmentChange, partitions: Iterable[TopicPartition]) -> None:
-        """Queue a change. An empty assignment is reported, an empty revocation not, as in Kafka."""
+        """Queue a change; report empty assignments but not empty revocations, as Kafka."""
         concerned = tuple(sorted(partitions))
         if concerned or change is AssignmentChange.ASSIGNED:
             self._waiting.append(Rebalance(change, concerned))
@@ -139,7 +136,7 @@ class RebalanceQueue:
         else:
             self.owned = tuple(each for each in self.owned if each not in concerned)
 
-    def lose_all(self) -> None:
+    def mark_all_lost(self) -> None:
         """Report all partitions as lost; pending changes are obsolete."""
         self._waiting.clear()
         self.put(AssignmentChange.LOST, self.owned)

@@ -57,7 +57,7 @@ class OffsetCommits:
         watcher: CommitCallback | None,
         timeout_ms: int,
     ) -> None:
-        """`assignment` identifies the current assignment of a partition; None if not assigned.
+        """`assignment` identifies a partition's current assignment; None if unassigned.
 
         `is_outside` is true while the consumer should be a member of the group but is not.
         `watcher` is called after every commit.

@@ -1,4 +1,4 @@
-"""Send an encoded record batch as it is, for mirrors that copy batches without decoding them.
+"""Send an encoded record batch as it is, for mirrors that do not decode batches.
 
 Note: codec, records and timestamps are kept; the producer's settings for them have no effect. Only
 producer id, epoch, sequence and CRC are rewritten when the batch is sent.

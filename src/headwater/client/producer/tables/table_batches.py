@@ -1,4 +1,4 @@
-"""Encode a table as record batches per partition: whole columns, no object per row.
+"""Encode a table as record batches per partition: columns, no object per row.
 
 The table is processed in slices, so that memory is bounded. Within a slice the rows of a partition
 keep their order.

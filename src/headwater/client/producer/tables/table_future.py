@@ -31,7 +31,7 @@ class TableFuture:
         return all(first.done() for first, _ in self._batches)
 
     def result(self, timeout: float | None = None) -> list[TableBatch]:
-        """Wait for the acknowledgements; raise if rows failed, though others may be written.
+        """Wait for the acknowledgements; raise if rows failed (others may be written).
 
         The timeout applies per batch. Without one, `delivery.timeout.ms` is the limit.
         """

@@ -18,10 +18,10 @@ class ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
 
-GivenTable = pa.Table | pa.RecordBatch | ArrowStream
+TableLike = pa.Table | pa.RecordBatch | ArrowStream
 
 
-def as_arrow(given: GivenTable) -> pa.Table | pa.RecordBatch:
+def as_arrow(given: TableLike) -> pa.Table | pa.RecordBatch:
     if isinstance(given, pa.Table | pa.RecordBatch):
         return given
     if hasattr(given, "__arrow_c_stream__"):

@@ -1,4 +1,4 @@
-"""Producer id and epoch of an idempotent producer, and recovery from sequence gaps.
+"""Producer id and epoch of an idempotent producer; recovery from sequence gaps.
 
 Without a transactional id the producer requests an id once and bumps its epoch itself (KIP-360).
 `TransactionManager` uses the coordinator instead.
@@ -52,14 +52,14 @@ class Idempotence:
         if queue.sequences.has_gap:
             self._gapped[queue] = None
 
-    def given_up(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
+    def failed(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
         """A batch failed for good. If it had a sequence, the partition may have a gap."""
         del error
-        queue.sequences.given_up(batch)
+        queue.sequences.failed(batch)
         if queue.sequences.has_gap:
             self._gapped[queue] = None
 
-    def may_repeat(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> bool:
+    def may_retry(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> bool:
         """Whether to retry a batch that the broker rejected for its sequence.
 
         A batch behind another one only has to wait. The first one needs new sequences.
@@ -75,7 +75,7 @@ class Idempotence:
         """The newest version of Produce that may be used."""
         return newest
 
-    def heal(self, pump: Callable[[], None]) -> None:
+    def ensure_producer_id(self, pump: Callable[[], None]) -> None:
         """Get a producer id if there is none; bump the epoch for partitions with gaps."""
         if self.fatal is not None:
             return
@@ -91,7 +91,7 @@ class Idempotence:
         elif self.identity.epoch >= _EPOCH_MAX:
             self.identity = ProducerIdAndEpoch()
             self._is_renewed = True
-            self.heal(pump)
+            self.ensure_producer_id(pump)
             return
         else:
             self.identity = ProducerIdAndEpoch(self.identity.producer_id, self.identity.epoch + 1)
@@ -99,7 +99,7 @@ class Idempotence:
             del self._gapped[queue]
             queue.sequences.begin(self.identity)
 
-    def announce(self, pump: Callable[[], None]) -> None:
+    def add_partitions(self, pump: Callable[[], None]) -> None:
         """Add partitions to the transaction; nothing to do without transactions."""
 
     def fail(self, error: KafkaError) -> None:

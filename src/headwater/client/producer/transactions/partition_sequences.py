@@ -103,7 +103,7 @@ class PartitionSequences:
             self.last_acked = last
         self._resolve()
 
-    def given_up(self, batch: ProducerBatch) -> None:
+    def failed(self, batch: ProducerBatch) -> None:
         """The batch failed for good, but the broker may have it: a response may be lost.
 
         Batches sent after it keep their sequences and are retried first. The broker accepts or
@@ -116,7 +116,7 @@ class PartitionSequences:
         self._resolve()
 
     def _resolve(self) -> None:
-        """Once all else is complete, the last acknowledged sequence shows if one is missing."""
+        """Find a missing sequence from the last acknowledged one, once all are complete."""
         if self.is_unresolved and not self.incomplete:
             self.is_unresolved = False
             expected = 0 if self.last_acked == NO_SEQUENCE else sequence_after(self.last_acked, 1)

@@ -1,4 +1,4 @@
-"""Producer id and epoch. A small module, because commands that never send import it."""
+"""Producer id and epoch, in a small module because all commands import it."""
 
 from typing import Final, NamedTuple
 

@@ -107,12 +107,12 @@ class TransactionManager(Idempotence):
         self.state.partitions[queue.name, queue.partition] = None
         super().assign(queue, batch)
 
-    def may_repeat(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> bool:
+    def may_retry(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> bool:
         """Only batches behind an earlier one: a gap cannot be filled within a transaction."""
         return error.code in GAPS and not queue.sequences.is_first(batch)
 
-    def given_up(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
-        super().given_up(queue, batch, error)
+    def failed(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
+        super().failed(queue, batch, error)
         # During an abort a lost record changes nothing.
         if not self._is_dropping and self._is_commit is not False:
             self._failed(error)
@@ -122,10 +122,10 @@ class TransactionManager(Idempotence):
             return newest
         return _FIRST_PRODUCE if newest is None else min(newest, _FIRST_PRODUCE)
 
-    def heal(self, pump: Callable[[], None]) -> None:
+    def ensure_producer_id(self, pump: Callable[[], None]) -> None:
         """Nothing: the coordinator assigns the id and bumps the epoch."""
 
-    def announce(self, pump: Callable[[], None]) -> None:
+    def add_partitions(self, pump: Callable[[], None]) -> None:
         """Add partitions to the transaction that batches wait for."""
         if self._wanted and self._task is None and self.fatal is None:
             self._task = self._cluster.loop.create_task(self._announce(pump))
@@ -133,7 +133,7 @@ class TransactionManager(Idempotence):
     # Calls of the application.
 
     async def init(self, deadline_ms: int) -> None:
-        """Initialize the transactional id: fence earlier producers and end their transaction."""
+        """Initialize the transactional id: fence earlier producers, end their transaction."""
         if self.state.phase is not TransactionPhase.UNINITIALIZED:
             raise IllegalState("transactions are already initialized")
         response = await self._call_coordinator(

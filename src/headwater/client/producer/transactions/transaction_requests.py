@@ -26,7 +26,7 @@ from headwater.protocol.messages.txn_offset_commit import (
 def init(
     transactional_id: str, timeout_ms: int, identity: ProducerIdAndEpoch
 ) -> InitProducerIdRequest:
-    """Initialize; with an identity, bump its epoch, which fails if it is not the current one."""
+    """Initialize, or bump the epoch of an identity, which must be the current one."""
     return InitProducerIdRequest(
         transactional_id=transactional_id,
         transaction_timeout_ms=timeout_ms,
@@ -121,7 +121,7 @@ def committed_offsets_error(response: TxnOffsetCommitResponse) -> ErrorCode:
 
 
 def _worst(codes: Iterable[ErrorCode]) -> ErrorCode:
-    """A fatal error if there is one, else any; OPERATION_NOT_ATTEMPTED only if nothing else."""
+    """A fatal error if there is one, else any; OPERATION_NOT_ATTEMPTED comes last."""
     errors = [code for code in codes if code is not ErrorCode.NONE]
     errors.sort(key=lambda code: (code is ErrorCode.OPERATION_NOT_ATTEMPTED, code.is_retriable))
     return errors[0] if errors else ErrorCode.NONE

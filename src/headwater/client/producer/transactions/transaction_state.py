@@ -111,7 +111,7 @@ class TransactionState:
         self._go(TransactionPhase.ENDING)
 
     def failed(self, error: KafkaError, *, is_fatal: bool = False) -> None:
-        """Record an error: the transaction can only be aborted, or the producer only closed."""
+        """Record an error: only abort the transaction, or only close the producer."""
         is_fatal |= error.code in _FATAL_CODES or self.phase is TransactionPhase.UNINITIALIZED
         # Keep the first error; later ones may be its consequences.
         if self.error is None or (is_fatal and self.phase is not TransactionPhase.FATAL):

@@ -87,7 +87,7 @@ class ClassicGroup:
     def loaded(self, now_ms: int) -> list[Effect]:
         """After replay: restart the sessions of all members (GR-17)."""
         # If the limit was lowered meanwhile, the last members to rejoin are rejected.
-        is_too_large = len(self._rebalance.roster) > self._rebalance.limits.max_size
+        is_too_large = len(self._rebalance.members) > self._rebalance.limits.max_size
         # A group that was downgraded still needs a rebalance (see `group_downgrade`).
         return self.resume(now_ms, rebalances=is_too_large or not self._has_leader)
 
@@ -100,9 +100,9 @@ class ClassicGroup:
         """
         core = self._rebalance
         for member in members:
-            core.roster.add(member)
+            core.members.add(member)
         core.protocol_type = CONSUMER_PROTOCOL_TYPE
-        core.protocol = core.roster.choose_protocol()
+        core.protocol = core.members.choose_protocol()
         core.generation = generation
         core.state_since_ms = now_ms
         record = core.record({member.member_id: member.assignment for member in members})
@@ -113,13 +113,13 @@ class ClassicGroup:
     def resume(self, now_ms: int, *, rebalances: bool) -> list[Effect]:
         """Restart the sessions of all members and start a rebalance if requested."""
         core = self._rebalance
-        effects = [e for member in core.roster.all() for e in core.expect(member, now_ms)]
+        effects = [e for member in core.members.all() for e in core.expect(member, now_ms)]
         return effects + core.begin(now_ms) if rebalances else effects
 
     def close(self, error: ErrorCode) -> list[Effect]:
         """Fail the waiting requests: this broker is not the coordinator any more (GR-17)."""
         effects: list[Effect] = []
-        for member in self._rebalance.roster.all():
+        for member in self._rebalance.members.all():
             if member.joining is not None:
                 effects.append(
                     responses.join_error(member.joining, error, member_id=member.member_id)
@@ -153,7 +153,7 @@ class ClassicGroup:
             group_state=core.state.value,
             protocol_type=core.protocol_type or "",
             protocol_data=protocol or "",
-            members=tuple(responses.described(m, protocol) for m in core.roster.all()),
+            members=tuple(responses.described(m, protocol) for m in core.members.all()),
         )
 
     @property
@@ -175,7 +175,7 @@ class ClassicGroup:
     @property
     def members(self) -> tuple[ClassicGroupMember, ...]:
         """For conversion to another group type."""
-        return self._rebalance.roster.all()
+        return self._rebalance.members.all()
 
     @property
     def protocol_type(self) -> str:
@@ -184,7 +184,7 @@ class ClassicGroup:
     @property
     def is_empty(self) -> bool:
         return (
-            self._rebalance.state is ClassicGroupState.EMPTY and not self._rebalance.roster.pending
+            self._rebalance.state is ClassicGroupState.EMPTY and not self._rebalance.members.pending
         )
 
     def is_subscribed_to(self, topic: str) -> bool:
@@ -201,7 +201,7 @@ class ClassicGroup:
         is_transactional: bool,
         version: int,  # noqa: ARG002 - only the consumer protocol needs it
     ) -> ErrorCode | None:
-        """A commit without a generation comes from no member and needs an empty group (GR-11)."""
+        """Check a commit; without a generation it needs an empty group (GR-11)."""
         core = self._rebalance
         if core.state is ClassicGroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -209,7 +209,7 @@ class ClassicGroup:
         if generation_or_epoch < 0 and is_empty:
             return None
         if generation_or_epoch >= 0 or member_id or group_instance_id is not None:
-            error = core.roster.check_member(member_id, group_instance_id)
+            error = core.members.check_member(member_id, group_instance_id)
             if error:
                 return error
             if generation_or_epoch != core.generation:
@@ -252,7 +252,7 @@ class ClassicGroup:
         return None
 
     def offsets_committed(self, member_id: str, now_ms: int) -> list[Effect]:
-        member = self._rebalance.roster.get(member_id)
+        member = self._rebalance.members.get(member_id)
         living = (ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE)
         if member is None or self._rebalance.state not in living:
             return []

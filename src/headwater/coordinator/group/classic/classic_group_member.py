@@ -31,7 +31,7 @@ class ClassicGroupMember:
     assignment: bytes = b""
     is_new: bool = False
     """Until its first join is answered."""
-    owes_sync: bool = False
+    awaits_sync: bool = False
     """Whether it got a generation and has not sent SyncGroup yet."""
     joining: RequestEvent | None = None
     """Its waiting JoinGroup."""
@@ -62,13 +62,13 @@ class ClassicGroupMember:
         names = dict.fromkeys(candidates)
         return next((offered.name for offered in self.protocols if offered.name in names), None)
 
-    def take_terms(self, request: JoinGroupRequest) -> None:
+    def update(self, request: JoinGroupRequest) -> None:
         """Apply the timeouts and protocols of a join."""
         self.rebalance_timeout_ms = request.rebalance_timeout_ms
         self.session_timeout_ms = request.session_timeout_ms
         self.protocols = request.protocols
 
-    def take_record(self, record: MemberMetadata, protocol: str | None) -> None:
+    def update_from_record(self, record: MemberMetadata, protocol: str | None) -> None:
         """Apply a record, which contains only the chosen protocol."""
         self.rebalance_timeout_ms = _rebalance_timeout_ms(record)
         self.session_timeout_ms = record.session_timeout
@@ -121,7 +121,7 @@ def session_timer(group_id: str, member_id: str) -> TimerKey:
     return (GROUP_TIMER, group_id, SESSION_TIMER, member_id)
 
 
-def fresh_member_id(event: RequestEvent, group_instance_id: str | None, rng: Random) -> str:
+def new_member_id(event: RequestEvent, group_instance_id: str | None, rng: Random) -> str:
     """Return instance id or client id with a version 4 UUID (GR-2)."""
     raw = bytearray(rng.bytes(16))
     raw[6] = raw[6] & 0x0F | 0x40

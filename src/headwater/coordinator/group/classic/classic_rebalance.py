@@ -61,8 +61,8 @@ class ClassicLimits:
 
 
 @dataclass(slots=True, kw_only=True)
-class Opening:
-    """The first rebalance of an empty group, which waits in steps for more members (GR-5)."""
+class InitialRebalanceDelay:
+    """The first rebalance of an empty group, which waits for members (GR-5)."""
 
     delay_ms: int
     remaining_ms: int
@@ -73,7 +73,7 @@ class Opening:
 class ClassicRebalance:
     group_id: str
     limits: ClassicLimits
-    roster: ClassicGroupMembers = field(default_factory=ClassicGroupMembers)
+    members: ClassicGroupMembers = field(default_factory=ClassicGroupMembers)
     state: ClassicGroupState = ClassicGroupState.EMPTY
     state_since_ms: int = NO_TIMESTAMP
     generation: int = 0
@@ -81,7 +81,7 @@ class ClassicRebalance:
     protocol: str | None = None
     topics: frozenset[str] | None = None
     """Subscribed topics, if the members are consumers and it can be parsed."""
-    opening: Opening | None = None
+    initial_delay: InitialRebalanceDelay | None = None
     join_timeout_ms: int = 0
     join_deadline_ms: int = 0
     sync_deadline_ms: int = 0
@@ -92,7 +92,7 @@ class ClassicRebalance:
             generation=self.generation,
             protocol_type=self.protocol_type,
             protocol=self.protocol,
-            leader=self.roster.leader,
+            leader=self.members.leader,
         )
 
     @property
@@ -117,43 +117,46 @@ class ClassicRebalance:
         if self.state is ClassicGroupState.EMPTY:
             return effects + self._open(now_ms)
         self.move_to(ClassicGroupState.PREPARING_REBALANCE, now_ms)
-        if self.roster.have_all_joined:
+        if self.members.have_all_joined:
             return effects + self.complete_join(now_ms)
-        return effects + self._wait_for_joins(now_ms, self.roster.rebalance_timeout_ms)
+        return effects + self._wait_for_joins(now_ms, self.members.rebalance_timeout_ms)
 
     def complete_join_if_due(self, now_ms: int) -> list[Effect]:
-        """Complete the join phase if all have joined; a first rebalance always waits (GR-5)."""
-        if self.state is not ClassicGroupState.PREPARING_REBALANCE or self.opening is not None:
+        """Complete the join phase if all have joined; the first one waits (GR-5)."""
+        if (
+            self.state is not ClassicGroupState.PREPARING_REBALANCE
+            or self.initial_delay is not None
+        ):
             return []
-        return self.complete_join(now_ms) if self.roster.have_all_joined else []
+        return self.complete_join(now_ms) if self.members.have_all_joined else []
 
     def complete_join(self, now_ms: int) -> list[Effect]:
         """End the join phase and remove dynamic members that have not rejoined (GR-5)."""
         effects: list[Effect] = [CancelTimer(join_timer(self.group_id))]
-        for member in self.roster.all():
+        for member in self.members.all():
             if member.joining is None and not member.is_static:
                 effects += self.remove(member)
-        if len(self.roster) and not self.roster.elect_leader():
+        if len(self.members) and not self.members.elect_leader():
             # Only static members that have not rejoined are left: wait for them or their session
             # timeouts.
-            return effects + self._wait_for_joins(now_ms, self.roster.rebalance_timeout_ms)
-        self.opening = None
+            return effects + self._wait_for_joins(now_ms, self.members.rebalance_timeout_ms)
+        self.initial_delay = None
         self.generation += 1
-        if len(self.roster):
+        if len(self.members):
             return effects + self._await_assignments(now_ms)
         self.choose(None)
         self.move_to(ClassicGroupState.EMPTY, now_ms)
         return [*effects, Append((self.record({}),))]
 
     def complete_sync(self, assignments: Mapping[str, bytes], now_ms: int) -> list[Effect]:
-        """Append the leader's assignments, then answer the waiting SyncGroup requests (GR-10).
+        """Append the leader's assignments, then answer SyncGroup requests (GR-10).
 
         The group becomes stable when the record is replayed. If it cannot be appended, the sync
         timer, which keeps running, starts another rebalance.
         """
         timers: list[Effect] = []
         replies: list[Effect] = []
-        for member in self.roster.all():
+        for member in self.members.all():
             if member.syncing is not None:
                 assignment = assignments.get(member.member_id, b"")
                 replies.append(responses.assign(member.syncing, self.terms, assignment))
@@ -173,13 +176,13 @@ class ClassicRebalance:
                 subscription=member.metadata(self.protocol) or b"",
                 assignment=assignments.get(member.member_id, b""),
             )
-            for member in self.roster.all()
+            for member in self.members.all()
         )
         value = GroupMetadataValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation,
             protocol=self.protocol,
-            leader=self.roster.leader,
+            leader=self.members.leader,
             current_state_timestamp=self.state_since_ms,
             members=members,
         )
@@ -187,15 +190,15 @@ class ClassicRebalance:
 
     def adopt(self, value: GroupMetadataValue) -> None:
         """Apply a record; keep what it does not contain of known members."""
-        known, self.roster = self.roster, ClassicGroupMembers(pending=self.roster.pending)
+        known, self.members = self.members, ClassicGroupMembers(pending=self.members.pending)
         for record in value.members:
             member = known.get(record.member_id)
             if member is None:
                 member = recorded_member(record, value.protocol)
-            member.take_record(record, value.protocol)
-            self.roster.add(member)
-        if value.leader in self.roster.members:
-            self.roster.leader = value.leader
+            member.update_from_record(record, value.protocol)
+            self.members.add(member)
+        if value.leader in self.members.members:
+            self.members.leader = value.leader
         self.generation = value.generation
         self.protocol_type = value.protocol_type or None
         self.choose(value.protocol)
@@ -206,7 +209,7 @@ class ClassicRebalance:
         self.protocol = protocol
         self.topics = None
         if self.protocol_type == CONSUMER_PROTOCOL_TYPE:
-            members = self.roster.all()
+            members = self.members.all()
             self.topics = subscribed_topics(member.metadata(protocol) or b"" for member in members)
 
     def expect(
@@ -230,7 +233,7 @@ class ClassicRebalance:
 
     def remove(self, member: ClassicGroupMember) -> list[Effect]:
         """Remove a member and fail its waiting requests. It may join again as a new one."""
-        self.roster.remove(member.member_id)
+        self.members.remove(member.member_id)
         effects: list[Effect] = [CancelTimer(session_timer(self.group_id, member.member_id))]
         if member.joining is not None:
             effects.append(
@@ -247,23 +250,23 @@ class ClassicRebalance:
         if until_ms is not None:
             self.join_deadline_ms = until_ms
             return [SetTimer(join_timer(self.group_id), until_ms)]
-        opening = self.opening
+        opening = self.initial_delay
         if opening is None or not opening.has_grown or opening.remaining_ms == 0:
             return self.complete_join(now_ms)
         delay_ms = min(self.limits.initial_rebalance_delay_ms, opening.remaining_ms)
         remaining_ms = max(opening.remaining_ms - opening.delay_ms, 0)
-        self.opening = Opening(delay_ms=delay_ms, remaining_ms=remaining_ms)
+        self.initial_delay = InitialRebalanceDelay(delay_ms=delay_ms, remaining_ms=remaining_ms)
         return self._wait_for_joins(now_ms, delay_ms)
 
     def on_sync_timer(self, now_ms: int) -> list[Effect]:
         """Remove members that have not sent SyncGroup in time (GR-10)."""
         if self.state not in (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):
             return []
-        until_ms = waits_until(self.sync_deadline_ms, now_ms, self.roster.rebalance_timeout_ms)
+        until_ms = waits_until(self.sync_deadline_ms, now_ms, self.members.rebalance_timeout_ms)
         if until_ms is not None:
             self.sync_deadline_ms = until_ms
             return [SetTimer(sync_timer(self.group_id), until_ms)]
-        missing = [member for member in self.roster.all() if member.owes_sync]
+        missing = [member for member in self.members.all() if member.awaits_sync]
         if not missing and self.state is ClassicGroupState.STABLE:
             return []
         effects = [effect for member in missing for effect in self.remove(member)]
@@ -271,8 +274,8 @@ class ClassicRebalance:
 
     def _open(self, now_ms: int) -> list[Effect]:
         delay_ms = self.limits.initial_rebalance_delay_ms
-        remaining_ms = max(self.roster.rebalance_timeout_ms - delay_ms, 0)
-        self.opening = Opening(delay_ms=delay_ms, remaining_ms=remaining_ms)
+        remaining_ms = max(self.members.rebalance_timeout_ms - delay_ms, 0)
+        self.initial_delay = InitialRebalanceDelay(delay_ms=delay_ms, remaining_ms=remaining_ms)
         self.move_to(ClassicGroupState.PREPARING_REBALANCE, now_ms)
         return self._wait_for_joins(now_ms, delay_ms)
 
@@ -282,31 +285,31 @@ class ClassicRebalance:
         return [SetTimer(join_timer(self.group_id), self.join_deadline_ms)]
 
     def _await_assignments(self, now_ms: int) -> list[Effect]:
-        self.choose(self.roster.choose_protocol())
+        self.choose(self.members.choose_protocol())
         self.move_to(ClassicGroupState.COMPLETING_REBALANCE, now_ms)
         timers: list[Effect] = []
         replies: list[Effect] = []
-        for member in self.roster.all():
+        for member in self.members.all():
             if member.joining is not None:
                 replies.append(self.admit(member, member.joining))
                 member.joining = None
             member.is_new = False
-            member.owes_sync = True
+            member.awaits_sync = True
             timers += self.expect(member, now_ms)
-        self.sync_deadline_ms = now_ms + self.roster.rebalance_timeout_ms
+        self.sync_deadline_ms = now_ms + self.members.rebalance_timeout_ms
         return [*timers, SetTimer(sync_timer(self.group_id), self.sync_deadline_ms), *replies]
 
     def admit(self, member: ClassicGroupMember, event: RequestEvent) -> Reply:
-        is_leader = self.roster.leader == member.member_id
-        members = self.roster.all() if is_leader else ()
+        is_leader = self.members.leader == member.member_id
+        members = self.members.all() if is_leader else ()
         return responses.admit(event, member.member_id, self.terms, members=members)
 
     def _send_back_to_join(self, now_ms: int) -> list[Effect]:
         """Drop an incomplete generation; members that wait for it must rejoin."""
         effects: list[Effect] = []
         is_incomplete = self.state is ClassicGroupState.COMPLETING_REBALANCE
-        for member in self.roster.all():
-            member.owes_sync = False
+        for member in self.members.all():
+            member.awaits_sync = False
             if is_incomplete:
                 member.assignment = b""
             if member.syncing is not None:

@@ -110,7 +110,7 @@ def left(identity: MemberIdentity, error: ErrorCode) -> MemberResponse:
 
 
 def described(member: ClassicGroupMember, protocol: str | None) -> DescribedGroupMember:
-    """`protocol` is None while the group has not chosen one; metadata is then left out."""
+    """Describe the group; without a chosen `protocol` metadata is left out."""
     return DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,

@@ -12,8 +12,8 @@ from headwater.common.ports import Random
 from headwater.coordinator.group.classic import classic_responses as responses
 from headwater.coordinator.group.classic.classic_group_member import (
     ClassicGroupMember,
-    fresh_member_id,
     joining_member,
+    new_member_id,
     session_timer,
 )
 from headwater.coordinator.group.classic.classic_group_state import ClassicGroupState
@@ -42,7 +42,7 @@ def join(
         return [responses.join_error(event, error, member_id=member_id)]
     if not member_id:
         return _join_as_newcomer(group, event, request, rng)
-    if member_id in group.roster.pending:
+    if member_id in group.members.pending:
         if request.group_instance_id is not None:
             # Only dynamic members get an id beforehand; Kafka fails the same way.
             return [responses.join_error(event, ErrorCode.UNKNOWN_SERVER_ERROR, member_id="")]
@@ -56,13 +56,13 @@ def _has_room(group: ClassicRebalance, member_id: str) -> bool:
     During the join phase only members that have joined are counted, so that of a group above its
     limit the last ones are rejected. Kafka does this even to a static member that rejoins.
     """
-    member = group.roster.get(member_id)
+    member = group.members.get(member_id)
     match group.state:
         case ClassicGroupState.PREPARING_REBALANCE:
             waits = member is not None and member.joining is not None
-            return waits or group.roster.joining_count < group.limits.max_size
+            return waits or group.members.joining_count < group.limits.max_size
         case ClassicGroupState.COMPLETING_REBALANCE | ClassicGroupState.STABLE:
-            return member is not None or len(group.roster) < group.limits.max_size
+            return member is not None or len(group.members) < group.limits.max_size
         case _:
             return True
 
@@ -70,9 +70,9 @@ def _has_room(group: ClassicRebalance, member_id: str) -> bool:
 def _reject_full(
     group: ClassicRebalance, event: RequestEvent, request: JoinGroupRequest
 ) -> list[Effect]:
-    member = group.roster.get(request.member_id)
+    member = group.members.get(request.member_id)
     effects = [] if member is None else group.remove(member)
-    group.roster.remove(request.member_id)
+    group.members.remove(request.member_id)
     error = ErrorCode.GROUP_MAX_SIZE_REACHED
     effects.append(responses.join_error(event, error, member_id=""))
     # It may have been the last one to wait for.
@@ -83,23 +83,23 @@ def _has_common_protocol(group: ClassicRebalance, request: JoinGroupRequest) -> 
     if group.state is ClassicGroupState.EMPTY:
         return bool(request.protocol_type and request.protocols)
     names = [offered.name for offered in request.protocols]
-    return request.protocol_type == group.protocol_type and group.roster.supports_any(names)
+    return request.protocol_type == group.protocol_type and group.members.supports_any(names)
 
 
 def _join_as_newcomer(
     group: ClassicRebalance, event: RequestEvent, request: JoinGroupRequest, rng: Random
 ) -> list[Effect]:
     instance_id = request.group_instance_id
-    member_id = fresh_member_id(event, instance_id, rng)
+    member_id = new_member_id(event, instance_id, rng)
     if instance_id is not None:
-        old_id = group.roster.instances.get(instance_id)
+        old_id = group.members.instances.get(instance_id)
         if old_id is not None:
             return _replace(group, event, request, old_id=old_id, new_id=member_id)
         return _add(group, event, request, member_id)
     if event.version < _MEMBER_ID_REQUIRED_SINCE:
         return _add(group, event, request, member_id)
     deadline_ms = event.now_ms + request.session_timeout_ms
-    group.roster.pending[member_id] = deadline_ms
+    group.members.pending[member_id] = deadline_ms
     return [
         SetTimer(session_timer(group.group_id, member_id), deadline_ms),
         responses.join_error(event, ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id),
@@ -109,13 +109,13 @@ def _join_as_newcomer(
 def _add(
     group: ClassicRebalance, event: RequestEvent, request: JoinGroupRequest, member_id: str
 ) -> list[Effect]:
-    if group.opening is not None:
-        group.opening.has_grown = True
-    if not len(group.roster):
+    if group.initial_delay is not None:
+        group.initial_delay.has_grown = True
+    if not len(group.members):
         group.protocol_type = request.protocol_type
     member = joining_member(member_id, event, request)
     member.is_new = True
-    group.roster.add(member)
+    group.members.add(member)
     effects = group.wait_to_join(member, event)
     effects += group.expect(member, event.now_ms, group.limits.new_member_join_timeout_ms)
     return effects + group.begin_or_complete(event.now_ms)
@@ -125,20 +125,20 @@ def _rejoin(
     group: ClassicRebalance, event: RequestEvent, request: JoinGroupRequest
 ) -> list[Effect]:
     member_id = request.member_id
-    error = group.roster.check_member(member_id, request.group_instance_id)
+    error = group.members.check_member(member_id, request.group_instance_id)
     if error:
         return [responses.join_error(event, error, member_id=member_id)]
-    member = group.roster.members[member_id]
+    member = group.members.members[member_id]
     unchanged = member.protocols == request.protocols
     match group.state:
         case ClassicGroupState.COMPLETING_REBALANCE if unchanged:
             # It has not received the generation, or lost it: send it again.
             return [group.admit(member, event)]
-        case ClassicGroupState.STABLE if unchanged and group.roster.leader != member_id:
+        case ClassicGroupState.STABLE if unchanged and group.members.leader != member_id:
             return [responses.admit(event, member_id, group.terms)]
         case _:
             # A leader of a stable group may have seen new partitions.
-            member.take_terms(request)
+            member.update(request)
             effects = group.wait_to_join(member, event)
             return effects + group.begin_or_complete(event.now_ms)
 
@@ -152,13 +152,16 @@ def _replace(
     new_id: str,
 ) -> list[Effect]:
     """Replace and fence a static member that rejoined without its member id (GR-14)."""
-    old = group.roster.members[old_id]
-    leader_before = group.roster.leader
+    old = group.members.members[old_id]
+    leader_before = group.members.leader
     effects = [*_fence(old), CancelTimer(session_timer(group.group_id, old_id))]
     member = _successor(old, new_id, request)
-    group.roster.replace(old_id, member)
+    group.members.replace(old_id, member)
     effects += group.expect(member, event.now_ms)
-    if group.state is ClassicGroupState.STABLE and group.roster.choose_protocol() == group.protocol:
+    if (
+        group.state is ClassicGroupState.STABLE
+        and group.members.choose_protocol() == group.protocol
+    ):
         return effects + _hand_over(group, event, member, leader_before)
     # During the sync phase the leader's list has the old id and no assignment for the new one.
     effects += group.wait_to_join(member, event)
@@ -188,9 +191,9 @@ def _successor(
         session_timeout_ms=old.session_timeout_ms,
         protocols=old.protocols,
         assignment=old.assignment,
-        owes_sync=old.owes_sync,
+        awaits_sync=old.awaits_sync,
     )
-    member.take_terms(request)
+    member.update(request)
     return member
 
 
@@ -205,7 +208,7 @@ def _hand_over(
     The leader must not send new assignments, since the others would not fetch them. From version 9
     on the response says so; before, it names the old id as leader (KIP-814).
     """
-    assignments = {other.member_id: other.assignment for other in group.roster.all()}
+    assignments = {other.member_id: other.assignment for other in group.members.all()}
     append = Append((group.record(assignments),))
     terms = group.terms
     if event.version < _SKIP_ASSIGNMENT_SINCE:
@@ -216,8 +219,8 @@ def _hand_over(
             leader=leader_before,
         )
         return [append, responses.admit(event, member.member_id, terms_before)]
-    is_leader = group.roster.leader == member.member_id
-    members = group.roster.all() if is_leader else ()
+    is_leader = group.members.leader == member.member_id
+    members = group.members.all() if is_leader else ()
     reply = responses.admit(
         event, member.member_id, terms, members=members, skip_assignment=is_leader
     )

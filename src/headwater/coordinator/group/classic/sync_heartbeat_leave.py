@@ -29,18 +29,18 @@ def sync(group: ClassicRebalance, event: RequestEvent, request: SyncGroupRequest
     error = _check_sync(group, request)
     if error:
         return [responses.sync_error(event, error)]
-    member = group.roster.members[request.member_id]
-    member.owes_sync = False
+    member = group.members.members[request.member_id]
+    member.awaits_sync = False
     if group.state is ClassicGroupState.STABLE:
         effects: list[Effect] = []
-        if not any(other.owes_sync for other in group.roster.all()):
+        if not any(other.awaits_sync for other in group.members.all()):
             effects.append(CancelTimer(sync_timer(group.group_id)))
         return [*effects, responses.assign(event, group.terms, member.assignment)]
     earlier, member.syncing = member.syncing, event
     effects = []
     if earlier is not None:
         effects.append(responses.sync_error(earlier, ErrorCode.REBALANCE_IN_PROGRESS))
-    if group.roster.leader == member.member_id:
+    if group.members.leader == member.member_id:
         assignments = {given.member_id: given.assignment for given in request.assignments}
         effects += group.complete_sync(assignments, event.now_ms)
     return effects
@@ -50,7 +50,7 @@ def _check_sync(group: ClassicRebalance, request: SyncGroupRequest) -> ErrorCode
     """Check member, generation, protocol and group state, in this order (GR-10)."""
     if group.state is ClassicGroupState.EMPTY:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    error = group.roster.check_member(request.member_id, request.group_instance_id)
+    error = group.members.check_member(request.member_id, request.group_instance_id)
     if error:
         return error
     if request.generation_id != group.generation:
@@ -72,12 +72,12 @@ def _differs(requested: str | None, current: str | None) -> bool:
 def heartbeat(
     group: ClassicRebalance, event: RequestEvent, request: HeartbeatRequest
 ) -> list[Effect]:
-    error = group.roster.check_member(request.member_id, request.group_instance_id)
+    error = group.members.check_member(request.member_id, request.group_instance_id)
     if not error and request.generation_id != group.generation:
         error = ErrorCode.ILLEGAL_GENERATION
     if error:
         return [Reply(event.caller, HeartbeatResponse(error_code=error))]
-    effects = group.expect(group.roster.members[request.member_id], event.now_ms)
+    effects = group.expect(group.members.members[request.member_id], event.now_ms)
     if group.state is ClassicGroupState.PREPARING_REBALANCE:
         error = ErrorCode.REBALANCE_IN_PROGRESS
     return [*effects, Reply(event.caller, HeartbeatResponse(error_code=error))]
@@ -99,7 +99,7 @@ def leave(group: ClassicRebalance, event: RequestEvent, request: LeaveGroupReque
 
 
 def _leave_one(group: ClassicRebalance, identity: MemberIdentity) -> tuple[ErrorCode, list[Effect]]:
-    roster = group.roster
+    roster = group.members
     member_id = identity.member_id
     instance_id = identity.group_instance_id
     if member_id in roster.pending:
@@ -116,15 +116,15 @@ def _leave_one(group: ClassicRebalance, identity: MemberIdentity) -> tuple[Error
 
 def expire_session(group: ClassicRebalance, member_id: str, now_ms: int) -> list[Effect]:
     """The session timer of a member or of a pending id fired (GR-9)."""
-    deadline_ms = group.roster.pending.get(member_id)
+    deadline_ms = group.members.pending.get(member_id)
     if deadline_ms is not None:
         until_ms = waits_until(deadline_ms, now_ms, group.limits.max_session_timeout_ms)
         if until_ms is not None:
-            group.roster.pending[member_id] = until_ms
+            group.members.pending[member_id] = until_ms
             return [SetTimer(session_timer(group.group_id, member_id), until_ms)]
-        group.roster.remove(member_id)
+        group.members.remove(member_id)
         return _complete_join_if_due(group, now_ms)
-    member = group.roster.get(member_id)
+    member = group.members.get(member_id)
     if member is None:
         return []
     member.timer_ms = None
@@ -143,6 +143,6 @@ def expire_session(group: ClassicRebalance, member_id: str, now_ms: int) -> list
 
 def _complete_join_if_due(group: ClassicRebalance, now_ms: int) -> list[Effect]:
     """Complete the join phase; like Kafka, also a first one that lost a member."""
-    if group.state is ClassicGroupState.PREPARING_REBALANCE and group.roster.have_all_joined:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE and group.members.have_all_joined:
         return group.complete_join(now_ms)
     return []

@@ -67,7 +67,7 @@ _REVOCATION: Final = "revocation"
 
 
 class ConsumerGroup(ConsumerGroupQueries):
-    """The state machine of one group. `state` is durable; private attributes are soft state."""
+    """The state machine of one group; only `state` is durable."""
 
     def __init__(
         self,

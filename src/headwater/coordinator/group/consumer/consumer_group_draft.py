@@ -166,7 +166,7 @@ class GroupDraft:
         specs = {
             member.member_id: MemberSpec(
                 topics=lookup.topics_of(member),
-                had=self.target_of(member.member_id),
+                owned=self.target_of(member.member_id),
                 instance_id=member.instance_id,
             )
             for member in self.members()

@@ -116,7 +116,7 @@ class ConsumerGroupMember:
         assigned: Partitions,
         pending_revocation: Partitions = NO_PARTITIONS,
     ) -> "ConsumerGroupMember":
-        """Return the next step; keeps the previous epoch in case the response is lost (NG-4)."""
+        """Return the next step, with the previous epoch if the response is lost (NG-4)."""
         return replace(
             self,
             member_epoch=member_epoch,

@@ -136,7 +136,7 @@ def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
 def check_commit(
     members: Mapping[str, ConsumerGroupMember], member_id: str, member_epoch: int, *, is_old: bool
 ) -> ErrorCode | None:
-    """Return an error unless a member commits in its epoch, or the group has no members."""
+    """Return an error unless a member commits in its epoch or there are no members."""
     if member_epoch < 0 and not members:
         return None
     member = members.get(member_id)

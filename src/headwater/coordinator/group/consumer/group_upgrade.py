@@ -47,7 +47,7 @@ def may_upgrade(group: ClassicGroup, settings: ConsumerGroupSettings) -> bool:
 def upgrade(
     group: ClassicGroup, sketch: ConsumerGroup, event: RequestEvent, image: ClusterImage
 ) -> list[Effect] | None:
-    """Return the effects of the conversion; None if a member's metadata cannot be parsed.
+    """Return the effects of the conversion; None if metadata cannot be parsed.
 
     `sketch` is a new group of the same id, which must not be kept.
     """

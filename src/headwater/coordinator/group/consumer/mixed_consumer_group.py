@@ -107,7 +107,7 @@ class MixedConsumerGroup(ConsumerGroup):
         return super().remove(member_id, now_ms) if change is None else change
 
     def _downgraded_without(self, left: Collection[str], now_ms: int) -> list[Effect] | None:
-        """Convert to a classic group if these members were the last of the consumer protocol."""
+        """Convert to a classic group if these were the last new-protocol members."""
         members = [each for each in self.state.members.values() if each.member_id not in left]
         targets = {each.member_id: self.state.target_of(each.member_id) for each in members}
         remainder = Remainder(

@@ -30,7 +30,7 @@ def subscribed_names(members: Iterable[ConsumerGroupMember], regexes: ResolvedRe
 
 
 def hash_of_topics(names: Iterable[str], image: ClusterImage) -> int:
-    """Hash what an assignment depends on: the existing topics and their partition counts."""
+    """Hash what an assignment depends on: existing topics and partition counts."""
     digest = blake2b(digest_size=8)
     nothing = True
     for name in names:
@@ -43,7 +43,7 @@ def hash_of_topics(names: Iterable[str], image: ClusterImage) -> int:
 
 
 class TopicLookup:
-    """Topic ids of subscriptions, cached since members mostly subscribe to the same topics."""
+    """Topic ids of subscriptions, cached as most members share their topics."""
 
     def __init__(self, image: ClusterImage, regexes: ResolvedRegexes) -> None:
         self._image = image

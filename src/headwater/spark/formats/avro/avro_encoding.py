@@ -67,7 +67,7 @@ def slices(values: AnyArray) -> AnyArray:
 
 
 def decimals(values: AnyArray) -> AnyArray:
-    """As few bytes as the number and its sign take, the highest first, behind their count."""
+    """Encode decimals: the fewest big-endian bytes, after their count."""
     raw = _high_first(values)
     sign = np.where(raw[:, :1] > 0x7F, 0xFF, 0).astype(np.uint8)
     # A byte in front tells nothing if it is all sign, and so is the first bit behind it.
@@ -93,7 +93,7 @@ def fixed_decimals(values: AnyArray, size_bytes: int) -> AnyArray:
 
 
 def listed(counts: Longs, items: AnyArray) -> AnyArray:
-    """Arrays and maps: one block, if there are items, and the count of zero that ends them."""
+    """Encode arrays and maps: one block of items, then a count of zero."""
     bounds = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=bounds[1:])
     offsets = numbers(bounds, pa.int32())

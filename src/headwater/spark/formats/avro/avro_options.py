@@ -1,4 +1,4 @@
-"""What a source or a sink is told about Avro: where the registry is, which subject, which schema.
+"""Avro options of sources and sinks: registry, subject, schema.
 
 Names that begin with a small word and have dots are those of Confluent's serializers. What a reader
 would get wrong: a subject is needed only where a schema comes from the registry or goes there. A
@@ -14,7 +14,7 @@ from headwater.client.serialization.schema_registry_settings import (
     NAMES,
     OWN_NAMES,
     URL,
-    registry_part,
+    registry_settings,
 )
 from headwater.spark.exceptions import InvalidOption
 from headwater.spark.options import SparkOptions
@@ -102,7 +102,7 @@ class AvroTarget:
 def read_avro(
     options: SparkOptions, parts: Collection[str], names: Collection[str]
 ) -> dict[str, AvroOptions]:
-    """Of those columns, `key` and `value`, that have Avro. `names` are all that may be given."""
+    """Options of `key` and `value`, if Avro; `names` are the allowed names."""
     if not parts:
         for name in names:
             if options.get(name) is not None:
@@ -119,8 +119,8 @@ def read_avro(
 
 
 def registry_access(shared: Mapping[str, str], url: str | None = None) -> RegistryAccess | None:
-    """The registry that settings speak of, or that at an address; None if there is none."""
-    settings = registry_part(shared)
+    """The registry of settings, or of a URL; None if there is none."""
+    settings = registry_settings(shared)
     there = settings.pop(URL, None)
     chosen = url or there
     return None if not chosen else RegistryAccess(chosen, settings)

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from headwater.schemas.avro.resolved_schema import Schema
 from headwater.schemas.errors import UnsupportedSchema
-from headwater.spark.formats.avro.batch_walk import AnyArray, Batch, Longs, numbers, scattered
+from headwater.spark.formats.avro.batch_walk import AnyArray, Batch, Longs, numbers, scatter
 from headwater.spark.formats.avro.column_types import column_type
 from headwater.spark.formats.avro.leaf_nodes import Node
 from headwater.spark.formats.avro.schema_resolution import resolve
@@ -35,14 +35,14 @@ WriterOf = Callable[[int], Schema | None]
 
 @dataclass(frozen=True, slots=True)
 class ReadColumn:
-    """Values, null where there was none to be read, and the reasons by the numbers of rows."""
+    """Values, null where unreadable, and the reasons by row number."""
 
     values: AnyArray
     unreadable: dict[int, str]
 
 
 class AvroReader:
-    """Reads columns as the reader's schema has them. It keeps what it knows of writers' schemas."""
+    """Reads columns with the reader's schema; caches writers' schemas."""
 
     def __init__(self, reader: Schema, writer_of: WriterOf) -> None:
         self.kind = column_type(reader)
@@ -63,7 +63,7 @@ class AvroReader:
             found, reasons = _read(chosen, node, schema_id)
             parts.append((rows, found))
             unreadable.update({int(rows[row]): reason for row, reason in reasons.items()})
-        return ReadColumn(scattered(len(values), parts, self.kind), unreadable)
+        return ReadColumn(scatter(len(values), parts, self.kind), unreadable)
 
     def _node(self, schema_id: int) -> Node | str:
         """How to read records of a schema, or why they cannot be read."""
@@ -88,7 +88,7 @@ class AvroReader:
 
 
 def _by_schema(values: AnyArray, unreadable: dict[int, str]) -> list[tuple[int, Longs]]:
-    """The rows of each schema. Rows without one, and without being null, are unreadable."""
+    """Group rows by schema; rows without one are unreadable unless null."""
     _, offsets, raw = values.buffers()
     bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
     start = bounds[:-1].astype(np.int64)
@@ -115,7 +115,7 @@ def _read(values: AnyArray, node: Node, schema_id: int) -> tuple[AnyArray, dict[
     batch = Batch(values)
     walk = batch.walk(PREFIX_BYTES)
     found = node.read(walk)
-    walk.condemn(walk.at != walk.ends)
+    walk.mark_bad(walk.at != walk.ends)
     if not batch.is_bad.any():
         return found, {}
     good, bad = np.flatnonzero(~batch.is_bad), np.flatnonzero(batch.is_bad)
@@ -128,7 +128,7 @@ def _read(values: AnyArray, node: Node, schema_id: int) -> tuple[AnyArray, dict[
             reasons[row] = f"{error} (schema {schema_id})"
         else:
             parts.append((np.array([row]), value))
-    return scattered(len(values), parts, node.kind), reasons
+    return scatter(len(values), parts, node.kind), reasons
 
 
 def _one(raw: bytes, node: Node) -> AnyArray:

@@ -33,7 +33,7 @@ from headwater.schemas.avro.resolved_schema import (
 from headwater.schemas.errors import UnsupportedSchema
 from headwater.spark.exceptions import UnwritableRow
 from headwater.spark.formats.avro import avro_encoding
-from headwater.spark.formats.avro.batch_walk import AnyArray, numbers, scattered
+from headwater.spark.formats.avro.batch_walk import AnyArray, numbers, scatter
 from headwater.spark.formats.avro.column_types import column_type, ddl
 from headwater.spark.formats.avro.field_defaults import default_value
 
@@ -49,7 +49,7 @@ _MICROS_PER_MILLI: Final = 1000
 
 
 def avro_writer(schema: Schema, kind: Any, schema_id: int) -> Pieces:
-    """What makes values, with the id of their schema before them, of a column of a type.
+    """Return an encoder of a column: values with their schema id in front.
 
     A null makes no value: the record is a tombstone. `UnsupportedSchema` if they do not fit each
     other.
@@ -63,13 +63,13 @@ def avro_writer(schema: Schema, kind: Any, schema_id: int) -> Pieces:
         if not values.null_count:
             return found
         rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
-        return scattered(len(values), [(rows, found)], pa.binary())
+        return scatter(len(values), [(rows, found)], pa.binary())
 
     return write_all
 
 
 def pieces_of(schema: Schema, kind: Any, what: str) -> Pieces:
-    """How a column of a type becomes a part of a schema. `what` is its place, for messages."""
+    """How a column of a type becomes part of a schema; `what` is for messages."""
     if isinstance(schema, Union):
         return _union(schema, kind, what)
     write = _branch(schema, kind, what)
@@ -92,7 +92,7 @@ def pieces_of(schema: Schema, kind: Any, what: str) -> Pieces:
 
 
 def _branch(schema: Schema, kind: Any, what: str) -> Pieces | None:
-    """None if the type cannot be written as the schema says; deeper down that is an error."""
+    """None if the schema cannot hold the type; an error if nested deeper."""
     match schema:
         case Plain():
             return _plain(schema, kind, what)
@@ -293,7 +293,7 @@ def _of_default(field: Field, what: str) -> bytes:
 
 
 def _union(schema: Union, kind: Any, what: str) -> Pieces:
-    """The branch is the first that the type can be written as; members of a struct choose one."""
+    """Take the first branch that can hold the type; structs choose one by member."""
     is_nullable, members = nullable(schema)
     null_number = schema.branches.index(NULL) if is_nullable else None
     if kind == pa.null():
@@ -342,7 +342,7 @@ def _one_branch(number: int, write: Pieces, null_number: int | None, what: str) 
             return found
         rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
         null = avro_encoding.varints(np.full(1, null_number, np.int64))[0]
-        return compute.fill_null(scattered(len(values), [(rows, found)], pa.binary()), null)
+        return compute.fill_null(scatter(len(values), [(rows, found)], pa.binary()), null)
 
     return write_union
 
@@ -363,7 +363,7 @@ def _members(branches: list[tuple[int, Pieces]], null_number: int | None, what: 
             said = avro_encoding.varints(np.full(1, number, np.int64))[0]
             chosen = column.take(numbers(rows, pa.int64()))
             parts.append((rows, avro_encoding.joined(said, write(chosen))))
-        whole = scattered(len(values), parts, pa.binary())
+        whole = scatter(len(values), parts, pa.binary())
         if null_number is None:
             return whole
         return compute.fill_null(whole, avro_encoding.varints(np.full(1, null_number, np.int64))[0])
@@ -378,7 +378,7 @@ def _are_members(kind: Any, count: int) -> bool:
 
 
 def _has_room(schema: Plain | Fixed, kind: Any) -> bool:
-    """Whether all digits of a decimal are digits of another one, before the point and behind it."""
+    """Whether a decimal's digits fit another one, before and after the point."""
     whole = kind.precision - kind.scale
     return bool(kind.scale <= schema.scale and whole <= schema.precision - schema.scale)
 

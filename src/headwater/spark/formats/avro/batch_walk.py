@@ -1,4 +1,4 @@
-"""All records of a batch, walked at the same time: an array of positions instead of a loop.
+"""Walk all records of a batch at once: an array of positions, no loop.
 
     data     | 0 0 0 0 1  6 t e a  2 | 0 0 0 0 1  8 m a t e  4 | ...
     at                    ^                       ^
@@ -26,7 +26,7 @@ _VARINT_BITS: Final = 64
 
 
 class Batch:
-    """The bytes of records of one schema, and which of them are not what the schema says."""
+    """The bytes of records of one schema, and which of them are malformed."""
 
     def __init__(self, values: AnyArray) -> None:
         """`values` is of type binary and has no nulls."""
@@ -71,7 +71,7 @@ class Walk:
         self.at = self.at.copy()
         self.at[chosen] = part.at
 
-    def condemn(self, is_bad: Bools) -> None:
+    def mark_bad(self, is_bad: Bools) -> None:
         if is_bad.any():
             self.batch.is_bad[self.rows[is_bad]] = True
 
@@ -86,7 +86,7 @@ class Walk:
         self.at = to
 
     def long(self) -> Longs:
-        """A whole number, of one to ten bytes with seven bits each, and its sign in the last."""
+        """Decode a whole number: one to ten bytes of seven bits, zigzag."""
         data = self.batch.data
         byte = data[self.at]
         found = (byte & 0x7F).astype(np.uint64)
@@ -121,7 +121,7 @@ class Walk:
         length = self.long()
         is_bad = (length < 0) | (length > self.ends - self.at)
         if is_bad.any():
-            self.condemn(is_bad)
+            self.mark_bad(is_bad)
             length = np.where(is_bad, 0, length)
         start = self.at
         self.at = start + length
@@ -164,8 +164,8 @@ def numbers(values: npt.NDArray[Any], kind: pa.DataType) -> AnyArray:
     return pa.Array.from_buffers(kind, len(values), [None, buffer(values)])
 
 
-def scattered(count: int, parts: list[tuple[Longs, AnyArray]], kind: pa.DataType) -> AnyArray:
-    """Parts put together: each says which rows it has the values of. Other rows are null."""
+def scatter(count: int, parts: list[tuple[Longs, AnyArray]], kind: pa.DataType) -> AnyArray:
+    """Combine parts, each with the values of some rows; other rows are null."""
     parts = [(rows, values) for rows, values in parts if len(rows)]
     if not parts:
         empty: Any = pa.nulls

@@ -1,4 +1,4 @@
-"""Map an Avro schema to the type that Spark reads it as, like Spark's own Avro reader.
+"""Map an Avro schema to Spark's type, like Spark's own Avro reader.
 
     null            void                         record    struct
     boolean         boolean                      array     array
@@ -72,7 +72,7 @@ _MERGED: Final = (
 
 
 def merged(branches: tuple[Schema, ...]) -> Schema | None:
-    """The one schema that all branches of a union, without null, are read as, if there is one."""
+    """The schema that all branches of a union (without null) are read as, or None."""
     if len(branches) == 1:
         return branches[0]
     for kinds, whole in _MERGED:
@@ -82,7 +82,7 @@ def merged(branches: tuple[Schema, ...]) -> Schema | None:
 
 
 def column_type(schema: Schema, what: str = "value") -> pa.DataType:
-    """`UnsupportedSchema` where Spark has no such type. `what` is its place, for the message."""
+    """Spark's type for a schema, or `UnsupportedSchema`; `what` is for messages."""
     match schema:
         case Plain(logical="decimal") | Fixed(logical="decimal"):
             if schema.precision > _PRECISION_MAX:

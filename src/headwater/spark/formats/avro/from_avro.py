@@ -1,4 +1,4 @@
-"""Decode Avro columns of any frame with a function of Spark that works on whole batches.
+"""Decode Avro columns of any DataFrame, a batch of rows at a time.
 
     from headwater.spark import from_avro
 
@@ -43,7 +43,7 @@ def from_avro(
     schema: str | None = None,
     mode: str = "FAILFAST",
 ) -> "Column":
-    """Values of a column of bytes, each written with the schema whose id it begins with.
+    """Decode a column of bytes, each value with the schema whose id it begins with.
 
     They are read as `schema` says, the text of an Avro schema, or as the newest one of `subject`.
     What cannot be read stops the query, or is null in mode PERMISSIVE. `settings` say how the
@@ -72,7 +72,7 @@ def from_avro(
 def record_columns(
     part: str, registry: RegistryAccess, schema: str, reason: str, *, is_strict: bool
 ) -> "Column":
-    """The columns of a key or value, in frames of records, and one more: why it cannot be read.
+    """The columns of a key or value, and one with the reason if it is unreadable.
 
     If it is strict, such a record stops the query instead, and is told with its place.
     """

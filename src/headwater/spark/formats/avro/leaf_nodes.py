@@ -70,7 +70,7 @@ class BooleanNode:
 
     def read(self, walk: Walk) -> AnyArray:
         byte = walk.fixed(1)[:, 0]
-        walk.condemn(byte > 1)
+        walk.mark_bad(byte > 1)
         packed = np.packbits(byte == 1, bitorder="little")
         return pa.Array.from_buffers(pa.bool_(), len(walk), [None, buffer(packed)])
 
@@ -96,10 +96,10 @@ class NumberNode:
     def read(self, walk: Walk) -> AnyArray:
         found = walk.long()
         if self._is_int:
-            walk.condemn((found < -_INT) | (found >= _INT))
+            walk.mark_bad((found < -_INT) | (found >= _INT))
         if self._factor != 1:
             scaled = found * self._factor
-            walk.condemn(scaled // self._factor != found)
+            walk.mark_bad(scaled // self._factor != found)
             found = scaled
         return numbers(found.astype(self._width), self.kind)
 
@@ -193,7 +193,7 @@ class UuidNode:
 
 
 class EnumerationNode:
-    """The number of a word. `words` are the column's, for each number; None has no word there."""
+    """An enum's number, read as the column's symbol; None if it has no such symbol."""
 
     kind: pa.DataType = pa.string()
 
@@ -206,7 +206,7 @@ class EnumerationNode:
         number = walk.long()
         is_bad = (number < 0) | (number >= len(self._words))
         number = np.where(is_bad, 0, number)
-        walk.condemn(is_bad | ~self._is_known[number])
+        walk.mark_bad(is_bad | ~self._is_known[number])
         return self._texts.take(numbers(number, pa.int64()))
 
     def skip(self, walk: Walk) -> None:
@@ -223,7 +223,7 @@ class EnumerationNode:
 
 
 class DecimalNode:
-    """A number of many digits: the whole number without its point, its highest byte first."""
+    """A decimal: its unscaled value as big-endian bytes."""
 
     def __init__(self, kind: pa.Decimal128Type, size_bytes: int | None) -> None:
         """Of a fixed size, or of any."""
@@ -241,7 +241,7 @@ class DecimalNode:
             length = walk.at - start
         # Longer ones may be numbers, too, with a sign that was spread; they are read one by one.
         is_bad = (length > _DECIMAL_BYTES) | (length == 0)
-        walk.condemn(is_bad)
+        walk.mark_bad(is_bad)
         length = np.where(is_bad, 0, length)
         raw = _low_first(walk.batch.data, start, length)
         found = pa.Array.from_buffers(
@@ -272,7 +272,7 @@ class DecimalNode:
             return cast
         except pa.ArrowInvalid:
             is_good = np.array([_fits(each, self._precision) for each in found], np.bool_)
-            walk.condemn(~is_good)
+            walk.mark_bad(~is_good)
             zeros = np.zeros((len(walk), _DECIMAL_BYTES), np.uint8)
             kept = np.frombuffer(found.buffers()[1], np.uint8).reshape(-1, _DECIMAL_BYTES)
             raw = np.where(is_good[:, np.newaxis], kept, zeros)
@@ -300,7 +300,7 @@ def _texts(walk: Walk, raw: AnyArray) -> AnyArray:
         return raw.cast(pa.string())
     except pa.ArrowInvalid:
         is_good = np.array([_is_text(each.as_py()) for each in raw], np.bool_)
-    walk.condemn(~is_good)
+    walk.mark_bad(~is_good)
     kept = [each.as_py().decode() if good else "" for each, good in zip(raw, is_good, strict=True)]
     return pa.array(kept, pa.string())
 

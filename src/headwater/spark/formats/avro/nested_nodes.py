@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.records.arrow_values import nulls
-from headwater.spark.formats.avro.batch_walk import AnyArray, Longs, Walk, numbers, scattered
+from headwater.spark.formats.avro.batch_walk import AnyArray, Longs, Walk, numbers, scatter
 from headwater.spark.formats.avro.leaf_nodes import Node
 from headwater.spark.formats.avro.single_record import NotAvro, OneRecord
 
@@ -25,7 +25,7 @@ _EMPTY_ITEMS_MAX: Final = 100_000
 
 
 class DefaultNode:
-    """A field that the writer did not know: the same value in each record, in no bytes."""
+    """A field that the writer did not have: the default value, without bytes."""
 
     def __init__(self, kind: pa.DataType, value: Any) -> None:
         self.kind = kind
@@ -56,7 +56,7 @@ class UnreadableNode:
         return nulls(len(walk), self.kind)
 
     def skip(self, walk: Walk) -> None:
-        walk.condemn(np.ones(len(walk), np.bool_))
+        walk.mark_bad(np.ones(len(walk), np.bool_))
 
     def one(self, record: OneRecord) -> Any:  # noqa: ARG002
         raise NotAvro(self._reason)
@@ -138,7 +138,7 @@ class MapNode:
 
 
 class UnionNode:
-    """The number of a branch, and what it says. All branches are read as the same type."""
+    """The number of a branch and its value; all branches are read as one type."""
 
     def __init__(self, kind: pa.DataType, branches: Sequence[Node]) -> None:
         self.kind = kind
@@ -149,7 +149,7 @@ class UnionNode:
         for chosen, part, node in self._parts(walk):
             parts.append((chosen, node.read(part)))
             walk.rejoin(chosen, part)
-        return scattered(len(walk), parts, self.kind)
+        return scatter(len(walk), parts, self.kind)
 
     def skip(self, walk: Walk) -> None:
         for chosen, part, node in self._parts(walk):
@@ -164,7 +164,7 @@ class UnionNode:
 
     def _parts(self, walk: Walk) -> list[tuple[Longs, Walk, Node]]:
         number = walk.long()
-        walk.condemn((number < 0) | (number >= len(self._branches)))
+        walk.mark_bad((number < 0) | (number >= len(self._branches)))
         found = []
         for branch, node in enumerate(self._branches):
             chosen = np.flatnonzero(number == branch)
@@ -174,7 +174,7 @@ class UnionNode:
 
 
 class MemberNode:
-    """A branch of a union that is read as a struct: its value is in one of the columns."""
+    """A branch of a union read as a struct, with its value in one of the columns."""
 
     def __init__(self, kind: pa.StructType, place: int, node: Node) -> None:
         self.kind: pa.DataType = kind
@@ -216,7 +216,7 @@ def _items(walk: Walk, item: Node) -> tuple[Longs, AnyArray]:
         part = walk.part(active)
         is_worth_it = len(active) >= _WORTH and len(owners) < _ROUNDS_MAX
         if len(owners) >= _ROUNDS and not is_worth_it:
-            part.condemn(np.ones(len(active), np.bool_))
+            part.mark_bad(np.ones(len(active), np.bool_))
             break
         pieces.append(item.read(part))
         owners.append(active)
@@ -230,7 +230,7 @@ def _items(walk: Walk, item: Node) -> tuple[Longs, AnyArray]:
 
 
 def _block(walk: Walk) -> Longs:
-    """How many items the next block has. A negative count has the size of the block behind it."""
+    """The item count of the next block; after a negative one follows its size."""
     count = walk.long()
     sized = np.flatnonzero(count < 0)
     if len(sized):

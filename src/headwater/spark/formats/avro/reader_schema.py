@@ -1,4 +1,4 @@
-"""Find the schema that a query reads with: a given one, or the latest of a subject.
+"""Find a query's reader schema: a given one, or the latest of a subject.
 
 Note: a query with a schema of its own needs no subject. Writers' schemas are found by the ids in
 the records.

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from headwater.client.schema_registry import (
     RegisteredSchema,
-    RegistryRefused,
+    RegistryResponseError,
     RegistryUnreachable,
     SchemaNotFound,
     SchemaReference,
@@ -54,7 +54,7 @@ class RetryingRegistry:
         self._registry.close()
 
     def by_id(self, schema_id: int) -> Schema | None:
-        """None if there is none. `UnsupportedSchema` if it is one that Spark has no types for."""
+        """The schema, or None. Raises `UnsupportedSchema` if Spark has no type for it."""
         if schema_id <= 0:
             return None
         try:
@@ -81,10 +81,10 @@ class RetryingRegistry:
         except SchemaNotFound:
             return None
 
-    def complaints(self, subject: str, text: str) -> list[str]:
+    def incompatibilities(self, subject: str, text: str) -> list[str]:
         """What speaks against a schema as the next version of a subject."""
         try:
-            return self._ask(lambda: self._registry.complaints(subject, text))
+            return self._ask(lambda: self._registry.incompatibilities(subject, text))
         except SchemaNotFound:
             return []
 
@@ -120,7 +120,7 @@ class RetryingRegistry:
                 return question()
             except RegistryUnreachable:
                 self._pause(pause_s)
-            except RegistryRefused as error:
+            except RegistryResponseError as error:
                 if error.status < _SERVER_FAULT:
                     raise
                 self._pause(pause_s)
@@ -143,5 +143,5 @@ _readers: Final = ClientCache(RegistryReader)
 
 
 def cached_avro_reader(access: RegistryAccess, schema: str) -> AvroReader:
-    """The reader of this process for a reader's schema, which has all that it refers to."""
+    """This process's reader for a reader's schema, which includes its references."""
     return _readers.get({**access.settings, URL: access.url, _SCHEMA: schema})

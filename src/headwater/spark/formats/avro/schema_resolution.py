@@ -1,4 +1,4 @@
-"""What the bytes of a writer's schema become in columns of the reader's: Avro's schema resolution.
+"""Avro's schema resolution: a writer's bytes to columns of the reader's schema.
 
 A field that the reader does not know is walked over, one that the writer did not know has its
 default, and an int is read as the long, float or double that the reader has instead. What a reader
@@ -64,8 +64,9 @@ _MICROS: Final = "-micros"
 
 
 def resolve(writer: Schema, reader: Schema, what: str = "value") -> Node:
-    """How to read. `UnsupportedSchema` where nothing that was written could be read; `what` is
-    where.
+    """Return how to read a writer's schema; `what` is for messages.
+
+    Raises `UnsupportedSchema` if nothing that was written could be read.
     """
     if isinstance(writer, Union):
         return _of_union(writer, reader, what)
@@ -196,7 +197,7 @@ def _of_union(writer: Union, reader: Schema, what: str) -> Node:
 
 
 def _into_union(writer: Schema, reader: Union, what: str) -> Node:
-    """The first branch that is of the writer's type, or else the first that it can be read as."""
+    """The first branch of the writer's type, else the first it can be read as."""
     kind: Any = column_type(reader, what)
     is_nullable, members = nullable(reader)
     if writer == NULL:

@@ -6,7 +6,7 @@ is one. Avro records with different names are never compatible.
 
 from typing import TYPE_CHECKING
 
-from headwater.client.schema_registry import RegistryRefused, SchemaIncompatible
+from headwater.client.schema_registry import RegistryResponseError, SchemaIncompatible
 from headwater.schemas.avro.resolved_schema import Record, Schema, name_of, parse_schema
 from headwater.schemas.errors import UnsupportedSchema
 from headwater.spark.exceptions import InvalidOption
@@ -31,8 +31,9 @@ def targets_of(
     topic: str | None,
     reach: "Callable[[RegistryAccess], RetryingRegistry]" = RetryingRegistry,
 ) -> dict[str, AvroTarget]:
-    """For each column with Avro. `UnsupportedSchema`, `InvalidOption` or the registry's own
-    refusal.
+    """Return the target schema of each Avro column.
+
+    Raises `UnsupportedSchema`, `InvalidOption` or the registry's error.
     """
     found = {}
     for part, options in avro.items():
@@ -105,12 +106,12 @@ def _schema_id(subject: str, text: str, options: AvroOptions, registry: Retrying
     try:
         return registry.register(subject, text)
     except SchemaIncompatible as error:
-        reasons = registry.complaints(subject, text)
+        reasons = registry.incompatibilities(subject, text)
         raise UnsupportedSchema(
             f"the rows' schema is incompatible with those of the subject {subject}: "
             f"{'; '.join(reasons) or error}"
         ) from error
-    except RegistryRefused as error:
+    except RegistryResponseError as error:
         raise UnsupportedSchema(f"the registry refuses the schema of {subject}: {error}") from error
 
 

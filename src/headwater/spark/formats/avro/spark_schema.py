@@ -48,7 +48,7 @@ _NOT_OF_A_NAME: Final = re.compile(r"[^A-Za-z0-9_]+", re.ASCII)
 
 
 def schema_of(kind: "DataType", name: str, what: str = "value") -> Schema:
-    """`UnsupportedSchema` where Avro has no such type. A struct is a record of this name."""
+    """Avro's schema for a type, or `UnsupportedSchema`; a struct gets this name."""
     from pyspark.sql import types
 
     match kind:
@@ -76,7 +76,7 @@ def schema_of(kind: "DataType", name: str, what: str = "value") -> Schema:
 
 
 def record_name(topic: str | None, *, is_key: bool) -> str:
-    """A name for the records of a topic: `big-orders` has `BigOrders`, and `BigOrdersKey`."""
+    """The record name of a topic: `BigOrders` and `BigOrdersKey` for `big-orders`."""
     words = [word for word in _NOT_OF_A_NAME.split(topic or "row") if word]
     name = "".join(word[0].upper() + word[1:] for word in words) or "Row"
     if name[0].isdigit():

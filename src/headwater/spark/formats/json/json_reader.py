@@ -29,7 +29,7 @@ _ROW: Final = re.compile(r" in row \d+|^JSON parse error: ")
 
 
 class NotJson(Exception):
-    """One record is not what its type says. `index` tells which, counted from the first."""
+    """A record does not match its type; `index` counts from the first record."""
 
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(reason)
@@ -37,7 +37,7 @@ class NotJson(Exception):
 
 
 def read_json(values: AnyArray, kind: pa.DataType, *, is_lenient: bool = False) -> AnyArray:
-    """Values of a type, null where a record is null. `NotJson` for the first that does not fit.
+    """Parse JSON as values of a type; null stays null, `NotJson` if one differs.
 
     If lenient, a record that does not fit is null as well.
     """
@@ -53,7 +53,7 @@ def read_json(values: AnyArray, kind: pa.DataType, *, is_lenient: bool = False) 
 
 
 def _in_halves(values: AnyArray, kind: pa.DataType, *, is_lenient: bool) -> AnyArray:
-    """Closes in on the record that does not fit; also on columns too large to be read at once."""
+    """Bisect to the record that does not match; also splits too large columns."""
     half = len(values) // 2
     first = read_json(values.slice(0, half), kind, is_lenient=is_lenient)
     try:

@@ -1,4 +1,4 @@
-"""Map the types of Spark that JSON can hold to the Arrow types that Spark exchanges.
+"""Map Spark's types that JSON can hold to Arrow types.
 
 Note: Spark compares the types of Arrow batches including the names in them; the items of a list
 must be named `element`.
@@ -51,16 +51,16 @@ def json_type(kind: "DataType", what: str) -> pa.DataType:
     return found
 
 
-def refuse_not_null(kind: "DataType", what: str) -> None:
-    """`WrongColumns` where a schema to read with says that something is there in every record."""
+def check_nullable(kind: "DataType", what: str) -> None:
+    """Raise `WrongColumns` if a reader's schema has a column that is not nullable."""
     from pyspark.sql import types
 
     if isinstance(kind, types.StructType):
         for field in kind.fields:
             if not field.nullable:
                 raise WrongColumns(f"{what}.{field.name} cannot be NOT NULL: a record may lack it")
-            refuse_not_null(field.dataType, f"{what}.{field.name}")
+            check_nullable(field.dataType, f"{what}.{field.name}")
     elif isinstance(kind, types.ArrayType):
         if not kind.containsNull:
             raise WrongColumns(f"{what}[] cannot be NOT NULL: a record may have null there")
-        refuse_not_null(kind.elementType, f"{what}[]")
+        check_nullable(kind.elementType, f"{what}[]")

@@ -1,4 +1,4 @@
-"""Write typed columns as JSON, a column at a time, in the form of Spark's `to_json`.
+"""Write typed columns as JSON, in the form of Spark's `to_json`.
 
 Note: null fields are left out, as in Spark. A value that is null as a whole becomes a null value, a
 tombstone, and not the JSON word null.

@@ -56,7 +56,7 @@ def test_topic_config_takes_effect_at_once_and_is_described() -> None:
     """CF-1: on open logs."""
     lab = BrokerLab()
     lab.create("t")
-    log = hosted(lab, "t").opened()
+    log = hosted(lab, "t").open_log()
     assert change(lab, "max.message.bytes", "100") is ErrorCode.NONE
     assert log.settings.max_message_bytes == 100
     assert shown(lab, "max.message.bytes") == ("100", 1)
@@ -70,7 +70,7 @@ def test_broker_default_applies_to_open_logs_without_their_own() -> None:
     lab = BrokerLab()
     lab.create("t")
     lab.create("own", configs={"max.message.bytes": "50"})
-    logs = [hosted(lab, name).opened() for name in ("t", "own")]
+    logs = [hosted(lab, name).open_log() for name in ("t", "own")]
     for resource, value, source in [((4, ""), "100", 3), ((4, "0"), "200", 2)]:
         assert change(lab, "message.max.bytes", value, resource=resource) is ErrorCode.NONE
         assert [log.settings.max_message_bytes for log in logs] == [int(value), 50]

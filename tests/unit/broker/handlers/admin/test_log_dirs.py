@@ -46,7 +46,7 @@ def test_directories_are_described_with_partitions_and_free_space() -> None:
     (result,) = lab.ask(EVERYTHING, DescribeLogDirsResponse).results
     log = lab.broker.partitions.find("t", 0)
     assert log is not None
-    size_bytes = log.opened().size_bytes
+    size_bytes = log.open_log().size_bytes
     assert size_bytes > 0
     lab.broker.partitions.open_some(10)
     (result,) = lab.ask(EVERYTHING, DescribeLogDirsResponse).results
@@ -142,7 +142,7 @@ def test_moving_partition_is_described_as_future_log_until_it_has_moved() -> Non
     lab.produce("t", b"after")
     hosted = lab.broker.partitions.find("t", 0)
     assert hosted is not None
-    assert hosted.opened().end_offset == 2
+    assert hosted.open_log().end_offset == 2
 
 
 def test_move_back_to_the_current_directory_cancels_the_move() -> None:

@@ -8,7 +8,7 @@ from headwater.common.error_codes import ErrorCode
 from headwater.common.principal import Principal, Requester
 from headwater.metadata.changes import ConfigsReplaced
 from headwater.metadata.config_entities import resource_of
-from headwater.network.request_service import ReplySlot
+from headwater.network.request_service import ResponseSlot
 from headwater.protocol.api_key import ApiKey
 from headwater.protocol.api_table import APIS
 from headwater.protocol.codec import write
@@ -165,7 +165,7 @@ def test_closed_connection_is_not_waited_for() -> None:
     lab = lab_with(producer_byte_rate="1000")
     _, peer = produce(lab, 20_000)
     peer.is_closed = True
-    lab.broker.timer.expire_gone()
+    lab.broker.timer.expire_disconnected()
     assert lab.throttling.waits[QuotaKind.PRODUCE].now == 0
     assert len(lab.broker.timer) == 0
 
@@ -342,7 +342,7 @@ def test_throttle_time_of_a_forwarded_request_is_enforced() -> None:
     """The controller's response passes through, and this broker mutes the connection."""
     lab = lab_with(controller_mutation_rate="1")
     peer = Peer()
-    slot = ReplySlot(peer)
+    slot = ResponseSlot(peer)
     api = APIS[ApiKey.CREATE_TOPICS]
     header = RequestHeader(api, 7, 5, "lab", 0)
     call: Call = ThrottledCall(
@@ -351,7 +351,7 @@ def test_throttle_time_of_a_forwarded_request_is_enforced() -> None:
         RequestCounters(api.newest),
         0,
         throttling=lab.throttling,
-        who=QuotaClient("ANONYMOUS", "lab"),
+        quota_client=QuotaClient("ANONYMOUS", "lab"),
         size_bytes=100,
     )
     body = write(CreateTopicsResponse(throttle_time_ms=7_000), 7)

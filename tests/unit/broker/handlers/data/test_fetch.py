@@ -131,7 +131,7 @@ def test_fetch_with_max_wait_0_is_answered_at_once() -> None:
     assert (found.error_code, values(found), found.high_watermark) == (ErrorCode.NONE, [], 0)
 
 
-def test_waiting_fetch_of_a_deleted_topic_gets_an_error() -> None:
+def test_delayed_fetch_of_a_deleted_topic_gets_an_error() -> None:
     lab = ready("t")
     sent = fetch(lab, "t")
     gone = DeleteTopicsRequest(topics=(DeleteTopicState(name="t"),), timeout_ms=1_000)
@@ -139,7 +139,7 @@ def test_waiting_fetch_of_a_deleted_topic_gets_an_error() -> None:
     assert [each.error_code for each in partitions(sent)] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_waiting_fetch_of_a_closed_connection_ends_with_the_next_append() -> None:
+def test_delayed_fetch_of_a_closed_connection_ends_with_the_next_append() -> None:
     lab = ready("t")
     sent = fetch(lab, "t")
     sent.peer.close()

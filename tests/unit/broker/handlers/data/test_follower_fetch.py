@@ -21,7 +21,7 @@ from tests.simulation.labs.broker_lab import Sent
 from tests.simulation.worlds.replica_world import NO_LIMIT, ReplicaWorld
 
 ONE, TWO, THREE = NodeId(0), NodeId(1), NodeId(2)
-STRANGER = NodeId(7)
+NOT_A_REPLICA = NodeId(7)
 
 
 class Lab:
@@ -79,7 +79,7 @@ class Lab:
         return self.leader.send(request)
 
     def state_of(self, node_id: NodeId) -> FollowerReplica:
-        leading = self.leader.hosted.leading
+        leading = self.leader.hosted.leader_state
         assert leading is not None
         return leading.followers[node_id]
 
@@ -144,9 +144,9 @@ def test_diverging_follower_gets_the_end_offset_and_its_offset_does_not_count() 
 def test_non_replica_cannot_fetch_as_a_follower() -> None:
     """EP-10."""
     lab = Lab(1)
-    with_epoch = only(lab.fetch(0, node_id=STRANGER))
+    with_epoch = only(lab.fetch(0, node_id=NOT_A_REPLICA))
     assert with_epoch.error_code is ErrorCode.UNKNOWN_LEADER_EPOCH
-    without = only(lab.fetch(0, node_id=STRANGER, leader_epoch=-1))
+    without = only(lab.fetch(0, node_id=NOT_A_REPLICA, leader_epoch=-1))
     assert without.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -206,7 +206,7 @@ def test_append_caused_by_a_fetch_does_not_wait_for_its_timeout() -> None:
     session_id = session_of(lab.fetch(0, partitions=(0, 3)))
     lab.fetch(1, node_id=THREE)
     marker = Consequence(lambda: lab.world.produce(b"marker", acks=1, number=3))
-    assert lab.leader.hosted.await_commit(marker, 1)
+    assert lab.leader.hosted.add_delayed_produce(marker, 1)
     waiting = lab.fetch(1, session=(session_id, 1), wait_ms=500)
     lab.world.run(1)
     assert [each.partition_index for each in told(waiting) if each.records] == [3]
@@ -231,16 +231,18 @@ def test_forgotten_partition_is_no_longer_fetched() -> None:
     assert lab.state_of(TWO).is_fetching(now_ms=now_ms, lag_max_ms=100)
     lab.fetch(session=(session_id, 1), forgets=True)
     assert not lab.state_of(TWO).is_fetching(now_ms=now_ms, lag_max_ms=100)
-    assert not lab.leader.hosted.tails
+    assert not lab.leader.hosted.tail_listeners
 
 
 def test_new_session_replaces_the_old_one() -> None:
     lab = Lab()
     first = session_of(lab.fetch(0))
     lab.fetch(0, session=(first, 0))
-    assert len(lab.leader.hosted.tails) == 1
+    assert len(lab.leader.hosted.tail_listeners) == 1
     lab.fetch(0, session=(first, -1))
-    assert len(lab.leader.hosted.tails) == 1, "a fetch without a session leaves nothing behind"
+    assert len(lab.leader.hosted.tail_listeners) == 1, (
+        "a fetch without a session leaves nothing behind"
+    )
 
 
 def test_follower_cannot_use_the_session_of_another() -> None:
@@ -258,5 +260,5 @@ def test_older_partition_state_is_ignored() -> None:
     lab.world.run(100)
     new = hosted.state
     assert new.partition_epoch > old.partition_epoch
-    hosted.place(old)
+    hosted.update_state(old)
     assert hosted.state is new

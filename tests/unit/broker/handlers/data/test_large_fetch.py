@@ -12,7 +12,7 @@ from headwater.broker.requests.request_counters import RequestCounters
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
 from headwater.common.principal import Requester
-from headwater.network.request_service import ReplySlot
+from headwater.network.request_service import ResponseSlot
 from headwater.protocol.api_key import ApiKey
 from headwater.protocol.api_table import APIS
 from headwater.protocol.headers import RequestHeader
@@ -23,7 +23,7 @@ from headwater.protocol.messages.fetch import (
     FetchTopic,
 )
 from headwater.records.batch_header import Buffer
-from headwater.replication.fetch.fetch_session import Fetching, WantedPartition
+from headwater.replication.fetch.fetch_session import CachedPartition, FetchContext
 from headwater.replication.fetch.log_reads import PartitionRead
 from headwater.security.authorization.authorizer import Operation, Resource
 from headwater.storage.io.file_range import FileRange
@@ -208,10 +208,10 @@ def test_ranges_are_released_when_the_connection_closes_before_the_response(step
     peer = Peer()
     peer.takes_steps = False
     header = RequestHeader(APIS[ApiKey.FETCH], VERSION, 1, "lab", 0)
-    call = Call(header, ReplySlot(peer), RequestCounters(VERSION), 0)
-    wanted = WantedPartition("t", None, FetchPartition())
+    call = Call(header, ResponseSlot(peer), RequestCounters(VERSION), 0)
+    wanted = CachedPartition("t", None, FetchPartition())
     read = PartitionRead(wanted, ErrorCode.NONE, range=FileRange(file, 0, 10))
-    response = PendingFetchResponse(call, Fetching([wanted] * 100), [])
+    response = PendingFetchResponse(call, FetchContext([wanted] * 100), [])
     response.add([read] * 100, HotRanges())  # type: ignore[arg-type]
     assert file.is_held
     response.finish()

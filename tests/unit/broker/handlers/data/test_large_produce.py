@@ -369,7 +369,7 @@ def test_transaction_is_verified_for_some_partitions_at_a_time(
     pending = []
     while not sent.is_answered:
         assert sent.peer.kept_frames
-        pending.append(len(lab.broker.questions.pending))
+        pending.append(len(lab.broker.add_partitions_to_txn_manager.pending))
         assert held.step()
     assert 2 * STEP_PARTITIONS <= max(pending) < 3 * STEP_PARTITIONS
     assert codes(sent) == [ErrorCode.NONE] * COUNT
@@ -386,13 +386,13 @@ def test_connection_that_closes_during_a_verification_ends_the_request(
     lab, producer = transactional_lab(held)
     lab.change(ConfigsReplaced(resource_of_topic(TRANSACTION_STATE), {"flush.messages": "1"}))
     sent = producer.send("t", 0, partitions=tuple(range(COUNT)))
-    pending = len(lab.broker.questions.pending)
+    pending = len(lab.broker.add_partitions_to_txn_manager.pending)
     assert 2 * STEP_PARTITIONS <= pending < COUNT
     sent.peer.is_closed = True
     held.finish()
     assert not sent.is_answered
     assert sum(end_offsets(lab)) == pending
-    assert len(lab.broker.questions.pending) == 0
+    assert len(lab.broker.add_partitions_to_txn_manager.pending) == 0
 
 
 def resource_of_topic(name: str) -> ConfigResource:
@@ -422,7 +422,11 @@ def every_partition(leader: MemberNode) -> TopicProduceData:
 
 def waiting_count(leader: MemberNode) -> int:
     found = leader.broker.partitions.by_name("t") or {}
-    return sum(len(each.leading.waits) for each in found.values() if each.leading is not None)
+    return sum(
+        len(each.leader_state.delayed_produces)
+        for each in found.values()
+        if each.leader_state is not None
+    )
 
 
 def test_acks_all_waits_for_replicas_and_its_timeout_starts_after_the_last_append() -> None:
@@ -492,7 +496,7 @@ def test_leader_that_resigns_between_two_steps_fails_what_it_has_appended() -> N
     until(lambda: waiting_count(leader) >= STEP_PARTITIONS, peer)
     appended = waiting_count(leader)
     for hosted in (leader.broker.partitions.by_name("t") or {}).values():
-        hosted.place(led_by(hosted.state, NodeId(1), hosted.state.isr))
+        hosted.update_state(led_by(hosted.state, NodeId(1), hosted.state.isr))
     until(lambda: sent.is_answered, peer)
     assert codes(sent) == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * COUNT
     offsets = [each.base_offset for each in results(sent)]

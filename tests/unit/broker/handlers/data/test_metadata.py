@@ -100,12 +100,12 @@ def test_invalid_topic_name_is_rejected(name: str) -> None:
 def test_topics_are_found_by_id() -> None:
     lab = BrokerLab()
     lab.create("t")
-    stranger = TopicId(b"x" * 16)
+    unknown_id = TopicId(b"x" * 16)
     known = lab.broker.image.topics["t"].topic_id
-    found, unknown = ask(lab, by_id(known), by_id(stranger), named("t")).topics
+    found, unknown = ask(lab, by_id(known), by_id(unknown_id), named("t")).topics
     assert (found.name, found.error_code) == ("t", ErrorCode.NONE)
     assert unknown == MetadataResponseTopic(
-        error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=stranger
+        error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=unknown_id
     )
 
 

@@ -127,7 +127,7 @@ def test_batch_in_validation_is_not_appended_after_a_leader_change() -> None:
     held.finish()
     (result,) = results(sent)
     assert result.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert hosted.opened().end_offset == 0
+    assert hosted.open_log().end_offset == 0
 
 
 @pytest.mark.parametrize("topics", [("t",), ("t", "u")])
@@ -157,7 +157,7 @@ def test_unexpected_error_on_the_fast_path_is_answered(
     assert result.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
     assert not sent.peer.is_closed
     assert [record.levelname for record in caplog.records] == ["ERROR"]
-    assert hosted.opened().end_offset == 2, "the long way would have appended it again"
+    assert hosted.open_log().end_offset == 2, "the long way would have appended it again"
 
 
 class TrippingReader:
@@ -193,7 +193,7 @@ def test_request_bytes_are_not_needed_after_the_request() -> None:
         results(produce(lab, "t"))
     hosted = lab.broker.partitions.find("t", 0)
     assert hosted is not None
-    log = hosted.opened()
+    log = hosted.open_log()
     assert log.end_offset == 3
     assert log.first_since(START_MS) is not None
 

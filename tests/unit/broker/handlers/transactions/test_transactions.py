@@ -228,10 +228,10 @@ def test_batch_waits_behind_earlier_ones_even_if_its_transaction_is_open() -> No
     transaction = VerifiedTransaction(
         transactional_id=producer.name,
         producer=TransactionalProducer(ProducerId(producer.producer_id), producer.epoch),
-        question=VerificationRequest.ADD,
+        verification_request=VerificationRequest.ADD,
     )
     earlier = Recorder(lab)
-    lab.broker.questions.pending.verify(transaction, [(hosted, earlier)])
+    lab.broker.add_partitions_to_txn_manager.pending.verify(transaction, [(hosted, earlier)])
     sent = producer.send("t", 1)
     assert not sent.is_answered
     executor.finish()
@@ -311,11 +311,11 @@ def test_verifications_without_an_append_are_forgotten() -> None:
     producer.send("t", 0, OLD)
     hosted = lab.broker.partitions.find("t", 0)
     assert hosted is not None
-    assert hosted.guard is not None
-    assert len(hosted.guard) == 1
+    assert hosted.transaction_verification is not None
+    assert len(hosted.transaction_verification) == 1
     lab.clock.move(24 * HOUR_MS)
-    lab.broker.questions.tick(lab.clock.now_ms())
-    assert len(hosted.guard) == 0
+    lab.broker.add_partitions_to_txn_manager.tick(lab.clock.now_ms())
+    assert len(hosted.transaction_verification) == 0
 
 
 def test_made_up_producers_use_no_memory() -> None:
@@ -323,10 +323,10 @@ def test_made_up_producers_use_no_memory() -> None:
     find(lab, "g", GROUPS)
     mapping = [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
     for number in range(1_000, 1_020):
-        stranger = LabProducer(lab, "x", number, 0)
-        assert codes(stranger.send("t", 0)) == mapping
-        assert commit_codes(stranger.commit_offset("g", "t", 5)) == mapping
-    assert not any(each.guard for each in lab.broker.partitions)
+        other = LabProducer(lab, "x", number, 0)
+        assert codes(other.send("t", 0)) == mapping
+        assert commit_codes(other.commit_offset("g", "t", 5)) == mapping
+    assert not any(each.transaction_verification for each in lab.broker.partitions)
 
 
 # The end of a transaction.

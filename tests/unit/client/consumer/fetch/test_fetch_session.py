@@ -25,7 +25,7 @@ def topics(*wanted: FetchPosition) -> tuple[FetchTopic, ...]:
 def begun() -> FetchSessionHandler:
     session = FetchSessionHandler()
     session.request({A0: want(0, 5), A1: want(1, 7)})
-    session.answered(ErrorCode.NONE, 99)
+    session.handle_response(ErrorCode.NONE, 99)
     return session
 
 
@@ -52,7 +52,7 @@ def test_a_removed_partition_is_forgotten_and_sent_again_when_it_returns() -> No
     request = session.request({A1: want(1, 7)})
     assert request.topics == ()
     assert request.forgotten == (ForgottenTopic(topic="a", topic_id=ID, partitions=(0,)),)
-    session.answered(ErrorCode.NONE, 99)
+    session.handle_response(ErrorCode.NONE, 99)
     request = session.request({A0: want(0, 5), A1: want(1, 7)})
     assert request.epoch == 2
     assert request.topics == topics(want(0, 5))
@@ -67,7 +67,7 @@ def test_a_recreated_topic_is_forgotten_under_its_old_id() -> None:
 def test_without_a_session_all_requests_are_full() -> None:
     session = FetchSessionHandler()
     session.request({A0: want(0, 5)})
-    session.answered(ErrorCode.NONE, 0)
+    session.handle_response(ErrorCode.NONE, 0)
     request = session.request({A0: want(0, 6)})
     assert (request.session_id, request.epoch, request.topics) == (0, 0, topics(want(0, 6)))
 
@@ -75,7 +75,7 @@ def test_without_a_session_all_requests_are_full() -> None:
 def test_an_unknown_session_is_replaced() -> None:
     session = begun()
     session.request({A0: want(0, 6)})
-    session.answered(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
+    session.handle_response(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
     request = session.request({A0: want(0, 6)})
     assert (request.session_id, request.epoch, request.topics) == (0, 0, topics(want(0, 6)))
 
@@ -83,7 +83,7 @@ def test_an_unknown_session_is_replaced() -> None:
 def test_after_a_lost_response_a_new_session_replaces_the_old_one() -> None:
     session = begun()
     session.request({A0: want(0, 6)})
-    session.failed()
+    session.handle_error()
     request = session.request({A0: want(0, 6)})
     assert (request.session_id, request.epoch, request.topics) == (99, 0, topics(want(0, 6)))
 

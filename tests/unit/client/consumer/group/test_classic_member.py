@@ -55,13 +55,13 @@ class Group:
         ask = self.member.next_request(self.now_ms)
         return None if ask is None else ask.request
 
-    def hears(self, response: Message) -> None:
-        self.member.answered(response, self.now_ms)
+    def receives(self, response: Message) -> None:
+        self.member.handle_response(response, self.now_ms)
 
     def joins(self, *, generation: int = 1, leader: str = "other") -> JoinGroupRequest:
         request = self.asks()
         assert isinstance(request, JoinGroupRequest)
-        self.hears(
+        self.receives(
             JoinGroupResponse(
                 generation_id=generation,
                 protocol_name=request.protocols[0].name,
@@ -75,7 +75,7 @@ class Group:
         request = self.asks()
         assert isinstance(request, SyncGroupRequest)
         named = ConsumerAssignment(assigned_partitions=named_partitions(partitions))
-        self.hears(SyncGroupResponse(assignment=write_assignment(named)))
+        self.receives(SyncGroupResponse(assignment=write_assignment(named)))
         return request
 
     def is_told(self) -> Rebalance:
@@ -93,7 +93,7 @@ class Group:
         self.now_ms += 1_000
         request = self.asks()
         assert isinstance(request, HeartbeatRequest)
-        self.hears(HeartbeatResponse(error_code=error))
+        self.receives(HeartbeatResponse(error_code=error))
 
 
 def owned_in(request: JoinGroupRequest) -> tuple[list[TopicPartition], int]:
@@ -119,7 +119,7 @@ def test_a_member_rejoins_with_the_assigned_member_id() -> None:
     """GR-2: MEMBER_ID_REQUIRED contains the member id."""
     group = Group()
     assert isinstance(group.asks(), JoinGroupRequest)
-    group.hears(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="me"))
+    group.receives(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="me"))
     again = group.asks()
     assert isinstance(again, JoinGroupRequest)
     assert again.member_id == "me"
@@ -143,15 +143,16 @@ def test_a_follower_syncs_without_assignments_and_gets_its_own() -> None:
 def test_a_leader_assigns_existing_topics_to_all_members() -> None:
     group = Group()
     assert isinstance(group.asks(), JoinGroupRequest)
-    wish = write_subscription(Subscription(topics=("t", "not there")))
-    group.hears(
+    metadata = write_subscription(Subscription(topics=("t", "not there")))
+    group.receives(
         JoinGroupResponse(
             generation_id=1,
             protocol_name="range",
             leader="me",
             member_id="me",
             members=tuple(
-                JoinGroupResponseMember(member_id=name, metadata=wish) for name in ("me", "other")
+                JoinGroupResponseMember(member_id=name, metadata=metadata)
+                for name in ("me", "other")
             ),
         )
     )
@@ -165,19 +166,19 @@ def test_a_leader_assigns_partitions_by_rack() -> None:
     """KIP-881: subscriptions contain the members' racks."""
     group = Group()
     assert isinstance(group.asks(), JoinGroupRequest)
-    wishes = {
+    subscriptions = {
         name: write_subscription(Subscription(topics=("t",), rack_id=rack))
         for name, rack in (("me", "r1"), ("other", "r0"))
     }
-    group.hears(
+    group.receives(
         JoinGroupResponse(
             generation_id=1,
             protocol_name="range",
             leader="me",
             member_id="me",
             members=tuple(
-                JoinGroupResponseMember(member_id=name, metadata=wish)
-                for name, wish in wishes.items()
+                JoinGroupResponseMember(member_id=name, metadata=metadata)
+                for name, metadata in subscriptions.items()
             ),
         )
     )
@@ -191,7 +192,7 @@ def test_a_leader_triggers_a_rebalance_when_partition_counts_change() -> None:
     me = JoinGroupResponseMember(
         member_id="me", metadata=write_subscription(Subscription(topics=("t",)))
     )
-    group.hears(
+    group.receives(
         JoinGroupResponse(
             generation_id=1, protocol_name="range", leader="me", member_id="me", members=(me,)
         )
@@ -209,7 +210,7 @@ def test_a_returning_static_leader_may_skip_the_assignment() -> None:
     """GR-14, KIP-814."""
     group = Group(instance="i")
     assert isinstance(group.asks(), JoinGroupRequest)
-    group.hears(
+    group.receives(
         JoinGroupResponse(
             generation_id=1,
             protocol_name="range",
@@ -309,7 +310,7 @@ def test_a_member_leaves_after_max_poll_interval_and_rejoins_with_the_next_poll(
     assert request.members[0].member_id == "me"
     assert group.member.stage is Stage.STALE
     assert group.asks() is None
-    group.member.failed(NetworkException("gone"), group.now_ms)
+    group.member.handle_error(NetworkException("gone"), group.now_ms)
     group.now_ms += 1_000
     assert group.asks() is None
     group.member.polled(group.now_ms)
@@ -348,7 +349,7 @@ def test_a_request_is_repeated_at_the_new_coordinator() -> None:
 def test_a_join_without_a_response_is_repeated_after_the_backoff() -> None:
     group = Group()
     assert isinstance(group.asks(), JoinGroupRequest)
-    group.member.failed(NetworkException("gone"), group.now_ms)
+    group.member.handle_error(NetworkException("gone"), group.now_ms)
     assert group.asks() is None
     group.now_ms += 100
     assert isinstance(group.asks(), JoinGroupRequest)
@@ -357,7 +358,7 @@ def test_a_join_without_a_response_is_repeated_after_the_backoff() -> None:
 def test_a_fatal_error_is_a_failure_until_it_was_raised() -> None:
     group = Group()
     assert isinstance(group.asks(), JoinGroupRequest)
-    group.hears(JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    group.receives(JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
     assert group.member.failure is not None
     assert group.asks() is None
     group.member.clear_failure(group.now_ms)
@@ -381,7 +382,7 @@ def test_a_member_without_a_request_wakes_up_later() -> None:
     assert group.member.wake_at_ms(group.now_ms) > group.now_ms
     group.is_told()
     assert isinstance(group.asks(), JoinGroupRequest)
-    group.hears(JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    group.receives(JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
     group.now_ms += 100_000
     assert group.asks() is None
     assert group.member.wake_at_ms(group.now_ms) > group.now_ms

@@ -44,7 +44,7 @@ class Group:
         assert request is not None
         return request
 
-    def hears(
+    def receives(
         self,
         epoch: int = 1,
         *partitions: int,
@@ -53,7 +53,7 @@ class Group:
         error: ErrorCode = ErrorCode.NONE,
     ) -> None:
         named = TopicPartitions(topic_id=topic, partitions=partitions)
-        self.member.answered(
+        self.member.handle_response(
             ConsumerGroupHeartbeatResponse(
                 error_code=error,
                 member_id="me",
@@ -72,10 +72,10 @@ class Group:
 
     def settle(self, *partitions: int) -> None:
         self.must_ask()
-        self.hears(1, *partitions)
+        self.receives(1, *partitions)
         self.is_told()
         self.must_ask()
-        self.hears(1, is_news=False)
+        self.receives(1, is_news=False)
 
 
 def test_the_first_heartbeat_has_all_fields_and_owns_nothing() -> None:
@@ -91,14 +91,14 @@ def test_the_first_heartbeat_has_all_fields_and_owns_nothing() -> None:
 def test_owned_partitions_are_reported_at_once_without_other_fields() -> None:
     group = Group()
     group.must_ask()
-    group.hears(3, 0, 1)
+    group.receives(3, 0, 1)
     assert group.asks() is None
     assert group.is_told() == Rebalance(AssignmentChange.ASSIGNED, (T0, T1))
     told = group.must_ask()
     assert told.member_epoch == 3
     assert told.topic_partitions == (TopicPartitions(topic_id=T, partitions=(0, 1)),)
     assert told.subscribed_topic_names is None
-    group.hears(3, is_news=False)
+    group.receives(3, is_news=False)
     assert group.asks() is None
     group.now_ms += 5_000
     assert group.must_ask().topic_partitions is None
@@ -110,10 +110,10 @@ def test_partitions_are_revoked_before_others_are_assigned() -> None:
     group.settle(0)
     group.now_ms += 5_000
     group.must_ask()
-    group.hears(2, 1)
+    group.receives(2, 1)
     assert group.is_told() == Rebalance(AssignmentChange.REVOKED, (T0,))
     assert group.must_ask().topic_partitions == ()
-    group.hears(2, is_news=False)
+    group.receives(2, is_news=False)
     assert group.is_told() == Rebalance(AssignmentChange.ASSIGNED, (T1,))
     assert group.member.owned == (T1,)
 
@@ -123,7 +123,7 @@ def test_heartbeats_continue_until_the_application_has_revoked() -> None:
     group.settle(0)
     group.now_ms += 5_000
     group.must_ask()
-    group.hears(2)
+    group.receives(2)
     group.now_ms += 5_000
     assert group.must_ask().topic_partitions is None
 
@@ -133,10 +133,10 @@ def test_a_newer_target_assignment_follows_the_current_reconciliation() -> None:
     group.settle(0)
     group.now_ms += 5_000
     group.must_ask()
-    group.hears(2)
+    group.receives(2)
     group.now_ms += 5_000
     group.must_ask()
-    group.hears(2, 0, 1)
+    group.receives(2, 0, 1)
     assert group.is_told() == Rebalance(AssignmentChange.REVOKED, (T0,))
     assert group.is_told() == Rebalance(AssignmentChange.ASSIGNED, ())
     assert group.is_told() == Rebalance(AssignmentChange.ASSIGNED, (T0, T1))
@@ -145,7 +145,7 @@ def test_a_newer_target_assignment_follows_the_current_reconciliation() -> None:
 def test_an_unknown_topic_name_delays_the_assignment_but_not_heartbeats() -> None:
     group = Group()
     group.must_ask()
-    group.hears(1, 0, topic=U)
+    group.receives(1, 0, topic=U)
     assert group.member.rebalance is None
     assert group.member.unknown_topic_ids == {U}
     group.now_ms += 5_000
@@ -160,7 +160,7 @@ def test_a_fenced_member_loses_everything_and_rejoins_with_the_same_id() -> None
     group.settle(0)
     group.now_ms += 5_000
     group.must_ask()
-    group.hears(error=ErrorCode.FENCED_MEMBER_EPOCH)
+    group.receives(error=ErrorCode.FENCED_MEMBER_EPOCH)
     assert group.asks() is None
     assert group.is_told() == Rebalance(AssignmentChange.LOST, (T0,))
     request = group.must_ask()
@@ -173,7 +173,7 @@ def test_after_a_lost_heartbeat_all_fields_are_sent_again() -> None:
     group.settle(0)
     group.now_ms += 5_000
     group.must_ask()
-    group.member.failed(NetworkException("gone"), group.now_ms)
+    group.member.handle_error(NetworkException("gone"), group.now_ms)
     assert group.member.has_lost_coordinator
     assert group.asks() is None
     group.now_ms += 100
@@ -194,12 +194,12 @@ def test_a_pattern_is_sent_to_the_broker_and_removed_with_an_empty_one() -> None
     group = Group()
     group.member.subscribe([], "t.*")
     assert group.must_ask().subscribed_topic_regex == "t.*"
-    group.hears(1)
+    group.receives(1)
     group.member.subscribe(["t"])
     request = group.must_ask()
     assert request.subscribed_topic_regex == ""
     assert request.subscribed_topic_names == ("t",)
-    group.hears(1, is_news=False)
+    group.receives(1, is_news=False)
     assert group.asks() is None
 
 
@@ -219,7 +219,7 @@ def test_a_member_leaves_after_max_poll_interval_and_rejoins_with_the_next_poll(
     group.settle(0)
     group.now_ms = 60_000
     assert group.must_ask().member_epoch == -1
-    group.hears(-1, is_news=False)
+    group.receives(-1, is_news=False)
     assert group.asks() is None
     group.member.polled(group.now_ms)
     assert group.is_told() == Rebalance(AssignmentChange.LOST, (T0,))
@@ -229,7 +229,7 @@ def test_a_member_leaves_after_max_poll_interval_and_rejoins_with_the_next_poll(
 def test_an_invalid_pattern_is_a_failure_that_names_the_group() -> None:
     group = Group()
     group.must_ask()
-    group.hears(error=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    group.receives(error=ErrorCode.INVALID_REGULAR_EXPRESSION)
     assert group.member.failure is not None
     assert "group g" in str(group.member.failure)
 
@@ -242,12 +242,12 @@ def test_a_member_without_a_request_wakes_up_later() -> None:
     assert group.member.wake_at_ms(group.now_ms) == group.now_ms + 5_000
     group.now_ms += 5_000
     group.must_ask()
-    group.hears(error=ErrorCode.FENCED_MEMBER_EPOCH)
+    group.receives(error=ErrorCode.FENCED_MEMBER_EPOCH)
     assert group.asks() is None
     assert group.member.wake_at_ms(group.now_ms) > group.now_ms
     group.is_told()
     group.must_ask()
-    group.hears(error=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    group.receives(error=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     group.now_ms += 100_000
     assert group.asks() is None
     assert group.member.wake_at_ms(group.now_ms) > group.now_ms

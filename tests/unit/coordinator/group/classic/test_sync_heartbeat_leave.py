@@ -70,7 +70,7 @@ def test_the_leaders_assignments_are_written_before_any_response(lab: ClassicLab
     waiting = lab.sync(follower, 1)
     assert lab.effects == []
     lab.pass_time(1_000)
-    caller = lab.sync(leader, 1, [(follower, b"p1"), (leader, b"p0"), ("stranger", b"p2")])
+    caller = lab.sync(leader, 1, [(follower, b"p1"), (leader, b"p0"), ("unknown", b"p2")])
     record = GroupMetadataRecord(
         GroupMetadataKey(group=GROUP),
         GroupMetadataValue(

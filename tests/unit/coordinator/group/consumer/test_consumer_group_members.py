@@ -144,10 +144,10 @@ def test_an_expensive_expression_is_rejected_only_for_the_member_that_sends_it()
     assert refused.error_code is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert lab.records == []
     lab.heartbeat(joining("a", "clicks"))
-    stranger = ConsumerGroupMember(
+    unknown_member = ConsumerGroupMember(
         member_id="b", subscribed_topic_regex=costly, rebalance_timeout_ms=1, member_epoch=1
     )
-    lab.group.replay(record_values.member_metadata(GROUP, stranger))
+    lab.group.replay(record_values.member_metadata(GROUP, unknown_member))
     lab.create_topic("views", 1)
     lab.pass_time(20_000)
     assert lab.heartbeat(beat("a", 1)).error_code is ErrorCode.NONE

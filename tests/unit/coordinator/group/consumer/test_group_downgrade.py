@@ -126,8 +126,8 @@ def _partition() -> PartitionRegistration:
 def joining_classic(
     member_id: str, owned: tuple[int, ...] = (), instance_id: str | None = None
 ) -> JoinGroupRequest:
-    wishes = subscription("clicks", owned={"clicks": owned} if owned else None)
-    protocol = JoinGroupRequestProtocol(name="cooperative-sticky", metadata=wishes)
+    metadata = subscription("clicks", owned={"clicks": owned} if owned else None)
+    protocol = JoinGroupRequestProtocol(name="cooperative-sticky", metadata=metadata)
     return JoinGroupRequest(
         group_id=GROUP,
         session_timeout_ms=10_000,

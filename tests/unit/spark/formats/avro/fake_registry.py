@@ -41,7 +41,7 @@ class FakeRegistry(RetryingRegistry):
         found = [each for each in self._versions if (each.subject, each.schema) == (subject, text)]
         return next(iter(found), None)
 
-    def complaints(self, subject: str, text: str) -> list[str]:
+    def incompatibilities(self, subject: str, text: str) -> list[str]:
         del subject, text
         self._answer()
         return self.incompatible

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headwater.client.schema_registry import RegistryRefused, RegistryUnreachable
+from headwater.client.schema_registry import RegistryResponseError, RegistryUnreachable
 from headwater.schemas.avro.resolved_schema import Plain, Record
 from headwater.schemas.errors import UnsupportedSchema
 from headwater.spark.formats.avro.avro_options import RegistryAccess
@@ -62,7 +62,7 @@ def test_a_registry_is_asked_again_until_it_answers() -> None:
 
 def test_a_registry_that_stays_away_is_not_asked_for_ever() -> None:
     answers = [AWAY] * 5
-    with registry_that_says(answers) as url, pytest.raises(RegistryRefused, match="not yet"):
+    with registry_that_says(answers) as url, pytest.raises(RegistryResponseError, match="not yet"):
         patient(url, []).by_id(7)
     assert len(answers) == 2
 

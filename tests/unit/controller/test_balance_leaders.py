@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from headwater.common.ids import NodeId, TopicId
-from headwater.controller.leader_rebalance import balance_leaders
+from headwater.controller.elect_leaders import balance_leaders
 from headwater.controller.topic_creation import new_partition
 from headwater.metadata.changes import (
     BrokerAdmitted,

@@ -3,7 +3,7 @@
 Note: a record that was not acknowledged may be in the log or not. Within one producer epoch it must
 not be there twice, and not before a record that the same producer sent earlier. But librdkafka
 bumps its epoch when a later batch fails as out of order, and sends unanswered batches again;
-brokers cannot recognise such a copy, and it is in `Heard.sent_again`.
+brokers cannot recognise such a copy, and it is in `Observations.sent_again`.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from itertools import islice
 Log = Mapping[int, Sequence[tuple[int, bytes]]]
 """Contents of partitions: offsets and values, in order."""
 
-_MOST_COMPLAINTS = 20
+_MAX_VIOLATIONS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Acknowledged:
 
 
 @dataclass(slots=True)
-class Heard:
+class Observations:
     """What clients have done and observed."""
 
     sent: dict[int, list[bytes]] = field(default_factory=dict)
@@ -71,15 +71,15 @@ def broken_transactions(
             yield f"{found.get(number, 0)} of {whole} records of {fate.value} transaction {number}"
 
 
-def complaints(heard: Heard, log: Log, committed_at_last: Mapping[int, int]) -> list[str]:
+def violations(observed: Observations, log: Log, committed_at_last: Mapping[int, int]) -> list[str]:
     """Return violations; not all of them if there are many."""
     return [
-        *islice(_broken_offsets(log), _MOST_COMPLAINTS),
-        *islice(_lost_or_moved(heard, log), _MOST_COMPLAINTS),
-        *islice(_doubled_or_strange(heard, log), _MOST_COMPLAINTS),
-        *islice(_out_of_order(heard, log), _MOST_COMPLAINTS),
-        *islice(_vanished(heard, log), _MOST_COMPLAINTS),
-        *islice(_forgotten_by_group(heard, log, committed_at_last), _MOST_COMPLAINTS),
+        *islice(_broken_offsets(log), _MAX_VIOLATIONS),
+        *islice(_lost_or_moved(observed, log), _MAX_VIOLATIONS),
+        *islice(_doubled_or_strange(observed, log), _MAX_VIOLATIONS),
+        *islice(_out_of_order(observed, log), _MAX_VIOLATIONS),
+        *islice(_vanished(observed, log), _MAX_VIOLATIONS),
+        *islice(_forgotten_by_group(observed, log, committed_at_last), _MAX_VIOLATIONS),
     ]
 
 
@@ -96,8 +96,8 @@ def _broken_offsets(log: Log) -> Iterator[str]:
                 break
 
 
-def _lost_or_moved(heard: Heard, log: Log) -> Iterator[str]:
-    for each in heard.acknowledged:
+def _lost_or_moved(observed: Observations, log: Log) -> Iterator[str]:
+    for each in observed.acknowledged:
         records = log[each.partition]
         if each.offset is None:
             continue
@@ -105,34 +105,34 @@ def _lost_or_moved(heard: Heard, log: Log) -> Iterator[str]:
         if found != (each.offset, each.value):
             yield f"acknowledged {each}, but there is {found}"
     values = {partition: {value for _, value in records} for partition, records in log.items()}
-    for each in heard.acknowledged:
+    for each in observed.acknowledged:
         if each.value not in values[each.partition]:
             yield f"acknowledged {each} is lost"
 
 
-def _doubled_or_strange(heard: Heard, log: Log) -> Iterator[str]:
+def _doubled_or_strange(observed: Observations, log: Log) -> Iterator[str]:
     for partition, records in log.items():
-        sent = set(heard.sent.get(partition, ()))
+        sent = set(observed.sent.get(partition, ()))
         for value, times in Counter(value for _, value in records).items():
-            if times > 1 + ((partition, value) in heard.sent_again):
+            if times > 1 + ((partition, value) in observed.sent_again):
                 yield f"{value!r} is {times} times in partition {partition}"
             if value not in sent:
                 yield f"{value!r} is in partition {partition}, where it was not sent"
 
 
-def _out_of_order(heard: Heard, log: Log) -> Iterator[str]:
+def _out_of_order(observed: Observations, log: Log) -> Iterator[str]:
     for partition, records in log.items():
         newest: dict[bytes, int] = {}
         for offset, value in records:
             producer, _, number = value.partition(b":")
-            is_copy = (partition, value) in heard.sent_again
+            is_copy = (partition, value) in observed.sent_again
             if int(number) < newest.get(producer, -1) and not is_copy:
                 yield f"{value!r} is behind a later one, at {offset} of partition {partition}"
             newest[producer] = max(int(number), newest.get(producer, -1))
 
 
-def _vanished(heard: Heard, log: Log) -> Iterator[str]:
-    for partition, offset, value in heard.seen:
+def _vanished(observed: Observations, log: Log) -> Iterator[str]:
+    for partition, offset, value in observed.seen:
         records = log[partition]
         found = records[offset] if offset < len(records) else None
         if found != (offset, value):
@@ -140,13 +140,13 @@ def _vanished(heard: Heard, log: Log) -> Iterator[str]:
 
 
 def _forgotten_by_group(
-    heard: Heard, log: Log, committed_at_last: Mapping[int, int]
+    observed: Observations, log: Log, committed_at_last: Mapping[int, int]
 ) -> Iterator[str]:
-    for partition, offset in heard.committed.items():
+    for partition, offset in observed.committed.items():
         last = committed_at_last.get(partition, -1)
         if last < offset:
             yield f"offset {offset} of partition {partition} was committed, and now it is {last}"
     for partition, records in log.items():
         for offset, value in records:
-            if value not in heard.handled:
+            if value not in observed.handled:
                 yield f"the group never got {value!r}, at {offset} of partition {partition}"

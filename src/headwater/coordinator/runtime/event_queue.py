@@ -10,7 +10,7 @@ from collections.abc import Callable
 Action = Callable[[], None]
 
 
-class EventTurns:
+class EventQueue:
     """Exceptions end here: both callbacks are called within `except`."""
 
     def __init__(self, *, step_failed: Action, deferred_failed: Action) -> None:

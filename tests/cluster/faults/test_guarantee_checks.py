@@ -8,23 +8,23 @@ from headwater.records.batch_building import build_batch
 from headwater.records.record import Record
 from tests.cluster.faults.epochs import sent_again
 from tests.cluster.faults.fault_plan import BROKERS, Kind, rounds
-from tests.cluster.faults.verdict import (
+from tests.cluster.faults.guarantee_checks import (
     Acknowledged,
     Fate,
-    Heard,
     Log,
+    Observations,
     broken_transactions,
-    complaints,
     value_of,
+    violations,
 )
 
 VALUES = [value_of(0, number) for number in range(4)]
 WHOLE: Log = {0: list(enumerate(VALUES))}
 
 
-def heard() -> Heard:
+def observations() -> Observations:
     """What clients observe of a correct cluster."""
-    return Heard(
+    return Observations(
         sent={0: list(VALUES)},
         acknowledged=[
             Acknowledged(partition=0, offset=offset, value=value)
@@ -36,51 +36,54 @@ def heard() -> Heard:
     )
 
 
-def said_of(log: Log, committed: int = 4) -> str:
-    return "\n".join(complaints(heard(), log, {0: committed}))
+def violations_of(log: Log, committed: int = 4) -> str:
+    return "\n".join(violations(observations(), log, {0: committed}))
 
 
 def test_complete_log_in_order_has_no_violations() -> None:
-    assert said_of(WHOLE) == ""
+    assert violations_of(WHOLE) == ""
 
 
 def test_lost_record_is_detected_as_acknowledged_and_as_consumed() -> None:
-    said = said_of({0: WHOLE[0][:3]})
+    said = violations_of({0: WHOLE[0][:3]})
     assert "value=b'0:3') is lost" in said
     assert "b'0:3' was seen at 3 of partition 0, and now it is None" in said
 
 
 def test_record_with_the_offset_of_another_is_detected() -> None:
-    other = heard()
+    other = observations()
     other.sent[0].append(b"1:0")
     log = {0: [*WHOLE[0][:3], (3, b"1:0")]}
-    assert any("but there is (3, b'1:0')" in said for said in complaints(other, log, {0: 4}))
+    assert any("but there is (3, b'1:0')" in said for said in violations(other, log, {0: 4}))
 
 
 def test_duplicate_record_is_detected() -> None:
-    assert "b'0:3' is 2 times in partition 0" in said_of({0: [*WHOLE[0], (4, VALUES[3])]})
+    assert "b'0:3' is 2 times in partition 0" in violations_of({0: [*WHOLE[0], (4, VALUES[3])]})
 
 
 def test_reordered_records_are_detected_without_known_offsets() -> None:
-    untold = Heard(sent={0: list(VALUES)}, handled=set(VALUES))
+    unacknowledged = Observations(sent={0: list(VALUES)}, handled=set(VALUES))
     log = {0: [(0, VALUES[0]), (1, VALUES[2]), (2, VALUES[1]), (3, VALUES[3])]}
-    assert complaints(untold, log, {}) == [
+    assert violations(unacknowledged, log, {}) == [
         "b'0:1' is behind a later one, at 2 of partition 0",
     ]
 
 
 def test_gap_in_the_offsets_is_detected() -> None:
-    assert "offset 3 where 2 should be" in said_of({0: [*WHOLE[0][:2], (3, VALUES[3])]})
+    assert "offset 3 where 2 should be" in violations_of({0: [*WHOLE[0][:2], (3, VALUES[3])]})
 
 
 def test_lost_commit_is_detected() -> None:
-    assert said_of(WHOLE, committed=2) == "offset 3 of partition 0 was committed, and now it is 2"
+    assert (
+        violations_of(WHOLE, committed=2)
+        == "offset 3 of partition 0 was committed, and now it is 2"
+    )
 
 
 def test_record_that_the_group_never_got_is_detected() -> None:
-    idle = heard()
+    idle = observations()
     idle.handled.clear()
-    assert len(complaints(idle, WHOLE, {0: 4})) == len(VALUES)
+    assert len(violations(idle, WHOLE, {0: 4})) == len(VALUES)
 
 
 def test_seed_gives_the_same_faults_again() -> None:
@@ -98,10 +101,10 @@ def test_every_kind_of_fault_comes_soon_and_overlapping_ones_hit_different_broke
 
 
 def test_acknowledged_record_without_offset_must_be_in_the_log() -> None:
-    inferred = heard()
+    inferred = observations()
     inferred.acknowledged = [Acknowledged(partition=0, offset=None, value=VALUES[3])]
-    assert complaints(inferred, WHOLE, {0: 4}) == []
-    assert "is lost" in "\n".join(complaints(inferred, {0: WHOLE[0][:3]}, {0: 3}))
+    assert violations(inferred, WHOLE, {0: 4}) == []
+    assert "is lost" in "\n".join(violations(inferred, {0: WHOLE[0][:3]}, {0: 3}))
 
 
 @pytest.mark.parametrize(
@@ -131,8 +134,8 @@ def test_librdkafkas_retries_with_a_new_epoch_are_not_violations() -> None:
     assert sent_again(old + new) == {VALUES[3]}
     assert sent_again(old + old) == set()
     assert sent_again(old + old + new) == set()
-    copied = heard()
+    copied = observations()
     copied.sent_again = {(0, VALUES[3])}
-    assert complaints(copied, {0: [*WHOLE[0], (4, VALUES[3])]}, {0: 5}) == []
+    assert violations(copied, {0: [*WHOLE[0], (4, VALUES[3])]}, {0: 5}) == []
     thrice = [*WHOLE[0], (4, VALUES[3]), (5, VALUES[3])]
-    assert "3 times" in "\n".join(complaints(copied, {0: thrice}, {0: 6}))
+    assert "3 times" in "\n".join(violations(copied, {0: thrice}, {0: 6}))

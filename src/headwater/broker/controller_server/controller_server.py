@@ -1,0 +1,346 @@
+"""Composition root of a node with `process.roles=controller` (Kafka: ControllerServer).
+
+The directory is locked before anything in it is read, and the port is bound before the replica
+starts, since its endpoint is part of its identity. The node builds the image of the metadata log,
+and the leader writes the bootstrap records. No request changes metadata yet, and no broker is
+served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from headwater.broker.controller_server.controller_apis import ControllerApis
+from headwater.broker.controller_server.raft_manager import RaftManager, RaftManagerTools
+from headwater.broker.inter_broker.connect import PeerConnector
+from headwater.broker.node.listeners import (
+    advertised,
+    network_settings,
+    own_endpoints,
+    protocol_of,
+)
+from headwater.broker.node.tls_listeners import TlsListeners
+from headwater.common.exceptions import InvalidSetting, StorageError
+from headwater.common.ids import TopicId
+from headwater.common.settings.broker_settings import BrokerSettings
+from headwater.common.settings.quorum_settings import QuorumSettings
+from headwater.metadata.effective_configs import StaticConfig
+from headwater.metadata.metadata_records import MetadataRecord
+from headwater.metadata_store.raft.kafka_raft_log import DIRECTORY_NAME, MetadataLogConfig
+from headwater.metadata_store.raft.metadata_loader import MetadataLoader, records_in
+from headwater.metadata_store.raft.quorum_change_writer import QuorumChangeWriter
+from headwater.metadata_store.raft.storage_formatter import BOOTSTRAP_FILE_NAME
+from headwater.network import endpoint as listener_endpoint
+from headwater.network.event_loop import call_soon_from_threads
+from headwater.network.host_name import own_host_name
+from headwater.network.peer import PeerSettings
+from headwater.network.request_service import ResponseSlot, ServedConnection
+from headwater.network.socket_server import SocketServer
+from headwater.network.system_clock import SystemClock, SystemRandom
+from headwater.raft.election_state import LeaderAndEpoch
+from headwater.raft.quorum_config import QuorumConfig
+from headwater.raft.raft_core import RaftIdentity
+from headwater.raft.replicated_log import OffsetAndEpoch
+from headwater.raft.voter_set import Endpoint, Node, ReplicaKey, VoterNode, VoterSet
+from headwater.storage.io.disk import read_whole
+from headwater.storage.io.os_disk import OsDisk
+from headwater.storage.io.thread_executor import ThreadExecutor
+from headwater.storage.log_manager import meta_properties
+from headwater.storage.log_manager.directory_lock import DirectoryLock
+from headwater.storage.log_manager.meta_properties import MetaProperties
+
+_log = logging.getLogger(__name__)
+
+_TICK_S: Final = 0.1
+_TICKS_PER_SWEEP: Final = 10
+_DRAIN_MS: Final = 1_000
+# A negative id marks a node that is known by its address only.
+_FIRST_BOOTSTRAP_ID: Final = -2
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerConfig:
+    """Settings that a controller was started with."""
+
+    static: StaticConfig
+    quorum: QuorumSettings
+
+
+class ControllerServer:
+    """A controller on the running event loop. Started once, stopped once."""
+
+    cluster_id: str
+
+    def __init__(self, config: ControllerConfig, *, broken: Callable[[str], None]) -> None:
+        """`broken` is called with the reason if the controller cannot continue."""
+        settings = config.static.settings
+        self._config = config
+        self._broken = broken
+        self._loop = asyncio.get_running_loop()
+        self._clock = SystemClock()
+        self._random = SystemRandom()
+        self._disk = OsDisk()
+        self._listener_name = config.quorum.controller_listener_names[0].upper()
+        self._endpoints = _controller_endpoints(settings, config.quorum)
+        self._tls = TlsListeners(settings, self._endpoints)
+        self._directory = metadata_log_directory(settings, config.quorum)
+        self._resources = ExitStack()
+        self._ticks = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._leader_changed = asyncio.Event()
+        self.leader = LeaderAndEpoch(None, 0)
+
+    async def start(self) -> list[listener_endpoint.Endpoint]:
+        """Start the controller and return its bound endpoints."""
+        try:
+            return self._start()
+        except BaseException:
+            self._resources.close()
+            raise
+
+    def _start(self) -> list[listener_endpoint.Endpoint]:
+        if not self._directory.is_dir():
+            raise StorageError(_not_formatted(self._directory))
+        self._resources.enter_context(DirectoryLock(self._directory))
+        meta = self._checked_meta_properties()
+        assert meta.cluster_id is not None
+        self.cluster_id = meta.cluster_id
+        executor = ThreadExecutor(1, call_soon_from_threads(self._loop), name="headwater-raft")
+        self._executor = executor
+        self._resources.callback(executor.close)
+        # The service needs the replica, and the replica needs the bound port.
+        service = _LateService()
+        settings = self._config.static.settings
+        self.server = SocketServer(
+            self._loop,
+            network_settings(settings),
+            service,
+            now_ms=self._clock.steady_ms(),
+            tls=self._tls.by_name,
+        )
+        bound = self.server.bind(self._endpoints)
+        self.raft = RaftManager(
+            self._identity(meta, bound),
+            self._directory / DIRECTORY_NAME,
+            config=quorum_config(self._config.quorum),
+            log_config=MetadataLogConfig(
+                segment_bytes=self._config.quorum.metadata_log_segment_bytes,
+                segment_ms=self._config.quorum.metadata_log_segment_ms,
+            ),
+            tools=RaftManagerTools(
+                loop=self._loop,
+                clock=self._clock,
+                random=self._random,
+                disk=self._disk,
+                executor=executor,
+                dial=PeerConnector(
+                    self._loop,
+                    PeerSettings(),
+                    self._tls.towards_brokers(settings, self._listener_name),
+                ),
+            ),
+            listener=self,
+            failed=self._disk_failed,
+            broken=self._replica_broken,
+        )
+        self.loader = MetadataLoader(self.cluster_id, self.raft.client, self.raft.log)
+        self.writer = QuorumChangeWriter(
+            self._config.static.node_id,
+            self.raft.driver,
+            self.loader,
+            bootstrap=self._bootstrap_records(),
+            now_ms=self._clock.now_ms,
+        )
+        service.apis = ControllerApis(
+            self.raft.client,
+            self.raft.receive,
+            cluster_id=self.cluster_id,
+            listener_name=self._listener_name,
+        )
+        self.raft.start()
+        self.server.start()
+        self._tick()
+        return bound
+
+    async def stop(self) -> None:
+        """Hand over leadership, answer pending requests, sync and close the log."""
+        _log.info("Stopping")
+        await self._resign()
+        await self.server.stop(drain_ms=_DRAIN_MS)
+        if self._timer is not None:
+            self._timer.cancel()
+        self.raft.close()
+        self._executor.shutdown()
+        await asyncio.to_thread(self._executor.close)
+        await asyncio.sleep(0)
+        self.raft.close_log()
+        self._resources.close()
+
+    async def _resign(self) -> None:
+        """Let another voter lead before this one stops; wait for at most a request's timeout."""
+        client = self.raft.client
+        if not client.is_leader or len(client.voters) == 1:
+            return
+        epoch = client.leader_and_epoch.epoch
+        self.raft.driver.resign(epoch)
+        timeout_ms = self._config.quorum.controller_quorum_request_timeout_ms
+        deadline_ms = self._clock.steady_ms() + timeout_ms
+        while client.leader_and_epoch.leader_id is None or client.leader_and_epoch.epoch <= epoch:
+            left_ms = deadline_ms - self._clock.steady_ms()
+            if left_ms <= 0:
+                return
+            self._leader_changed.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._leader_changed.wait(), left_ms / 1_000)
+
+    def _checked_meta_properties(self) -> MetaProperties:
+        meta = meta_properties.load(self._disk, self._directory)
+        if meta is None:
+            raise StorageError(_not_formatted(self._directory))
+        if meta.cluster_id is None or meta.directory_id is None:
+            raise StorageError(
+                f"meta.properties in {self._directory} lacks cluster.id or directory.id; format "
+                "the directory again with headwater storage format"
+            )
+        meta.check(node_id=self._config.static.node_id, cluster_id=meta.cluster_id)
+        return meta
+
+    def _identity(
+        self, meta: MetaProperties, bound: Sequence[listener_endpoint.Endpoint]
+    ) -> RaftIdentity:
+        assert meta.directory_id is not None
+        quorum = self._config.quorum
+        return RaftIdentity(
+            key=ReplicaKey(self._config.static.node_id, TopicId.parse(meta.directory_id)),
+            cluster_id=meta.cluster_id,
+            listener_name=self._listener_name,
+            endpoints=tuple(
+                Endpoint(each.listener, each.host, each.port)
+                for each in advertised(self._config.static.settings, bound, own_host_name)
+            ),
+            static_voters=static_voters(quorum, self._listener_name),
+            bootstrap_servers=tuple(
+                Node(_FIRST_BOOTSTRAP_ID - index, each.host, each.port)
+                for index, each in enumerate(quorum.bootstrap_servers)
+            ),
+        )
+
+    def _bootstrap_records(self) -> list[MetadataRecord]:
+        content = read_whole(self._disk, self._directory / BOOTSTRAP_FILE_NAME)
+        return [] if content is None else records_in(content)
+
+    def _maybe_snapshot(self) -> None:
+        """Take a snapshot after many bytes of records; then delete what it covers if it is much."""
+        quorum = self._config.quorum
+        has_much = (
+            self.loader.bytes_since_snapshot
+            >= quorum.metadata_log_max_record_bytes_between_snapshots
+        )
+        if not has_much or not self.loader.can_snapshot:
+            return
+        snapshot_id = self.loader.snapshot()
+        _log.info("Wrote snapshot: id=%s", snapshot_id)
+        limit_bytes = quorum.metadata_max_retention_bytes
+        if 0 <= limit_bytes < self.raft.log.size_bytes:
+            self.raft.client.clean_log()
+
+    def _tick(self) -> None:
+        self._ticks += 1
+        self.raft.sweep()
+        if self._ticks % _TICKS_PER_SWEEP == 0:
+            self.server.sweep(self._clock.steady_ms())
+        self._timer = self._loop.call_later(_TICK_S, self._tick)
+
+    def _disk_failed(self, error: StorageError) -> None:
+        self._broken(f"the metadata log cannot be written: {error}")
+
+    def _replica_broken(self, error: Exception) -> None:
+        _log.critical("The replica of the metadata log has stopped", exc_info=error)
+        self._broken(f"the replica of the metadata log has stopped: {error!r}")
+
+    # `RaftListener`
+
+    def handle_commit(self, start_offset: int, end_offset: int) -> None:
+        self.loader.commit(start_offset, end_offset)
+        self.writer.committed(end_offset)
+        self._maybe_snapshot()
+
+    def handle_load_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        self.loader.load_snapshot(snapshot_id)
+        _log.info("Loaded snapshot: offset=%d epoch=%d", snapshot_id.offset, snapshot_id.epoch)
+
+    def handle_leader_change(self, leader: LeaderAndEpoch) -> None:
+        self.leader = leader
+        self.writer.leader_changed(leader)
+        self._leader_changed.set()
+        name = "none" if leader.leader_id is None else leader.leader_id
+        _log.info("Leader of the metadata quorum: leader=%s epoch=%d", name, leader.epoch)
+
+
+class _LateService:
+    """Passes requests on; the acceptors start only after `apis` is set."""
+
+    apis: ControllerApis
+
+    def serve(self, slot: ResponseSlot, frame: memoryview) -> None:
+        self.apis.serve(slot, frame)
+
+    def failed(self, connection: ServedConnection, error: Exception) -> None:
+        self.apis.failed(connection, error)
+
+    def closed(self, connection: ServedConnection) -> None:
+        self.apis.closed(connection)
+
+
+def metadata_log_directory(settings: BrokerSettings, quorum: QuorumSettings) -> Path:
+    """`metadata.log.dir`, else the first log directory."""
+    return Path(quorum.metadata_log_dir or (settings.log_dirs or (settings.log_dir,))[0])
+
+
+def quorum_config(quorum: QuorumSettings) -> QuorumConfig:
+    return QuorumConfig(
+        election_timeout_ms=quorum.controller_quorum_election_timeout_ms,
+        election_backoff_max_ms=quorum.controller_quorum_election_backoff_max_ms,
+        fetch_timeout_ms=quorum.controller_quorum_fetch_timeout_ms,
+        request_timeout_ms=quorum.controller_quorum_request_timeout_ms,
+        retry_backoff_ms=quorum.controller_quorum_retry_backoff_ms,
+    )
+
+
+def static_voters(quorum: QuorumSettings, listener_name: str) -> VoterSet:
+    return VoterSet.of(
+        VoterNode(
+            key=ReplicaKey(each.node_id),
+            endpoints=(Endpoint(listener_name, each.host, each.port),),
+        )
+        for each in quorum.voters
+    )
+
+
+def _controller_endpoints(
+    settings: BrokerSettings, quorum: QuorumSettings
+) -> list[listener_endpoint.Endpoint]:
+    """The listeners of a controller; InvalidSetting for others and for SASL."""
+    names = [each.upper() for each in quorum.controller_listener_names]
+    endpoints = own_endpoints(settings)
+    for endpoint in endpoints:
+        if endpoint.name not in names:
+            raise InvalidSetting(
+                f"listeners has {endpoint.name}, which is not in controller.listener.names; a "
+                "node with process.roles=controller has no other listeners"
+            )
+        if protocol_of(settings, endpoint.name).is_sasl:
+            raise InvalidSetting(f"listener {endpoint.name}: SASL is not supported by controllers")
+    if names[0] not in [each.name for each in endpoints]:
+        raise InvalidSetting(f"controller.listener.names has {names[0]}, which is not in listeners")
+    return endpoints
+
+
+def _not_formatted(directory: Path) -> str:
+    return f"no meta.properties in {directory}; format the directory with headwater storage format"

@@ -1,0 +1,6 @@
+"""The program that `spark-submit` runs for `headwater pipeline submit`: the command itself."""
+
+from headwater.cli.entry import main
+
+if __name__ == "__main__":
+    main()

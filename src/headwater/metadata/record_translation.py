@@ -1,0 +1,698 @@
+"""Translate between metadata changes and the records of Kafka's metadata log.
+
+`RecordWriter.records_of` turns the changes of one write into records, given the image before them;
+`RecordReplay.replay` turns records, ours or Kafka's, into changes. Both share `AclIds`, because
+Kafka removes an ACL by the id that it was added with.
+
+Changes that are never stored have no records: see `changes`. A broker that is registered and fenced
+is live but not admitted, an unfenced one is admitted, and one that is fenced later is gone. A topic
+is deleted at once, as in Kafka: brokers delete their replicas when they replay the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Final, assert_never
+
+from headwater.common.config_types import ResourceType
+from headwater.common.ids import NO_TOPIC_ID, NodeId, TopicId
+from headwater.common.security_protocol import SecurityProtocol
+from headwater.metadata.changes import (
+    AclsReplaced,
+    BrokerAdmitted,
+    BrokerGone,
+    BrokerRegistered,
+    BrokerStopping,
+    ConfigsReplaced,
+    ControllerElected,
+    ControllerGone,
+    FeatureFinalized,
+    LogDirectoryFailed,
+    MetadataChange,
+    PartitionChanged,
+    PartitionDropped,
+    PartitionsAdded,
+    ProducerIdsAllocated,
+    ReplicasOffline,
+    TopicCreated,
+    TopicDeleted,
+    TopicDeletionBegun,
+    TopicKnown,
+    apply,
+    changes_of,
+)
+from headwater.metadata.cluster_image import (
+    BrokerEndpoint,
+    BrokerRegistration,
+    ClusterImage,
+    ConfigResource,
+    PartitionRegistration,
+    TopicImage,
+)
+from headwater.metadata.config_entities import entity_of, resource_of, user_resource
+from headwater.metadata.metadata_record_serde import ApiMessageAndVersion, newest
+from headwater.metadata.metadata_records import (
+    AbortTransactionRecord,
+    AccessControlEntryRecord,
+    BeginTransactionRecord,
+    BrokerRegistrationChangeRecord,
+    ClientQuotaEntityData,
+    ClientQuotaRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    FenceBrokerRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RegisteredBrokerEndpoint,
+    RemoveAccessControlEntryRecord,
+    RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
+    TopicRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+    UserScramCredentialRecord,
+)
+from headwater.metadata.quota_configs import quotas_of
+from headwater.security.authentication.scram import (
+    BY_NAME,
+    ScramCredential,
+    ScramMechanism,
+    read_credential,
+)
+from headwater.security.authorization.acl_bindings import (
+    AclBinding,
+    AclEntry,
+    AclSet,
+    PatternType,
+    Permission,
+    ResourcePattern,
+)
+from headwater.security.authorization.authorizer import Operation, ResourceKind
+from headwater.security.quotas.quota_entities import (
+    DEFAULT,
+    LARGEST_WHOLE,
+    EntityType,
+    QuotaEntity,
+    QuotaKey,
+)
+
+NO_LEADER_CHANGE: Final = -2
+# BrokerRegistrationFencingChange
+FENCE: Final = 1
+UNFENCE: Final = -1
+IN_CONTROLLED_SHUTDOWN: Final = 1
+_PROTOCOLS: Final = tuple(SecurityProtocol)
+_QUOTA_KEYS: Final = {str(each): each for each in QuotaKey}
+_ENTITIES: Final = (ResourceType.USER, ResourceType.CLIENT, ResourceType.IP)
+
+
+@dataclass(slots=True)
+class AclIds:
+    """Which ACL has which id."""
+
+    bindings: dict[TopicId, AclBinding] = field(default_factory=dict)
+    ids: dict[AclBinding, TopicId] = field(default_factory=dict)
+
+    def add(self, acl_id: TopicId, binding: AclBinding) -> None:
+        self.bindings[acl_id] = binding
+        self.ids[binding] = acl_id
+
+    def remove(self, acl_id: TopicId) -> AclBinding | None:
+        binding = self.bindings.pop(acl_id, None)
+        if binding is not None:
+            del self.ids[binding]
+        return binding
+
+    def id_of(self, binding: AclBinding) -> TopicId:
+        """The id of an ACL; a new one is derived from the ACL, which needs no random source."""
+        return self.ids.get(binding) or _derived_id(binding)
+
+
+def _derived_id(binding: AclBinding) -> TopicId:
+    pattern, entry = binding
+    parts = (*map(str, (*pattern, *entry)),)
+    digest = blake2b("\0".join(parts).encode(), digest_size=16).digest()
+    return TopicId(b"\1" + digest[1:])
+
+
+class RecordWriter:
+    """Writes changes as records."""
+
+    __slots__ = ("_acl_ids",)
+
+    def __init__(self, acl_ids: AclIds) -> None:
+        self._acl_ids = acl_ids
+
+    def records_of(
+        self, changes: Iterable[MetadataChange], image: ClusterImage
+    ) -> list[ApiMessageAndVersion]:
+        """The records of changes that were decided on an image."""
+        found: list[MetadataRecord] = []
+        for change in changes:
+            found += self._records(change, image)
+            # A later change may build on this one.
+            image = apply(image, [change], image.version)
+        return [newest(each) for each in found]
+
+    def image_records(self, image: ClusterImage) -> list[ApiMessageAndVersion]:
+        """The records of a snapshot: features first, then brokers, as others refer to them."""
+        features = [FeatureFinalized(name, level) for name, level in image.features.items()]
+        brokers = [BrokerRegistered(each) for each in image.brokers.values()]
+        others = [each for each in changes_of(image) if not isinstance(each, FeatureFinalized)]
+        empty = ClusterImage(cluster_id=image.cluster_id)
+        return self.records_of([*features, *brokers, *others], empty)
+
+    def _records(self, change: MetadataChange, image: ClusterImage) -> Sequence[MetadataRecord]:
+        match change:
+            case TopicCreated(topic):
+                return [
+                    TopicRecord(name=topic.name, topic_id=topic.topic_id),
+                    *(
+                        partition_record(topic.topic_id, number, each)
+                        for number, each in enumerate(topic.partitions)
+                    ),
+                ]
+            case TopicDeletionBegun(name) | TopicDeleted(name):
+                topic = image.topics[name]
+                # Its record was written when the deletion began.
+                return [] if topic.is_deleting else [RemoveTopicRecord(topic_id=topic.topic_id)]
+            case PartitionsAdded(name, added):
+                topic = image.topics[name]
+                first = len(topic.partitions)
+                return [
+                    partition_record(topic.topic_id, first + index, each)
+                    for index, each in enumerate(added)
+                ]
+            case PartitionChanged(name, number, partition):
+                topic = image.topics[name]
+                before = topic.partitions[number]
+                return [partition_change(topic.topic_id, number, before, partition)]
+            case ConfigsReplaced(resource, values):
+                return _config_records(resource, image.configs.get(resource, {}), values)
+            case FeatureFinalized(name, level):
+                return [FeatureLevelRecord(name=name, feature_level=level)]
+            case ProducerIdsAllocated(next_producer_id):
+                return [ProducerIdsRecord(broker_id=-1, next_producer_id=next_producer_id)]
+            case AclsReplaced(pattern, acls):
+                return self._acl_records(pattern, image.acls.get(pattern), acls)
+            case BrokerRegistered() | BrokerGone() | BrokerAdmitted() | BrokerStopping():
+                return _broker_records(change, image)
+            case (
+                TopicKnown()
+                | PartitionDropped()
+                | ControllerElected()
+                | ControllerGone()
+                | ReplicasOffline()
+                | LogDirectoryFailed()
+            ):
+                return []
+            case _:
+                assert_never(change)
+
+    def _acl_records(
+        self, pattern: ResourcePattern, before: AclSet | None, after: AclSet
+    ) -> list[MetadataRecord]:
+        old = () if before is None else before.entries
+        found: list[MetadataRecord] = []
+        for entry in old:
+            if entry not in after.entries:
+                acl_id = self._acl_ids.id_of(AclBinding(pattern, entry))
+                found.append(RemoveAccessControlEntryRecord(id=acl_id))
+        found.extend(
+            AccessControlEntryRecord(
+                id=self._acl_ids.id_of(AclBinding(pattern, entry)),
+                resource_type=pattern.kind,
+                resource_name=pattern.name,
+                pattern_type=pattern.pattern_type,
+                principal=entry.principal,
+                host=entry.host,
+                operation=entry.operation,
+                permission_type=entry.permission,
+            )
+            for entry in after.entries
+            if entry not in old
+        )
+        return found
+
+
+# Brokers
+
+
+def _broker_records(
+    change: BrokerRegistered | BrokerGone | BrokerAdmitted | BrokerStopping, image: ClusterImage
+) -> list[MetadataRecord]:
+    match change:
+        case BrokerRegistered(broker):
+            return [_register_broker(broker)]
+        case BrokerAdmitted(node_id, epoch):
+            registered = image.brokers.get(node_id)
+            if registered is None or registered.epoch != epoch:
+                # Another registration has to be admitted.
+                return []
+            return [
+                BrokerRegistrationChangeRecord(
+                    broker_id=node_id, broker_epoch=epoch, fenced=UNFENCE
+                )
+            ]
+        case BrokerStopping(node_id):
+            return [
+                BrokerRegistrationChangeRecord(
+                    broker_id=node_id,
+                    broker_epoch=image.brokers[node_id].epoch,
+                    in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN,
+                )
+            ]
+        case BrokerGone(node_id):
+            gone = image.brokers.get(node_id)
+            if gone is None:
+                return []
+            return [
+                BrokerRegistrationChangeRecord(
+                    broker_id=node_id, broker_epoch=gone.epoch, fenced=FENCE
+                )
+            ]
+
+
+def _register_broker(broker: BrokerRegistration) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=broker.node_id,
+        broker_epoch=broker.epoch,
+        end_points=tuple(
+            RegisteredBrokerEndpoint(
+                name=each.listener,
+                host=each.host,
+                port=each.port,
+                security_protocol=_PROTOCOLS.index(SecurityProtocol(each.security_protocol)),
+            )
+            for each in broker.endpoints
+        ),
+        rack=broker.rack,
+        fenced=True,
+        in_controlled_shutdown=broker.is_stopping,
+    )
+
+
+# Partitions
+
+
+def partition_record(
+    topic_id: TopicId, number: int, partition: PartitionRegistration
+) -> PartitionRecord:
+    return PartitionRecord(
+        partition_id=number,
+        topic_id=topic_id,
+        replicas=partition.replicas,
+        isr=partition.isr,
+        removing_replicas=partition.removing,
+        adding_replicas=partition.adding,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        directories=(NO_TOPIC_ID,) * len(partition.replicas),
+    )
+
+
+def partition_change(
+    topic_id: TopicId, number: int, before: PartitionRegistration, after: PartitionRegistration
+) -> PartitionRecord | PartitionChangeRecord:
+    """The difference, if it has Kafka's steps of the epochs; else the whole partition."""
+    has_new_replicas = after.replicas != before.replicas
+    is_new_epoch = after.leader_epoch != before.leader_epoch
+    change = PartitionChangeRecord(
+        partition_id=number,
+        topic_id=topic_id,
+        isr=after.isr if after.isr != before.isr else None,
+        leader=after.leader if is_new_epoch else NO_LEADER_CHANGE,
+        replicas=after.replicas if has_new_replicas else None,
+        removing_replicas=after.removing if after.removing != before.removing else None,
+        adding_replicas=after.adding if after.adding != before.adding else None,
+        directories=(NO_TOPIC_ID,) * len(after.replicas) if has_new_replicas else None,
+    )
+    if merged(before, change) == after:
+        return change
+    return partition_record(topic_id, number, after)
+
+
+def merged(before: PartitionRegistration, change: PartitionChangeRecord) -> PartitionRegistration:
+    """A partition after a change record: a new leader is a new leader epoch."""
+    has_leader = change.leader != NO_LEADER_CHANGE
+    return PartitionRegistration(
+        replicas=before.replicas if change.replicas is None else _nodes(change.replicas),
+        isr=before.isr if change.isr is None else _nodes(change.isr),
+        leader=NodeId(change.leader) if has_leader else before.leader,
+        leader_epoch=before.leader_epoch + has_leader,
+        partition_epoch=before.partition_epoch + 1,
+        adding=before.adding if change.adding_replicas is None else _nodes(change.adding_replicas),
+        removing=(
+            before.removing
+            if change.removing_replicas is None
+            else _nodes(change.removing_replicas)
+        ),
+    )
+
+
+def _registration(record: PartitionRecord) -> PartitionRegistration:
+    return PartitionRegistration(
+        replicas=_nodes(record.replicas),
+        isr=_nodes(record.isr),
+        leader=NodeId(record.leader),
+        leader_epoch=record.leader_epoch,
+        partition_epoch=record.partition_epoch,
+        adding=_nodes(record.adding_replicas),
+        removing=_nodes(record.removing_replicas),
+    )
+
+
+def _nodes(ids: Iterable[int]) -> tuple[NodeId, ...]:
+    return tuple(NodeId(each) for each in ids)
+
+
+# Configs, quotas and credentials
+
+
+def _config_records(
+    resource: ConfigResource, before: Mapping[str, str], after: Mapping[str, str]
+) -> list[MetadataRecord]:
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    if resource.resource_type not in _ENTITIES:
+        return [
+            ConfigRecord(
+                resource_type=resource.resource_type,
+                resource_name=resource.name,
+                name=name,
+                value=after.get(name),
+            )
+            for name in names
+        ]
+    entity = entity_of(resource)
+    if entity is None:
+        return []
+    found: list[MetadataRecord] = []
+    old, new = quotas_of(before), quotas_of(after)
+    for name in names:
+        if name in BY_NAME and entity.user is not None:
+            found.append(_scram_record(entity.user, BY_NAME[name], after.get(name)))
+        elif name in _QUOTA_KEYS:
+            key = _QUOTA_KEYS[name]
+            if key in new or key in old:
+                found.append(_quota_record(entity, key, new.get(key)))
+    return found
+
+
+def _quota_record(entity: QuotaEntity, key: QuotaKey, value: float | None) -> ClientQuotaRecord:
+    return ClientQuotaRecord(
+        entity=tuple(
+            ClientQuotaEntityData(entity_type=kind, entity_name=None if name == DEFAULT else name)
+            for kind, name in entity.parts.items()
+        ),
+        key=key,
+        value=0.0 if value is None else value,
+        remove=value is None,
+    )
+
+
+def _scram_record(
+    user: str, mechanism: ScramMechanism, text: str | None
+) -> UserScramCredentialRecord | RemoveUserScramCredentialRecord:
+    if text is None:
+        return RemoveUserScramCredentialRecord(name=user, mechanism=mechanism)
+    credential = read_credential(text)
+    return UserScramCredentialRecord(
+        name=user,
+        mechanism=mechanism,
+        salt=credential.salt,
+        stored_key=credential.stored_key,
+        server_key=credential.server_key,
+        iterations=credential.iterations,
+    )
+
+
+def _entity(record: ClientQuotaRecord) -> QuotaEntity | None:
+    parts: dict[str, str] = {}
+    for each in record.entity:
+        parts[each.entity_type] = DEFAULT if each.entity_name is None else each.entity_name
+    entity = QuotaEntity(
+        parts.pop(EntityType.USER, None),
+        parts.pop(EntityType.CLIENT_ID, None),
+        parts.pop(EntityType.IP, None),
+    )
+    return None if parts or not entity.parts else entity
+
+
+def _quota_text(key: str, value: float) -> str:
+    return str(int(value)) if _QUOTA_KEYS.get(key) in LARGEST_WHOLE else str(value)
+
+
+# Replay
+
+
+class RecordReplay:
+    """Turns committed records into changes, in their order."""
+
+    __slots__ = ("_acl_ids", "_registered", "_transaction")
+
+    def __init__(self, acl_ids: AclIds) -> None:
+        self._acl_ids = acl_ids
+        self._registered: dict[NodeId, BrokerRegistration] = {}
+        # Records between BeginTransaction and EndTransaction count together (KIP-868).
+        self._transaction: list[MetadataRecord] | None = None
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether the last records wait for the end of their transaction; no snapshot then."""
+        return self._transaction is not None
+
+    def replay(
+        self, records: Iterable[MetadataRecord], image: ClusterImage
+    ) -> list[MetadataChange]:
+        """The changes that records make to an image."""
+        draft = _ReplayDraft(image, self._acl_ids, self._registered)
+        for record in records:
+            match record:
+                case BeginTransactionRecord():
+                    self._transaction = []
+                case AbortTransactionRecord():
+                    self._transaction = None
+                case EndTransactionRecord():
+                    whole, self._transaction = self._transaction or [], None
+                    for each in whole:
+                        draft.replay(each)
+                case _ if self._transaction is not None:
+                    self._transaction.append(record)
+                case _:
+                    draft.replay(record)
+        return draft.changes()
+
+
+class _ReplayDraft:
+    """What the records of one call change."""
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        acl_ids: AclIds,
+        registered: dict[NodeId, BrokerRegistration],
+    ) -> None:
+        self._image = image
+        self._acl_ids = acl_ids
+        self._registered = registered
+        self._others: list[MetadataChange] = []
+        self._names: dict[TopicId, str | None] = {}
+        self._deleted: list[str] = []
+        self._created: dict[str, TopicId] = {}
+        # Partitions by number, since Kafka's snapshots have them in any order.
+        self._partitions: dict[str, dict[int, PartitionRegistration]] = {}
+        self._configs: dict[ConfigResource, dict[str, str]] = {}
+        self._acls: dict[ResourcePattern, list[AclEntry]] = {}
+
+    def changes(self) -> list[MetadataChange]:
+        found: list[MetadataChange] = [TopicDeleted(name) for name in self._deleted]
+        for name, topic_id in self._created.items():
+            partitions = self._partitions.pop(name, {})
+            assert sorted(partitions) == list(range(len(partitions))), (
+                f"topic {name} lacks a partition"
+            )
+            ordered = tuple(partitions[number] for number in sorted(partitions))
+            found.append(TopicCreated(TopicImage(name=name, topic_id=topic_id, partitions=ordered)))
+        for name, partitions in self._partitions.items():
+            found += self._partition_changes(name, partitions)
+        found += [ConfigsReplaced(each, values) for each, values in self._configs.items()]
+        for pattern, entries in self._acls.items():
+            known = self._image.acls.get(pattern)
+            version = 0 if known is None else known.version + 1
+            found.append(AclsReplaced(pattern, AclSet(tuple(entries), version)))
+        return found + self._others
+
+    def _partition_changes(
+        self, name: str, partitions: Mapping[int, PartitionRegistration]
+    ) -> list[MetadataChange]:
+        known = self._image.topics[name].partitions
+        found: list[MetadataChange] = [
+            PartitionChanged(name, number, partitions[number])
+            for number in sorted(partitions)
+            if number < len(known)
+        ]
+        added = sorted(number for number in partitions if number >= len(known))
+        assert added == list(range(len(known), len(known) + len(added))), (
+            f"topic {name} lacks a partition"
+        )
+        if added:
+            found.append(PartitionsAdded(name, tuple(partitions[number] for number in added)))
+        return found
+
+    def replay(self, record: MetadataRecord) -> None:
+        match record:
+            case TopicRecord():
+                self._names[record.topic_id] = record.name
+                self._created[record.name] = record.topic_id
+            case PartitionRecord():
+                name = self._name_of(record.topic_id)
+                self._partitions.setdefault(name, {})[record.partition_id] = _registration(record)
+            case PartitionChangeRecord():
+                self._change_partition(record)
+            case RemoveTopicRecord():
+                self._delete(record.topic_id)
+            case ConfigRecord():
+                resource = ConfigResource(ResourceType(record.resource_type), record.resource_name)
+                self._set_config(resource, record.name, record.value)
+            case ClientQuotaRecord():
+                entity = _entity(record)
+                if entity is not None:
+                    value = None if record.remove else _quota_text(record.key, record.value)
+                    self._set_config(resource_of(entity), record.key, value)
+            case UserScramCredentialRecord():
+                credential = ScramCredential(
+                    salt=record.salt,
+                    stored_key=record.stored_key,
+                    server_key=record.server_key,
+                    iterations=record.iterations,
+                )
+                name = ScramMechanism(record.mechanism).mechanism_name
+                self._set_config(user_resource(record.name), name, str(credential))
+            case RemoveUserScramCredentialRecord():
+                name = ScramMechanism(record.mechanism).mechanism_name
+                self._set_config(user_resource(record.name), name, None)
+            case FeatureLevelRecord():
+                self._others.append(FeatureFinalized(record.name, record.feature_level))
+            case ProducerIdsRecord():
+                self._others.append(ProducerIdsAllocated(record.next_producer_id))
+            case AccessControlEntryRecord():
+                self._add_acl(record)
+            case RemoveAccessControlEntryRecord():
+                binding = self._acl_ids.remove(record.id)
+                if binding is not None:
+                    self._entries(binding.pattern).remove(binding.entry)
+            case RegisterBrokerRecord():
+                self._register(record)
+            case UnregisterBrokerRecord():
+                if self._registered.pop(NodeId(record.broker_id), None) is not None:
+                    self._others.append(BrokerGone(NodeId(record.broker_id)))
+            case BrokerRegistrationChangeRecord():
+                self._change_registration(
+                    record.broker_id, record.fenced, record.in_controlled_shutdown
+                )
+            case FenceBrokerRecord():
+                self._change_registration(record.id, FENCE, 0)
+            case UnfenceBrokerRecord():
+                self._change_registration(record.id, UNFENCE, 0)
+            case _:
+                # Controllers, delegation tokens, no-ops and ELRs are not part of the image.
+                pass
+
+    def _name_of(self, topic_id: TopicId) -> str:
+        name = self._names.get(topic_id) or self._image.names_by_id.get(topic_id)
+        assert name is not None, f"a record of topic id {topic_id}, which does not exist"
+        return name
+
+    def _change_partition(self, record: PartitionChangeRecord) -> None:
+        name = self._name_of(record.topic_id)
+        touched = self._partitions.setdefault(name, {})
+        before = touched.get(record.partition_id)
+        if before is None:
+            before = self._image.topics[name].partitions[record.partition_id]
+        touched[record.partition_id] = merged(before, record)
+
+    def _delete(self, topic_id: TopicId) -> None:
+        name = self._name_of(topic_id)
+        self._names[topic_id] = None
+        self._partitions.pop(name, None)
+        self._configs.pop(ConfigResource(ResourceType.TOPIC, name), None)
+        self._created.pop(name, None)
+        if name in self._image.topics and name not in self._deleted:
+            self._deleted.append(name)
+
+    def _set_config(self, resource: ConfigResource, name: str, value: str | None) -> None:
+        if resource not in self._configs:
+            is_gone = (
+                resource.resource_type is ResourceType.TOPIC and resource.name in self._deleted
+            )
+            known = {} if is_gone else self._image.configs.get(resource, {})
+            self._configs[resource] = dict(known)
+        if value is None:
+            self._configs[resource].pop(name, None)
+        else:
+            self._configs[resource][name] = value
+
+    def _entries(self, pattern: ResourcePattern) -> list[AclEntry]:
+        if pattern not in self._acls:
+            known = self._image.acls.get(pattern)
+            self._acls[pattern] = [] if known is None else list(known.entries)
+        return self._acls[pattern]
+
+    def _add_acl(self, record: AccessControlEntryRecord) -> None:
+        pattern = ResourcePattern(
+            ResourceKind(record.resource_type),
+            record.resource_name,
+            PatternType(record.pattern_type),
+        )
+        entry = AclEntry(
+            record.principal,
+            record.host,
+            Operation(record.operation),
+            Permission(record.permission_type),
+        )
+        self._acl_ids.add(record.id, AclBinding(pattern, entry))
+        entries = self._entries(pattern)
+        if entry not in entries:
+            entries.append(entry)
+
+    def _register(self, record: RegisterBrokerRecord) -> None:
+        broker = BrokerRegistration(
+            node_id=NodeId(record.broker_id),
+            epoch=record.broker_epoch,
+            rack=record.rack,
+            endpoints=tuple(
+                BrokerEndpoint(
+                    listener=each.name,
+                    host=each.host,
+                    port=each.port,
+                    security_protocol=_PROTOCOLS[each.security_protocol],
+                )
+                for each in record.end_points
+            ),
+            is_stopping=record.in_controlled_shutdown,
+        )
+        self._registered[broker.node_id] = broker
+        self._others.append(BrokerRegistered(broker))
+        if not record.fenced:
+            self._others.append(BrokerAdmitted(broker.node_id, broker.epoch))
+
+    def _change_registration(self, broker_id: int, fenced: int, shutdown: int) -> None:
+        node_id = NodeId(broker_id)
+        broker = self._registered.get(node_id)
+        assert broker is not None, f"a record of broker {broker_id}, which is not registered"
+        if shutdown == IN_CONTROLLED_SHUTDOWN:
+            self._registered[node_id] = broker = replace(broker, is_stopping=True)
+            self._others.append(BrokerStopping(node_id))
+        if fenced == FENCE:
+            self._others.append(BrokerGone(node_id))
+        elif fenced == UNFENCE:
+            # It may have been gone; registering it again changes nothing if it was not.
+            self._others.append(BrokerRegistered(broker))
+            self._others.append(BrokerAdmitted(node_id, broker.epoch))
