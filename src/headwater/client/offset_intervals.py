@@ -1,4 +1,4 @@
-"""Process offsets [start, end) of topics once per run of a scheduler, and commit after success.
+"""Process offsets [start, end) once per run of a scheduler.
 
     intervals = OffsetIntervals(settings, group_id="warehouse", topics=["orders"])
     with intervals.claim("2026-01-01T10:00") as interval:
@@ -52,7 +52,7 @@ class OffsetInterval:
         return hashlib.sha256(json.dumps(_listed(self.ranges)).encode()).hexdigest()[:_DIGITS]
 
     def records(self) -> "Iterator[ConsumerRecord]":
-        """The records, with `isolation.level` of the settings, `read_committed` by default."""
+        """Read the records, with `read_committed` unless the settings say otherwise."""
         left = {place for place, (start, end) in self.ranges.items() if start < end}
         with self._open() as consumer:
             consumer.assign(sorted(left))
@@ -91,7 +91,7 @@ class OffsetIntervals:
         topics: Sequence[str],
         max_offsets: int | None = None,
     ) -> None:
-        """Settings are those of a consumer. `max_offsets` bounds an interval per partition."""
+        """Take a consumer's settings; `max_offsets` bounds a partition's interval."""
         self._settings = {
             "isolation.level": "read_committed",
             "auto.offset.reset": "none",
@@ -176,7 +176,7 @@ def is_done(committed: Committed, run_id: str) -> bool:
 
 
 def pending(committed: Committed) -> Ranges:
-    """The interval that was claimed and not finished, of this run or of one that was given up."""
+    """Return the interval that was claimed and not finished."""
     found = {}
     for place, each in committed.items():
         end = _read(each.metadata).get("end")
@@ -191,7 +191,7 @@ def planned(
     ends: Mapping[TopicPartition, int],
     max_offsets: int | None,
 ) -> Ranges:
-    """From the committed offsets, or the beginning, to the ends; partitions with none left out."""
+    """Return offsets from the committed ones to the ends."""
     found = {}
     for place, end in ends.items():
         start = committed[place].offset if place in committed else begins[place]

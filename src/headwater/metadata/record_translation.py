@@ -130,7 +130,7 @@ class AclIds:
         return binding
 
     def id_of(self, binding: AclBinding) -> TopicId:
-        """The id of an ACL; a new one is derived from the ACL, which needs no random source."""
+        """Return the id of an ACL; a new one is derived from its content."""
         return self.ids.get(binding) or _derived_id(binding)
 
 
@@ -161,7 +161,7 @@ class RecordWriter:
         return [newest(each) for each in found]
 
     def image_records(self, image: ClusterImage) -> list[ApiMessageAndVersion]:
-        """The records of a snapshot: features first, then brokers, as others refer to them."""
+        """Return the records of a snapshot: features, then brokers, then the rest."""
         features = [FeatureFinalized(name, level) for name, level in image.features.items()]
         brokers = [BrokerRegistered(each) for each in image.brokers.values()]
         others = [each for each in changes_of(image) if not isinstance(each, FeatureFinalized)]
@@ -465,7 +465,7 @@ class RecordReplay:
 
     @property
     def is_in_transaction(self) -> bool:
-        """Whether the last records wait for the end of their transaction; no snapshot then."""
+        """Whether a metadata transaction is open, which allows no snapshot."""
         return self._transaction is not None
 
     def replay(

@@ -1,4 +1,4 @@
-"""Composition root of a node with `process.roles=controller` (Kafka: ControllerServer).
+"""A node with `process.roles=controller` (Kafka: ControllerServer).
 
 The directory is locked before anything in it is read, and the port is bound before the replica
 starts, since its endpoint is part of its identity. The node builds the image of the metadata log,
@@ -183,7 +183,7 @@ class ControllerServer:
         self._resources.close()
 
     async def _resign(self) -> None:
-        """Let another voter lead before this one stops; wait for at most a request's timeout."""
+        """Let another voter lead before this one stops, within a request's timeout."""
         client = self.raft.client
         if not client.is_leader or len(client.voters) == 1:
             return
@@ -236,7 +236,7 @@ class ControllerServer:
         return [] if content is None else records_in(content)
 
     def _maybe_snapshot(self) -> None:
-        """Take a snapshot after many bytes of records; then delete what it covers if it is much."""
+        """Take a snapshot after many bytes of records; then clean the log."""
         quorum = self._config.quorum
         has_much = (
             self.loader.bytes_since_snapshot

@@ -1,4 +1,4 @@
-"""Disk, clock and network of a replica of the metadata quorum (Kafka: KafkaRaftManager).
+"""Disk, clock and network of a quorum replica (Kafka: KafkaRaftManager).
 
 Syncs run on a thread; everything else runs on the event loop.
 """
@@ -60,7 +60,7 @@ class RaftManagerTools:
 
 
 class SteadyWallClock:
-    """Wall-clock time that never goes back: the time at the start plus what has passed since."""
+    """Wall-clock time that never goes back: the start plus the time since."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -118,7 +118,7 @@ class RaftManager:
         self.driver.receive(message, answer)
 
     def sweep(self) -> None:
-        """Fail requests whose deadline has passed. The owner calls this ten times a second."""
+        """Fail requests whose deadline has passed; called ten times a second."""
         now_ms = self._tools.clock.steady_ms()
         for channel in [*self._channels.values()]:
             channel.sweep(now_ms)
@@ -203,7 +203,7 @@ class RaftManager:
 
 
 def _owned(response: Message) -> Message:
-    """Copy what the response has in the receive buffer, which the next response overwrites."""
+    """Copy bytes in the receive buffer, which the next response overwrites."""
     if isinstance(response, FetchResponse):
         return replace(
             response,

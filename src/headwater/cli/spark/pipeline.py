@@ -262,7 +262,7 @@ def compact(
     master: Master = None,
     as_json: AsJson = False,
 ) -> None:
-    """Replace small files of Delta and Iceberg tables by large ones, while the pipeline runs."""
+    """Replace small files of Delta and Iceberg tables by large ones."""
     with exit_on_error(), telling_problems(as_json=as_json):
         from headwater.pipelines.run.pipeline_run import session_conf
         from headwater.pipelines.tables.compaction import compact_tables, tables_of

@@ -24,7 +24,7 @@ def export(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Export a pipeline as a project for `spark-pipelines run`. Existing files are kept."""
+    """Export a pipeline as a project for `spark-pipelines run`."""
     from headwater.connect.pipeline_connectors import InstalledConnectors
     from headwater.pipelines.check.checked_pipeline import checked
     from headwater.pipelines.export.declarative_pipeline import NotExportable, write_project

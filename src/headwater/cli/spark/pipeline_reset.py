@@ -76,7 +76,7 @@ def reset(
     runs: Folder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show new offsets for a stopped pipeline, and with --execute move its checkpoint there."""
+    """Show new offsets for a stopped pipeline; move there with --execute."""
     rule = ResetRule(
         to_earliest=to_earliest, to_latest=to_latest, to_offset=to_offset, to_time=to_time,
         by_duration=by_duration, shift_by=shift_by, from_file=from_file,
@@ -139,7 +139,7 @@ def planned_resets(
     *,
     at_ms: int,
 ) -> list[SinkReset]:
-    """What a reset would do to each query; brokers are asked for offsets. Changes nothing."""
+    """Return what a reset would do to each query; changes nothing."""
     from headwater.pipelines.checkpoint.query_checkpoint import read_checkpoint
     from headwater.spark.exceptions import InvalidOption
 

@@ -98,7 +98,7 @@ def run_pipeline(
 
 
 def _claim_checkpoint(storage: "CheckpointStorage", spec: "PipelineSpec") -> None:
-    """Refuse a file that the checkpoint does not fit, and store what the file says beside it."""
+    """Reject a file that does not fit the checkpoint; store its description."""
     from headwater.pipelines.checkpoint.file_changes import refuse_incompatible, write_description
 
     refuse_incompatible(storage, spec)

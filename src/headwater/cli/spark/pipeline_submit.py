@@ -1,4 +1,4 @@
-"""`headwater pipeline submit`: start a pipeline whose driver outlives this command.
+"""`headwater pipeline submit`: start a driver that outlives this command.
 
 Where the driver runs depends on the master. YARN and Kubernetes run it (`spark-submit` in cluster
 deploy mode). A standalone master does not run Python drivers, so the driver is a detached process
@@ -58,7 +58,7 @@ def submit(
     runs: Folder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start a pipeline in the background: on the cluster if its master runs Python drivers.
+    """Start a pipeline in the background, on the cluster if possible.
 
     YARN and Kubernetes do. Standalone masters do not; the driver then runs on this machine.
     """
@@ -94,7 +94,7 @@ def detached_command(spec: "PipelineSpec", folder: Path) -> list[str]:
 
 
 def cluster_command(spec: "PipelineSpec") -> list[str]:
-    """`spark-submit` in cluster deploy mode; files travel into the driver's working folder."""
+    """`spark-submit` in cluster mode; files go to the driver's working folder."""
     from headwater.cli.spark import submitted_driver
     from headwater.spark.class_archive import jars_folder
     from headwater.spark.exceptions import InvalidOption
@@ -131,7 +131,7 @@ def cluster_command(spec: "PipelineSpec") -> list[str]:
 
 
 def run_words(spec: "PipelineSpec", file: Path) -> list[str]:
-    """The arguments of `headwater` for the driver, which has its files beside the pipeline's."""
+    """Return the driver's arguments; its files are beside the pipeline file."""
     words = ["pipeline", "run", str(file), "--publish"]
     if spec.master is not None:
         words += ["--master", spec.master]

@@ -1,4 +1,4 @@
-"""`headwater pipeline upgrade`: say which changes of a file its checkpoint survives."""
+"""`headwater pipeline upgrade`: which changes a checkpoint survives."""
 
 import json
 

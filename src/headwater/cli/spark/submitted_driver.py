@@ -1,4 +1,4 @@
-"""The program that `spark-submit` runs for `headwater pipeline submit`: the command itself."""
+"""The program that `spark-submit` runs for `headwater pipeline submit`."""
 
 from headwater.cli.entry import main
 

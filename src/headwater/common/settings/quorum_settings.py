@@ -1,4 +1,4 @@
-"""Settings of a KRaft controller, under Kafka's names: roles, quorum, metadata log."""
+"""Settings of a KRaft controller: roles, quorum, metadata log."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

@@ -74,7 +74,7 @@ def supported_properties(texts: Mapping[str, str]) -> ServerProperties:
 
 
 def controller_properties(texts: Mapping[str, str]) -> ServerProperties:
-    """Classify the settings of a node that is only a controller, without the quorum's own."""
+    """Classify the settings of a node that is only a controller."""
     others = {name: text for name, text in texts.items() if not is_quorum_setting(name)}
     if _PROTOCOL_MAP not in others:
         # As in Kafka, controller listeners are PLAINTEXT unless a map says otherwise.

@@ -1,4 +1,4 @@
-"""Build the cluster image from the committed records of the metadata log (Kafka: MetadataLoader).
+"""Build the cluster image from committed records (Kafka: MetadataLoader).
 
 The image is always that of a committed offset: records of a batch, and of a transaction, count
 together. `snapshot` writes it as a snapshot, from which a later start or another replica goes on.

@@ -1,4 +1,4 @@
-"""Release versions of Kafka and the feature levels that a new cluster of each gets.
+"""Release versions of Kafka and the feature levels of their new clusters.
 
 `kafka-storage version-mapping` of Kafka 4.1 prints the same levels.
 """
@@ -75,7 +75,7 @@ def release_of_level(level: int) -> str:
 
 
 def feature_levels(release: str | None, overrides: Mapping[str, int]) -> dict[str, int]:
-    """Levels of a new cluster, metadata.version first; features at level 0 are left out.
+    """Return a new cluster's levels above 0, metadata.version first.
 
     `kraft.version` is no part of it: the voters decide about that.
     """

@@ -98,7 +98,7 @@ class RaftDriver:
         failed: Callable[[StorageError], None],
         broken: Callable[[Exception], None] | None = None,
     ) -> None:
-        """`failed` is called once if the disk fails, `broken` if an invariant does not hold.
+        """Call `failed` if the disk fails, `broken` if an invariant does not hold.
 
         Without `broken` such an exception reaches the caller. In both cases the replica has
         stopped: it may have forgotten what it promised, or promise what it does not have.

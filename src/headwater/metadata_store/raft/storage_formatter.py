@@ -1,4 +1,4 @@
-"""Format the log directories of a KRaft node, as `kafka-storage format` does (Kafka: Formatter).
+"""Format a KRaft node's log directories (Kafka: Formatter).
 
     meta.properties                          node id, cluster id, directory id
     bootstrap.checkpoint                     feature levels and SCRAM credentials of a new cluster

@@ -244,7 +244,7 @@ def _of_master(spec: PipelineSpec) -> Iterator[Problem]:
 
 
 def _of_locations(spec: PipelineSpec) -> Iterator[Problem]:
-    """Folders that executors elsewhere cannot reach, and schemes without a file system."""
+    """Report folders out of executors' reach and schemes without a file system."""
     for place, whose, location in _locations(spec):
         if reason := unreachable_reason(location, spec.master):
             yield place, f"{whose}: {reason}"

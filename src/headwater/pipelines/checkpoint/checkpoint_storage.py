@@ -1,4 +1,4 @@
-"""Read and change files of a checkpoint, in a folder of this machine or through Hadoop.
+"""Read and change files of a checkpoint, locally or through Hadoop.
 
     orders/_pipeline.json       the pipeline that the checkpoint belongs to
     orders/SINK/metadata        Spark's: the id of the query
@@ -124,7 +124,7 @@ def local_folder(location: str) -> Path | None:
 
 @contextmanager
 def opened_storage(location: str, conf: Mapping[str, str]) -> Iterator[CheckpointStorage]:
-    """Storage without a Spark session; for a location of Hadoop's a small JVM runs meanwhile.
+    """Open storage without a Spark session; Hadoop needs a small JVM.
 
     `conf` has the settings of Spark, of which those of Hadoop are used.
     """

@@ -72,7 +72,7 @@ def described(spec: PipelineSpec) -> Description:
 
 
 def read_description(storage: CheckpointStorage, name: str) -> Description | None:
-    """The description of the pipeline that a checkpoint belongs to; None if it has none."""
+    """Return the description that a checkpoint has of its pipeline, if any."""
     try:
         found = json.loads(storage.read(f"{name}/{FILE}") or "null")
     except ValueError:
@@ -111,7 +111,7 @@ def file_changes(storage: CheckpointStorage, spec: PipelineSpec) -> list[FileCha
 
 
 def refuse_incompatible(storage: CheckpointStorage, spec: PipelineSpec) -> None:
-    """`InvalidPipeline`, with file and line, for changes that the checkpoint does not survive."""
+    """Raise `InvalidPipeline` for changes that the checkpoint does not survive."""
     broken = [each for each in file_changes(storage, spec) or [] if each.effect is Effect.BREAKS]
     if broken:
         document = load_document(spec.file)
@@ -376,7 +376,7 @@ def _target(sink: SinkSpec) -> str | None:
 
 
 def _upstream(name: str, spec: PipelineSpec) -> tuple[list[SourceSpec], list[StepSpec]]:
-    """The sources and steps that a sink's query consists of, in the order of the query."""
+    """Return the sources and steps of a sink's query, in its order."""
     wanted = {name.lower()}
     steps: list[StepSpec] = []
     for step in reversed(in_order(spec)):
@@ -389,7 +389,7 @@ def _upstream(name: str, spec: PipelineSpec) -> tuple[list[SourceSpec], list[Ste
 
 
 def _tokens(sql: str | None) -> list[str]:
-    """The words of a query, without comments and without regard to case outside of quotes."""
+    """Return the words of a query without comments, in lower case."""
     found = _TOKENS.findall(sql or "")
     return [
         each if each[0] in "'\"`" else each.lower() for each in found if not each.startswith("--")

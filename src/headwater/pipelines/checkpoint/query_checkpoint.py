@@ -1,4 +1,4 @@
-"""The checkpoint of one streaming query: its last batch, and how to move it to other offsets.
+"""The checkpoint of one streaming query, and how to move it.
 
 An entry of Spark's offset log has a version, metadata, and one line per source:
 
@@ -93,7 +93,7 @@ def moved_entry(checkpoint: QueryCheckpoint, target: Offsets) -> tuple[int, str]
 def move(
     storage: CheckpointStorage, checkpoint: QueryCheckpoint, target: Offsets, *, query_id: str
 ) -> str | None:
-    """Move a stopped query; the name under which the former checkpoint was kept, if it was.
+    """Move a stopped query; return the name of the kept checkpoint, if any.
 
     `query_id` is a UUID for a query that gets a new checkpoint.
     """

@@ -1,1 +1,1 @@
-"""Pipelines in the form of other tools. `declarative_pipeline` has Spark Declarative Pipelines."""
+"""Pipelines in the form of other tools: Spark Declarative Pipelines."""

@@ -1,4 +1,4 @@
-"""Write a pipeline as a project of Spark Declarative Pipelines, for `spark-pipelines run`.
+"""Write a pipeline as a project of Spark Declarative Pipelines.
 
 Sources and steps become temporary views, sinks become sinks with an append flow each. The project
 uses Spark's own functions and `format("headwater")`, so it can be read and changed.
@@ -46,7 +46,7 @@ class NotExportable(HeadwaterError):
 
 
 def declarative_pipeline(spec: PipelineSpec, storage: str) -> dict[str, str]:
-    """The files of the project by their names. `NotExportable` names what cannot be exported."""
+    """Return the files of the project by name, or raise `NotExportable`."""
     problems = list(_problems(spec))
     if problems:
         raise NotExportable("; ".join(problems))

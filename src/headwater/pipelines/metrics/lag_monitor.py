@@ -94,7 +94,7 @@ def reads(subscription: SourceSubscription, topic: str) -> bool:
 
 
 class LagMonitor:
-    """Looks every few seconds, in a thread of its own; brokers that are down stop no data."""
+    """Measures lag in a thread of its own; unreachable brokers stop no data."""
 
     def __init__(self, spec: PipelineSpec, *, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms

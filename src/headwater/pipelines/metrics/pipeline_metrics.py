@@ -1,4 +1,4 @@
-"""Metrics of a running pipeline for Prometheus, and the HTTP port that serves them."""
+"""Metrics of a running pipeline for Prometheus, and their HTTP port."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Listen to the progress of a pipeline's queries: add it up, and commit it as consumer groups."""
+"""Add up the progress of queries and commit it as consumer groups."""
 
 import json
 import threading
@@ -54,7 +54,7 @@ class ProgressListener(StreamingQueryListener):
 
 
 def group_commits(spec: PipelineSpec) -> list[GroupCommits]:
-    """Commit what each sink has read to a group `spark-PIPELINE-SINK`, in the topics' clusters.
+    """Commit what each sink has read to a group `spark-PIPELINE-SINK`.
 
     A bounded run commits nothing: its range is not where anything stands.
     """

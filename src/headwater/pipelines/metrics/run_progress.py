@@ -42,7 +42,7 @@ class RunProgress:
         return self._totals.totals
 
     def catch_up(self, query: Query) -> None:
-        """Commit the last batch of a query that has ended: its listener may be told too late."""
+        """Commit the last batch of an ended query; its listener may be too late."""
         for each in self._commits:
             each.catch_up(cast("StreamingQuery", query))
 

@@ -51,7 +51,7 @@ class Frames:
         *,
         is_measured: bool = False,
     ) -> None:
-        """If it is measured, Spark's progress has the bytes of topics and counts dead letters."""
+        """If measured, Spark's progress has bytes of topics and dead letters."""
         self._is_measured = is_measured
         self._spark = spark
         self._spec = spec

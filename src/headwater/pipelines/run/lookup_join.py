@@ -1,4 +1,4 @@
-"""Join a stream with a changelog that Spark keeps as state, the latest value of each key.
+"""Join a stream with a changelog that Spark keeps as state.
 
 A join with `table: true` in SQL reads the whole changelog again with every batch. Here the
 changelog is a second stream: its records update the state of their key, and rows of the stream
@@ -34,7 +34,7 @@ _OFFSET: Final = "__headwater_offset"
 
 
 def lookup_join(rows: "DataFrame", changes: "DataFrame", lookup: LookupSpec) -> "DataFrame":
-    """The rows with the columns of the table added; `changes` is the table's changelog, decoded."""
+    """Add the columns of the table, whose decoded changelog is `changes`."""
     own = list(rows.columns)
     added = [name for name in changes.columns if name != RECORD and name not in lookup.on.values()]
     clash = sorted(set(own) & set(added))

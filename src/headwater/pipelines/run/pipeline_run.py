@@ -95,7 +95,7 @@ def query_starts(
 
 
 def session_conf(spec: PipelineSpec) -> dict[str, str]:
-    """The settings of Spark that a pipeline needs: its own, and those of its table formats."""
+    """Return Spark's settings for a pipeline and its table formats."""
     formats = {each.format.lower() for each in spec.sources}
     formats |= {each.format.lower() for each in spec.sinks}
     return delta_conf(spec.conf) if DELTA in formats else dict(spec.conf)

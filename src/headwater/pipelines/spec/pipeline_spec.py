@@ -68,7 +68,7 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionField:
-    """A column that a table is partitioned by, or what a transform such as `day` makes of it."""
+    """A partition column of a table, or a transform of one such as `day`."""
 
     column: str
     transform: str = "identity"
@@ -78,7 +78,7 @@ class PartitionField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSpec:
-    """How changes are merged into a table, in the words of Spark's `create_auto_cdc_flow`."""
+    """How changes are merged into a table (see Spark's `create_auto_cdc_flow`)."""
 
     keys: tuple[str, ...]
     # An expression that orders the changes of a key; the offset of the record if there is one.
@@ -151,7 +151,7 @@ class LookupSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSpec:
-    """What is made of rows: by SQL, by a function of frames, or by a lookup in a table."""
+    """A step: SQL, a function of data frames, or a lookup in a table."""
 
     name: str
     place: Place

@@ -1,4 +1,4 @@
-"""Compact the tables of a pipeline's sinks: many small files become few large ones.
+"""Compact tables of a pipeline's sinks: few large files for many small ones.
 
 Both formats commit the new files like any other writer, so readers and the running pipeline are
 not disturbed. Files of a sink without a table format are not compacted.

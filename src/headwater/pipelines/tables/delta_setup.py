@@ -27,7 +27,7 @@ def why_no_delta(pyspark: str | None = None) -> str | None:
 
 
 def delta_conf(conf: Mapping[str, str], pyspark: str | None = None) -> dict[str, str]:
-    """The settings of a session with Delta; jars that `conf` names already are left alone."""
+    """Return the settings of a session with Delta; keeps jars named in `conf`."""
     jar = _JARS[_release(metadata.version("pyspark") if pyspark is None else pyspark)]
     found = dict(conf)
     if not any("delta-spark" in conf.get(name, "") for name in (_PACKAGES, "spark.jars")):

@@ -30,7 +30,7 @@ QueryId = Callable[["DataFrame"], str]
 
 
 def delta_writer(frame: "DataFrame", sink: SinkSpec, query_id: QueryId) -> "DataStreamWriter":
-    """A writer of a stream to the sink's table; the table is made with its first batch."""
+    """Return a stream writer; the first batch creates the table."""
     merge = sink.table.merge
     if merge is not None:
         check_merge(frame, merge)
@@ -86,7 +86,7 @@ def merge_statement(target: str, columns: list[str], keys: tuple[str, ...]) -> s
 
 
 def _prepare(spark: "SparkSession", changes: "DataFrame", sink: SinkSpec, target: str) -> None:
-    """Make the table, and with schema evolution its new columns. Repeating it changes nothing."""
+    """Create the table, and with schema evolution its new columns."""
     kinds = {name: kind for name, kind in changes.dtypes if name != DELETED}
     columns = ", ".join(f"`{name}` {kind}" for name, kind in kinds.items())
     parts = ", ".join(f"`{each.column}`" for each in sink.table.partition_by)

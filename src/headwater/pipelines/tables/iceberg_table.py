@@ -1,4 +1,4 @@
-"""Tables of Iceberg through PyIceberg: catalogs, schemas, and commits that happen once.
+"""Iceberg tables through PyIceberg: catalogs, schemas, idempotent commits.
 
 A commit carries the id of the query and of the batch twice: in the summary of its snapshot, where
 a user sees them, and as a property of the table, which outlives expired snapshots. Both change in
@@ -121,7 +121,7 @@ class IcebergTable:
         *,
         keys: pa.Table | None = None,
     ) -> bool:
-        """Add files, after the rows with `keys` are deleted; False if the batch is there already.
+        """Delete rows with `keys` and add files; False for a repeated batch.
 
         Another writer may commit in between: then the table is read again, and the batch is looked
         for again.
@@ -153,7 +153,7 @@ class IcebergTable:
         raise AssertionError("the last try raises")
 
     def compact(self, target_bytes: int = _COMPACTED_BYTES) -> tuple[int, int]:
-        """Rewrite small files of a partition as one; return how many files became how many.
+        """Rewrite a partition's small files as one; return file counts.
 
         Each commit replaces the files of one new file, and holds its rows in memory. Readers of
         older snapshots keep their files. If another writer commits first, the files are looked for
@@ -227,7 +227,7 @@ def is_committed(table: "Table", batch: BatchOfQuery) -> bool:
 
 
 def refuse_misfit(table: "Table", schema: pa.Schema) -> None:
-    """Columns that the table does not have, and types that cannot become those of the table."""
+    """Report unknown columns, and types that do not fit the table's."""
     known = {each.name for each in table.schema().fields}
     new = [name for name in schema.names if name not in known]
     if new:
@@ -256,12 +256,12 @@ def _mismatches(error: Exception) -> str:
 
 
 def writer_of(table: "Table") -> "Callable[[pa.Table], list[DataFile]]":
-    """A function that writes rows into data files; it can be pickled and sent elsewhere."""
+    """Return a picklable function that writes rows into data files."""
     return _FileWriter(table.metadata.model_dump_json(), dict(table.io.properties))
 
 
 class _FileWriter:
-    """Writes files that no snapshot has yet: those of a task that failed are never seen."""
+    """Writes files that no snapshot refers to yet, so failed tasks leave no rows."""
 
     def __init__(self, metadata: str, properties: dict[str, Any]) -> None:
         self._metadata = metadata
@@ -325,7 +325,7 @@ def _partition_name(each: PartitionField) -> str:
 
 @contextmanager
 def _in_one_line(what: str) -> "Iterator[None]":
-    """What PyIceberg and the libraries below it raise, as a refusal that names the table."""
+    """Turn errors of PyIceberg and its libraries into one that names the table."""
     try:
         yield
     except _errors() as error:
@@ -333,7 +333,7 @@ def _in_one_line(what: str) -> "Iterator[None]":
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """Exceptions of PyIceberg have no class in common, and those of its catalogs are others'."""
+    """Return the exception classes, since PyIceberg's have no common base."""
     from pyiceberg import exceptions
 
     found = [each for each in vars(exceptions).values() if isinstance(each, type)]

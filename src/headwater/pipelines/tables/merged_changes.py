@@ -1,4 +1,4 @@
-"""Reduce the changes of a batch to the last one of each key, ready to be merged into a table.
+"""Reduce the changes of a batch to the last one of each key.
 
 Note: a merge must meet each key once. Which of two changes of a key is later is said by
 `sequence_by`; the offset of the record is the default, because all records of a key are in one
@@ -22,7 +22,7 @@ _SEQUENCE: Final = "__headwater_sequence"
 
 
 def table_columns(frame: "DataFrame", merge: MergeSpec | None) -> list[str]:
-    """The columns that are written to a table: all but the record itself and what is excepted."""
+    """Return the columns to write: all but the record's and excepted ones."""
     excepted = {RECORD, *(() if merge is None else merge.except_column_list)}
     return [name for name in frame.columns if name not in excepted]
 

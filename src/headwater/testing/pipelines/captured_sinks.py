@@ -71,5 +71,5 @@ class _CapturedSink:
 
 
 def frame_rows(frame: "DataFrame") -> list[SinkRow]:
-    """Rows with Python's values: timestamps have the time zone UTC, structs are dictionaries."""
+    """Return rows of Python values: timestamps in UTC, structs as dictionaries."""
     return [SinkRow(row) for row in frame.toArrow().to_pylist()]

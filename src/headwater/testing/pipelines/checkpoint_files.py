@@ -1,4 +1,4 @@
-"""Move the watermark and undo commits in the checkpoint of a query that does not run.
+"""Move the watermark and undo commits in a stopped query's checkpoint.
 
 Spark reads the watermark of the next batch from the commit of the last one, so changing it there
 moves event time without an event. And a batch that has offsets and no commit is repeated, as after

@@ -1,4 +1,4 @@
-"""A pipeline as its test runs it: the same sources, steps and sinks, but nothing outside the test.
+"""A pipeline as its test runs it, with nothing outside the test.
 
 Topics are those of the embedded broker, files are in the test's folder, and what would be written
 to another system is kept in memory.
@@ -73,7 +73,7 @@ def is_file_sink(sink: SinkSpec) -> bool:
 
 
 def local_path(folder: Path, path: str) -> str:
-    """The folder in the test's folder that stands for a path; the same for the same path."""
+    """Return the folder that stands for a path in the test."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", path).strip("-.")
     return str(folder / "files" / name)
 

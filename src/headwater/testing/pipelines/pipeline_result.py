@@ -65,7 +65,7 @@ class PipelineResult:
 
 
 def topic_row(record: ConsumerRecord, deserialize: Mapping[str, Deserializer]) -> SinkRow:
-    """A record as a row: the fields of its value, or a column `value` if it is no object."""
+    """Return a record as a row: its value's fields, or a column `value`."""
     values: Mapping[str, Any]
     if record.value is None:
         values = {}

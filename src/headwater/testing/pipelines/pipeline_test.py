@@ -1,4 +1,4 @@
-"""Run a pipeline's file on given records, micro-batch by micro-batch, with a real broker and Spark.
+"""Run a pipeline file on given records, with a real broker and Spark.
 
     result = PipelineTest("orders.yaml", ...).feed("orders", [{"id": 1, "amount": 200.0}]).run()
     assert result["big-orders"] == [{"id": 1, "amount": 200.0}]
@@ -71,7 +71,7 @@ class PipelineTest:
         registry: Callable[[], str] | None = None,
         beside: Callable[[Path | str], Path] = Path,
     ) -> None:
-        """`folder` takes checkpoints and files. `partitions` is for topics that do not exist.
+        """Keep files in `folder`; new topics have `partitions` partitions.
 
         `registry` returns the URL of a schema registry, and is called if the pipeline has Avro.
         `beside` finds the files that `restart` is given.
@@ -182,7 +182,7 @@ class PipelineTest:
         return self
 
     def restart(self, file: Path | str | None = None) -> Self:
-        """Process what was fed, then continue with the file read again, or with another version.
+        """Process what was fed, then continue with the file, or another version.
 
         Checkpoints stay, as after a stop and a start of the pipeline.
         """
@@ -439,7 +439,7 @@ class PipelineTestFactory(Protocol):
 
 
 def _without_login(document: Document) -> Document:
-    """The login of a pipeline's cluster is none of the test's, and its file may not be there."""
+    """Drop the login of the pipeline's cluster, which the test does not use."""
     if not isinstance(document.value, dict):
         return document
     left = {name: value for name, value in document.value.items() if name != "settings"}

@@ -36,7 +36,7 @@ class TopicSet:
             self._made += new
 
     def note(self, topics: Iterable[str]) -> None:
-        """Topics that the pipeline will create: they are the test's if they do not exist yet."""
+        """Return the topics that the pipeline will create."""
         topics = list(topics)
         known = self._known(topics)
         self._made += [name for name in topics if name not in known and name not in self._made]

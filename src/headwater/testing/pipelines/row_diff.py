@@ -14,7 +14,7 @@ Row = Mapping[str, Any]
 
 
 def row_diff(found: Sequence[Any], expected: Sequence[Any]) -> list[str]:
-    """Lines of a table: rows that are missing or unexpected, with the cells that differ marked."""
+    """Return a table of missing and unexpected rows, differing cells marked."""
     strange = [each for each in [*found, *expected] if not isinstance(each, Mapping)]
     if strange:
         return [f"rows are dictionaries, not {strange[0]!r}"]

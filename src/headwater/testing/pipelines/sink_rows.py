@@ -87,7 +87,7 @@ class SinkRows(list[SinkRow]):
         return SinkRows(rows, name=self.name)
 
     def latest(self) -> dict[str | bytes | None, SinkRow]:
-        """The table that a changelog stands for: the latest row of each key, without deleted ones.
+        """Return a changelog's table: each key's latest row, without deleted ones.
 
         Note: rows of a key are in one partition, so the order of partitions does not matter.
         """

@@ -30,7 +30,7 @@ class RowEncoder:
     def encode(
         self, row: Mapping[str, Any], key_column: str | None
     ) -> tuple[bytes | None, bytes | None]:
-        """The key and value of a record. `key_column` names a column to use as the key, too."""
+        """Return the key and value of a record; `key_column` may be its key."""
         source = self._source
         if source.key is None and source.value is None:
             raise InvalidRow(
