@@ -33,8 +33,19 @@ class Source(ABC):
     option_names: ClassVar[tuple[str, ...]]
     """All supported options; others are rejected."""
 
+    writes_records: ClassVar[bool] = False
+    """Whether rows are records: columns topic, key, value and headers, as sinks for topics have."""
+
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = ConnectorOptions(options, self.option_names)
+
+    def check(self) -> None:
+        """Raise if the external system is not ready; called before anything starts."""
+        self.latest({})
+
+    def topics(self) -> list[str]:
+        """The topics of records, for a source that has them."""
+        return []
 
     @abstractmethod
     def schema(self) -> pa.Schema:
@@ -52,6 +63,12 @@ class Source(ABC):
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Read the rows of a split, with the columns of the schema."""
 
+    def commit(self, position: Position) -> None:  # noqa: B027
+        """Release what is before a position: its batches are written and not read again."""
+
+    def close(self) -> None:  # noqa: B027
+        """Close connections."""
+
 
 class Sink(ABC):
     """Rows to an external system."""
@@ -60,6 +77,11 @@ class Sink(ABC):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = ConnectorOptions(options, self.option_names)
+
+    @property
+    def reads_records(self) -> bool:
+        """Whether rows are records already, with columns topic, key, value and so on."""
+        return False
 
     @abstractmethod
     def prepare(self, schema: pa.Schema) -> None:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headwater.connect.connector import Source
+from headwater.connect.connector_registry import open_sink, open_source
 from headwater.connect.postgresql_connector import DELETED
 from headwater.spark.exceptions import InvalidOption
 from headwater.spark.formats.avro.avro_options import known_schemas
@@ -76,17 +78,22 @@ def import_rows(
 
     from headwater.spark.data_source import with_targets
 
+    source = open_source(connector, options)
+    check_own_keys(source, connector, key, is_avro=avro is not None)
     rows = _with(spark.readStream.format("headwater-connect"), connector, options).load()
-    check_key(key, rows.columns)
-    row = functions.struct("*")
-    value = functions.to_json(row, {"ignoreNullFields": "false"}) if avro is None else row
-    columns = [value.alias("value")]
-    if key is not None:
-        columns.append(functions.col(key).cast("string").alias("key"))
-    records = rows.select(*columns)
+    if source.writes_records:
+        records = rows
+    else:
+        check_key(key, rows.columns)
+        row = functions.struct("*")
+        value = functions.to_json(row, {"ignoreNullFields": "false"}) if avro is None else row
+        columns = [value.alias("value")]
+        if key is not None:
+            columns.append(functions.col(key).cast("string").alias("key"))
+        records = rows.select(*columns)
     sink = {
         "kafka.bootstrap.servers": bootstrap_servers,
-        "topic": topic,
+        **({"markerTopic": source.topics()[0]} if source.writes_records else {"topic": topic}),
         "delivery": "exactly-once",
         **_settings_option(settings_file),
         **({} if avro is None else avro.options()),
@@ -112,9 +119,13 @@ def export_rows(
     """Start a query that writes a topic's records to a connector.
 
     JSON needs a `schema` with the columns in Spark's DDL. Avro takes the columns from the registry.
-    `settings_file` has client settings, such as credentials.
+    A sink for records, such as those of a change feed, takes neither. `topic` may be several,
+    separated by commas. `settings_file` has client settings, such as credentials.
     """
-    if (schema is None) == (avro is None):
+    reads_records = open_sink(connector, options).reads_records
+    if reads_records and (schema is not None or avro is not None or key is not None):
+        raise InvalidOption(f"{connector} takes records as they are: no schema, registry or key")
+    if not reads_records and (schema is None) == (avro is None):
         raise InvalidOption("set either a schema (for JSON) or a registry (for Avro)")
     records = (
         spark.readStream.format("headwater")
@@ -124,15 +135,26 @@ def export_rows(
         .option("kafka.isolation.level", "read_committed")
         .options(**_settings_option(settings_file))
         .options(**({} if avro is None else avro.options()))
+        .options(**({"includeHeaders": "true"} if reads_records else {}))
         .load()
     )
-    rows = avro_rows(records, key) if schema is None else rows_of(records, schema, key)
+    if reads_records:
+        rows = records
+    else:
+        rows = avro_rows(records, key) if schema is None else rows_of(records, schema, key)
     writer = rows.writeStream.format("headwater-connect")
     return _start(_with(writer, connector, options), running)
 
 
 def _settings_option(settings_file: Path | str | None) -> dict[str, str]:
     return {} if settings_file is None else {SETTINGS_FILE: str(Path(settings_file).resolve())}
+
+
+def check_own_keys(source: Source, connector: str, key: str | None, *, is_avro: bool) -> None:
+    """Raise if a source that writes records is given a key or a format for them."""
+    if source.writes_records and (key is not None or is_avro):
+        what = "format avro" if key is None else f"key {key}"
+        raise InvalidOption(f"{connector} writes records with keys and JSON of its own: no {what}")
 
 
 def check_key(key: str | None, columns: Sequence[str]) -> None:

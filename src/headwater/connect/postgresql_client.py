@@ -39,10 +39,14 @@ _TYPES: Final[list[tuple[Any, str]]] = [
 _SCHEMES: Final = ("postgresql://", "postgres://")
 
 
-def connect(uri: str) -> PostgresqlConnection:
-    """Connect. Changes form one transaction until they are committed."""
+def check_uri(uri: str) -> None:
     if not uri.startswith(_SCHEMES):
         raise InvalidOption(f"uri must start with {_SCHEMES[0]}, not {uri.partition(':')[0]}")
+
+
+def connect(uri: str) -> PostgresqlConnection:
+    """Connect. Changes form one transaction until they are committed."""
+    check_uri(uri)
     try:
         # The package has no type hints.
         dbapi: Any = importlib.import_module("adbc_driver_postgresql.dbapi")

@@ -10,7 +10,7 @@ that needs a timestamp column. And Spark may run two attempts at one part at the
 checking in advance whether a part is written is not enough.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, ClassVar, Final
 
@@ -18,6 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.connect.connector import Part, Position, Sink, Source, Split
+from headwater.connect.postgresql_cdc.change_feed import COLUMN_TYPES, FeedRecord, reduce_feed
+from headwater.connect.postgresql_cdc.change_feed_writer import ChangeFeedWriter
+from headwater.connect.postgresql_cdc.replication_slot import (
+    execute,
+    literal,
+    query,
+    sql_connection,
+)
 from headwater.connect.postgresql_client import (
     PostgresqlConnection,
     batches_of,
@@ -30,7 +38,22 @@ from headwater.spark.exceptions import InvalidOption, WrongColumns
 
 _ROWS_AT_ONCE: Final = 100_000
 _WRITTEN_PARTS: Final = "headwater_batches"
+_CREATE_WRITTEN_PARTS: Final = (
+    f"CREATE TABLE IF NOT EXISTS {_WRITTEN_PARTS} (query_id TEXT, part BIGINT, "
+    "batch_id BIGINT NOT NULL, PRIMARY KEY (query_id, part))"
+)
+_CLAIM: Final = (
+    f"INSERT INTO {_WRITTEN_PARTS} (query_id, part, batch_id) VALUES ({{}}, {{}}, {{}}) "
+    "ON CONFLICT (query_id, part) DO UPDATE SET batch_id = excluded.batch_id "
+    f"WHERE {_WRITTEN_PARTS}.batch_id < excluded.batch_id RETURNING batch_id"
+)
+_KEEPALIVES: Final = (
+    ("tcp_keepalives_idle", 30),
+    ("tcp_keepalives_interval", 10),
+    ("tcp_keepalives_count", 3),
+)
 _STAGE: Final = "headwater_stage"
+_FEED: Final = "of the change feed"
 # Rows in which this column is true are deleted by their key.
 DELETED: Final = "__deleted"
 
@@ -146,11 +169,38 @@ class PostgresqlSource(Source):
 
 
 class PostgresqlSink(Sink):
-    """Write rows to a table, which is created if it does not exist."""
+    """Write rows to a table, created if missing; or apply a change feed.
 
-    option_names: ClassVar[tuple[str, ...]] = ("uri", "table", "key")
+    With the option `envelope`, rows are the records of a feed that the source `postgresql-cdc` has
+    written. Their tables must exist.
+    """
+
+    option_names: ClassVar[tuple[str, ...]] = (
+        "uri",
+        "table",
+        "key",
+        "envelope",
+        "schema.evolution",
+    )
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(options)
+        self._envelope = self.options.choice("envelope", ("none", "debezium", "flat"))
+        adds = self.options.choice("schema.evolution", ("none", "basic")) == "basic"
+        self._adds_columns = adds
+        if self.reads_records and self.options.get("key") is not None:
+            raise InvalidOption("records of a change feed have keys of their own: no option key")
+        if adds and not self.reads_records:
+            raise InvalidOption("schema.evolution is for a change feed: set envelope too")
+
+    @property
+    def reads_records(self) -> bool:
+        return self._envelope != "none"
 
     def prepare(self, schema: pa.Schema) -> None:
+        if self.reads_records:
+            self._prepare_feed(schema)
+            return
         key, columns = self.options.names("key"), _content(schema)
         missing = [name for name in key if name not in columns.names]
         if missing:
@@ -162,13 +212,46 @@ class PostgresqlSink(Sink):
             parts.append(f"PRIMARY KEY ({_listed(key)})")
         with closing(self._connect()) as connection, closing(connection.cursor()) as cursor:
             cursor.execute(f"CREATE TABLE IF NOT EXISTS {self._table()} ({', '.join(parts)})")
-            cursor.execute(
-                f"CREATE TABLE IF NOT EXISTS {_WRITTEN_PARTS} (query_id TEXT, part BIGINT, "
-                "batch_id BIGINT NOT NULL, PRIMARY KEY (query_id, part))"
-            )
+            cursor.execute(_CREATE_WRITTEN_PARTS)
             connection.commit()
 
+    def _prepare_feed(self, schema: pa.Schema) -> None:
+        for name in ("topic", "key", "value"):
+            if name not in schema.names:
+                raise WrongColumns(f"a change feed has a column {name}, not only {schema.names}")
+        with sql_connection(self.options.required("uri"), _FEED) as connection:
+            execute(connection, _CREATE_WRITTEN_PARTS)
+            connection.commit()
+
+    def _write_feed(self, part: Part, batches: Iterator[pa.RecordBatch]) -> int:
+        count = 0
+        with sql_connection(self.options.required("uri"), _FEED) as connection:
+            for setting, value in _KEEPALIVES:
+                execute(connection, f"SET {setting} = {value}")
+            if not query(
+                connection,
+                _CLAIM.format(literal(part.query_id), part.partition, part.batch_id),
+            ):
+                for _ in batches:
+                    pass
+                return 0
+
+            def records() -> Iterator[FeedRecord]:
+                nonlocal count
+                for batch in batches:
+                    count += batch.num_rows
+                    yield from feed_records(batch)
+
+            writer = ChangeFeedWriter(connection, adds_columns=self._adds_columns)
+            table = self.options.get("table")
+            for step in reduce_feed(records(), envelope=self._envelope, table=table):
+                writer.apply(step)
+            connection.commit()
+        return count
+
     def write(self, part: Part, batches: Iterator[pa.RecordBatch]) -> int:
+        if self.reads_records:
+            return self._write_feed(part, batches)
         with closing(self._connect()) as connection, closing(connection.cursor()) as cursor:
             self._set_keepalives(cursor)
             if not self._claims(cursor, part):
@@ -221,8 +304,8 @@ class PostgresqlSink(Sink):
 
         Until then, another attempt would wait for the part that this client has claimed.
         """
-        for setting, value in (("idle", 30), ("interval", 10), ("count", 3)):
-            cursor.execute(f"SET tcp_keepalives_{setting} = {value}")
+        for setting, value in _KEEPALIVES:
+            cursor.execute(f"SET {setting} = {value}")
 
     def _claims(self, cursor: Any, part: Part) -> bool:
         """Claim a part; False if it is already written.
@@ -231,10 +314,7 @@ class PostgresqlSink(Sink):
         for the end of this transaction and then sees its outcome.
         """
         cursor.execute(
-            f"INSERT INTO {_WRITTEN_PARTS} (query_id, part, batch_id) VALUES ($1, $2, $3) "
-            "ON CONFLICT (query_id, part) DO UPDATE SET batch_id = excluded.batch_id "
-            f"WHERE {_WRITTEN_PARTS}.batch_id < excluded.batch_id RETURNING batch_id",
-            (part.query_id, part.partition, part.batch_id),
+            _CLAIM.format("$1", "$2", "$3"), (part.query_id, part.partition, part.batch_id)
         )
         return cursor.fetchone() is not None
 
@@ -252,6 +332,25 @@ def last_of_each_key(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     numbered = rows.select(list(key)).append_column("__row", pa.array(range(rows.num_rows)))
     last = numbered.group_by(list(key)).aggregate([("__row", "max")]).column("__row_max")
     return rows.take(pa.array(sorted(int(each or 0) for each in last.to_pylist()), pa.int64()))
+
+
+def feed_records(batch: pa.RecordBatch) -> Iterator[FeedRecord]:
+    """The records in the columns of a topic source."""
+    names = batch.schema.names
+    nothing = [None] * batch.num_rows
+    columns = [
+        batch.column(name).to_pylist() if name in names else nothing
+        for name in ("topic", "key", "value", "partition", "headers")
+    ]
+    for topic, key, value, partition, headers in zip(*columns, strict=True):
+        found = [each["value"] for each in headers or () if each["key"] == COLUMN_TYPES]
+        yield FeedRecord(
+            topic=topic,
+            key=key,
+            value=value,
+            partition=partition or 0,
+            types=found[-1] if found else None,
+        )
 
 
 def _content(schema: pa.Schema) -> pa.Schema:

@@ -139,7 +139,11 @@ class ConnectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802, ARG002
-        return _ordered(self._open_source().latest(start))
+        source = self._open_source()
+        # Spark plans a batch when the one before it is committed. Its own call of `commit` comes
+        # later, and not at all for the last batch.
+        source.commit(start)
+        return _ordered(source.latest(start))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Not supported by connectors."""
@@ -156,9 +160,11 @@ class ConnectStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _rows(self._chosen.source().read(partition.split), self._schema)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark stores the positions."""
+        """See `latestOffset`."""
 
     def stop(self) -> None:
+        if self._source is not None:
+            self._source.close()
         self._source = None
 
     def _open_source(self) -> Source:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headwater.cli.spark import cdc
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
@@ -37,6 +38,7 @@ class ValueKind(StrEnum):
 
 
 app = typer.Typer(no_args_is_help=True, help="Import rows into topics and export them.")
+app.add_typer(cdc.app, name="cdc")
 
 Connector = Annotated[str, typer.Argument(help="Connector name; see `headwater connect list`.")]
 Topic = Annotated[str, typer.Argument(help="Topic name.")]
@@ -112,12 +114,21 @@ def import_(
     with exit_on_error():
         from headwater.connect.connect_job import run_job
         from headwater.connect.connector_registry import open_source
-        from headwater.connect.import_export import Running, check_key, import_rows
+        from headwater.connect.import_export import (
+            Running,
+            check_key,
+            check_own_keys,
+            import_rows,
+        )
 
+        if connector == "postgresql-cdc":
+            # The argument names what the records belong to.
+            options.setdefault("topic.prefix", topic)
         # Fail here, before Spark starts.
         source = open_source(connector, options)
+        check_own_keys(source, connector, key, is_avro=avro is not None)
         check_key(key, source.schema().names)
-        source.latest({})
+        source.check()
         running = Running(checkpoint=checkpoint, once=every is None, every=running_every)
         rows = run_job(
             lambda spark: import_rows(
@@ -164,18 +175,20 @@ def export(
         options.setdefault("key", key)
     running_every = _every(every)
     _expect_shared(checkpoint, master)
-    if (schema is None) is (format_ is ValueKind.JSON):
+    with exit_on_error():
+        from headwater.connect.connector_registry import open_sink
+
+        reads_records = open_sink(connector, options).reads_records
+    if not reads_records and (schema is None) is (format_ is ValueKind.JSON):
         problem = "is for JSON; Avro uses the registry's" if schema else "is required for JSON"
         raise typer.BadParameter(problem, param_hint="--schema")
     with admin_of(bootstrap, command_config) as admin:
-        admin.describe_topics([topic])
+        admin.describe_topics([each.strip() for each in topic.split(",")])
     with exit_on_error():
         from headwater.connect.connect_job import run_job
-        from headwater.connect.connector_registry import open_sink
         from headwater.connect.import_export import Running, check_key, export_rows
         from headwater.pipelines.spec.ddl import read_schema
 
-        open_sink(connector, options)
         access = _registry(format_, registry, command_config)
         avro = _avro(access, subject, avro_schema, topic, is_import=False)
         if schema is not None:

@@ -88,6 +88,34 @@ def iso_timestamp(micros: int) -> str:
     return f"{text}.{fraction:06}Z" if fraction else f"{text}Z"
 
 
+def date_text(days: int) -> str:
+    """PostgreSQL's text for days since 1970-01-01."""
+    if days == DATE_INFINITY:
+        return "infinity"
+    if days == DATE_MINUS_INFINITY:
+        return "-infinity"
+    year, month, day = civil_from_days(days)
+    return f"{year if year > 0 else 1 - year:04}-{month:02}-{day:02}{'' if year > 0 else ' BC'}"
+
+
+def time_text(micros: int) -> str:
+    """PostgreSQL's text for microseconds since midnight."""
+    seconds, fraction = divmod(micros, _SECOND_US)
+    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return f"{text}.{fraction:06}" if fraction else text
+
+
+def timestamp_text(micros: int) -> str:
+    """PostgreSQL's text for microseconds since 1970-01-01."""
+    if micros == TIMESTAMP_INFINITY:
+        return "infinity"
+    if micros == TIMESTAMP_MINUS_INFINITY:
+        return "-infinity"
+    days, rest = divmod(micros, _DAY_US)
+    date, _, era = date_text(days).partition(" ")
+    return f"{date} {time_text(rest)}{' ' + era if era else ''}"
+
+
 def days_from_civil(year: int, month: int, day: int) -> int:
     """Days since 1970-01-01 in the proleptic Gregorian calendar; year 0 is 1 BC."""
     year -= month <= 2

@@ -51,86 +51,109 @@ class SourceRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Origin:
-    """Where and when a change was made."""
+class ChangeOrigin:
+    """Where and when a change was made; a row of a snapshot has no transaction.
+
+    `order` numbers the changes of the transaction, `table_order` those of the table in it.
+    """
 
     lsn: Lsn
-    xid: int | None
     ts_ms: int
-    snapshot: str
-    transaction: dict[str, str | int] | None = None
+    xid: int | None = None
+    order: int = 0
+    table_order: int = 0
+
+    def transaction(self) -> dict[str, str | int] | None:
+        """Debezium's field `transaction`."""
+        if self.xid is None:
+            return None
+        return {
+            "id": f"{self.xid}:{self.lsn}",
+            "total_order": self.order,
+            "data_collection_order": self.table_order,
+        }
+
+    def headers(self) -> tuple[tuple[str, bytes], ...]:
+        """Record headers with the commit LSN, the transaction id and the order in it."""
+        lsn = ("__commit_lsn", format_lsn(self.lsn).encode())
+        if self.xid is None:
+            return (lsn,)
+        return (
+            lsn,
+            ("__txid", str(self.xid).encode()),
+            ("__tx_order", str(self.order).encode()),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRouting:
+    """Topics of tables: Debezium's `prefix.schema.table`, or the prefix."""
+
+    prefix: str
+    is_one_topic: bool = False
+
+    def topic_of(self, relation: Relation) -> str:
+        if self.is_one_topic:
+            return self.prefix
+        return f"{self.prefix}.{relation.namespace}.{relation.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DebeziumEnvelope:
-    """Write changes of one database; `topic_prefix` is Debezium's `topic.prefix`."""
+    """Write changes of one database with Debezium's `topic.prefix`."""
 
-    topic_prefix: str
+    routing: TopicRouting
     database: str
     keys: TableKeys
+    has_tombstones: bool = True
 
     def transaction_records(
         self, transaction: SourceTransaction, *, now_ms: int
     ) -> Iterator[SourceRecord]:
         """Records of a transaction, in the order of its changes."""
-        orders: Counter[str] = Counter()
-        for number, change in enumerate(transaction.changes, start=1):
-            table = f"{change.relation.namespace}.{change.relation.name}"
-            orders[table] += 1
-            origin = _Origin(
-                lsn=transaction.commit_lsn,
-                xid=transaction.xid,
-                ts_ms=transaction.commit_time_us // 1000,
-                snapshot="false",
-                transaction={
-                    "id": f"{transaction.xid}:{transaction.commit_lsn}",
-                    "total_order": number,
-                    "data_collection_order": orders[table],
-                },
-            )
-            for record in self._records(change, origin, now_ms):
-                yield _with_headers(record, transaction, number)
+        for change, origin in origins(transaction):
+            yield from self.change_records(change, origin, now_ms=now_ms)
 
-    def snapshot_record(
-        self, change: RowChange, *, lsn: Lsn, snapshot_ms: int, now_ms: int
-    ) -> SourceRecord:
-        """The record of a row that a snapshot has read."""
-        origin = _Origin(lsn=lsn, xid=None, ts_ms=snapshot_ms, snapshot="true")
-        (record,) = self._records(change, origin, now_ms)
-        return record
-
-    def _records(self, change: RowChange, origin: _Origin, now_ms: int) -> Iterator[SourceRecord]:
+    def change_records(
+        self, change: RowChange, origin: ChangeOrigin, *, now_ms: int
+    ) -> Iterator[SourceRecord]:
+        """Records of one change of a transaction, or of a row of a snapshot."""
         relation, operation = change.relation, change.operation
         before = None if change.before is None else json_row(relation, change.before)
         after = None if change.after is None else json_row(relation, change.after)
-        old_key_row = self.keys.old_key_row(change)
-        if old_key_row is not None:
+        if self.keys.old_key_row(change) is not None:
             old_key, new_key = self._key(relation, before), self._key(relation, after)
             deleted = self._value(relation, Operation.DELETE, before, None, origin, now_ms)
             created = self._value(relation, Operation.CREATE, None, after, origin, now_ms)
             moved = (("__debezium.newkey", new_key or b""),)
-            yield self._record(relation, old_key, deleted, moved)
-            yield self._record(relation, old_key, None)
+            yield self._record(relation, old_key, deleted, origin, moved)
+            if self.has_tombstones:
+                yield self._record(relation, old_key, None, origin)
             moved = (("__debezium.oldkey", old_key or b""),)
-            yield self._record(relation, new_key, created, moved)
+            yield self._record(relation, new_key, created, origin, moved)
             return
         key = self._key(relation, before if after is None else after)
         if operation is Operation.UPDATE and not change.has_full_before:
             before = None
         value = self._value(relation, operation, before, after, origin, now_ms)
-        yield self._record(relation, key, value)
-        if operation is Operation.DELETE:
-            yield self._record(relation, key, None)
+        yield self._record(relation, key, value, origin)
+        if operation is Operation.DELETE and self.has_tombstones:
+            yield self._record(relation, key, None, origin)
 
     def _record(
         self,
         relation: Relation,
         key: bytes | None,
         value: bytes | None,
+        origin: ChangeOrigin,
         headers: tuple[tuple[str, bytes], ...] = (),
     ) -> SourceRecord:
-        topic = f"{self.topic_prefix}.{relation.namespace}.{relation.name}"
-        return SourceRecord(topic=topic, key=key, value=value, headers=headers)
+        return SourceRecord(
+            topic=self.routing.topic_of(relation),
+            key=key,
+            value=value,
+            headers=origin.headers() + headers,
+        )
 
     def _key(self, relation: Relation, row: JsonRow | None) -> bytes | None:
         names = self.keys.of(relation)
@@ -144,7 +167,7 @@ class DebeziumEnvelope:
         operation: Operation,
         before: JsonRow | None,
         after: JsonRow | None,
-        origin: _Origin,
+        origin: ChangeOrigin,
         now_ms: int,
     ) -> bytes:
         return to_json(
@@ -153,16 +176,16 @@ class DebeziumEnvelope:
                 "after": after,
                 "source": {
                     "connector": "postgresql",
-                    "name": self.topic_prefix,
+                    "name": self.routing.prefix,
                     "ts_ms": origin.ts_ms,
-                    "snapshot": origin.snapshot,
+                    "snapshot": "true" if origin.xid is None else "false",
                     "db": self.database,
                     "schema": relation.namespace,
                     "table": relation.name,
                     "txId": origin.xid,
                     "lsn": origin.lsn,
                 },
-                "transaction": origin.transaction,
+                "transaction": origin.transaction(),
                 "op": operation.value,
                 "ts_ms": now_ms,
             }
@@ -206,17 +229,18 @@ def _json_value(type_oid: int, value: str | UnchangedToast | None) -> JsonScalar
     return plain_json(typed)
 
 
-def _with_headers(
-    record: SourceRecord, transaction: SourceTransaction, number: int
-) -> SourceRecord:
-    position = (
-        ("__commit_lsn", format_lsn(transaction.commit_lsn).encode()),
-        ("__txid", str(transaction.xid).encode()),
-        ("__tx_order", str(number).encode()),
-    )
-    return SourceRecord(
-        topic=record.topic,
-        key=record.key,
-        value=record.value,
-        headers=position + record.headers,
-    )
+def origins(transaction: SourceTransaction) -> Iterator[tuple[RowChange, ChangeOrigin]]:
+    """The changes of a transaction with their places in it."""
+    table_orders: Counter[int] = Counter()
+    for order, change in enumerate(transaction.changes, start=transaction.first_order):
+        table_orders[change.relation.oid] += 1
+        yield (
+            change,
+            ChangeOrigin(
+                lsn=transaction.commit_lsn,
+                ts_ms=transaction.commit_time_us // 1000,
+                xid=transaction.xid,
+                order=order,
+                table_order=table_orders[change.relation.oid],
+            ),
+        )

@@ -14,7 +14,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headwater.connect.postgresql_cdc.column_types import TEMPORAL, typed_value
-from headwater.connect.postgresql_cdc.debezium_envelope import JsonRow, plain_json
+from headwater.connect.postgresql_cdc.debezium_envelope import (
+    ChangeOrigin,
+    JsonRow,
+    SourceRecord,
+    TopicRouting,
+    plain_json,
+    to_json,
+)
 from headwater.connect.postgresql_cdc.pgoutput import Lsn, Relation, TupleData, UnchangedToast
 from headwater.connect.postgresql_cdc.row_changes import (
     Operation,
@@ -32,8 +39,7 @@ TS: Final = "__ts"
 class FlatRow:
     """One row for a table, with its key; the key is empty for a truncation."""
 
-    schema: str
-    table: str
+    relation: Relation
     key: JsonRow
     row: JsonRow
 
@@ -65,11 +71,33 @@ class FlatRows:
         values = {} if row is None else _values(relation, row)
         names = self.keys.of(relation)
         return FlatRow(
-            schema=relation.namespace,
-            table=relation.name,
+            relation=relation,
             key={name: values[name] for name in names if name in values},
             row=values | {OP: operation.value, LSN: lsn, TS: ts_ms},
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlatEnvelope:
+    """Write flat rows as records; a delete is followed by a tombstone."""
+
+    routing: TopicRouting
+    keys: TableKeys
+    has_tombstones: bool = True
+
+    def change_records(
+        self, change: RowChange, origin: ChangeOrigin, *, now_ms: int
+    ) -> Iterator[SourceRecord]:
+        """Records of one change of a transaction, or of a row of a snapshot."""
+        del now_ms
+        rows = FlatRows(self.keys).change_rows(change, lsn=origin.lsn, ts_ms=origin.ts_ms)
+        for flat in rows:
+            topic = self.routing.topic_of(flat.relation)
+            key = to_json(flat.key) if flat.key else None
+            headers = origin.headers()
+            yield SourceRecord(topic=topic, key=key, value=to_json(flat.row), headers=headers)
+            if flat.row[OP] == Operation.DELETE.value and self.has_tombstones:
+                yield SourceRecord(topic=topic, key=key, value=None, headers=headers)
 
 
 def _values(relation: Relation, row: TupleData) -> JsonRow:

@@ -21,7 +21,7 @@ Note: a TOASTed value that an update leaves unchanged is not in the message, onl
 """
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NewType
 
@@ -106,6 +106,8 @@ class RelationColumn:
     type_oid: int
     type_modifier: int = -1
     is_key: bool = False
+    # SQL name with modifiers, such as numeric(10,2); pgoutput does not have it.
+    type_name: str = field(default="text", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

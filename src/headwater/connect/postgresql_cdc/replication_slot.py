@@ -6,18 +6,29 @@ read must be dropped.
 """
 
 import importlib
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from headwater.common.exceptions import HeadwaterError
 from headwater.connect.postgresql_cdc.pgoutput import Lsn, format_lsn, parse_lsn
 from headwater.connect.postgresql_cdc.row_changes import TableKeys
-from headwater.connect.postgresql_client import DatabaseUnavailable, PostgresqlConnection
+from headwater.connect.postgresql_client import DatabaseUnavailable, check_uri
 from headwater.spark.exceptions import InvalidOption
 
 _NO_REPLICA_IDENTITY: Final = "n"
+_OLD_TRANSACTIONS_S: Final = 60
+_POLL_S: Final = 0.1
+# Values are decoded as text, in the form that these settings of a session give them.
+SESSION_SETTINGS: Final = {
+    "datestyle": "ISO",
+    "timezone": "UTC",
+    "intervalstyle": "iso_8601",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+}
 
 
 class CaptureRefused(HeadwaterError):
@@ -74,36 +85,66 @@ def literal(text: str) -> str:
     return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
+class SqlConnection(Protocol):
+    """The part of psycopg's connections that is used here."""
+
+    def execute(self, query: str, params: Any = None) -> Any: ...
+    def cursor(self) -> Any: ...
+    def commit(self) -> None: ...
+    def rollback(self) -> None: ...
+    def close(self) -> None: ...
+
+
 @contextmanager
 def refusals(slot: str) -> Iterator[None]:
     """Raise errors of PostgreSQL as one line that says what to do."""
     try:
         yield
-    except adbc_error() as error:
-        # The package has no type hints.
+    except driver_errors() as error:
         sqlstate: str | None = getattr(error, "sqlstate", None)
-        raise _refusal(slot, sqlstate, _message(error)) from error
+        raise refusal(slot, sqlstate, _message(error)) from error
 
 
-def adbc_error() -> type[Exception]:
-    """The class of the driver's errors; the driver is an optional dependency."""
-    error: type[Exception] = importlib.import_module("adbc_driver_postgresql.dbapi").Error
-    return error
+@contextmanager
+def sql_connection(uri: str, slot: str) -> Iterator[SqlConnection]:
+    """A connection whose texts have the form that pgoutput's have."""
+    check_uri(uri)
+    psycopg = psycopg_module()
+    settings = " ".join(f"-c {name}={value}" for name, value in SESSION_SETTINGS.items())
+    with refusals(slot):
+        connection: SqlConnection = psycopg.connect(
+            uri, options=settings, client_encoding="utf8", application_name="headwater"
+        )
+        with closing(connection):
+            yield connection
 
 
-def query(connection: PostgresqlConnection, statement: str) -> list[dict[str, Any]]:
-    with closing(connection.cursor()) as cursor:
-        cursor.execute(statement)
-        rows: list[dict[str, Any]] = cursor.fetch_arrow_table().to_pylist()
-        return rows
+def psycopg_module() -> Any:
+    """The package psycopg, which is an optional dependency."""
+    try:
+        return importlib.import_module("psycopg")
+    except ImportError as error:
+        raise InvalidOption("psycopg is not installed: pip install headwater[connect]") from error
 
 
-def execute(connection: PostgresqlConnection, statement: str) -> None:
-    with closing(connection.cursor()) as cursor:
-        cursor.execute(statement)
+def driver_errors() -> tuple[type[Exception], ...]:
+    """Return the errors of psycopg (statements) and ADBC (snapshot rows)."""
+    adbc: type[Exception] = importlib.import_module("adbc_driver_postgresql.dbapi").Error
+    other: type[Exception] = psycopg_module().Error
+    return other, adbc
 
 
-def check_server(connection: PostgresqlConnection) -> None:
+def query(connection: SqlConnection, statement: str) -> list[dict[str, Any]]:
+    cursor = connection.execute(statement)
+    names = [column.name for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def execute(connection: SqlConnection, statement: str) -> None:
+    connection.execute(statement)
+
+
+def check_server(connection: SqlConnection) -> None:
     """Check `wal_level` and the rights of the user."""
     (row,) = query(
         connection,
@@ -121,7 +162,7 @@ def check_server(connection: PostgresqlConnection) -> None:
         )
 
 
-def check_tables(connection: PostgresqlConnection, tables: Sequence[TableName]) -> TableKeys:
+def check_tables(connection: SqlConnection, tables: Sequence[TableName]) -> TableKeys:
     """Check that each table exists and has a primary key and a replica identity."""
     if not tables:
         raise InvalidOption("no tables to capture")
@@ -161,32 +202,79 @@ def check_tables(connection: PostgresqlConnection, tables: Sequence[TableName]) 
 
 
 def create_publication(
-    connection: PostgresqlConnection, publication: str, tables: Sequence[TableName]
+    connection: SqlConnection, publication: str, tables: Sequence[TableName]
 ) -> None:
     listed = ", ".join(table.quoted() for table in tables)
     execute(connection, f"CREATE PUBLICATION {quoted_name(publication)} FOR TABLE {listed}")
     connection.commit()
 
 
-def drop_publication(connection: PostgresqlConnection, publication: str) -> None:
-    execute(connection, f"DROP PUBLICATION IF EXISTS {quoted_name(publication)}")
-    connection.commit()
-
-
-def check_publication(
-    connection: PostgresqlConnection, publication: str, tables: Sequence[TableName]
+def add_to_publication(
+    connection: SqlConnection, publication: str, tables: Sequence[TableName]
 ) -> None:
-    """Check that a publication exists and has all tables."""
-    if not query(
-        connection, f"SELECT 1 FROM pg_publication WHERE pubname = {literal(publication)}"
-    ):
-        raise CaptureRefused(f"there is no publication {publication}: create it")
+    """Add missing tables; wait until all their later changes are decoded.
+
+    Note: changes that a transaction made before its table was published are not decoded, even if
+    it commits later. So a snapshot must not be taken before such transactions have ended.
+    """
+    published = published_tables(connection, publication)
+    missing = [table for table in tables if table not in published]
+    if not missing:
+        return
+    listed = ", ".join(table.quoted() for table in missing)
+    execute(connection, f"ALTER PUBLICATION {quoted_name(publication)} ADD TABLE {listed}")
+    (row,) = query(connection, "SELECT pg_current_xact_id()::text AS xid")
+    connection.commit()
+    until_s = time.monotonic() + _OLD_TRANSACTIONS_S
+    while True:
+        (now,) = query(
+            connection,
+            f"SELECT pg_snapshot_xmin(pg_current_snapshot()) > {literal(row['xid'])}::xid8 AS done",
+        )
+        connection.commit()
+        if now["done"]:
+            return
+        if time.monotonic() > until_s:
+            raise CaptureRefused(
+                f"table {missing[0]} is now published, but older transactions are still open: "
+                "end them and start again"
+            )
+        time.sleep(_POLL_S)
+
+
+def published_tables(connection: SqlConnection, publication: str) -> set[TableName]:
     rows = query(
         connection,
         "SELECT schemaname::text AS schema, tablename::text AS table FROM pg_publication_tables "
         f"WHERE pubname = {literal(publication)}",
     )
-    published = {TableName(row["schema"], row["table"]) for row in rows}
+    return {TableName(row["schema"], row["table"]) for row in rows}
+
+
+def drop_publication(connection: SqlConnection, publication: str) -> None:
+    execute(connection, f"DROP PUBLICATION IF EXISTS {quoted_name(publication)}")
+    connection.commit()
+
+
+def has_publication(connection: SqlConnection, publication: str) -> bool:
+    return bool(
+        query(connection, f"SELECT 1 FROM pg_publication WHERE pubname = {literal(publication)}")
+    )
+
+
+def has_slot(connection: SqlConnection, slot: str) -> bool:
+    return bool(
+        query(connection, f"SELECT 1 FROM pg_replication_slots WHERE slot_name = {literal(slot)}")
+    )
+
+
+def check_publication(
+    connection: SqlConnection, publication: str, tables: Sequence[TableName]
+) -> None:
+    """Check that a publication exists and has all tables."""
+    if not has_publication(connection, publication):
+        raise CaptureRefused(f"there is no publication {publication}: create it")
+    published = published_tables(connection, publication)
     for table in tables:
         if table not in published:
             raise CaptureRefused(
@@ -195,7 +283,52 @@ def check_publication(
             )
 
 
-def create_slot(connection: PostgresqlConnection, slot: str) -> Lsn:
+def key_is_after(
+    connection: SqlConnection,
+    table: TableName,
+    names: Sequence[str],
+    key: Sequence[str],
+    bound: Sequence[str],
+) -> bool:
+    """Compare two primary keys as the table's index does."""
+    (row,) = query(
+        connection,
+        f"SELECT {key_condition(connection, table, names, bound, key)} AS is_after",
+    )
+    return bool(row["is_after"])
+
+
+def key_condition(
+    connection: SqlConnection,
+    table: TableName,
+    names: Sequence[str],
+    bound: Sequence[str],
+    key: Sequence[str] | None = None,
+) -> str:
+    """SQL: whether a key, by default that of the row, is after another one."""
+    rows = query(
+        connection,
+        "SELECT a.attname::text AS name, format_type(a.atttypid, a.atttypmod) AS type, "
+        "(SELECT quote_ident(n.nspname) || '.' || quote_ident(c.collname) FROM pg_collation c "
+        "JOIN pg_namespace n ON n.oid = c.collnamespace WHERE c.oid = a.attcollation) AS collation "
+        f"FROM pg_attribute a WHERE a.attrelid = {literal(table.quoted())}::regclass "
+        "AND a.attnum > 0 AND NOT a.attisdropped",
+    )
+    types = {row["name"]: row for row in rows}
+
+    def typed(texts: Sequence[str]) -> str:
+        values = []
+        for name, text in zip(names, texts, strict=True):
+            value = f"{literal(text)}::{types[name]['type']}"
+            collation = types[name]["collation"]
+            values.append(value if collation is None else f"{value} COLLATE {collation}")
+        return f"({', '.join(values)})"
+
+    left = f"({', '.join(map(quoted_name, names))})" if key is None else typed(key)
+    return f"{left} > {typed(bound)}"
+
+
+def create_slot(connection: SqlConnection, slot: str) -> Lsn:
     """Create a slot; every transaction that commits after the returned LSN is decoded."""
     (row,) = query(
         connection,
@@ -206,7 +339,7 @@ def create_slot(connection: PostgresqlConnection, slot: str) -> Lsn:
     return parse_lsn(row["lsn"])
 
 
-def drop_slot(connection: PostgresqlConnection, slot: str) -> None:
+def drop_slot(connection: SqlConnection, slot: str) -> None:
     """Drop a slot, if it exists."""
     query(
         connection,
@@ -216,7 +349,7 @@ def drop_slot(connection: PostgresqlConnection, slot: str) -> None:
     connection.commit()
 
 
-def slot_status(connection: PostgresqlConnection, slot: str) -> SlotStatus:
+def slot_status(connection: SqlConnection, slot: str) -> SlotStatus:
     rows = query(
         connection,
         "SELECT confirmed_flush_lsn::text AS lsn, active, wal_status, database::text, "
@@ -246,7 +379,7 @@ def slot_status(connection: PostgresqlConnection, slot: str) -> SlotStatus:
     )
 
 
-def advance_slot(connection: PostgresqlConnection, slot: str, lsn: Lsn) -> None:
+def advance_slot(connection: SqlConnection, slot: str, lsn: Lsn) -> None:
     """Confirm all transactions up to an LSN; confirming one again changes nothing."""
     if lsn > slot_status(connection, slot).confirmed_flush_lsn:
         query(
@@ -257,7 +390,8 @@ def advance_slot(connection: PostgresqlConnection, slot: str, lsn: Lsn) -> None:
         connection.commit()
 
 
-def _refusal(slot: str, sqlstate: str | None, message: str) -> HeadwaterError:
+def refusal(slot: str, sqlstate: str | None, message: str) -> HeadwaterError:
+    """Return the failure for an error; without SQLSTATE the connection was lost."""
     match sqlstate:
         case "55006":
             return SlotInUse(f"replication slot {slot} is in use by another process: {message}")

@@ -23,6 +23,7 @@ from headwater.connect.postgresql_cdc.pgoutput import (
     Origin,
     PgoutputMessage,
     Relation,
+    ReplicaIdentity,
     Truncate,
     TupleData,
     Update,
@@ -57,13 +58,18 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTransaction:
-    """A committed transaction with its row changes in order."""
+    """A committed transaction with its row changes in order.
+
+    A large transaction is read in parts: `first_order` is the number of the first change, and
+    `end_lsn` is None unless the part has the last one.
+    """
 
     xid: int
     commit_lsn: Lsn
-    end_lsn: Lsn
+    end_lsn: Lsn | None
     commit_time_us: int
     changes: tuple[RowChange, ...]
+    first_order: int = 1
 
 
 @dataclass(slots=True)
@@ -92,12 +98,25 @@ class TransactionAssembler:
             case Insert() | Update() | Delete() | Truncate():
                 if self._begin is None:
                     raise MalformedPgoutput("a change outside of a transaction")
-                self._changes += self._row_changes(message)
+                self._changes += self.row_changes(message)
             case Origin() | LogicalMessage():
                 pass
             case _:
                 assert_never(message)
         return None
+
+    def unfinished(self) -> SourceTransaction | None:
+        """The part that was read of a transaction that continues; None if there is none."""
+        begin, changes = self._begin, self._changes
+        if begin is None or not changes:
+            return None
+        return SourceTransaction(
+            xid=begin.xid,
+            commit_lsn=begin.final_lsn,
+            end_lsn=None,
+            commit_time_us=begin.commit_time_us,
+            changes=tuple(changes),
+        )
 
     def _commit(self, commit: Commit) -> SourceTransaction:
         begin, changes = self._begin, self._changes
@@ -112,7 +131,7 @@ class TransactionAssembler:
             changes=tuple(changes),
         )
 
-    def _row_changes(self, message: Insert | Update | Delete | Truncate) -> list[RowChange]:
+    def row_changes(self, message: Insert | Update | Delete | Truncate) -> list[RowChange]:
         match message:
             case Insert():
                 relation = self._relation(message.relation_oid, message.new)
@@ -162,18 +181,21 @@ class TransactionAssembler:
 
 @dataclass(frozen=True, slots=True)
 class TableKeys:
-    """Key columns of tables, by schema and table.
+    """Key columns of tables, by schema and table, in the order of the primary key.
 
-    Without an entry, they are the columns of the replica identity. With REPLICA IDENTITY FULL these
-    are all columns, so the primary key must be given here.
+    With the default replica identity, messages tell the key of their time. With another one, the
+    primary key must be given here: with REPLICA IDENTITY FULL all columns are marked.
     """
 
     primary_keys: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
 
     def of(self, relation: Relation) -> tuple[str, ...]:
-        key = self.primary_keys.get((relation.namespace, relation.name))
-        if key is not None:
-            return key
+        """Return key columns in column order, so that a row's key is stable."""
+        if relation.replica_identity is not ReplicaIdentity.DEFAULT:
+            key = self.primary_keys.get((relation.namespace, relation.name), ())
+            found = tuple(column.name for column in relation.columns if column.name in key)
+            if key and len(found) == len(key):
+                return found
         return tuple(column.name for column in relation.columns if column.is_key)
 
     def old_key_row(self, change: RowChange) -> TupleData | None:

@@ -1,5 +1,6 @@
 """Read snapshots and changes from a real PostgreSQL."""
 
+import json
 import random
 import subprocess
 import threading
@@ -12,11 +13,12 @@ from typing import Any
 import pytest
 
 from headwater.common.exceptions import HeadwaterError
-from headwater.connect.postgresql_cdc.cdc_reader import (
+from headwater.connect.postgresql_cdc.cdc_position import (
     CdcPosition,
-    CdcReader,
+    SnapshotRange,
     VisibleTransactions,
 )
+from headwater.connect.postgresql_cdc.cdc_reader import CdcReader
 from headwater.connect.postgresql_cdc.column_types import (
     DATE,
     TIMESTAMP,
@@ -107,6 +109,11 @@ def start(reader: CdcReader) -> CdcPosition:
         return snapshot.position
 
 
+def read(reader: CdcReader, position: CdcPosition, **limits: int) -> list[SourceTransaction]:
+    transactions, _ = reader.read(position, **limits)
+    return transactions
+
+
 def shown(transactions: list[SourceTransaction]) -> list[list[tuple[str, Any, Any]]]:
     return [
         [(each.operation.value, each.before, each.after) for each in transaction.changes]
@@ -123,7 +130,7 @@ def test_inserts_updates_deletes_and_truncates_come_in_order(
         db.run(f"UPDATE {schema}.t SET v = 'milk' WHERE id = 1")
         db.run(f"UPDATE {schema}.t SET id = 3 WHERE id = 1")
         db.run(f"DELETE FROM {schema}.t WHERE id = 2", f"TRUNCATE {schema}.t")
-        transactions = reader.read(position)
+        transactions, _ = reader.read(position)
         assert shown(transactions) == [
             [("c", None, ("1", "tea")), ("c", None, ("2", None))],
             [("u", None, ("1", "milk"))],
@@ -140,7 +147,7 @@ def test_rolled_back_changes_are_absent(uri: str, db: Database, schema: str) -> 
         position = start(reader)
         db.roll_back(f"INSERT INTO {schema}.t VALUES (1, 'never')")
         db.run(f"INSERT INTO {schema}.t VALUES (2, 'kept')")
-        assert shown(reader.read(position)) == [[("c", None, ("2", "kept"))]]
+        assert shown(read(reader, position)) == [[("c", None, ("2", "kept"))]]
 
 
 def test_unconfirmed_changes_are_read_again_by_a_new_reader(
@@ -149,15 +156,21 @@ def test_unconfirmed_changes_are_read_again_by_a_new_reader(
     with capture(uri, f"{schema}.t") as reader:
         position = start(reader)
         db.run(f"INSERT INTO {schema}.t VALUES (1, 'a')")
-        first = reader.read(position)
-        restarted = CdcReader(
+        first, end = reader.read(position)
+        reader.close()
+        with CdcReader(
             uri, tables=[f"{schema}.t"], slot=reader._slot, publication=reader._publication
-        )
-        stored = CdcPosition.from_json(position.to_json())
-        assert restarted.read(stored) == first
-        assert len(first) == 1
-        restarted.confirm(stored.after(first))
-        assert restarted.read(stored) == []
+        ) as restarted:
+            stored = CdcPosition.from_json(json.loads(json.dumps(position.to_json())))
+            assert restarted.read(stored) == (first, end)
+            assert len(first) == 1
+            assert restarted.read(end) == ([], end)
+            restarted.confirm(end)
+            restarted.close()
+            assert "changes between them are lost" in refusal(
+                lambda: restarted.read(stored), SlotLost
+            )
+            assert restarted.read(end) == ([], end)
 
 
 def test_a_position_skips_what_was_read_and_not_confirmed(
@@ -168,18 +181,51 @@ def test_a_position_skips_what_was_read_and_not_confirmed(
         for number in range(5):
             db.run(f"INSERT INTO {schema}.t VALUES ({number}, 'a')")
         ids = []
-        while transactions := reader.read(position, max_changes=1):
+        while True:
+            transactions, end = reader.read(position, max_changes=1)
+            if end == position:
+                break
             changes = [change for each in transactions for change in each.changes]
             ids += [change.after[0] for change in changes if change.after]
-            position = position.after(transactions)
+            position = end
         assert ids == ["0", "1", "2", "3", "4"]
+
+
+def test_a_large_transaction_is_read_in_parts_that_a_new_reader_continues(
+    uri: str, db: Database, schema: str
+) -> None:
+    with capture(uri, f"{schema}.t") as reader:
+        position = start(reader)
+        db.run(f"INSERT INTO {schema}.t SELECT n, 'a' FROM generate_series(1, 10) n")
+        db.run(f"INSERT INTO {schema}.t VALUES (11, 'b')")
+        parts = []
+        for is_new in (False, True, False, True, False):
+            if is_new:
+                reader.confirm(position)
+                reader.close()
+            transactions, position = reader.read(position, max_changes=4, max_transaction_changes=4)
+            parts += [
+                (
+                    each.first_order,
+                    each.end_lsn is None,
+                    [change.after[0] for change in each.changes if change.after],
+                )
+                for each in transactions
+            ]
+        assert parts == [
+            (1, True, ["1", "2", "3", "4"]),
+            (5, True, ["5", "6", "7", "8"]),
+            (9, False, ["9", "10"]),
+            (1, False, ["11"]),
+        ]
 
 
 def test_confirming_an_older_position_changes_nothing(uri: str, db: Database, schema: str) -> None:
     with capture(uri, f"{schema}.t") as reader:
         position = start(reader)
         db.run(f"INSERT INTO {schema}.t VALUES (1, 'a')")
-        later = position.after(reader.read(position))
+        _, later = reader.read(position)
+        reader.close()
         reader.confirm(later)
         reader.confirm(position)
         assert reader.status().confirmed_flush_lsn == later.lsn
@@ -194,12 +240,12 @@ def test_a_transaction_over_several_tables_is_whole(uri: str, db: Database, sche
             f"INSERT INTO {schema}.other VALUES (1, 2)",
             f"DELETE FROM {schema}.t",
         )
-        (transaction,) = reader.read(position, max_changes=1)
+        (transaction,) = read(reader, position, max_changes=1)
         assert [each.relation.name for each in transaction.changes] == ["t", "other", "t"]
-        keys = reader.check()
+        keys = reader.keys()
         assert [keys.of(each.relation) for each in transaction.changes] == [
             ("id",),
-            ("b", "a"),
+            ("a", "b"),
             ("id",),
         ]
 
@@ -212,7 +258,7 @@ def test_an_added_column_is_in_later_rows_only(uri: str, db: Database, schema: s
         db.run(f"INSERT INTO {schema}.t VALUES (2, 'b')")
         rows = [
             flat.row
-            for transaction in reader.read(position)
+            for transaction in read(reader, position)
             for flat in FlatRows().transaction_rows(transaction)
         ]
         assert [{k: v for k, v in row.items() if not k.startswith("__")} for row in rows] == [
@@ -233,7 +279,7 @@ def test_an_unchanged_toasted_value_is_marked(uri: str, db: Database, schema: st
         db.run(f"ALTER TABLE {schema}.t REPLICA IDENTITY FULL")
         db.run(f"UPDATE {schema}.t SET small = 3")
         long = "x" * 10000
-        assert shown(reader.read(position)) == [
+        assert shown(read(reader, position)) == [
             [("c", None, ("1", long, "1"))],
             [("u", None, ("1", UNCHANGED, "2"))],
             [("u", ("1", long, "2"), ("1", long, "3"))],
@@ -282,9 +328,9 @@ def test_snapshot_and_stream_have_the_same_values_of_all_types(
         )
         with reader.snapshot() as snapshot:
             changes = list(snapshot.rows())
-        assert reader.read(snapshot.position) == []
+        assert read(reader, snapshot.position) == []
         db.run(f"UPDATE {schema}.typed SET m = m")
-        (transaction,) = reader.read(snapshot.position)
+        (transaction,) = read(reader, snapshot.position)
         nulls = dict.fromkeys(expected)
         for each, (first, second) in (("r", changes), ("u", transaction.changes)):
             assert [flat_values(first), flat_values(second)] == [
@@ -332,12 +378,25 @@ def test_a_transaction_that_is_open_during_the_snapshot_is_streamed(
         with reader.snapshot() as snapshot:
             other._connection.commit()
             db.run(f"INSERT INTO {schema}.t VALUES (4, 'after')")
-            read = [change.after for change in snapshot.rows()]
-        assert read == [("1", "before"), ("3", "before")]
-        assert shown(reader.read(snapshot.position)) == [
+            rows = [change.after for change in snapshot.rows()]
+        assert rows == [("1", "before"), ("3", "before")]
+        assert shown(read(reader, snapshot.position)) == [
             [("c", None, ("2", "open"))],
             [("c", None, ("4", "after"))],
         ]
+
+
+def test_a_column_is_not_dropped_while_a_snapshot_is_open(
+    uri: str, db: Database, schema: str
+) -> None:
+    db.run(f"INSERT INTO {schema}.t VALUES (1, 'a')")
+    with capture(uri, f"{schema}.t") as reader:
+        with reader.snapshot() as snapshot:
+            with pytest.raises(Exception, match="lock timeout"):
+                db.run("SET LOCAL lock_timeout = '10ms'", f"ALTER TABLE {schema}.t DROP COLUMN v")
+            db._connection.rollback()
+            assert [change.after for change in snapshot.rows()] == [("1", "a")]
+        db.run(f"ALTER TABLE {schema}.t DROP COLUMN v")
 
 
 def test_visibility_follows_the_snapshot_across_xid_wraparound() -> None:
@@ -350,6 +409,18 @@ def test_visibility_follows_the_snapshot_across_xid_wraparound() -> None:
     assert not visible.contains(3, Lsn(100))
 
 
+def test_ranges_of_a_table_are_dropped_together() -> None:
+    first, second, other = (
+        SnapshotRange(
+            table=table, after=after, visible=VisibleTransactions(text="1:1:", end_lsn=Lsn(end))
+        )
+        for table, after, end in (("t", None, 10), ("t", ("5",), 20), ("u", None, 10))
+    )
+    position = CdcPosition(lsn=Lsn(1), ranges=(first, second, other))
+    assert position.at(Lsn(15)).ranges == (first, second)
+    assert position.at(Lsn(20)).ranges == ()
+
+
 def test_a_heartbeat_moves_an_idle_position_and_no_other(
     uri: str, db: Database, schema: str
 ) -> None:
@@ -358,11 +429,12 @@ def test_a_heartbeat_moves_an_idle_position_and_no_other(
         db.run(f"CREATE TABLE {schema}.unrelated AS SELECT generate_series(1, 1000)")
         moved = reader.heartbeat(position)
         assert moved.lsn > position.lsn
+        reader.close()
         reader.confirm(moved)
         assert reader.status().confirmed_flush_lsn == moved.lsn
         db.run(f"INSERT INTO {schema}.t VALUES (1, 'a')")
         assert reader.heartbeat(moved) == moved
-        assert shown(reader.read(moved)) == [[("c", None, ("1", "a"))]]
+        assert shown(read(reader, moved)) == [[("c", None, ("1", "a"))]]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -388,13 +460,19 @@ def test_a_random_workload_replayed_equals_the_tables(
         position, chance = snapshot.position, random.Random(seed)
         is_complete = False
         while True:
-            transactions = reader.read(position, max_changes=chance.choice((1, 10, 100)))
+            transactions, end = reader.read(
+                position,
+                max_changes=chance.choice((1, 10, 100)),
+                max_transaction_changes=chance.choice((1, 2, 100)),
+            )
             for transaction in transactions:
                 for row in flat.transaction_rows(transaction):
                     replay(replayed, row)
-            position = position.after(transactions)
+            position = end
             if chance.random() < 0.3:
                 reader.confirm(position)
+            if chance.random() < 0.3:
+                reader.close()
             if not transactions and is_complete:
                 break
             is_complete = not any(writer.is_alive() for writer in writers)
@@ -437,7 +515,7 @@ def one_statement(chance: random.Random, table: str, number: int) -> str:
 
 def replay(tables: dict[str, dict[Any, Any]], flat: Any) -> None:
     """Apply a row; one that is already there, or missing, would be a change twice or lost."""
-    table, key = tables[f"{flat.schema}.{flat.table}"], flat.key["id"]
+    table, key = tables[f"{flat.relation.namespace}.{flat.relation.name}"], flat.key["id"]
     match flat.row["__op"]:
         case "c" | "r":
             assert key not in table
@@ -524,7 +602,7 @@ def test_a_missing_slot_is_lost(uri: str, schema: str) -> None:
         missing = CdcReader(uri, tables=[f"{schema}.t"], slot="nope", publication=publication)
         assert "no replication slot nope" in refusal(missing.check, SlotLost)
         text = refusal(lambda: missing.read(position), SlotLost)
-        assert text.startswith('replication slot "nope" does not exist')
+        assert text.startswith("there is no replication slot nope")
 
 
 def test_a_slot_that_another_process_reads_is_in_use(uri: str, schema: str) -> None:
@@ -550,7 +628,10 @@ def test_a_slot_that_another_process_reads_is_in_use(uri: str, schema: str) -> N
             assert refusal(reader.check, SlotInUse) == (
                 f"replication slot {name} is in use by another process"
             )
-            text = refusal(lambda: reader.read(position), SlotInUse)
+            hasty = CdcReader(
+                uri, tables=[f"{schema}.t"], slot=name, publication=name, slot_patience_s=0
+            )
+            text = refusal(lambda: hasty.read(position), SlotInUse)
             assert text.startswith(f"replication slot {name} is in use by another process: ")
         finally:
             other.terminate()

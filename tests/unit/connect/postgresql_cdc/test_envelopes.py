@@ -23,6 +23,7 @@ from headwater.connect.postgresql_cdc.column_types import (
 from headwater.connect.postgresql_cdc.debezium_envelope import (
     DebeziumEnvelope,
     SourceRecord,
+    TopicRouting,
     json_row,
 )
 from headwater.connect.postgresql_cdc.flat_rows import FlatRow, FlatRows
@@ -59,7 +60,7 @@ ORDERS = Relation(
         RelationColumn(name="note", type_oid=TEXT),
     ),
 )
-ENVELOPE = DebeziumEnvelope(topic_prefix="shop", database="db", keys=TableKeys())
+ENVELOPE = DebeziumEnvelope(routing=TopicRouting(prefix="shop"), database="db", keys=TableKeys())
 
 
 def transaction(*messages: PgoutputMessage) -> SourceTransaction:
@@ -108,9 +109,7 @@ def shown(records: list[SourceRecord]) -> list[tuple[Any, Any]]:
 
 def row(**values: Any) -> FlatRow:
     key = {"id": values["id"]} if "id" in values else {}
-    return FlatRow(
-        schema="public", table="orders", key=key, row=values | {"__lsn": 100, "__ts": 5000}
-    )
+    return FlatRow(relation=ORDERS, key=key, row=values | {"__lsn": 100, "__ts": 5000})
 
 
 def test_an_insert_is_a_create_with_key_topic_and_position() -> None:
