@@ -13,6 +13,7 @@ position returns the same transactions again. Store the position with what was w
 it.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -41,6 +42,7 @@ from headwater.connect.postgresql_cdc.replication_slot import (
     slot_status,
     sql_connection,
 )
+from headwater.connect.postgresql_cdc.replication_stream import RETRY_DELAY_S
 from headwater.connect.postgresql_cdc.row_changes import (
     RowChange,
     SourceTransaction,
@@ -72,6 +74,7 @@ class CdcReader:
         self.tables = [TableName.parse(each) for each in tables]
         self._slot = slot
         self._publication = publication
+        self._slot_patience_s = slot_patience_s
         self._keys: TableKeys | None = None
         self._database: str | None = None
         self.stream = ChangeStream(
@@ -148,9 +151,19 @@ class CdcReader:
     def drop(self) -> None:
         """Drop slot and publication, so that PostgreSQL no longer keeps the log for them."""
         self.close()
-        with sql_connection(self._uri, self._slot) as connection:
-            drop_slot(connection, self._slot)
-            drop_publication(connection, self._publication)
+        until_s = time.monotonic() + self._slot_patience_s
+        while True:
+            try:
+                with sql_connection(self._uri, self._slot) as connection:
+                    drop_slot(connection, self._slot)
+                    drop_publication(connection, self._publication)
+            except SlotInUse:
+                # PostgreSQL needs a moment to notice that an earlier connection was closed.
+                if time.monotonic() >= until_s:
+                    raise
+                time.sleep(RETRY_DELAY_S)
+            else:
+                return
 
     def status(self) -> SlotStatus:
         with sql_connection(self._uri, self._slot) as connection:

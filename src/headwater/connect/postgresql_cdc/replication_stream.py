@@ -38,7 +38,7 @@ _WALSENDER_SETTINGS: Final = {
 _STATUS_UPDATE: Final = struct.Struct(">cQQQqB")
 _KEEPALIVE: Final = struct.Struct(">cQqB")
 _XLOG_DATA_HEADER: Final = struct.Struct(">cQQq")
-_RETRY_DELAY_S: Final = 0.2
+RETRY_DELAY_S: Final = 0.2
 
 
 class ReplicationStream:
@@ -64,7 +64,7 @@ class ReplicationStream:
                 if time.monotonic() >= until_s:
                     self.close()
                     raise
-                time.sleep(_RETRY_DELAY_S)
+                time.sleep(RETRY_DELAY_S)
             except BaseException:
                 self.close()
                 raise

@@ -1,3 +1,5 @@
+"""`headwater pipeline new`: the files of each template."""
+
 import json
 from pathlib import Path
 

@@ -1,3 +1,5 @@
+"""`headwater pipeline export --sdp`: the project it writes."""
+
 import ast
 from pathlib import Path
 

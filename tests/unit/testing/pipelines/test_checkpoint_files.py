@@ -1,3 +1,5 @@
+"""Checkpoint files that the test kit edits."""
+
 import json
 from pathlib import Path
 

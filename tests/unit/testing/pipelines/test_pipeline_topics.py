@@ -1,3 +1,5 @@
+"""Topics of a pipeline under test."""
+
 from headwater.client import Admin, Producer, ProducerRecord
 from headwater.testing import EmbeddedBroker
 from headwater.testing.pipelines.pipeline_topics import TopicSet

@@ -1,3 +1,5 @@
+"""Rows that the test kit reads from sinks."""
+
 from collections.abc import Mapping
 
 from headwater.testing.pipelines.row_diff import row_diff

@@ -1,3 +1,5 @@
+"""Records that the test kit feeds to sources."""
+
 import json
 from datetime import UTC, datetime
 
