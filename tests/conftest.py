@@ -36,3 +36,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(SLOW_S))
         elif place.parts[0] in LONG:
             item.add_marker(pytest.mark.timeout(LONG_S))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Restore the format of captured logs: PySpark's loggers set JSON for all handlers."""
+    plugin = item.config.pluginmanager.get_plugin("logging-plugin")
+    if plugin is not None:
+        plugin.caplog_handler.setFormatter(plugin.formatter)
+        plugin.report_handler.setFormatter(plugin.formatter)

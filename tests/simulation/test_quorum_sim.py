@@ -319,6 +319,7 @@ def test_a_log_in_files_that_is_not_synced_is_noticed(monkeypatch: pytest.Monkey
     assert "after a crash the files have" in first_file_failure()
 
 
+@pytest.mark.slow
 def test_a_log_that_counts_before_the_sync_of_a_start_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

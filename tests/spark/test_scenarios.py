@@ -13,7 +13,7 @@ from tests import postgresql
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TESTS = sorted(EXAMPLES.glob("*/test_*.py"))
 # These take a second or two each on a quiet machine; the others show no other part of the kit.
-QUICK = {"registration", "vehicle_tracking"}
+QUICK = {"registration"}
 
 
 def parameter(file: Path) -> object:

@@ -267,7 +267,7 @@ def test_perf_consume_does_not_create_a_topic(shell: Shell, topic: str) -> None:
 
 
 def test_every_command_about_a_cluster_has_json_output() -> None:
-    """Commands that start a process or print log files have other formats."""
+    """Commands that start a process, or print files as Kafka's tools do, have other formats."""
     commands = {
         f"{group.name} {command.name or command.callback.__name__}": command.callback
         for group in app.registered_groups
@@ -290,6 +290,9 @@ def test_every_command_about_a_cluster_has_json_output() -> None:
         "console start",
         "registry start",
         "start",
+        "storage format",
+        "storage info",
+        "storage random-uuid",
         "zookeeper",
     ]
 
