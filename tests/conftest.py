@@ -38,8 +38,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(LONG_S))
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Restore the format of captured logs: PySpark's loggers set JSON for all handlers."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Restore the format of captured logs.
+
+    pytest adds its handlers to loggers that do not propagate. Those of PySpark, which exist after
+    its first error, set the format of their handlers to JSON.
+    """
     plugin = item.config.pluginmanager.get_plugin("logging-plugin")
     if plugin is not None:
         plugin.caplog_handler.setFormatter(plugin.formatter)
