@@ -41,7 +41,7 @@ def answer(broker: Broker, call: Call, request: Message) -> Message | Encoded | 
         return route.handle(broker, request, call)
     except ProtocolError:
         raise
-    except Exception as error:  # noqa: BLE001, the only place
+    except Exception as error:  # noqa: BLE001, answered as an error
         return error_response_of(call, request, error)
 
 
