@@ -14,7 +14,7 @@ SEED ?= 1
 SIM ?=
 MINUTES ?= 30
 
-.PHONY: help setup run demo test test-slow test-faults test-eos test-browser test-peers test-lowest test-spark test-lake test-orchestration peers check format sim sim-night bench docs docs-serve clean
+.PHONY: help setup run demo test test-slow test-faults test-eos test-cdc test-browser test-peers test-lowest test-spark test-lake test-orchestration peers check format sim sim-night bench docs docs-serve clean
 
 help:
 	@echo "make run          start a broker on 127.0.0.1:9092 with its data in ./data"
@@ -31,6 +31,7 @@ help:
 	@echo "make test-slow    tests that take minutes"
 	@echo "make test-faults  inject faults into a running cluster for MINUTES=10 and verify its guarantees; SEED=n repeats a run"
 	@echo "make test-eos     exactly-once writes from Spark while its processes are killed"
+	@echo "make test-cdc     mirror a PostgreSQL database for MINUTES=10 while processes are killed; SEED=n repeats a run"
 	@echo "make test-browser the web console and the docs site in Chromium; needs the packages chromium and chromium-driver"
 	@echo "make peers        download Apache Kafka, its frameworks and Spark's Kafka connector into a cache folder; needs Maven"
 	@echo "make test-peers   Headwater beside Apache Kafka; needs Java 17 and make peers"
@@ -90,6 +91,9 @@ test-slow: $(VENV)/.dev
 
 test-eos: $(VENV)/.dev
 	$(BIN)/pytest -m slow -s -q tests/spark/eos
+
+test-cdc: $(VENV)/.dev
+	$(BIN)/python -m tests.spark.eos.cdc_kills $(FAULTS)
 
 test-browser: $(VENV)/.dev
 	$(BIN)/pytest -m browser
