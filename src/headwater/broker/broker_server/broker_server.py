@@ -41,6 +41,7 @@ from headwater.broker.inter_broker.node_to_controller_channel_manager import (
 from headwater.broker.node.controller_access import ControllerAccess
 from headwater.broker.node.listeners import listener_of_brokers
 from headwater.broker.node.node import Node
+from headwater.broker.requests.api_routes import FORWARDED_QUORUM_APIS
 from headwater.broker.requests.dispatch import Dispatch
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import (
@@ -246,17 +247,20 @@ class BrokerServer(Node):
         return self._listener
 
     def _new_dispatch(self) -> Dispatch:
-        # Brokers of a KRaft cluster get no requests of a controller.
+        # Brokers of a KRaft cluster get no requests from a controller.
         return Dispatch(
             self.broker,
             brokers_listener=self._listener,
-            inter_broker_apis=(),
+            cluster_apis=FORWARDED_QUORUM_APIS,
             features=KRAFT_FEATURES,
         )
 
     def _new_controller_access(self) -> ControllerAccess:
         self._publisher = BrokerMetadataPublisher(
-            self._static.node_id, self._first_image, self._changed
+            self._static.node_id,
+            self._first_image,
+            self._changed,
+            kraft_version=lambda: self._observer.kraft_version,
         )
         return KRaftForwardingManager(
             self._static,

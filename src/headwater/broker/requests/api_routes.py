@@ -113,6 +113,13 @@ CONTROLLER_APIS: Final = frozenset(
 )
 """Served by the controller; other brokers forward them."""
 
+FORWARDED_QUORUM_APIS: Final = (
+    ApiKey.DESCRIBE_QUORUM,
+    ApiKey.ADD_RAFT_VOTER,
+    ApiKey.REMOVE_RAFT_VOTER,
+)
+"""Forwarded to the controller by brokers of a KRaft cluster; other brokers do not have them."""
+
 METADATA_APIS: Final = frozenset(
     {
         ApiKey.METADATA,
@@ -173,6 +180,7 @@ _HANDLERS: Final = {
         ApiKey.WRITE_TXN_MARKERS,
     ),
     "admin": (
+        ApiKey.ADD_RAFT_VOTER,
         ApiKey.ALTER_CLIENT_QUOTAS,
         ApiKey.ALTER_CONFIGS,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
@@ -184,11 +192,13 @@ _HANDLERS: Final = {
         ApiKey.DESCRIBE_CLUSTER,
         ApiKey.DESCRIBE_CONFIGS,
         ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.DESCRIBE_QUORUM,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         ApiKey.ELECT_LEADERS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.LIST_CONFIG_RESOURCES,
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.REMOVE_RAFT_VOTER,
         ApiKey.UNREGISTER_BROKER,
         ApiKey.UPDATE_FEATURES,
     ),
