@@ -97,6 +97,16 @@ class QuorumSettings:
         integer(0), 500, "How often an idle active controller writes a no-op record."
     )
 
+    broker_heartbeat_interval_ms: int = _setting(
+        integer(1), 2_000, "How often a broker sends a heartbeat to the active controller."
+    )
+    broker_session_timeout_ms: int = _setting(
+        integer(1), 9_000, "How long a broker stays unfenced without a heartbeat."
+    )
+    initial_broker_registration_timeout_ms: int = _setting(
+        integer(0), 60_000, "How long a starting broker tries to register."
+    )
+
     @property
     def voters(self) -> tuple[StaticVoter, ...]:
         return tuple(_voter(each) for each in self.controller_quorum_voters)
