@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from typer.testing import CliRunner
 
 from headwater.cli.main import app
@@ -39,6 +40,7 @@ def numbers(broker: EmbeddedBroker, topic: str, column: str) -> list[int]:
     return sorted(json.loads(each.value or b"")[column] for each in read(broker, topic))
 
 
+@pytest.mark.spark
 def test_a_reset_pipeline_reads_again_from_the_new_offsets(
     spark: "SparkSession", spark_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:

@@ -41,7 +41,7 @@ from headwater.broker.inter_broker.node_to_controller_channel_manager import (
 from headwater.broker.node.controller_access import ControllerAccess
 from headwater.broker.node.listeners import listener_of_brokers
 from headwater.broker.node.node import Node
-from headwater.broker.requests.api_routes import FORWARDED_QUORUM_APIS
+from headwater.broker.requests.api_routes import QUORUM_ADMIN_APIS
 from headwater.broker.requests.dispatch import Dispatch
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import (
@@ -251,7 +251,7 @@ class BrokerServer(Node):
         return Dispatch(
             self.broker,
             brokers_listener=self._listener,
-            cluster_apis=FORWARDED_QUORUM_APIS,
+            cluster_apis=sorted(QUORUM_ADMIN_APIS),
             features=KRAFT_FEATURES,
         )
 

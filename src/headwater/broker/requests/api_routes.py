@@ -11,8 +11,8 @@ from functools import cache
 from importlib import import_module
 from typing import Final, NamedTuple
 
-from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.common.api_error import ApiError
 from headwater.protocol.api_key import ApiKey
 from headwater.protocol.codec import Encoded
@@ -113,12 +113,10 @@ CONTROLLER_APIS: Final = frozenset(
 )
 """Served by the controller; other brokers forward them."""
 
-FORWARDED_QUORUM_APIS: Final = (
-    ApiKey.DESCRIBE_QUORUM,
-    ApiKey.ADD_RAFT_VOTER,
-    ApiKey.REMOVE_RAFT_VOTER,
+QUORUM_ADMIN_APIS: Final = frozenset(
+    {ApiKey.DESCRIBE_QUORUM, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER}
 )
-"""Forwarded to the controller by brokers of a KRaft cluster; other brokers do not have them."""
+"""Forwarded as well in a KRaft cluster."""
 
 METADATA_APIS: Final = frozenset(
     {
@@ -180,7 +178,6 @@ _HANDLERS: Final = {
         ApiKey.WRITE_TXN_MARKERS,
     ),
     "admin": (
-        ApiKey.ADD_RAFT_VOTER,
         ApiKey.ALTER_CLIENT_QUOTAS,
         ApiKey.ALTER_CONFIGS,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
@@ -192,13 +189,11 @@ _HANDLERS: Final = {
         ApiKey.DESCRIBE_CLUSTER,
         ApiKey.DESCRIBE_CONFIGS,
         ApiKey.DESCRIBE_LOG_DIRS,
-        ApiKey.DESCRIBE_QUORUM,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         ApiKey.ELECT_LEADERS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.LIST_CONFIG_RESOURCES,
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        ApiKey.REMOVE_RAFT_VOTER,
         ApiKey.UNREGISTER_BROKER,
         ApiKey.UPDATE_FEATURES,
     ),
@@ -210,6 +205,15 @@ _HANDLERS: Final = {
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
         ApiKey.SASL_AUTHENTICATE,
         ApiKey.SASL_HANDSHAKE,
+    ),
+    "controller": (
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.REMOVE_RAFT_VOTER,
     ),
     "inter_broker": (
         ApiKey.ALLOCATE_PRODUCER_IDS,
@@ -225,7 +229,7 @@ _HANDLERS: Final = {
 
 _FOLDERS: Final = {key: folder for folder, keys in _HANDLERS.items() for key in keys}
 
-Handle = Callable[[Broker, Message, Call], Message | Encoded | None]
+Handle = Callable[[ControllerContext, Message, Call], Message | Encoded | None]
 ErrorResponse = Callable[[Message, ApiError], Message]
 
 

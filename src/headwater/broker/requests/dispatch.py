@@ -22,10 +22,10 @@ from headwater.broker.node.broker import Broker
 from headwater.broker.node.log_levels import is_log_level_request
 from headwater.broker.requests.api_routes import (
     CONTROLLER_APIS,
-    FORWARDED_QUORUM_APIS,
     INTER_BROKER_APIS,
     METADATA_APIS,
     PIPELINED_APIS,
+    QUORUM_ADMIN_APIS,
     SERVED_APIS,
     route_of,
 )
@@ -324,7 +324,7 @@ def _is_for_controller(key: ApiKey, request: Message) -> bool:
     """Whether the controller serves this request: metadata changes except log levels."""
     if key is ApiKey.INCREMENTAL_ALTER_CONFIGS:
         return not is_log_level_request(cast("IncrementalAlterConfigsRequest", request))
-    return key in CONTROLLER_APIS or key in FORWARDED_QUORUM_APIS
+    return key in CONTROLLER_APIS or key in QUORUM_ADMIN_APIS
 
 
 def _names_software(request: ApiVersionsRequest) -> bool:
