@@ -125,7 +125,9 @@ class ApacheController(_ApacheNode):
 
     format_options = ("--standalone",)
 
-    def __init__(self, folder: Path, node_id: int = 100) -> None:
+    def __init__(
+        self, folder: Path, node_id: int = 100, settings: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(folder, node_id, {})
         self.configure(
             {
@@ -134,6 +136,7 @@ class ApacheController(_ApacheNode):
                 "listeners": f"CONTROLLER://{self.address}",
                 "controller.quorum.bootstrap.servers": self.address,
                 "log.dirs": str(self.data),
+                **(settings or {}),
             }
         )
 

@@ -40,9 +40,14 @@ class KRaftCluster:
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
 
     def create(
-        self, name: str, *, partitions: int = 3, config: Mapping[str, str] | None = None
+        self,
+        name: str,
+        *,
+        partitions: int = 3,
+        replicas: int = 3,
+        config: Mapping[str, str] | None = None,
     ) -> None:
-        topic = NewTopic(name, partitions, 3, config=dict(config or {}))
+        topic = NewTopic(name, partitions, replicas, config=dict(config or {}))
         self.admin.create_topics([topic], operation_timeout=30)[name].result(_PATIENCE_S)
         # The controller has committed it; brokers learn of it a moment later.
         eventually(lambda: len(self.partitions(name)) == partitions, f"{name} is known")
@@ -168,6 +173,53 @@ def test_kafkas_tools_see_the_cluster(cluster: KRaftCluster) -> None:
     )
     assert "Feature: metadata.version\tSupportedMinVersion: 3.3-IV3" in features
     assert "FinalizedVersionLevel: 4.1-IV1" in features
+    assert "Feature: kraft.version" in features
+
+
+def test_kafkas_quorum_tool_asks_a_broker(cluster: KRaftCluster) -> None:
+    text = run_class(
+        KAFKA_4_1,
+        "org.apache.kafka.tools.MetadataQuorumCommand",
+        *("--bootstrap-server", cluster.bootstrap_servers, "describe", "--replication"),
+    )
+    rows = [line.split() for line in text.splitlines()[1:]]
+    assert {row[0]: row[-1] for row in rows if row} == {
+        "100": "Leader",
+        "1": "Observer",
+        "2": "Observer",
+        "3": "Observer",
+    }
+
+
+def test_broker_that_comes_late_gets_a_snapshot(tmp_path: Path) -> None:
+    """The log before the snapshot is gone from the controller."""
+    settings = {
+        "metadata.log.max.record.bytes.between.snapshots": "2000",
+        "metadata.max.retention.bytes": "1",
+        "internal.metadata.log.segment.bytes": "1000",
+    }
+    controller = ApacheController(tmp_path, settings=settings)
+    ones = dict.fromkeys(_REPLICATED, "1")
+    first = HeadwaterKRaftBroker(tmp_path, 1, controller.address, ones)
+    late = HeadwaterKRaftBroker(tmp_path, 2, controller.address, ones)
+    try:
+        controller.start()
+        first.start()
+        cluster = KRaftCluster(controller, [first])
+        for number in range(30):
+            cluster.create(f"topic-{number}", partitions=5, replicas=1)
+        log = controller.data / "__cluster_metadata-0"
+        eventually(lambda: not (log / "00000000000000000000.log").exists(), "the log was cleaned")
+        late.start()
+        assert "Loaded snapshot" in late.log.read_text()
+        known = KRaftCluster(controller, [late]).admin.list_topics(timeout=_PATIENCE_S)
+        assert {f"topic-{number}" for number in range(30)} <= set(known.topics)
+        # The brokers' own snapshots and logs are good for a restart, too.
+        late.kill()
+        late.start()
+    finally:
+        for node in (first, late, controller):
+            node.kill()
 
 
 def test_configs_and_deletions_reach_every_broker(cluster: KRaftCluster) -> None:

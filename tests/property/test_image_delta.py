@@ -17,6 +17,8 @@ def content(image: ClusterImage) -> object:
         {key: dict(values) for key, values in image.configs.items() if values},
         dict(image.features),
         dict(image.brokers),
+        dict(image.fenced_brokers),
+        dict(image.controllers),
         dict(image.acls),
         image.next_producer_id,
     )

@@ -15,6 +15,7 @@ from headwater.metadata.changes import (
     BrokerGone,
     BrokerRegistered,
     ConfigsReplaced,
+    ControllerRegistered,
     FeatureFinalized,
     MetadataChange,
     PartitionChanged,
@@ -92,15 +93,21 @@ def _is_recreated(name: str, before: ClusterImage, after: ClusterImage) -> bool:
 
 
 def _broker_changes(before: ClusterImage, after: ClusterImage) -> Iterator[MetadataChange]:
-    for node_id in before.brokers:
-        if node_id not in after.brokers:
+    """Registrations, fenced ones too."""
+    for node_id in (*before.brokers, *before.fenced_brokers):
+        if after.registration(node_id) is None:
             yield BrokerGone(node_id)
-    for node_id, broker in after.brokers.items():
-        if before.brokers.get(node_id) != broker:
+    for node_id in (*after.brokers, *after.fenced_brokers):
+        broker = after.registration(node_id)
+        assert broker is not None
+        if before.registration(node_id) != broker:
             yield BrokerRegistered(broker)
     for node_id, epoch in after.admitted_epochs.items():
         if before.admitted_epochs.get(node_id) != epoch:
             yield BrokerAdmitted(node_id, epoch)
+    for _, controller in _differences(before.controllers, after.controllers):
+        if controller is not None:
+            yield ControllerRegistered(controller)
 
 
 def _acl_changes(before: ClusterImage, after: ClusterImage) -> Iterator[MetadataChange]:

@@ -4,9 +4,9 @@
 `RecordReplay.replay` turns records, ours or Kafka's, into changes. Both share `AclIds`, because
 Kafka removes an ACL by the id that it was added with.
 
-Changes that are never stored have no records: see `changes`. A broker that is registered and fenced
-is live but not admitted, an unfenced one is admitted, and one that is fenced later is gone. A topic
-is deleted at once, as in Kafka: brokers delete their replicas when they replay the record.
+Changes that are never stored have no records: see `changes`. Admission has none either: a broker is
+admitted when it is unfenced, which is part of its registration. A topic is deleted at once, as in
+Kafka: brokers delete their replicas when they replay the record.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hashlib import blake2b
 from typing import Final, assert_never
 
 from headwater.common.config_types import ResourceType
-from headwater.common.ids import NO_TOPIC_ID, NodeId, TopicId
+from headwater.common.ids import NodeId, TopicId
 from headwater.common.security_protocol import SecurityProtocol
 from headwater.metadata.changes import (
     AclsReplaced,
@@ -28,6 +28,7 @@ from headwater.metadata.changes import (
     ConfigsReplaced,
     ControllerElected,
     ControllerGone,
+    ControllerRegistered,
     FeatureFinalized,
     LogDirectoryFailed,
     MetadataChange,
@@ -44,12 +45,16 @@ from headwater.metadata.changes import (
     changes_of,
 )
 from headwater.metadata.cluster_image import (
+    UNASSIGNED_DIRECTORY,
     BrokerEndpoint,
     BrokerRegistration,
     ClusterImage,
     ConfigResource,
+    ControllerRegistration,
     PartitionRegistration,
+    SupportedFeature,
     TopicImage,
+    assigned_directories,
 )
 from headwater.metadata.config_entities import entity_of, resource_of, user_resource
 from headwater.metadata.metadata_record_serde import ApiMessageAndVersion, newest
@@ -69,7 +74,11 @@ from headwater.metadata.metadata_records import (
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RegisterControllerRecord,
     RegisteredBrokerEndpoint,
+    RegisteredBrokerFeature,
+    RegisteredControllerEndpoint,
+    RegisteredControllerFeature,
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
@@ -163,10 +172,14 @@ class RecordWriter:
     def image_records(self, image: ClusterImage) -> list[ApiMessageAndVersion]:
         """Return the records of a snapshot: features, then brokers, then the rest."""
         features = [FeatureFinalized(name, level) for name, level in image.features.items()]
-        brokers = [BrokerRegistered(each) for each in image.brokers.values()]
+        brokers = [*image.brokers.values(), *image.fenced_brokers.values()]
+        nodes: list[MetadataChange] = [
+            *(BrokerRegistered(each) for each in brokers),
+            *(ControllerRegistered(each) for each in image.controllers.values()),
+        ]
         others = [each for each in changes_of(image) if not isinstance(each, FeatureFinalized)]
         empty = ClusterImage(cluster_id=image.cluster_id)
-        return self.records_of([*features, *brokers, *others], empty)
+        return self.records_of([*features, *nodes, *others], empty)
 
     def _records(self, change: MetadataChange, image: ClusterImage) -> Sequence[MetadataRecord]:
         match change:
@@ -201,10 +214,13 @@ class RecordWriter:
                 return [ProducerIdsRecord(broker_id=-1, next_producer_id=next_producer_id)]
             case AclsReplaced(pattern, acls):
                 return self._acl_records(pattern, image.acls.get(pattern), acls)
-            case BrokerRegistered() | BrokerGone() | BrokerAdmitted() | BrokerStopping():
+            case BrokerRegistered() | BrokerGone() | BrokerStopping():
                 return _broker_records(change, image)
+            case ControllerRegistered(controller):
+                return [_register_controller(controller)]
             case (
-                TopicKnown()
+                BrokerAdmitted()
+                | TopicKnown()
                 | PartitionDropped()
                 | ControllerElected()
                 | ControllerGone()
@@ -245,21 +261,13 @@ class RecordWriter:
 
 
 def _broker_records(
-    change: BrokerRegistered | BrokerGone | BrokerAdmitted | BrokerStopping, image: ClusterImage
+    change: BrokerRegistered | BrokerGone | BrokerStopping, image: ClusterImage
 ) -> list[MetadataRecord]:
     match change:
         case BrokerRegistered(broker):
-            return [_register_broker(broker)]
-        case BrokerAdmitted(node_id, epoch):
-            registered = image.brokers.get(node_id)
-            if registered is None or registered.epoch != epoch:
-                # Another registration has to be admitted.
-                return []
-            return [
-                BrokerRegistrationChangeRecord(
-                    broker_id=node_id, broker_epoch=epoch, fenced=UNFENCE
-                )
-            ]
+            before = image.registration(broker.node_id)
+            record = None if before is None else _registration_change(before, broker)
+            return [_register_broker(broker) if record is None else record]
         case BrokerStopping(node_id):
             return [
                 BrokerRegistrationChangeRecord(
@@ -269,20 +277,45 @@ def _broker_records(
                 )
             ]
         case BrokerGone(node_id):
-            gone = image.brokers.get(node_id)
+            gone = image.registration(node_id)
             if gone is None:
                 return []
-            return [
-                BrokerRegistrationChangeRecord(
-                    broker_id=node_id, broker_epoch=gone.epoch, fenced=FENCE
-                )
-            ]
+            return [UnregisterBrokerRecord(broker_id=node_id, broker_epoch=gone.epoch)]
+
+
+def _registration_change(
+    before: BrokerRegistration, after: BrokerRegistration
+) -> BrokerRegistrationChangeRecord | None:
+    """The difference of two states of one registration, if this record can express it."""
+    record = BrokerRegistrationChangeRecord(
+        broker_id=after.node_id,
+        broker_epoch=after.epoch,
+        fenced=(after.is_fenced - before.is_fenced) * FENCE,
+        in_controlled_shutdown=(after.is_stopping - before.is_stopping) * IN_CONTROLLED_SHUTDOWN,
+        log_dirs=after.log_dirs if after.log_dirs != before.log_dirs else (),
+    )
+    is_same = after.epoch == before.epoch and registration_after(before, record) == after
+    return record if is_same and after != before else None
+
+
+def registration_after(
+    broker: BrokerRegistration, record: BrokerRegistrationChangeRecord
+) -> BrokerRegistration:
+    """A registration after a change record."""
+    shutdown = record.in_controlled_shutdown
+    return replace(
+        broker,
+        is_fenced=broker.is_fenced if not record.fenced else record.fenced == FENCE,
+        is_stopping=broker.is_stopping or shutdown == IN_CONTROLLED_SHUTDOWN,
+        log_dirs=record.log_dirs or broker.log_dirs,
+    )
 
 
 def _register_broker(broker: BrokerRegistration) -> RegisterBrokerRecord:
     return RegisterBrokerRecord(
         broker_id=broker.node_id,
         broker_epoch=broker.epoch,
+        incarnation_id=broker.incarnation_id,
         end_points=tuple(
             RegisteredBrokerEndpoint(
                 name=each.listener,
@@ -292,9 +325,42 @@ def _register_broker(broker: BrokerRegistration) -> RegisterBrokerRecord:
             )
             for each in broker.endpoints
         ),
+        features=tuple(
+            RegisteredBrokerFeature(
+                name=each.name,
+                min_supported_version=each.lowest,
+                max_supported_version=each.highest,
+            )
+            for each in broker.features
+        ),
         rack=broker.rack,
-        fenced=True,
+        fenced=broker.is_fenced,
         in_controlled_shutdown=broker.is_stopping,
+        log_dirs=broker.log_dirs,
+    )
+
+
+def _register_controller(controller: ControllerRegistration) -> RegisterControllerRecord:
+    return RegisterControllerRecord(
+        controller_id=controller.node_id,
+        incarnation_id=controller.incarnation_id,
+        end_points=tuple(
+            RegisteredControllerEndpoint(
+                name=each.listener,
+                host=each.host,
+                port=each.port,
+                security_protocol=_PROTOCOLS.index(SecurityProtocol(each.security_protocol)),
+            )
+            for each in controller.endpoints
+        ),
+        features=tuple(
+            RegisteredControllerFeature(
+                name=each.name,
+                min_supported_version=each.lowest,
+                max_supported_version=each.highest,
+            )
+            for each in controller.features
+        ),
     )
 
 
@@ -314,8 +380,13 @@ def partition_record(
         leader=partition.leader,
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
-        directories=(NO_TOPIC_ID,) * len(partition.replicas),
+        directories=_all_directories(partition),
     )
+
+
+def _all_directories(partition: PartitionRegistration) -> tuple[TopicId, ...]:
+    """One for each replica, as records have them."""
+    return partition.directories or (UNASSIGNED_DIRECTORY,) * len(partition.replicas)
 
 
 def partition_change(
@@ -323,6 +394,7 @@ def partition_change(
 ) -> PartitionRecord | PartitionChangeRecord:
     """The difference, if it has Kafka's steps of the epochs; else the whole partition."""
     has_new_replicas = after.replicas != before.replicas
+    has_new_directories = has_new_replicas or after.directories != before.directories
     is_new_epoch = after.leader_epoch != before.leader_epoch
     change = PartitionChangeRecord(
         partition_id=number,
@@ -332,7 +404,7 @@ def partition_change(
         replicas=after.replicas if has_new_replicas else None,
         removing_replicas=after.removing if after.removing != before.removing else None,
         adding_replicas=after.adding if after.adding != before.adding else None,
-        directories=(NO_TOPIC_ID,) * len(after.replicas) if has_new_replicas else None,
+        directories=_all_directories(after) if has_new_directories else None,
     )
     if merged(before, change) == after:
         return change
@@ -354,6 +426,11 @@ def merged(before: PartitionRegistration, change: PartitionChangeRecord) -> Part
             if change.removing_replicas is None
             else _nodes(change.removing_replicas)
         ),
+        directories=(
+            before.directories
+            if change.directories is None
+            else assigned_directories(change.directories)
+        ),
     )
 
 
@@ -366,6 +443,7 @@ def _registration(record: PartitionRecord) -> PartitionRegistration:
         partition_epoch=record.partition_epoch,
         adding=_nodes(record.adding_replicas),
         removing=_nodes(record.removing_replicas),
+        directories=assigned_directories(record.directories),
     )
 
 
@@ -455,11 +533,10 @@ def _quota_text(key: str, value: float) -> str:
 class RecordReplay:
     """Turns committed records into changes, in their order."""
 
-    __slots__ = ("_acl_ids", "_registered", "_transaction")
+    __slots__ = ("_acl_ids", "_transaction")
 
     def __init__(self, acl_ids: AclIds) -> None:
         self._acl_ids = acl_ids
-        self._registered: dict[NodeId, BrokerRegistration] = {}
         # Records between BeginTransaction and EndTransaction count together (KIP-868).
         self._transaction: list[MetadataRecord] | None = None
 
@@ -472,7 +549,7 @@ class RecordReplay:
         self, records: Iterable[MetadataRecord], image: ClusterImage
     ) -> list[MetadataChange]:
         """The changes that records make to an image."""
-        draft = _ReplayDraft(image, self._acl_ids, self._registered)
+        draft = _ReplayDraft(image, self._acl_ids)
         for record in records:
             match record:
                 case BeginTransactionRecord():
@@ -493,15 +570,10 @@ class RecordReplay:
 class _ReplayDraft:
     """What the records of one call change."""
 
-    def __init__(
-        self,
-        image: ClusterImage,
-        acl_ids: AclIds,
-        registered: dict[NodeId, BrokerRegistration],
-    ) -> None:
+    def __init__(self, image: ClusterImage, acl_ids: AclIds) -> None:
         self._image = image
         self._acl_ids = acl_ids
-        self._registered = registered
+        self._brokers: dict[NodeId, BrokerRegistration | None] = {}
         self._others: list[MetadataChange] = []
         self._names: dict[TopicId, str | None] = {}
         self._deleted: list[str] = []
@@ -591,18 +663,22 @@ class _ReplayDraft:
             case RegisterBrokerRecord():
                 self._register(record)
             case UnregisterBrokerRecord():
-                if self._registered.pop(NodeId(record.broker_id), None) is not None:
-                    self._others.append(BrokerGone(NodeId(record.broker_id)))
+                self._brokers[NodeId(record.broker_id)] = None
+                self._others.append(BrokerGone(NodeId(record.broker_id)))
             case BrokerRegistrationChangeRecord():
-                self._change_registration(
-                    record.broker_id, record.fenced, record.in_controlled_shutdown
-                )
+                self._change_registration(record)
             case FenceBrokerRecord():
-                self._change_registration(record.id, FENCE, 0)
+                self._change_registration(
+                    BrokerRegistrationChangeRecord(broker_id=record.id, fenced=FENCE)
+                )
             case UnfenceBrokerRecord():
-                self._change_registration(record.id, UNFENCE, 0)
+                self._change_registration(
+                    BrokerRegistrationChangeRecord(broker_id=record.id, fenced=UNFENCE)
+                )
+            case RegisterControllerRecord():
+                self._others.append(ControllerRegistered(_controller(record)))
             case _:
-                # Controllers, delegation tokens, no-ops and ELRs are not part of the image.
+                # Delegation tokens, no-ops and ELRs are not part of the image.
                 pass
 
     def _name_of(self, topic_id: TopicId) -> str:
@@ -663,36 +739,64 @@ class _ReplayDraft:
             entries.append(entry)
 
     def _register(self, record: RegisterBrokerRecord) -> None:
-        broker = BrokerRegistration(
-            node_id=NodeId(record.broker_id),
-            epoch=record.broker_epoch,
-            rack=record.rack,
-            endpoints=tuple(
-                BrokerEndpoint(
-                    listener=each.name,
-                    host=each.host,
-                    port=each.port,
-                    security_protocol=_PROTOCOLS[each.security_protocol],
-                )
-                for each in record.end_points
-            ),
-            is_stopping=record.in_controlled_shutdown,
+        self._registered(
+            BrokerRegistration(
+                node_id=NodeId(record.broker_id),
+                epoch=record.broker_epoch,
+                rack=record.rack,
+                endpoints=_endpoints(record.end_points),
+                is_stopping=record.in_controlled_shutdown,
+                is_fenced=record.fenced,
+                incarnation_id=record.incarnation_id,
+                features=_features(record.features),
+                log_dirs=record.log_dirs,
+            )
         )
-        self._registered[broker.node_id] = broker
+
+    def _change_registration(self, record: BrokerRegistrationChangeRecord) -> None:
+        node_id = NodeId(record.broker_id)
+        broker = (
+            self._brokers[node_id]
+            if node_id in self._brokers
+            else self._image.registration(node_id)
+        )
+        assert broker is not None, f"a record of broker {node_id}, which is not registered"
+        self._registered(registration_after(broker, record))
+
+    def _registered(self, broker: BrokerRegistration) -> None:
+        self._brokers[broker.node_id] = broker
         self._others.append(BrokerRegistered(broker))
-        if not record.fenced:
+        if not broker.is_fenced:
             self._others.append(BrokerAdmitted(broker.node_id, broker.epoch))
 
-    def _change_registration(self, broker_id: int, fenced: int, shutdown: int) -> None:
-        node_id = NodeId(broker_id)
-        broker = self._registered.get(node_id)
-        assert broker is not None, f"a record of broker {broker_id}, which is not registered"
-        if shutdown == IN_CONTROLLED_SHUTDOWN:
-            self._registered[node_id] = broker = replace(broker, is_stopping=True)
-            self._others.append(BrokerStopping(node_id))
-        if fenced == FENCE:
-            self._others.append(BrokerGone(node_id))
-        elif fenced == UNFENCE:
-            # It may have been gone; registering it again changes nothing if it was not.
-            self._others.append(BrokerRegistered(broker))
-            self._others.append(BrokerAdmitted(node_id, broker.epoch))
+
+def _controller(record: RegisterControllerRecord) -> ControllerRegistration:
+    return ControllerRegistration(
+        node_id=NodeId(record.controller_id),
+        incarnation_id=record.incarnation_id,
+        endpoints=_endpoints(record.end_points),
+        features=_features(record.features),
+    )
+
+
+def _endpoints(
+    endpoints: Iterable[RegisteredBrokerEndpoint | RegisteredControllerEndpoint],
+) -> tuple[BrokerEndpoint, ...]:
+    return tuple(
+        BrokerEndpoint(
+            listener=each.name,
+            host=each.host,
+            port=each.port,
+            security_protocol=_PROTOCOLS[each.security_protocol],
+        )
+        for each in endpoints
+    )
+
+
+def _features(
+    features: Iterable[RegisteredBrokerFeature | RegisteredControllerFeature],
+) -> tuple[SupportedFeature, ...]:
+    return tuple(
+        SupportedFeature(each.name, each.min_supported_version, each.max_supported_version)
+        for each in features
+    )

@@ -8,7 +8,7 @@ Note: `PartitionDropped` is derived here: the log says which replicas a partitio
 broker finds out that it has ceased to be one of them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from headwater.common.ids import NodeId
@@ -24,17 +24,26 @@ from headwater.metadata.changes import (
 )
 from headwater.metadata.cluster_image import NO_CONTROLLER, ClusterImage, Version
 from headwater.metadata.image_delta import changes_between
+from headwater.metadata_store.raft.metadata_version import KRAFT_VERSION
 
 
 class BrokerMetadataPublisher:
     """Keeps the published image and tells the broker what changed in it."""
 
-    def __init__(self, node_id: NodeId, image: ClusterImage, on_change: ImageListener) -> None:
+    def __init__(
+        self,
+        node_id: NodeId,
+        image: ClusterImage,
+        on_change: ImageListener,
+        *,
+        kraft_version: Callable[[], int] = lambda: 0,
+    ) -> None:
         """`image` has configs, features and ACLs, which a broker needs to register."""
         self.image = image
         self.has_published = False
         self._node_id = node_id
         self._on_change = on_change
+        self._kraft_version = kraft_version
 
     def publish_first(self, image: ClusterImage, offset: int) -> None:
         """Publish the whole image; its topics may have logs here."""
@@ -64,9 +73,16 @@ class BrokerMetadataPublisher:
         self._on_change(self.image, [change])
 
     def _publish(self, image: ClusterImage, changes: Sequence[MetadataChange], offset: int) -> None:
-        # As in Kafka, clients see the offset as the epoch of the finalized features.
+        kraft_version = self._kraft_version()
         self.image = replace(
-            image, version=Version(0, offset), controller_id=self.image.controller_id
+            image,
+            # As in Kafka, clients see the offset as the epoch of the finalized features.
+            version=Version(0, offset),
+            controller_id=self.image.controller_id,
+            # The quorum keeps this level, in records that are not part of the image.
+            features={**image.features, KRAFT_VERSION: kraft_version}
+            if kraft_version
+            else image.features,
         )
         self._on_change(self.image, changes)
 

@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final, TypeVar
 
 from headwater.broker.authentication.authentication import inter_broker_login
@@ -25,12 +26,17 @@ from headwater.broker.broker_server.broker_lifecycle_manager import (
 from headwater.broker.broker_server.broker_metadata_publisher import BrokerMetadataPublisher
 from headwater.broker.broker_server.kraft_forwarding_manager import KRaftForwardingManager
 from headwater.broker.broker_server.metadata_observer import MetadataObserver
+from headwater.broker.broker_server.shared_replica import MetadataReplica, SharedReplica
 from headwater.broker.broker_server.supported_features import (
     KRAFT_FEATURES,
     check_finalized_features,
 )
-from headwater.broker.controller_server.controller_server import metadata_log_directory
+from headwater.broker.controller_server.controller_server import (
+    ControllerServer,
+    metadata_log_directory,
+)
 from headwater.broker.controller_server.raft_manager import RaftManagerTools
+from headwater.broker.inter_broker.channel import Dial, LogIn
 from headwater.broker.inter_broker.client import NetworkInterBrokerClient
 from headwater.broker.inter_broker.connect import PeerConnector
 from headwater.broker.inter_broker.node_to_controller_channel_manager import (
@@ -41,6 +47,7 @@ from headwater.broker.inter_broker.node_to_controller_channel_manager import (
 from headwater.broker.node.controller_access import ControllerAccess
 from headwater.broker.node.listeners import listener_of_brokers
 from headwater.broker.node.node import Node
+from headwater.broker.requests.api_routes import QUORUM_ADMIN_APIS
 from headwater.broker.requests.dispatch import Dispatch
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import (
@@ -71,7 +78,6 @@ from headwater.replication.replica_fetcher_manager import (
 )
 from headwater.storage.io.thread_executor import ThreadExecutor
 from headwater.storage.log_manager import meta_properties
-from headwater.storage.log_manager.directory_lock import DirectoryLock
 from headwater.storage.log_manager.meta_properties import MetaProperties
 
 _log = logging.getLogger(__name__)
@@ -91,8 +97,11 @@ class BrokerServer(Node):
         quorum: QuorumSettings,
         *,
         on_failure: Callable[[str], None],
+        controller: ControllerServer | None = None,
     ) -> None:
+        """`controller` is that of the same process, on a node with both roles."""
         super().__init__(static, on_failure=on_failure)
+        self._own_controller = controller
         self._quorum = quorum
         self._metadata_directory = metadata_log_directory(static.settings, quorum)
         self._meta = self._checked_meta_properties()
@@ -123,7 +132,7 @@ class BrokerServer(Node):
         broker = self._controller_access.image.brokers.get(node_id)
         return None if broker is None else broker.endpoint(self._listener)
 
-    # `ObserverListener`.
+    # `MetadataImageListener`.
 
     def committed(
         self, image: ClusterImage, changes: Sequence[MetadataChange], offset: int
@@ -154,10 +163,9 @@ class BrokerServer(Node):
     async def _open_store(self) -> ClusterImage:
         settings = self._static.settings
         assert self._meta.cluster_id is not None
-        assert self._meta.directory_id is not None
         self.cluster_id = self._meta.cluster_id
         if self._metadata_directory not in self._paths:
-            self._resources.enter_context(DirectoryLock(self._metadata_directory))
+            self._lock(self._metadata_directory)
         self._listener = listener_of_brokers(settings, self._endpoints)
         self._raft_executor = ThreadExecutor(
             1, call_soon_from_threads(self._loop), name="headwater-raft"
@@ -168,24 +176,7 @@ class BrokerServer(Node):
         dial = PeerConnector(
             self._loop, PeerSettings(), self._tls.towards_brokers(settings, controllers)
         )
-        self._observer = MetadataObserver(
-            self._static.node_id,
-            self._metadata_directory,
-            directory_id=TopicId.parse(self._meta.directory_id),
-            cluster_id=self.cluster_id,
-            quorum=self._quorum,
-            tools=RaftManagerTools(
-                loop=self._loop,
-                clock=self._clock,
-                random=self._rng,
-                disk=self._disk,
-                executor=self._raft_executor,
-                dial=dial,
-                log_in=log_in,
-            ),
-            listener=self,
-            broken=self._broken,
-        )
+        self._observer = self._new_replica(dial, log_in)
         self._controller_channel = NodeToControllerChannelManager(
             self._static.node_id,
             controller=lambda: self._observer.controller_endpoint,
@@ -211,6 +202,37 @@ class BrokerServer(Node):
         )
         check_finalized_features(self._first_image.features)
         return self._first_image
+
+    def _new_replica(self, dial: Dial, log_in: LogIn | None) -> MetadataReplica:
+        controllers = self._quorum.controller_listener_names[0].upper()
+        if self._own_controller is not None:
+            self._own_controller.broker = self
+            self._has_observed = self._own_controller.loader.has_records
+            return SharedReplica(self._own_controller, controllers)
+        assert self._meta.directory_id is not None
+        return MetadataObserver(
+            self._static.node_id,
+            self._metadata_directory,
+            directory_id=TopicId.parse(self._meta.directory_id),
+            cluster_id=self.cluster_id,
+            quorum=self._quorum,
+            tools=RaftManagerTools(
+                loop=self._loop,
+                clock=self._clock,
+                random=self._rng,
+                disk=self._disk,
+                executor=self._raft_executor,
+                dial=dial,
+                log_in=log_in,
+            ),
+            listener=self,
+            broken=self._broken,
+        )
+
+    def _lock(self, path: Path) -> None:
+        """Lock a directory, unless the controller of this process has."""
+        if self._own_controller is None or path != self._metadata_directory:
+            super()._lock(path)
 
     def _replicas(self) -> ReplicaFetcherManager:
         settings = self._static.settings
@@ -246,17 +268,20 @@ class BrokerServer(Node):
         return self._listener
 
     def _new_dispatch(self) -> Dispatch:
-        # Brokers of a KRaft cluster get no requests of a controller.
+        # Brokers of a KRaft cluster get no requests from a controller.
         return Dispatch(
             self.broker,
             brokers_listener=self._listener,
-            inter_broker_apis=(),
+            cluster_apis=sorted(QUORUM_ADMIN_APIS),
             features=KRAFT_FEATURES,
         )
 
     def _new_controller_access(self) -> ControllerAccess:
         self._publisher = BrokerMetadataPublisher(
-            self._static.node_id, self._first_image, self._changed
+            self._static.node_id,
+            self._first_image,
+            self._changed,
+            kraft_version=lambda: self._observer.kraft_version,
         )
         return KRaftForwardingManager(
             self._static,
@@ -404,7 +429,8 @@ class BrokerServer(Node):
     # Shutdown.
 
     async def _take_leave(self) -> None:
-        if self._static.settings.controlled_shutdown_enable:
+        has_others = len(self._controller_access.image.brokers) > 1
+        if self._static.settings.controlled_shutdown_enable and has_others:
             self._lifecycle.begin_controlled_shutdown(self._clock.steady_ms())
             self._answered_ms = max(self._answered_ms, self._clock.steady_ms())
             self._set_heartbeat_timer()

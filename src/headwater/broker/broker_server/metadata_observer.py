@@ -5,16 +5,16 @@ image; the publisher finds out what has changed.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from headwater.broker.controller_server.controller_server import quorum_config, static_voters
+from headwater.broker.controller_server.image_listener import MetadataImageListener
 from headwater.broker.controller_server.raft_manager import RaftManager, RaftManagerTools
 from headwater.common.exceptions import StorageError
 from headwater.common.ids import NodeId, TopicId
 from headwater.common.settings.quorum_settings import QuorumSettings
-from headwater.metadata.changes import MetadataChange
 from headwater.metadata.cluster_image import BrokerEndpoint, ClusterImage
 from headwater.metadata_store.raft.kafka_raft_log import DIRECTORY_NAME, MetadataLogConfig
 from headwater.metadata_store.raft.metadata_loader import MetadataLoader
@@ -29,24 +29,6 @@ _log = logging.getLogger(__name__)
 _FIRST_BOOTSTRAP_ID: Final = -2
 
 
-class ObserverListener(Protocol):
-    """The broker that uses the image."""
-
-    def committed(
-        self, image: ClusterImage, changes: Sequence[MetadataChange], offset: int
-    ) -> None:
-        """A committed batch changed the image."""
-
-    def snapshot_loaded(self, image: ClusterImage, offset: int) -> None:
-        """A snapshot replaced the image."""
-
-    def log_advanced(self) -> None:
-        """All records that are known to be committed are applied."""
-
-    def controller_changed(self) -> None:
-        """There is another active controller, or none."""
-
-
 class MetadataObserver:
     """Implements `headwater.metadata_store.raft.raft_driver.RaftListener`."""
 
@@ -59,7 +41,7 @@ class MetadataObserver:
         cluster_id: str,
         quorum: QuorumSettings,
         tools: RaftManagerTools,
-        listener: ObserverListener,
+        listener: MetadataImageListener,
         broken: Callable[[str], None],
     ) -> None:
         """Open the log in `directory`; `broken` is called if the replica cannot continue."""

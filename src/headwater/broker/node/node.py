@@ -224,7 +224,7 @@ class Node(ABC):
     async def _start(self) -> list[Endpoint]:
         for path in self._paths:
             _create_directory(path)
-            self._resources.enter_context(DirectoryLock(path))
+            self._lock(path)
         self._executor = ThreadExecutor(
             self._static.settings.background_threads, call_soon_from_threads(self._loop)
         )
@@ -257,6 +257,9 @@ class Node(ABC):
             self._metrics_port.start()
             _log.info("Serving metrics at http://%s/metrics", self._metrics_port.endpoint.address)
         return bound
+
+    def _lock(self, path: Path) -> None:
+        self._resources.enter_context(DirectoryLock(path))
 
     def _open_logs(self, image: ClusterImage) -> None:
         settings = self._static.settings.storage()

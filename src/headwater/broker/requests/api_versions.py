@@ -19,13 +19,13 @@ def api_versions(
     image: ClusterImage,
     *,
     unstable: bool,
-    inter_broker_apis: Sequence[ApiKey] = (),
+    cluster_apis: Sequence[ApiKey] = (),
     features: Mapping[str, Levels] = SUPPORTED,
 ) -> ApiVersionsResponses:
     """Return the responses for the current features; clients keep the newest epoch."""
     version = image.version
     return api_versions_responses(
-        (*ANNOUNCED_APIS, *inter_broker_apis),
+        (*ANNOUNCED_APIS, *cluster_apis),
         [
             Feature(
                 name=name,

@@ -25,6 +25,7 @@ from headwater.broker.requests.api_routes import (
     INTER_BROKER_APIS,
     METADATA_APIS,
     PIPELINED_APIS,
+    QUORUM_ADMIN_APIS,
     SERVED_APIS,
     route_of,
 )
@@ -89,20 +90,20 @@ class Dispatch:
         broker: Broker,
         *,
         brokers_listener: str | None = None,
-        inter_broker_apis: Sequence[ApiKey] = INTER_BROKER_APIS,
+        cluster_apis: Sequence[ApiKey] = INTER_BROKER_APIS,
         features: Mapping[str, Levels] = SUPPORTED,
     ) -> None:
         """`brokers_listener` is the inter-broker listener; None for a standalone broker.
 
-        `inter_broker_apis` are served there only.
+        `cluster_apis` are the APIs that only brokers of a cluster have.
         """
         self._broker = broker
         self._brokers_listener = brokers_listener
         self._features = features
-        self._inter_broker_apis = () if brokers_listener is None else tuple(inter_broker_apis)
+        self._cluster_apis = () if brokers_listener is None else tuple(cluster_apis)
         self._unstable = unstable = broker.settings.unstable_api_versions_enable
         self.announce(broker.image)
-        served = (*SERVED_APIS, *self._inter_broker_apis)
+        served = (*SERVED_APIS, *self._cluster_apis)
         self._counters = {key: RequestCounters(APIS[key].newest) for key in served}
         self._produced = self._counters[_PRODUCE]
         self._elements_max = elements_max(broker.settings, served)
@@ -114,7 +115,7 @@ class Dispatch:
         self._api_versions = api_versions(
             image,
             unstable=self._unstable,
-            inter_broker_apis=self._inter_broker_apis,
+            cluster_apis=self._cluster_apis,
             features=self._features,
         )
 
@@ -323,7 +324,7 @@ def _is_for_controller(key: ApiKey, request: Message) -> bool:
     """Whether the controller serves this request: metadata changes except log levels."""
     if key is ApiKey.INCREMENTAL_ALTER_CONFIGS:
         return not is_log_level_request(cast("IncrementalAlterConfigsRequest", request))
-    return key in CONTROLLER_APIS
+    return key in CONTROLLER_APIS or key in QUORUM_ADMIN_APIS
 
 
 def _names_software(request: ApiVersionsRequest) -> bool:

@@ -40,9 +40,11 @@ from headwater.common.settings.quorum_settings import (
 )
 from headwater.common.settings.server_properties import (
     ServerProperties,
+    combined_properties,
     controller_properties,
     kraft_broker_properties,
     layered,
+    names_several_nodes,
     supported_properties,
 )
 from headwater.metadata.effective_configs import StaticConfig
@@ -94,6 +96,9 @@ def start(arguments: Sequence[str], run_broker: RunBroker) -> int:
         if roles_of(texts) == (BROKER,):
             _start_kraft_broker(texts, is_strict=options.strict)
             return 0
+        if sorted(roles_of(texts)) == [BROKER, CONTROLLER] and names_several_nodes(texts):
+            _start_combined(texts, is_strict=options.strict)
+            return 0
         properties = supported_properties(texts)
         static = StaticConfig.parse(properties.texts)
         _report(properties, is_strict=options.strict)
@@ -129,6 +134,22 @@ def _start_kraft_broker(texts: Mapping[str, str], *, is_strict: bool) -> None:
     static = StaticConfig.parse(properties.texts)
     _report(properties, is_strict=is_strict)
     run_broker_server(static, quorum, ready=lambda serving: _announce(serving, static))
+
+
+def _start_combined(texts: Mapping[str, str], *, is_strict: bool) -> None:
+    """Run a node with both roles in a quorum of several nodes."""
+    from headwater.broker.broker_server.combined_server import run_combined_server
+
+    quorum = parse_quorum_settings(texts)
+    properties, of_controller = combined_properties(texts)
+    static = StaticConfig.parse(properties.texts)
+    _report(properties, is_strict=is_strict)
+    run_combined_server(
+        static,
+        StaticConfig.parse(of_controller.texts),
+        quorum,
+        ready=lambda serving: _announce(serving, static),
+    )
 
 
 def _report(properties: ServerProperties, *, is_strict: bool) -> None:

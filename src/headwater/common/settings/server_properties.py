@@ -100,6 +100,32 @@ def kraft_broker_properties(texts: Mapping[str, str]) -> ServerProperties:
     return controller_properties(texts)
 
 
+def combined_properties(
+    texts: Mapping[str, str],
+) -> tuple[ServerProperties, ServerProperties]:
+    """Classify the settings of both roles of a node: the broker's, the controller's."""
+    names = tuple(
+        f"{each.upper()}://" for each in split_list(texts.get("controller.listener.names", ""))
+    )
+    broker, controller = dict(texts), dict(texts)
+    for setting in ("listeners", "advertised.listeners"):
+        for entries, is_controller in ((broker, False), (controller, True)):
+            kept = [
+                each
+                for each in split_list(texts.get(setting, ""))
+                if each.upper().startswith(names) is is_controller
+            ]
+            entries.pop(setting, None)
+            if kept:
+                entries[setting] = ",".join(kept)
+    return kraft_broker_properties(broker), controller_properties(controller)
+
+
+def names_several_nodes(texts: Mapping[str, str]) -> bool:
+    """Return whether a quorum setting names several nodes."""
+    return any(len(split_list(texts.get(name, ""))) > 1 for name in _MEMBERS)
+
+
 def _classified(texts: Mapping[str, str]) -> ServerProperties:
     served: dict[str, str] = {}
     without_effect: dict[str, str] = {}
