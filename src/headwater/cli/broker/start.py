@@ -22,6 +22,7 @@ from headwater.broker.node.broker_process import Serving
 from headwater.cli.broker.log_format import FORMATS, LEVELS, log_to_standard_error
 from headwater.common.exceptions import (
     CannotListen,
+    ControllerUnreachable,
     DirectoryInUse,
     DuplicateBrokerRegistration,
     HeadwaterError,
@@ -32,6 +33,7 @@ from headwater.common.exceptions import (
 )
 from headwater.common.settings.java_properties import parse_properties
 from headwater.common.settings.quorum_settings import (
+    BROKER,
     CONTROLLER,
     parse_quorum_settings,
     roles_of,
@@ -39,6 +41,7 @@ from headwater.common.settings.quorum_settings import (
 from headwater.common.settings.server_properties import (
     ServerProperties,
     controller_properties,
+    kraft_broker_properties,
     layered,
     supported_properties,
 )
@@ -66,6 +69,7 @@ _HINTS: dict[type[HeadwaterError], str] = {
     CannotListen: "; choose another address with --listen",
     DirectoryInUse: "; stop that broker, or choose another directory with --data",
     WrongLogDirectory: "; choose another directory with --data, or its node id with --node-id",
+    ControllerUnreachable: "; see the controllers' logs",
     StoreUnreachable: "; start ZooKeeper, or choose another one with --zookeeper",
     DuplicateBrokerRegistration: "; stop that broker, or choose another id with --node-id",
     StorageError: "; choose another directory with --data, or repair this one",
@@ -86,6 +90,9 @@ def start(arguments: Sequence[str], run_broker: RunBroker) -> int:
         texts = texts_of(options)
         if roles_of(texts) == (CONTROLLER,):
             _start_controller(texts, is_strict=options.strict)
+            return 0
+        if roles_of(texts) == (BROKER,):
+            _start_kraft_broker(texts, is_strict=options.strict)
             return 0
         properties = supported_properties(texts)
         static = StaticConfig.parse(properties.texts)
@@ -111,6 +118,17 @@ def _start_controller(texts: Mapping[str, str], *, is_strict: bool) -> None:
     config = ControllerConfig(static, quorum)
     _report(properties, is_strict=is_strict)
     run_controller(config, ready=lambda serving: _announce(serving, static))
+
+
+def _start_kraft_broker(texts: Mapping[str, str], *, is_strict: bool) -> None:
+    """Run a node with process.roles=broker."""
+    from headwater.broker.broker_server.broker_server_process import run_broker_server
+
+    quorum = parse_quorum_settings(texts)
+    properties = kraft_broker_properties(texts)
+    static = StaticConfig.parse(properties.texts)
+    _report(properties, is_strict=is_strict)
+    run_broker_server(static, quorum, ready=lambda serving: _announce(serving, static))
 
 
 def _report(properties: ServerProperties, *, is_strict: bool) -> None:

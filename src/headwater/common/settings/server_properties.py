@@ -74,7 +74,7 @@ def supported_properties(texts: Mapping[str, str]) -> ServerProperties:
 
 
 def controller_properties(texts: Mapping[str, str]) -> ServerProperties:
-    """Classify the settings of a node that is only a controller."""
+    """Classify the settings of a KRaft node other than those of its quorum."""
     others = {name: text for name, text in texts.items() if not is_quorum_setting(name)}
     if _PROTOCOL_MAP not in others:
         # As in Kafka, controller listeners are PLAINTEXT unless a map says otherwise.
@@ -82,6 +82,22 @@ def controller_properties(texts: Mapping[str, str]) -> ServerProperties:
         known = BrokerSettings().listener_security_protocol_map
         others[_PROTOCOL_MAP] = ",".join([*known, *(f"{name}:PLAINTEXT" for name in names)])
     return _classified(others)
+
+
+def kraft_broker_properties(texts: Mapping[str, str]) -> ServerProperties:
+    """Classify the settings of a node that is only a broker of a KRaft cluster."""
+    if "zookeeper.connect" in texts:
+        raise InvalidSetting("zookeeper.connect and process.roles: give only one of them")
+    names = [
+        f"{each.upper()}://" for each in split_list(texts.get("controller.listener.names", ""))
+    ]
+    for entry in split_list(texts.get("listeners", "")):
+        if entry.upper().startswith(tuple(names)):
+            raise InvalidSetting(
+                f"listeners has {entry}, a listener of controller.listener.names; a node with "
+                "process.roles=broker has no controller listener"
+            )
+    return controller_properties(texts)
 
 
 def _classified(texts: Mapping[str, str]) -> ServerProperties:

@@ -274,6 +274,7 @@ def is_starting(folder: Path) -> bool:
         return False
 
 
+@pytest.mark.spark
 def test_a_run_stopped_while_spark_starts_is_reported_as_stopped(
     broker: EmbeddedBroker, tmp_path: Path
 ) -> None:

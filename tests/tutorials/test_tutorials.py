@@ -21,7 +21,7 @@ from typing import Final
 import pytest
 
 from headwater.network.free_ports import free_ports
-from tests.tidy.tutorial_page import ROOT, Block, blocks, commands
+from tests.tutorials.tutorial_page import ROOT, Block, blocks, commands
 
 PATIENCE_S: Final = 240
 LISTEN: Final = "127.0.0.1:9092"
