@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from headwater.common.settings.setting_types import Value
 from headwater.testing import EmbeddedBroker
 
-_PATIENCE_S = 60
+_TIMEOUT_S = 60
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def check_log(text: str) -> None:
 def scrape(broker: EmbeddedBroker) -> dict[str, float]:
     """Return the broker's metrics by name and labels. It needs `headwater.metrics.listener`."""
     url = broker.log_text.rpartition("Serving metrics at ")[2].split()[0]
-    with urllib.request.urlopen(url, timeout=_PATIENCE_S) as answer:
+    with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
         lines = answer.read().decode().splitlines()
     return {
         name: float(value)

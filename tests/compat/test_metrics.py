@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from headwater.testing import EmbeddedBroker
 from tests.compat.brokers import scrape
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def test_produced_and_fetched_bytes_are_counted(broker: EmbeddedBroker) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(10):
         producer.produce("tea", value=b"x" * 100, key=str(number))
-    assert producer.flush(PATIENCE_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -32,7 +32,7 @@ def test_produced_and_fetched_bytes_are_counted(broker: EmbeddedBroker) -> None:
     consumer.assign([TopicPartition("tea", 0, 0)])
     received = 0
     while received < 10:
-        received += len(consumer.consume(10, PATIENCE_S))
+        received += len(consumer.consume(10, TIMEOUT_S))
     consumer.close()
 
     numbers = scrape(broker)

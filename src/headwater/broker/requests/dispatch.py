@@ -194,7 +194,7 @@ class Dispatch:
     def _serve_produce(self, call: Call, frame: memoryview) -> None:
         """Serve a Produce, in steps if it has many partitions or bytes.
 
-        Its size says nothing about its number of elements, so decoding it tells.
+        The number of elements is only known after decoding, whatever the size.
         """
         header = call.header
         body = frame[header.body_position :]

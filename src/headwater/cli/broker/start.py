@@ -104,7 +104,7 @@ def start(arguments: Sequence[str], run_broker: RunBroker) -> int:
         _report(properties, is_strict=options.strict)
         run_broker(static, lambda serving: _announce(serving, static))
     except tuple(_HINTS) as error:
-        return _complain(error)
+        return _print_error(error)
     except KeyboardInterrupt:
         # The broker has not installed its signal handlers yet.
         return INTERRUPTED
@@ -291,7 +291,7 @@ def _announce(serving: Serving, static: StaticConfig) -> None:
         print(line, flush=True)
 
 
-def _complain(error: BaseException) -> int:
+def _print_error(error: BaseException) -> int:
     hint = next(hint for kind, hint in _HINTS.items() if isinstance(error, kind))
     print(f"headwater: {error}{hint}", file=sys.stderr, flush=True)
     return CANNOT_START
