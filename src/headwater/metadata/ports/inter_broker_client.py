@@ -37,6 +37,8 @@ class Purpose(Enum):
     TO_CONTROLLER = "to-controller"
     # Between transaction coordinators and partition leaders.
     TRANSACTION = "transaction"
+    # From a group coordinator to partition leaders: ListOffsets for lag metrics.
+    GROUP_LAG = "group-lag"
 
 
 class InterBrokerClient(Protocol):

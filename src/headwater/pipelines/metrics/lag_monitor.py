@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, Self
 
-from headwater.client.consumer.offset_range_reader import OffsetRangeReader
+from headwater.client.consumer.lag_reader import LagReader
 from headwater.client.consumer.offset_requests import OffsetAndTimestamp
 from headwater.common.exceptions import HeadwaterError
 from headwater.common.ids import TopicPartition
 from headwater.pipelines.check.pipeline_check import source_options
 from headwater.pipelines.spec.pipeline_spec import PipelineSpec
-from headwater.records.arrow_columns import decode_batches
 from headwater.spark.source.source_options import SourceSubscription
 from headwater.spark.source.topic_offsets import LATEST, Offsets
 
@@ -47,20 +46,6 @@ class LagBrokers(Protocol):
 
     def first_timestamp_ms(self, partition: TopicPartition, offset: int) -> int | None:
         """Return the timestamp of the first record at or after an offset, if any."""
-
-
-class LagReader(OffsetRangeReader):
-    """Requests to the brokers of one cluster, through a consumer."""
-
-    def first_timestamp_ms(self, partition: TopicPartition, offset: int) -> int | None:
-        for fetched in self.read(partition, offset, offset + 1):
-            records = decode_batches(
-                fetched.data, fetched.batches, first_offset=fetched.first_offset
-            )
-            if len(records):
-                value: int = records.column("timestamp")[0].as_py()
-                return value
-        return None
 
 
 def lag_of(sinks: Mapping[str, Offsets], brokers: LagBrokers, *, now_ms: int) -> dict[str, Lag]:
