@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from headwater.common.settings.setting_types import Value
 from headwater.testing import EmbeddedBroker
 
-_PATIENCE_S = 60
+_TIMEOUT_S = 60
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def scrape(broker: EmbeddedBroker) -> dict[str, float]:
 def scrape_text(broker: EmbeddedBroker) -> str:
     """Return the broker's metrics as Prometheus gets them."""
     url = broker.log_text.rpartition("Serving metrics at ")[2].split()[0]
-    with urllib.request.urlopen(url, timeout=_PATIENCE_S) as answer:
+    with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
         text: str = answer.read().decode()
     return text
 

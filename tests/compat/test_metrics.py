@@ -10,7 +10,7 @@ from headwater.common.settings.setting_types import Value
 from headwater.testing import EmbeddedBroker
 from tests.compat.brokers import scrape
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def test_produced_and_fetched_bytes_are_counted(broker: EmbeddedBroker) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(10):
         producer.produce("tea", value=b"x" * 100, key=str(number))
-    assert producer.flush(PATIENCE_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -34,7 +34,7 @@ def test_produced_and_fetched_bytes_are_counted(broker: EmbeddedBroker) -> None:
     consumer.assign([TopicPartition("tea", 0, 0)])
     received = 0
     while received < 10:
-        received += len(consumer.consume(10, PATIENCE_S))
+        received += len(consumer.consume(10, TIMEOUT_S))
     consumer.close()
 
     numbers = scrape(broker)
@@ -67,7 +67,7 @@ def test_produced_and_fetched_bytes_are_counted(broker: EmbeddedBroker) -> None:
 def test_groups_reads_and_runtime_are_counted(broker: EmbeddedBroker) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     producer.produce("coffee", value=b"x" * 1_000)
-    assert producer.flush(PATIENCE_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
     before = scrape(broker)
     consumer = Consumer(
         {
@@ -77,7 +77,7 @@ def test_groups_reads_and_runtime_are_counted(broker: EmbeddedBroker) -> None:
         }
     )
     consumer.subscribe(["coffee"])
-    assert len(consumer.consume(1, PATIENCE_S)) == 1
+    assert len(consumer.consume(1, TIMEOUT_S)) == 1
     consumer.commit(asynchronous=False)
 
     numbers = scrape(broker)
@@ -104,7 +104,7 @@ def test_lag_of_a_stalled_group_is_in_a_scrape() -> None:
 
         def produce() -> None:
             producer.produce("tea", value=b"x", partition=0)
-            assert producer.flush(PATIENCE_S) == 0
+            assert producer.flush(TIMEOUT_S) == 0
 
         produce()
         consumer = Consumer(
@@ -135,6 +135,6 @@ def test_lag_of_a_stalled_group_is_in_a_scrape() -> None:
 
 
 def await_true(what: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + TIMEOUT_S
     while not what():
         assert time.monotonic() < until, "it has not come about"

@@ -18,7 +18,7 @@ from headwater.cli.log import log_dump
 from headwater.cli.security import acls, quotas, users
 from headwater.cli.spark import connect, mirror, pipeline
 from headwater.cli.topics import configs, partitions, topics
-from headwater.cli.web import console, registry
+from headwater.cli.web import console, registry, rest
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -64,6 +64,7 @@ app.add_typer(perf.app, name="perf")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(registry.app, name="registry")
 app.add_typer(console.app, name="console")
+app.add_typer(rest.app, name="rest")
 
 
 def _show_version(wanted: bool) -> None:

@@ -4,8 +4,8 @@ The order of startup matters. Directories are locked before anything in them is 
 before sockets are bound; sockets are bound before the broker registers, since the system may choose
 the port; and only a registered broker serves requests. Shutdown goes the other way.
 
-`standalone_node` and `cluster_node` differ in where metadata is stored and where the controller
-runs; this module has everything that they share.
+`standalone_node`, `cluster_node` and `broker_server` differ in where metadata is stored and where
+the controller runs; this module has everything that they share.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class Node(ABC):
         await self._close_store()
         self._resources.close()
 
-    # Hooks that standalone and cluster nodes implement.
+    # Hooks that each kind of node implements.
 
     @abstractmethod
     async def _open_store(self) -> ClusterImage:
@@ -222,12 +222,12 @@ class Node(ABC):
     def _tick(self) -> None:
         """Called ten times a second."""
 
-    # Shared by both.
+    # Shared by all.
 
     async def _start(self) -> list[Endpoint]:
         for path in self._paths:
             _create_directory(path)
-            self._resources.enter_context(DirectoryLock(path))
+            self._lock(path)
         self._executor = ThreadExecutor(
             self._static.settings.background_threads, call_soon_from_threads(self._loop)
         )
@@ -260,6 +260,9 @@ class Node(ABC):
             self._metrics_port.start()
             _log.info("Serving metrics at http://%s/metrics", self._metrics_port.endpoint.address)
         return bound
+
+    def _lock(self, path: Path) -> None:
+        self._resources.enter_context(DirectoryLock(path))
 
     def _open_logs(self, image: ClusterImage) -> None:
         settings = self._static.settings.storage()
@@ -328,7 +331,7 @@ class Node(ABC):
             call_soon=self._loop.call_soon,
         )
         self._throttling = QuotaManagers(settings, self._clock, self._timer)
-        self.dispatch = Dispatch(self.broker, brokers_listener=self._brokers_listener())
+        self.dispatch = self._new_dispatch()
         self.server = SocketServer(
             self._loop,
             network_settings(settings),
@@ -352,6 +355,9 @@ class Node(ABC):
             self._group_lag.start()
             self._resources.callback(self._group_lag.close)
         return self.server.bind(self._endpoints)
+
+    def _new_dispatch(self) -> Dispatch:
+        return Dispatch(self.broker, brokers_listener=self._brokers_listener())
 
     def _start_background_tasks(self) -> None:
         self._background_tasks = BackgroundTasks(

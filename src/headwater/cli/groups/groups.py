@@ -5,7 +5,6 @@ Note: `reset-offsets` without `--execute` is a dry run, as in kafka-consumer-gro
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +12,16 @@ import typer
 from headwater.cli.completion import group_names, topic_names
 from headwater.cli.groups.group_lags import group_lags
 from headwater.cli.groups.lag import lag
+from headwater.cli.groups.reset_options import (
+    ByDuration,
+    FromFile,
+    ShiftBy,
+    ToCurrent,
+    ToEarliest,
+    ToLatest,
+    ToOffset,
+    ToTime,
+)
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
@@ -151,40 +160,14 @@ def reset_offsets(
     all_topics: Annotated[
         bool, typer.Option("--all-topics", help="All partitions with committed offsets.")
     ] = False,
-    to_earliest: Annotated[
-        bool, typer.Option("--to-earliest", help="Reset to the earliest offset.")
-    ] = False,
-    to_latest: Annotated[
-        bool, typer.Option("--to-latest", help="Reset to the latest offset.")
-    ] = False,
-    to_current: Annotated[
-        bool, typer.Option("--to-current", help="Keep the current offsets; useful with --export.")
-    ] = False,
-    to_offset: Annotated[
-        int | None, typer.Option("--to-offset", help="Reset to this offset.")
-    ] = None,
-    to_time: Annotated[
-        str | None,
-        typer.Option(
-            "--to-time",
-            "--to-datetime",
-            help="Reset to a time: ISO 8601 or milliseconds since 1970.",
-        ),
-    ] = None,
-    by_duration: Annotated[
-        str | None,
-        typer.Option("--by-duration", help="Reset to this long before now, such as PT6H or P1D."),
-    ] = None,
-    shift_by: Annotated[
-        int | None,
-        typer.Option("--shift-by", help="Shift the current offsets; may be negative."),
-    ] = None,
-    from_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--from-file", help="Reset to the offsets in a CSV file: topic,partition,offset."
-        ),
-    ] = None,
+    to_earliest: ToEarliest = False,
+    to_latest: ToLatest = False,
+    to_current: ToCurrent = False,
+    to_offset: ToOffset = None,
+    to_time: ToTime = None,
+    by_duration: ByDuration = None,
+    shift_by: ShiftBy = None,
+    from_file: FromFile = None,
     export: Annotated[
         bool, typer.Option("--export", help="Print CSV for --from-file instead of a table.")
     ] = False,

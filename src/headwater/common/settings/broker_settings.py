@@ -212,13 +212,19 @@ class BrokerSettings:
         optional(names()), None, "Comma-separated list of log directories."
     )
     num_recovery_threads_per_data_dir: int = _setting(
-        integer(1), 2, "Recovery threads per log directory.", has_effect=False
+        integer(1),
+        2,
+        "Accepted for compatibility; logs are recovered one after the other.",
+        has_effect=False,
     )
     log_retention_check_interval_ms: int = _setting(
         long(1), 300_000, "Interval of the check for segments to delete."
     )
     log_initial_task_delay_ms: int = _setting(
-        long(0), 30_000, "Delay of background tasks after a start.", has_effect=False
+        long(0),
+        30_000,
+        "Accepted for compatibility; background tasks first run after their own interval.",
+        has_effect=False,
     )
     log_flush_scheduler_interval_ms: int = _setting(
         long(0), LONG_MAX, "Interval of the check for logs that flush.ms requires to flush."

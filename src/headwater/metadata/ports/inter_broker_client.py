@@ -1,6 +1,7 @@
 """Port: send requests to other brokers.
 
-`broker` implements it with connections, the simulator with a network that loses, delays and cuts.
+`broker` implements it with connections, the simulator with a network that loses and delays messages
+and breaks connections.
 
 Note: a broker can send requests to itself in the same way; the controller treats its own broker
 like every other.
