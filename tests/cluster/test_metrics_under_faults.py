@@ -6,7 +6,7 @@ import pytest
 
 from headwater.common.settings.setting_types import Value
 from headwater.testing import EmbeddedBroker, EmbeddedCluster
-from tests.cluster.cluster_clients import PATIENCE_S, Clients, await_true
+from tests.cluster.cluster_clients import TIMEOUT_S, Clients, await_true
 from tests.compat.brokers import scrape
 from tests.zookeeper_server import absence
 
@@ -25,7 +25,7 @@ def test_killed_broker_shows_in_the_metrics_until_it_is_back() -> None:
     reason = absence()
     if reason is not None:
         pytest.skip(reason)
-    with EmbeddedCluster(3, SETTINGS, timeout_s=PATIENCE_S) as cluster:
+    with EmbeddedCluster(3, SETTINGS, timeout_s=TIMEOUT_S) as cluster:
         clients = Clients(cluster.bootstrap_servers)
         replicated = clients.new_topic(partitions=3, factor=3)
         # One partition on each broker, without another replica.
