@@ -4,7 +4,7 @@ Groups are counted at scrape time. A shard that is not loaded yet has no groups.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from headwater.broker.coordinators.group_lag_sampler import GroupLagSampler, TopicLag
@@ -27,27 +27,39 @@ _STATES: Final = (CoordinatorState.LOADING, CoordinatorState.ACTIVE, Coordinator
 
 
 def lag_families(sampler: GroupLagSampler) -> Iterator[Family]:
-    def samples(read: Callable[[TopicLag], Number]) -> Iterator[Sample]:
+    """Return the lag of groups for one scrape: it is measured once, by the first metric."""
+    measured: list[TopicLag] = []
+
+    def records() -> Iterator[Sample]:
         for lag in sampler.lags():
-            yield Sample(value=read(lag), labels=(("group", lag.group), ("topic", lag.topic)))
+            measured.append(lag)
+            yield _lag_sample(lag, lag.records)
+
+    def seconds() -> Iterator[Sample]:
+        for lag in measured:
+            yield _lag_sample(lag, lag.time_ms / _MS_PER_S)
 
     yield Family(
         name="headwater_group_lag_records",
         kind="gauge",
         doc="Committed records of a topic that a group has yet to read.",
-        samples=lambda: samples(lambda lag: lag.records),
+        samples=records,
     )
     yield Family(
         name="headwater_group_lag_seconds",
         kind="gauge",
         doc="Age of the oldest record of a topic that a group has yet to read.",
-        samples=lambda: samples(lambda lag: lag.time_ms / _MS_PER_S),
+        samples=seconds,
     )
     yield gauge(
         "headwater_group_lag_omitted",
         "Committed offsets beyond headwater.group.lag.partitions.max, whose lag is not measured.",
         lambda: sampler.omitted,
     )
+
+
+def _lag_sample(lag: TopicLag, value: Number) -> Sample:
+    return Sample(value=value, labels=(("group", lag.group), ("topic", lag.topic)))
 
 
 def coordinator_families(broker: Broker) -> Iterator[Family]:

@@ -192,7 +192,7 @@ class BrokerSettings:
     )
     headwater_group_lag_partitions_max: int = _setting(
         integer(0),
-        10_000,
+        5_000,
         "Maximum number of committed offsets whose lag is measured; 0 measures none.",
     )
 
