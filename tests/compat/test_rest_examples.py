@@ -32,7 +32,7 @@ BILL = (
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
-    settings = {
+    settings: dict[str, int | str] = {
         "group.initial.rebalance.delay.ms": 0,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
