@@ -27,7 +27,7 @@ from headwater.common.exceptions import HeadwaterError
 from headwater.spark.installation import PACKAGE
 from headwater.spark.worker_python import SCRIPT
 
-_EXTRAS: Final = frozenset({"spark", "connect", "avro", "json", "tls", "oauth"})
+_EXTRAS: Final = frozenset({"spark", "connect", "avro", "json", "protobuf", "tls", "oauth"})
 # Spark has its own pyspark; the others only install packages.
 _LEFT_OUT: Final = frozenset({"pyspark", "py4j", "pip", "setuptools", "wheel"})
 _OURS: Final = "headwater"

@@ -331,6 +331,24 @@ def test_topic_is_created_altered_and_deleted(console: ConsoleProcess, admin: Ad
     assert "fresh" not in admin.list_topics()
 
 
+def test_protobuf_is_produced_shown_and_found(console: ConsoleProcess, admin: Admin) -> None:
+    admin.create_topic("pots", partitions=1)
+    with SchemaRegistry(console.api("/schemas")["url"]) as schemas:
+        pot = 'syntax = "proto3"; message Pot { string glaze = 1; int32 cups = 2; }'
+        schemas.register("pots-value", pot, schema_type="PROTOBUF")
+    body = {"value": '{"glaze": "celadon", "cups": 4}', "value_format": "protobuf"}
+    assert console.post_json("/topics/pots/records", body).status == 200
+    for query in ("", "?value_format=protobuf", "?filter=%22cups%22:%204"):
+        [record] = console.api(f"/topics/pots/records{query}")["records"]
+        assert record["value"]["format"] == "protobuf"
+        assert json.loads(record["value"]["text"]) == {"glaze": "celadon", "cups": 4}
+    schema = console.api("/schemas/pots-value")
+    assert (schema["type"], schema["schema"].splitlines()[2]) == ("PROTOBUF", "message Pot {")
+    with SchemaRegistry(console.api("/schemas")["url"]) as schemas:
+        schemas.delete("pots-value")
+    admin.delete_topics(["pots"])
+
+
 def test_records_are_produced_in_every_format(console: ConsoleProcess, admin: Admin) -> None:
     admin.create_topic("written", partitions=1)
     for body in (

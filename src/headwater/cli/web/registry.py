@@ -35,6 +35,7 @@ CANNOT_START: Final = 2
 class SchemaTypeName(StrEnum):
     AVRO = "avro"
     JSON = "json"
+    PROTOBUF = "protobuf"
 
 
 app = typer.Typer(no_args_is_help=True, help="Run a schema registry and manage schemas.")
@@ -90,7 +91,7 @@ def start(
         float, typer.Option(metavar="SECONDS", min=0.1, help="Timeout of writes to the topic.")
     ] = 10.0,
 ) -> None:
-    """Run a schema registry for Avro and JSON Schema until SIGTERM or Ctrl-C.
+    """Run a registry for Avro, JSON Schema and Protobuf until SIGTERM or Ctrl-C.
 
     --config accepts the properties file of Confluent's registry. Its `kafkastore.` settings are
     used for the connection to the brokers; --command-config overrides them.

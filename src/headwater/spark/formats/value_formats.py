@@ -13,9 +13,6 @@ from headwater.spark.options import SparkOptions
 
 NAMES: Final = ("keyFormat", "valueFormat")
 
-# Not implemented yet.
-_NOT_YET: Final = frozenset({"protobuf"})
-
 
 class ValueFormat(Enum):
     """Encoding of a key or a value."""
@@ -25,15 +22,19 @@ class ValueFormat(Enum):
     JSON = "json"
     # After the id of its schema, as Confluent's serializers write it.
     AVRO = "avro"
+    # Likewise, and the position of its message in the schema.
+    PROTOBUF = "protobuf"
+
+    @property
+    def has_registry(self) -> bool:
+        """Whether its schemas are in a registry."""
+        return self in (ValueFormat.AVRO, ValueFormat.PROTOBUF)
 
 
 def read_formats(options: SparkOptions) -> dict[str, ValueFormat]:
     """Return the formats of `key` and `value`, except bytes."""
     found: dict[str, ValueFormat] = {}
     for option in NAMES:
-        text = (options.get(option) or "").lower()
-        if text in _NOT_YET:
-            raise InvalidOption(f"{option}={text} is not supported yet; use bytes, json or avro")
         chosen = options.choice(option, {each.value: each for each in ValueFormat}, "bytes")
         if chosen is not ValueFormat.BYTES:
             found[option.removesuffix("Format")] = chosen
@@ -45,9 +46,10 @@ def parts_with(formats: Mapping[str, ValueFormat], wanted: ValueFormat) -> list[
     return [part for part, each in formats.items() if each is wanted]
 
 
-def names_avro(given: Mapping[str, str]) -> bool:
-    """Return whether a column is Avro. Names are in lower case, as in Spark."""
-    return any(given.get(each.lower(), "").lower() == ValueFormat.AVRO.value for each in NAMES)
+def names_registry_format(given: Mapping[str, str]) -> bool:
+    """Return whether a column is Avro or Protobuf. Names are in lower case."""
+    registered = {each.value for each in ValueFormat if each.has_registry}
+    return any(given.get(each.lower(), "").lower() in registered for each in NAMES)
 
 
 def check_has_schema(given: Mapping[str, str]) -> None:

@@ -17,7 +17,7 @@ from headwater.spark.exceptions import InvalidOption
 from headwater.spark.formats.avro.avro_options import SINK_NAMES as AVRO
 from headwater.spark.formats.avro.avro_options import AvroOptions, AvroTarget, read_avro
 from headwater.spark.formats.value_formats import NAMES as FORMATS
-from headwater.spark.formats.value_formats import ValueFormat, parts_with, read_formats
+from headwater.spark.formats.value_formats import ValueFormat, read_formats
 from headwater.spark.options import SparkOptions
 
 _NAMES: Final = (
@@ -64,6 +64,7 @@ class SinkOptions:
     query_id: str | None = None
     batch_id: int | None = None
     formats: Mapping[str, ValueFormat] = field(default_factory=dict)
+    # Of columns with Avro or Protobuf.
     avro: Mapping[str, AvroOptions] = field(default_factory=dict)
     # Schemas of Avro columns; known when the columns are.
     targets: Mapping[str, AvroTarget] = field(default_factory=dict)
@@ -87,7 +88,7 @@ def read_sink_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkOp
         query_id=_query_id(options.get("queryId")),
         batch_id=options.number("batchId", 0),
         formats=formats,
-        avro=read_avro(options, parts_with(formats, ValueFormat.AVRO), AVRO),
+        avro=read_avro(options, formats, AVRO),
     )
     if read.delivery is Delivery.EXACTLY_ONCE:
         _refuse_unfit(read, is_streaming=is_streaming)

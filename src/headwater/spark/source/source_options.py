@@ -16,7 +16,7 @@ from headwater.spark.exceptions import InvalidOption
 from headwater.spark.formats.avro.avro_options import SOURCE_NAMES as AVRO
 from headwater.spark.formats.avro.avro_options import AvroOptions, read_avro
 from headwater.spark.formats.value_formats import NAMES as FORMATS
-from headwater.spark.formats.value_formats import ValueFormat, parts_with, read_formats
+from headwater.spark.formats.value_formats import ValueFormat, read_formats
 from headwater.spark.options import SparkOptions
 from headwater.spark.source.topic_offsets import EARLIEST, LATEST, parse_offsets, parse_partitions
 
@@ -124,6 +124,7 @@ class SourceOptions:
     # Whether a task requests the end of its partition each time it runs.
     at_present: bool = False
     formats: Mapping[str, ValueFormat] = field(default_factory=dict)
+    # Of columns with Avro or Protobuf.
     avro: Mapping[str, AvroOptions] = field(default_factory=dict)
     # Whether an unreadable value becomes null; otherwise it fails the query.
     is_lenient: bool = False
@@ -160,18 +161,20 @@ def read_source_options(given: Mapping[str, str], *, is_streaming: bool) -> Sour
         at_present=options.flag("atPresent", default=False),
         row_type=options.choice("rowtype", {each.value: each for each in RowType}, "record"),
         formats=formats,
-        avro=read_avro(options, parts_with(formats, ValueFormat.AVRO), AVRO),
+        avro=read_avro(options, formats, AVRO),
         is_lenient=options.choice("mode", {"failfast": False, "permissive": True}, "failfast"),
     )
     _refuse_contradictions(read)
     return read
 
 
-def read_avro_source(given: Mapping[str, str]) -> tuple[dict[str, AvroOptions], SourceSubscription]:
+def read_registry_source(
+    given: Mapping[str, str],
+) -> tuple[dict[str, AvroOptions], Mapping[str, ValueFormat], SourceSubscription]:
     """Read the options that determine the columns, for streams and batch queries."""
     options = SparkOptions(given, "source", _NAMES)
-    parts = parts_with(read_formats(options), ValueFormat.AVRO)
-    return read_avro(options, parts, AVRO), _subscription(options)
+    formats = read_formats(options)
+    return read_avro(options, formats, AVRO), formats, _subscription(options)
 
 
 def _subscription(options: SparkOptions) -> SourceSubscription:

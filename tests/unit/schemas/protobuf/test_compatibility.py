@@ -1,6 +1,6 @@
 """Compatibility of Protobuf schemas by Confluent's rules.
 
-The verdicts are those of `SchemaDiff` in Confluent's kafka-protobuf-provider, read in its source:
+The results are those of `SchemaDiff` in Confluent's kafka-protobuf-provider, read in its source:
 54 pairs of its own tests gave the same kinds and paths when this table was written.
 """
 

@@ -1,4 +1,4 @@
-"""Avro options of sources and sinks: registry, subject, schema.
+"""Avro and Protobuf options of sources and sinks: registry, subject, schema.
 
 Names with dots are those of Confluent's serializers.
 
@@ -18,6 +18,7 @@ from headwater.client.serialization.schema_registry_settings import (
     registry_settings,
 )
 from headwater.spark.exceptions import InvalidOption
+from headwater.spark.formats.value_formats import ValueFormat
 from headwater.spark.options import SparkOptions
 
 AUTO_REGISTER: Final = "auto.register.schemas"
@@ -28,7 +29,12 @@ SOURCE_NAMES: Final = (
     *(
         name
         for part in ("key", "value")
-        for name in (f"{part}Schema", f"{part}Subject", f"{part}.subject.name.strategy")
+        for name in (
+            f"{part}Schema",
+            f"{part}Message",
+            f"{part}Subject",
+            f"{part}.subject.name.strategy",
+        )
     ),
 )
 SINK_NAMES: Final = (
@@ -69,6 +75,8 @@ class AvroOptions:
     use_latest: bool = False
     # Id of the schema, if known; then the registry is not needed.
     schema_id: int | None = None
+    # Full name of the message of Protobuf; without it the first one of the schema.
+    message: str | None = None
 
     def subject_of(self, topic: str | None, record: str | None) -> str:
         """Return the subject. Raises `InvalidOption` if its strategy lacks a name."""
@@ -98,23 +106,31 @@ class AvroTarget:
 
     schema_id: int
     schema: str
+    is_protobuf: bool = False
 
 
 def read_avro(
-    options: SparkOptions, parts: Collection[str], names: Collection[str]
+    options: SparkOptions, formats: Mapping[str, ValueFormat], names: Collection[str]
 ) -> dict[str, AvroOptions]:
-    """Read the options of `key` and `value`, if Avro; `names` are the allowed names."""
+    """Read the options of `key` and `value`, if Avro or Protobuf; `names` are allowed."""
+    parts = [part for part, each in formats.items() if each.has_registry]
     if not parts:
         for name in names:
             if options.get(name) is not None:
-                raise InvalidOption(f"{name} has no meaning without keyFormat or valueFormat avro")
+                raise InvalidOption(
+                    f"{name} has no meaning without keyFormat or valueFormat avro or protobuf"
+                )
         return {}
+    for part in ("key", "value"):
+        name = f"{part}Message"
+        if options.get(name) is not None and formats.get(part) is not ValueFormat.PROTOBUF:
+            raise InvalidOption(f"{name} has no meaning without {part}Format protobuf")
     given = {name: options.get(name) for name in ACCESS_NAMES}
     present = {name: value for name, value in given.items() if value is not None}
     registry = registry_access({**options.shared, **present})
     if registry is None:
         raise InvalidOption(
-            f"{next(iter(parts))}Format=avro needs {URL}, such as http://127.0.0.1:8081"
+            f"{parts[0]}Format={formats[parts[0]].value} needs {URL}, such as http://127.0.0.1:8081"
         )
     return {part: _of(options, part, registry) for part in parts}
 
@@ -148,6 +164,7 @@ def _of(options: SparkOptions, part: str, registry: RegistryAccess) -> AvroOptio
         registry=registry,
         schema=options.get(f"{part}Schema"),
         subject=options.get(f"{part}Subject"),
+        message=options.get(f"{part}Message"),
         naming=_naming(options, f"{part}.subject.name.strategy"),
         auto_register=options.flag(AUTO_REGISTER, default=True),
         use_latest=options.flag(USE_LATEST, default=False),
