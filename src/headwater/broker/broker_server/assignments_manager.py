@@ -1,7 +1,8 @@
 """Report the log directory of each replica (Kafka: AssignmentsManager).
 
-KIP-858. With one log directory the controller knows. With several, each broker chooses one for a new replica
-and reports it; when a directory fails, the controller elects other leaders for its replicas only.
+With one log directory the controller knows. With several, a broker chooses one for a new replica
+and reports it (KIP-858). When a directory fails, the controller elects other leaders for its
+replicas only.
 
 Pure: `next_request` returns what is to be sent, one request at a time.
 """
