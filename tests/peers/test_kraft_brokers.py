@@ -303,6 +303,41 @@ def test_directory_of_another_cluster_is_refused_in_one_line(
     assert "belongs to cluster AAAAAAAAAAAAAAAAAAAAAQ" in _error_line(node)
 
 
+def test_controller_learns_which_log_directory_has_a_replica(tmp_path: Path) -> None:
+    controller = ApacheController(tmp_path)
+    second = tmp_path / "second"
+    folders = f"{tmp_path / 'node-1' / 'data'},{second}"
+    ones = {**dict.fromkeys(_REPLICATED, "1"), "log.dirs": folders}
+    broker = HeadwaterKRaftBroker(tmp_path, 1, controller.address, ones)
+    try:
+        controller.start()
+        broker.start()
+        cluster = KRaftCluster(controller, [broker])
+        cluster.create("spread", partitions=4, replicas=1)
+        ids = [
+            line.partition("=")[2]
+            for folder in (broker.data, second)
+            for line in (folder / "meta.properties").read_text().splitlines()
+            if line.startswith("directory.id")
+        ]
+        assert len(ids) == 2
+        log = controller.data / "__cluster_metadata-0" / "00000000000000000000.log"
+
+        def assigned() -> dict[str, int]:
+            text = run_class(
+                KAFKA_4_1,
+                "kafka.tools.DumpLogSegments",
+                *("--cluster-metadata-decoder", "--files", str(log)),
+            )
+            lines = [each for each in text.splitlines() if "PARTITION_CHANGE_RECORD" in each]
+            return {each: sum(f'["{each}"]' in line for line in lines) for each in ids}
+
+        eventually(lambda: assigned() == dict.fromkeys(ids, 2), "all replicas are assigned")
+    finally:
+        broker.kill()
+        controller.kill()
+
+
 def test_apache_and_headwater_brokers_are_in_one_isr(tmp_path: Path) -> None:
     controller = ApacheController(tmp_path)
     apache = ApacheBroker(tmp_path, 1, controller.address, _REPLICATED)

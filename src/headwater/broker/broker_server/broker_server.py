@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from headwater.broker.authentication.authentication import inter_broker_login
+from headwater.broker.broker_server.assignments_manager import AssignmentsManager
 from headwater.broker.broker_server.broker_lifecycle_manager import (
     BrokerDetails,
     BrokerLifecycleManager,
@@ -40,6 +41,7 @@ from headwater.broker.inter_broker.channel import Dial, LogIn
 from headwater.broker.inter_broker.client import NetworkInterBrokerClient
 from headwater.broker.inter_broker.connect import PeerConnector
 from headwater.broker.inter_broker.node_to_controller_channel_manager import (
+    DIRECTORY_ASSIGNMENTS,
     HEARTBEAT,
     ControllerAwareClient,
     NodeToControllerChannelManager,
@@ -69,9 +71,11 @@ from headwater.metadata.effective_configs import StaticConfig
 from headwater.metadata.ports.metadata_store import Registration
 from headwater.network.event_loop import call_soon_from_threads
 from headwater.network.peer import PeerSettings
+from headwater.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsResponse
 from headwater.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
 from headwater.protocol.messages.broker_registration import BrokerRegistrationResponse
 from headwater.protocol.older_versions import Message
+from headwater.replication.partition import Partition
 from headwater.replication.replica_fetcher_manager import (
     ReplicaFetcherManager,
     ReplicaFetcherManagerServices,
@@ -112,6 +116,7 @@ class BrokerServer(Node):
         self._heartbeat_timer: asyncio.TimerHandle | None = None
         self._answered_ms = 0
         self._progress = asyncio.Event()
+        self._assignments = AssignmentsManager(static.node_id)
         self._has_observed = False
         self._is_closed = False
 
@@ -295,6 +300,8 @@ class BrokerServer(Node):
 
     async def _join(self, registration: Registration) -> None:
         self._broker_client.own_service = self.dispatch
+        if len(self._paths) > 1:
+            self._partitions.on_log_opened = self._report_directory
         self._apply_initial_configs(self._first_image)
         self._start_background_tasks()
         epoch = self._directories.clean_broker_epoch()
@@ -426,6 +433,36 @@ class BrokerServer(Node):
         self._lifecycle.handle_response(None, self._clock.steady_ms())
         self._set_heartbeat_timer()
 
+    # Log directories.
+
+    def _report_directory(self, partition: Partition) -> None:
+        """Tell the controller where a replica is, unless it knows."""
+        directory_id = self._directories.directory_of(partition.name).directory_id
+        state = self._controller_access.image.partition(*partition.name)
+        if directory_id is None or state is None:
+            return
+        actual = TopicId.parse(directory_id)
+        if state.directory_of(self._static.node_id) != actual:
+            self._assignments.assign(partition.topic_id, partition.number, actual)
+
+    def _send_assignments(self) -> None:
+        now_ms = self._clock.steady_ms()
+        request = self._assignments.next_request(now_ms, self._broker_epoch())
+        if request is None:
+            return
+
+        def answered(response: Message) -> None:
+            assert isinstance(response, AssignReplicasToDirsResponse)
+            self._assignments.handle_response(response, self._clock.steady_ms())
+
+        self._controller_channel.send_request(
+            request,
+            timeout_ms=self._static.settings.request_timeout_ms,
+            then=answered,
+            on_error=lambda _: self._assignments.handle_response(None, self._clock.steady_ms()),
+            name=DIRECTORY_ASSIGNMENTS,
+        )
+
     # Shutdown.
 
     async def _take_leave(self) -> None:
@@ -495,6 +532,7 @@ class BrokerServer(Node):
 
     def _tick(self) -> None:
         self._broker_client.sweep()
+        self._send_assignments()
 
     def _later(self, delay_ms: int, work: Callable[[], None]) -> object:
         return self._loop.call_later(delay_ms / 1_000, work)

@@ -1,4 +1,4 @@
-"""A node with both roles, `process.roles=broker,controller` (Kafka: KafkaRaftServer).
+"""A node with `process.roles=broker,controller` (Kafka: KafkaRaftServer).
 
 Controller and broker are what they are on nodes of their own, except that they share the replica of
 the metadata log. The broker registers with the active controller over the network, whichever node

@@ -1,4 +1,4 @@
-"""The metadata log of a node with both roles: broker and controller share one replica.
+"""The replica of the metadata log that both roles of a node share.
 
 Kafka: SharedServer. `headwater.broker.controller_server` owns the replica; it starts before the
 broker and stops after it.

@@ -24,6 +24,7 @@ from headwater.protocol.older_versions import Message
 
 HEARTBEAT = "heartbeat"
 FORWARDING = "forwarding"
+DIRECTORY_ASSIGNMENTS = "directory-assignments"
 
 
 class NodeToControllerChannelManager:
