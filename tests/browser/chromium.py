@@ -117,7 +117,7 @@ class Browser:
         """Send a Chromium DevTools command."""
         return self._ask("POST", "/goog/cdp/execute", {"cmd": name, "params": parameters})
 
-    def complaints(self) -> list[str]:
+    def logged_errors(self) -> list[str]:
         """Errors that the browser has logged since the last call, including blocked scripts."""
         found = self._ask("POST", "/se/log", {"type": "browser"})
         return [each["message"] for each in found if each["level"] in ("SEVERE", "WARNING")]

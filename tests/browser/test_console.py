@@ -84,7 +84,7 @@ PAGES = [
 def test_pages_run_no_untrusted_script_and_fit_every_screen(
     console: ConsoleProcess, window: Browser, path: str
 ) -> None:
-    window.complaints()
+    window.logged_errors()
     for width in WIDTHS:
         window.narrow(width)
         window.open(console.url + path)
@@ -99,7 +99,7 @@ def test_pages_run_no_untrusted_script_and_fit_every_screen(
             .map((each) => each.outerHTML)"""
         )
         assert unlabelled == []
-    assert [each for each in window.complaints() if "404" not in each] == []
+    assert [each for each in window.logged_errors() if "404" not in each] == []
 
 
 def test_live_tail_shows_hostile_records_as_text(

@@ -51,7 +51,7 @@ class Sending:
     is_idempotent: bool = False
     linger_ms: int = 0
     largest_bytes: int = 1_000_000
-    patience_ms: int = int(TIMEOUT_S * 1_000)
+    delivery_timeout_ms: int = int(TIMEOUT_S * 1_000)
     """How long to look for a topic, and to retry a record."""
 
 

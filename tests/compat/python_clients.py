@@ -113,7 +113,7 @@ class _Producer:
         self._producer = kafka.KafkaProducer(
             **_sending(servers, sending),
             reconnect_backoff_max_ms=200,
-            max_block_ms=sending.patience_ms,
+            max_block_ms=sending.delivery_timeout_ms,
         )
         self._futures: list[Any] = []
 
@@ -173,7 +173,7 @@ class _AsyncProducer:
 
         async def start() -> Any:
             producer = aiokafka.AIOKafkaProducer(
-                **_sending(servers, sending), request_timeout_ms=sending.patience_ms
+                **_sending(servers, sending), request_timeout_ms=sending.delivery_timeout_ms
             )
             await producer.start()
             return producer

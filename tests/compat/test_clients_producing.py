@@ -125,7 +125,7 @@ def test_topic_is_not_auto_created_if_that_is_disabled(topic: str, client: Clien
     with checked_broker({"auto.create.topics.enable": False}) as broker:
         servers = broker.bootstrap_servers
         with pytest.raises(ERRORS):
-            write(client, servers, topic, [Sent(value=b"v")], Sending(patience_ms=1_500))
+            write(client, servers, topic, [Sent(value=b"v")], Sending(delivery_timeout_ms=1_500))
         assert topic not in admin_of(servers).list_topics(timeout=TIMEOUT_S).topics
         create_topic(servers, topic)
         assert write(client, servers, topic, [Sent(value=b"v")]) == [(0, 0)]

@@ -71,7 +71,7 @@ class ConnectWorker(JavaProcess):
         """Create a connector, retrying while the group rebalances."""
         until_s = time.monotonic() + TIMEOUT_S
         while not self._put(f"/connectors/{name}/config", config):
-            assert time.monotonic() < until_s, self.complaints()
+            assert time.monotonic() < until_s, self.logged_errors()
 
     def tasks(self, connector: str) -> list[TaskStatus]:
         """Tasks of a connector; none while the REST API does not answer."""

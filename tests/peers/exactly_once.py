@@ -116,7 +116,7 @@ class CommittedReader:
             for writer in self._writers:
                 writer.check()
             if time.monotonic() > until_s:
-                told = "\n".join(writer.complaints() for writer in self._writers)
+                told = "\n".join(writer.logged_errors() for writer in self._writers)
                 raise AssertionError(f"{len(self.messages)} committed records\n{told}")
             self._poll()
 

@@ -31,7 +31,7 @@ class JavaMembers:
         os.set_blocking(self._process.stdout.fileno(), False)
 
     @property
-    def told(self) -> int:
+    def output_fd(self) -> int:
         """File descriptor of the output."""
         assert self._process.stdout is not None
         return self._process.stdout.fileno()
@@ -58,7 +58,7 @@ class JavaMembers:
         while number in self._owned:
             left_s = until_s - time.monotonic()
             assert left_s > 0, f"member {number} does not close"
-            select.select([self.told], [], [], left_s)
+            select.select([self.output_fd], [], [], left_s)
             self.shares()
 
     def kill(self) -> None:
@@ -85,4 +85,4 @@ def settle(processes: Sequence[JavaMembers], *wanted: int) -> None:
             return
         left_s = until_s - time.monotonic()
         assert left_s > 0, f"shared out as {owned}, and not as {wanted}"
-        select.select([process.told for process in processes], [], [], left_s)
+        select.select([process.output_fd for process in processes], [], [], left_s)

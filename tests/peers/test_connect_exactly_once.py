@@ -111,4 +111,4 @@ def await_tasks_on(asked: ConnectWorker, victim: ConnectWorker) -> None:
 def task_errors(worker: ConnectWorker) -> str:
     """Why tasks do not run, as far as Connect reports it."""
     tasks = "\n".join(f"{task.state} on {task.worker}: {task.trace}" for task in all_tasks(worker))
-    return f"{tasks}\n{worker.complaints()}"
+    return f"{tasks}\n{worker.logged_errors()}"

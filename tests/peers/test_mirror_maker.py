@@ -166,7 +166,7 @@ def await_group_offsets(
         found = [place.offset for place in answer.topic_partitions]
         if is_enough(found):
             return found
-        assert time.monotonic() < until_s, f"offsets {found}\n{writer.complaints()}"
+        assert time.monotonic() < until_s, f"offsets {found}\n{writer.logged_errors()}"
 
 
 def by_partition(messages: Sequence[Message]) -> list[list[Message]]:

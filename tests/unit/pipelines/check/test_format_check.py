@@ -85,7 +85,7 @@ def _sink(*lines: str) -> str:
         (_sink("format: parquet", "path: out", "mode: update"), 10, "can only be appended to"),
     ],
 )
-def test_a_format_is_judged_with_its_line(
+def test_problem_of_a_format_has_its_line(
     tmp_path: Path, text: str, line: int | None, reason: str | None
 ) -> None:
     found = problems_of(written(tmp_path, text))
@@ -155,7 +155,7 @@ ICEBERG = ("format: iceberg", "table: sales.orders", "catalog: {type: sql, uri: 
         (_source("format: json", "path: x", "table: true"), 8, "only a topic can be read as a"),
     ],
 )
-def test_tables_and_files_are_judged_with_their_lines(
+def test_problems_of_tables_and_files_have_their_lines(
     tmp_path: Path, text: str, line: int | None, reason: str | None
 ) -> None:
     found = problems_of(written(tmp_path, text))

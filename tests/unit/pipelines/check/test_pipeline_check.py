@@ -134,7 +134,7 @@ def test_all_mistakes_are_found_at_once(tmp_path: Path) -> None:
     assert [line for line, _ in problems_of(written(tmp_path, text))] == [1, 26]
 
 
-def test_steps_that_go_in_a_circle_are_told_once(tmp_path: Path) -> None:
+def test_a_cycle_of_steps_is_reported_once(tmp_path: Path) -> None:
     steps = "steps:\n  a: {sql: select * from b}\n  b: {sql: select * from a join orders}\n"
     text = GOOD.replace("steps:\n", steps)
     assert problems_of(written(tmp_path, text)) == [(14, "steps form a cycle: a reads b reads a")]
@@ -145,7 +145,7 @@ def test_a_step_may_read_a_step_that_is_written_below_it(tmp_path: Path) -> None
     assert problems_of(written(tmp_path, text)) == []
 
 
-def test_lines_are_told_in_toml_too(tmp_path: Path) -> None:
+def test_problems_in_toml_have_lines(tmp_path: Path) -> None:
     text = (
         'name = "x"\nbootstrap = "h:1"\n[sources.a]\nsubscribe = "a"\nwrong = 1\n'
         '[[sinks]]\nfrom = "a"\ntopic = "t"\n[[sinks]]\nfrom = "b"\ntopic = "u"\n'
@@ -254,7 +254,7 @@ class OneConnector(NoConnectors):
         return Shelf()
 
 
-def test_a_connector_judges_its_own_options(tmp_path: Path) -> None:
+def test_options_of_a_connector_are_checked_by_the_connector(tmp_path: Path) -> None:
     sink = "sinks:\n  - {from: big, connector: shelf, height: 3}\n"
     file = written(tmp_path, GOOD.partition("sinks:\n")[0] + sink)
     assert problems_of(file, connectors=OneConnector()) == [(20, "shelf: shelf is missing")]
@@ -306,7 +306,7 @@ sinks:
         ),
     ],
 )
-def test_a_lookup_is_judged_with_its_line(
+def test_problem_of_a_lookup_has_its_line(
     tmp_path: Path, old: str, new: str, line: int | None, reason: str | None
 ) -> None:
     found = problems_of(written(tmp_path, LOOKUP.replace(old, new, 1) if old else LOOKUP))

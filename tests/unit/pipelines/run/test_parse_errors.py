@@ -33,7 +33,7 @@ def test_the_reason_names_what_is_wrong(value: bytes, reason: str) -> None:
     assert parse_error(value, "json", SCHEMA) == reason
 
 
-def test_what_looks_right_here_is_told_with_the_whole_schema() -> None:
+def test_unknown_reason_is_reported_with_the_whole_schema() -> None:
     assert parse_error(b'{"id": 1}', "json", "id bigint") == "does not fit the schema id bigint"
     assert parse_error(b"a;b", "csv", "a int") == "not csv of the schema a int"
 

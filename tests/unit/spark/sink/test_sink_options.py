@@ -77,11 +77,11 @@ def test_keys_and_values_may_have_a_format() -> None:
         ({"batchId": "-1"}, "at least 0"),
     ],
 )
-def test_a_wrong_option_is_told_in_one_line(more: dict[str, str], reason: str) -> None:
+def test_invalid_option_is_reported_in_one_line(more: dict[str, str], reason: str) -> None:
     with pytest.raises(InvalidOption, match=reason):
         read(**more)
 
 
-def test_a_batch_write_that_cannot_be_told_from_its_repetition_is_refused() -> None:
+def test_exactly_once_batch_write_without_identity_is_rejected() -> None:
     with pytest.raises(InvalidOption, match="queryId and batchId"):
         read_batch(delivery="exactly-once", topic="t", batchId="7")

@@ -74,7 +74,7 @@ def test_a_new_partition_begins_at_its_earliest_offset() -> None:
     assert plan.losses == ()
 
 
-def test_every_way_to_lose_records_is_told() -> None:
+def test_every_kind_of_data_loss_is_reported() -> None:
     plan = batch_plan({P0: 8, P1: 1}, {P0: 3, P2: 9, TopicPartition("u", 0): 1}, {P2: 5})
     assert plan.ranges == (OffsetRange(P2, 5, 9),)
     assert plan.losses == (

@@ -120,7 +120,7 @@ def test_sparks_own_options_are_none_of_our_business() -> None:
         ({"startingOffsets": "{"}, "must be JSON"),
     ],
 )
-def test_a_wrong_option_is_told_in_one_line(more: dict[str, str], reason: str) -> None:
+def test_invalid_option_is_reported_in_one_line(more: dict[str, str], reason: str) -> None:
     with pytest.raises(InvalidOption, match=reason) as told:
         streaming(**more)
     assert "\n" not in str(told.value)
