@@ -24,7 +24,7 @@ def served() -> set[str]:
     """Names of all series, also of those that have no samples yet."""
     with EmbeddedBroker({"headwater.metrics.listener": "127.0.0.1:0"}) as broker:
         text = scrape_text(broker)
-    names = set()
+    names: set[str] = set()
     for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE):
         suffixes = ("_bucket", "_sum", "_count") if kind == "histogram" else ("",)
         names.update(name + suffix for suffix in suffixes)
