@@ -35,6 +35,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "client": Benchmark("The clients", ("bench.client_producing", "bench.client_consuming")),
     "peers": Benchmark("Headwater beside Apache Kafka", ("bench.peers",)),
     "spark": Benchmark("Spark", ("bench.spark_throughput", "bench.spark_overhead")),
+    "rest": Benchmark("The REST API", ("bench.rest_requests",)),
     "mirror": Benchmark("A mirror", ("bench.mirror_copying",)),
     "hostile": Benchmark("An honest client beside hostile ones", ("bench.hostile_clients",)),
     "cold": Benchmark("A lagging consumer", ("bench.cold_reads",)),
