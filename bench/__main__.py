@@ -34,6 +34,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "restart": Benchmark("A restart", ("bench.restarts",)),
     "client": Benchmark("The clients", ("bench.client_producing", "bench.client_consuming")),
     "peers": Benchmark("Headwater beside Apache Kafka", ("bench.peers",)),
+    "produce": Benchmark("Producing, beside Apache Kafka", ("bench.peer_producing",)),
     "spark": Benchmark("Spark", ("bench.spark_throughput", "bench.spark_overhead")),
     "rest": Benchmark("The REST API", ("bench.rest_requests",)),
     "mirror": Benchmark("A mirror", ("bench.mirror_copying",)),
@@ -41,8 +42,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "cold": Benchmark("A lagging consumer", ("bench.cold_reads",)),
 }
 
-LONG = frozenset({"hostile"})
-"""Only run when named: `hostile` takes a minute for each attack and contender, over an hour."""
+LONG = frozenset({"hostile", "produce"})
+"""Only run when named: `hostile` takes over an hour, and `produce` is a part of `peers`."""
 
 
 def run(names: Sequence[str], benchmarks: Mapping[str, Benchmark]) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from headwater.client import Consumer, ConsumerRecord, Producer, RecordFuture, TopicPartition
 from headwater.records.batch_header import TimestampType
 from tests.compat.clients import (
-    PATIENCE_S,
+    TIMEOUT_S,
     OpenConsumer,
     OpenProducer,
     Reading,
@@ -66,7 +66,7 @@ class _Producer:
 
     def finish(self) -> list[tuple[int, int]]:
         sent, self._sent = self._sent, []
-        results = [future.result(PATIENCE_S) for future in sent]
+        results = [future.result(TIMEOUT_S) for future in sent]
         return [(each.partition, each.offset) for each in results]
 
     def close(self) -> None:

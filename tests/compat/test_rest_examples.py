@@ -32,8 +32,8 @@ BILL = (
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
-    settings = {
-        "group.initial.rebalance.delay.ms": "0",
+    settings: dict[str, int | str] = {
+        "group.initial.rebalance.delay.ms": 0,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
     }

@@ -12,7 +12,7 @@ from tests.peers.apache_kafka import java
 from tests.peers.jars import KAFKA_4_1
 
 _PROGRAM: Final = Path(__file__).parent / "java" / "GroupMembers.java"
-_PATIENCE_S: Final = 120
+_TIMEOUT_S: Final = 120
 
 
 class JavaMembers:
@@ -54,7 +54,7 @@ class JavaMembers:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{number}\n")
         self._process.stdin.flush()
-        until_s = time.monotonic() + _PATIENCE_S
+        until_s = time.monotonic() + _TIMEOUT_S
         while number in self._owned:
             left_s = until_s - time.monotonic()
             assert left_s > 0, f"member {number} does not close"
@@ -77,7 +77,7 @@ class JavaMembers:
 
 def settle(processes: Sequence[JavaMembers], *wanted: int) -> None:
     """Wait until the members together have this distribution of partitions."""
-    until_s = time.monotonic() + _PATIENCE_S
+    until_s = time.monotonic() + _TIMEOUT_S
     while True:
         owned = [share for process in processes for share in process.shares()]
         numbers = sorted(number for share in owned for number in share)

@@ -1,4 +1,8 @@
-"""One Spark session for all tests: starting one takes ten seconds and half a gigabyte."""
+"""One Spark session for all tests: starting one takes ten seconds and half a gigabyte.
+
+The JVM of tests stops at its first compiler. Its second one pays off after minutes of the same
+queries, and takes a core from short ones until then.
+"""
 
 import logging
 import os
@@ -9,6 +13,7 @@ import pytest
 
 from headwater.process.java import NoJava, find_java
 from headwater.testing import EmbeddedBroker
+from tests.spark.standalone import QUICK_JAVA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +28,7 @@ def spark() -> "Iterator[SparkSession]":
     from headwater.spark import session
 
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    found = session("local[2,4]")
+    found = session("local[2,4]", {"spark.driver.extraJavaOptions": QUICK_JAVA})
     found.sparkContext.setLogLevel("ERROR")
     yield found
     found.stop()

@@ -98,6 +98,7 @@ def confluents(
         return [write(value, where) for value in values]
 
 
+@pytest.mark.spark
 def test_two_schema_versions_of_confluents_serializer_are_read_as_the_latest(
     spark: "SparkSession", spark_broker: EmbeddedBroker, registry: EmbeddedRegistry, topic: str
 ) -> None:
@@ -227,6 +228,7 @@ def test_pipeline_from_avro_to_avro_sends_undecodable_records_to_dead_letters(
     assert reasons[2] == b"value: the registry has no schema 1048575"
 
 
+@pytest.mark.spark
 def test_files_are_imported_as_avro_and_exported_again(
     spark: "SparkSession",
     spark_broker: EmbeddedBroker,

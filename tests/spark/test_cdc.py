@@ -104,6 +104,7 @@ sinks:
 """
 
 
+@pytest.mark.spark
 def test_a_pipeline_writes_changes_to_a_topic_per_table(
     spark: "SparkSession", spark_broker: EmbeddedBroker, database: str, tmp_path: Path
 ) -> None:

@@ -64,6 +64,7 @@ def forget_last_batch(checkpoint: Path) -> None:
     max(notes, key=lambda path: int(path.name)).unlink()
 
 
+@pytest.mark.spark
 def test_table_is_imported_and_exported_without_duplicates(
     spark: "SparkSession", spark_broker: EmbeddedBroker, topic: str, database: str, tmp_path: Path
 ) -> None:
@@ -138,6 +139,7 @@ def test_records_update_and_delete_rows_by_key(
     assert found == [(1, "c"), (2, "b")]
 
 
+@pytest.mark.spark
 def test_topic_is_exported_to_files_and_files_are_imported(
     spark: "SparkSession", spark_broker: EmbeddedBroker, topic: str, tmp_path: Path
 ) -> None:

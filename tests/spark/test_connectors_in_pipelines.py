@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from headwater.pipelines.run.query_state import SinkState
 from headwater.testing import EmbeddedBroker
 from tests.spark.pipelines import make, read, run_once
@@ -43,6 +45,7 @@ def run(spark: "SparkSession", broker: EmbeddedBroker, folder: Path, text: str) 
     assert [(each.state, each.error) for each in lives] == [(SinkState.FINISHED, None)]
 
 
+@pytest.mark.spark
 def test_connectors_are_sources_and_sinks_and_a_second_run_reads_new_rows(
     spark: "SparkSession", spark_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:

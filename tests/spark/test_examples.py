@@ -48,6 +48,7 @@ def all_finished(lives: list[SinkQueryState]) -> bool:
     return all(each.state is SinkState.FINISHED for each in lives)
 
 
+@pytest.mark.spark
 def test_filter_and_map(spark: "SparkSession", broker: EmbeddedBroker, tmp_path: Path) -> None:
     """Records that do not parse are in the dead letters, with the error."""
     make(broker, "orders", partitions=1)
@@ -75,6 +76,7 @@ def test_filter_and_map(spark: "SparkSession", broker: EmbeddedBroker, tmp_path:
     }
 
 
+@pytest.mark.spark
 def test_running_totals_survive_restarts_and_delete_empty_keys(
     spark: "SparkSession", broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -109,6 +111,7 @@ def test_tumbling_windows_include_late_events_until_the_watermark(
     ]
 
 
+@pytest.mark.spark
 def test_hopping_windows_overlap(
     spark: "SparkSession", broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -125,6 +128,7 @@ def test_hopping_windows_overlap(
     ]
 
 
+@pytest.mark.spark
 def test_sessions_end_after_a_gap(
     spark: "SparkSession", broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -185,6 +189,7 @@ def test_python_step(spark: "SparkSession", broker: EmbeddedBroker, tmp_path: Pa
     assert found == {b"a": b"2", b"rose": b"2", b"is": b"2", b"it": b"1"}
 
 
+@pytest.mark.spark
 def test_processor_keeps_its_state_across_restarts(
     spark: "SparkSession", broker: EmbeddedBroker, tmp_path: Path
 ) -> None:

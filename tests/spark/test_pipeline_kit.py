@@ -11,7 +11,7 @@ from headwater.testing import PipelineFailed, PipelineTestFactory
 from headwater.testing.pipelines.pipeline_result import UnknownSink
 from headwater.testing.pipelines.pipeline_test import InvalidTest
 from headwater.testing.pipelines.source_records import InvalidRow
-from tests.tidy.tutorial_page import blocks
+from tests.tutorials.tutorial_page import blocks
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -54,6 +54,7 @@ def test_rows_dead_letters_and_record_parts(pipeline_test: PipelineTestFactory) 
         kit.feed("orders", [{"amuont": 1}])
 
 
+@pytest.mark.spark
 def test_the_watermark_moves_without_an_event(pipeline_test: PipelineTestFactory) -> None:
     kit = pipeline_test(EXAMPLES / "tumbling-windows.toml")
     kit.feed("clicks", [{"page": "a", "at": MINUTES.format(0)}] * 2)
@@ -117,6 +118,7 @@ def test_a_restart_continues_with_another_version_of_the_file(
     assert [row.headers for row in result["balances"]] == [{}, {"v": "2"}]
 
 
+@pytest.mark.spark
 def test_files_and_databases_stay_in_the_test(
     pipeline_test: PipelineTestFactory, tmp_path: Path
 ) -> None:
@@ -161,6 +163,7 @@ def test_what_a_pipeline_does_not_have_is_refused(
     assert logging.getLogger("py4j").level == logging.ERROR
 
 
+@pytest.mark.spark
 def test_the_page_about_testing_has_a_test_that_passes(
     pipeline_test: PipelineTestFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from typer.testing import CliRunner
 
 from headwater.cli.main import app
@@ -39,6 +40,7 @@ def numbers(broker: EmbeddedBroker, topic: str, column: str) -> list[int]:
     return sorted(json.loads(each.value or b"")[column] for each in read(broker, topic))
 
 
+@pytest.mark.spark
 def test_a_reset_pipeline_reads_again_from_the_new_offsets(
     spark: "SparkSession", spark_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -73,6 +75,8 @@ def test_a_reset_pipeline_reads_again_from_the_new_offsets(
         "new_offset": 3,
         "effect": "same checkpoint",
     }
+    code, out, told = reset("--to-current", "--sink", "copy", "--json")
+    assert (code, json.loads(out)["new_offset"]) == (0, 5)
     run()
     assert numbers(spark_broker, "reset-copy", "n") == [1, 2, 3, 4, 5]
     code, out, told = reset("--to-offset", "3", "--execute")

@@ -12,13 +12,13 @@ from tests import postgresql
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TESTS = sorted(EXAMPLES.glob("*/test_*.py"))
-# These take a second or two each on a quiet machine; the others show no other part of the kit.
+# Quick enough to be run with each version of Spark.
 QUICK = {"registration"}
 
 
 def parameter(file: Path) -> object:
-    marks = [] if file.parent.name in QUICK else [pytest.mark.slow]
-    return pytest.param(file, marks=marks, id=file.parent.name)
+    mark = pytest.mark.spark if file.parent.name in QUICK else pytest.mark.slow
+    return pytest.param(file, marks=[mark], id=file.parent.name)
 
 
 def functions(file: Path) -> list[Callable[[PipelineTestFactory], None]]:

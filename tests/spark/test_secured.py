@@ -128,6 +128,7 @@ def test_pipeline_reads_and_writes_avro_exactly_once_with_a_settings_file(
     assert values(secured, f"dead-{topic}") == [b"no Avro"]
 
 
+@pytest.mark.spark
 def test_connectors_import_and_export_with_a_settings_file(
     spark: "SparkSession", secured: SecuredBroker, file: Path, topic: str, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 from headwater.process.java import NoJava, find_java
 from headwater.testing import EmbeddedBroker
 from tests.spark.pipelines import make, read, send
-from tests.spark.standalone import await_line
+from tests.spark.standalone import QUICK_JAVA, await_line
 
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _PROGRAM = Path(__file__).with_name("copy_program.py")
@@ -32,7 +32,8 @@ def connect_server(folder: Path) -> Iterator[str]:
         "spark.python.daemon.module": "headwater.spark.python_daemon",
         "spark.ui.enabled": "false",
     }
-    words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    words = ["--master", "local[2]", "--driver-java-options", QUICK_JAVA]
+    words += [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     environment = {
         **os.environ,
@@ -43,7 +44,7 @@ def connect_server(folder: Path) -> Iterator[str]:
     log = folder / "server.log"
     with log.open("wb") as file:
         server = subprocess.Popen(
-            [submit, "--master", "local[2]", *words, "--class", _SERVER, "spark-internal"],
+            [submit, *words, "--class", _SERVER, "spark-internal"],
             env=environment,
             stdout=file,
             stderr=file,

@@ -21,13 +21,15 @@ from headwater.pipelines.run.run_files import report
 from headwater.process.java import NoJava, find_java
 from headwater.testing import EmbeddedBroker
 from tests.spark.pipelines import await_records, make, read, send
-from tests.spark.standalone import executor_logs, standalone_cluster
+from tests.spark.standalone import QUICK_JAVA, executor_logs, standalone_cluster
 
 _PROGRAM = Path(__file__).with_name("copy_program.py")
 # For executors that share two cores with everything else.
 _CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": QUICK_JAVA,
     "spark.driver.host": "127.0.0.1",
+    "spark.executor.extraJavaOptions": QUICK_JAVA,
     "spark.executor.memory": "600m",
     "spark.sql.shuffle.partitions": "2",
 }

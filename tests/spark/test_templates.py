@@ -30,6 +30,7 @@ def grammar() -> Iterator[SparkGrammar]:
         for each in TEMPLATES
     ],
 )
+@pytest.mark.spark
 def test_a_new_pipeline_passes_its_check_and_its_test(
     template: str,
     pipeline_test: PipelineTestFactory,

@@ -11,6 +11,7 @@ import typer
 import headwater
 from headwater.cli.broker import cluster, cluster_start, storage, zookeeper
 from headwater.cli.data import consume, perf, produce, records
+from headwater.cli.doctor import doctor
 from headwater.cli.entry import start_broker
 from headwater.cli.groups import groups, transactions
 from headwater.cli.log import log_dump
@@ -55,6 +56,7 @@ app.add_typer(users.app, name="users")
 cluster.app.command("start")(cluster_start.start)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(storage.app, name="storage")
+app.command("doctor")(doctor.doctor)
 app.command("zookeeper")(zookeeper.zookeeper)
 app.command("mirror")(mirror.mirror)
 app.add_typer(connect.app, name="connect")

@@ -1,7 +1,7 @@
 """The data source `format("headwater")` with its source and sink.
 
 Spark creates an instance in a Python process of its own, not the user's, for each question about a
-query. So the constructor must be cheap, and its exceptions are what the user reads.
+query. So the constructor must be cheap, and its exceptions are shown to the user.
 """
 
 from collections.abc import Mapping
@@ -86,7 +86,7 @@ class HeadwaterSource(DataSource):
         return TopicStreamWriter(self._sink_options(schema, is_streaming=True))
 
     def _sink_options(self, schema: "StructType", *, is_streaming: bool) -> SinkOptions:
-        # Loaded where something is written only: it brings the whole client.
+        # Imported only for writes, because it imports the whole client.
         from headwater.spark.sink.sink_topics import check_topics_exist
 
         options = read_sink_options(self.options, is_streaming=is_streaming)
@@ -96,13 +96,13 @@ class HeadwaterSource(DataSource):
 
 
 def check_writable(schema: "StructType", options: SinkOptions) -> None:
-    """`WrongColumns` where rows of a schema cannot be written as the options say."""
+    """Raise `WrongColumns` if rows of a schema cannot be written with these options."""
     row_encoder.check_columns(_columns(schema), options.topic, options.formats)
     _typed(schema, options.formats)
 
 
 def with_targets(schema: "StructType", options: SinkOptions) -> SinkOptions:
-    """With the schemas of the registry under which columns with Avro are written."""
+    """Return the options with the schema ids of Avro columns."""
     if not options.avro:
         return options
     from headwater.spark.formats.avro.sink_schema import targets_of
@@ -115,7 +115,7 @@ def _columns(schema: "StructType") -> dict[str, str]:
 
 
 def _typed(schema: "StructType", formats: Mapping[str, ValueFormat]) -> dict[str, pa.DataType]:
-    """The types of columns that have JSON, if it has such types."""
+    """Return the types of JSON columns, if JSON supports them."""
     named = parts_with(formats, ValueFormat.JSON)
     return {
         field.name: json_type(field.dataType, field.name)
@@ -127,7 +127,7 @@ def _typed(schema: "StructType", formats: Mapping[str, ValueFormat]) -> dict[str
 def _checked(
     schema: "StructType", options: SourceOptions
 ) -> tuple[dict[str, str], dict[str, TypedColumn]]:
-    """The columns that a query wants, in their order, and which of them are typed."""
+    """Return the requested columns in order, and which of them are typed."""
     columns = _columns(schema)
     if options.row_type is RowType.BATCH:
         return columns, {}

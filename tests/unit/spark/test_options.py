@@ -87,7 +87,7 @@ def test_a_format_without_a_schema_is_refused() -> None:
     ("options", "schema", "kind", "reason"),
     [
         ({"topik": "t"}, ROW, InvalidOption, "no option topik; did you mean topic"),
-        ({}, ROW, WrongColumns, "where to"),
+        ({}, ROW, WrongColumns, "the topic is missing"),
         ({"topic": "t"}, columns(id=IntegerType()), WrongColumns, "no column value among id"),
         ({"topic": "t"}, TYPED, WrongColumns, "with valueFormat=json it may be"),
         (

@@ -104,9 +104,9 @@ def start(
         door = http_address_of(given, listen, DEFAULT_LISTEN, others_known=known, hosts=host or ())
         asyncio.run(_run(client, door, timeout))
     except ImportError as error:
-        _complain(f"{error.name} is not installed: pip install 'headwater[web]'")
+        _exit_with(f"{error.name} is not installed: pip install 'headwater[web]'")
     except HeadwaterError as error:
-        _complain(str(error))
+        _exit_with(str(error))
 
 
 def _client(
@@ -158,7 +158,7 @@ async def _run(client: Mapping[str, object], door: "HttpAddress", timeout_s: flo
     )
 
 
-def _complain(reason: str) -> None:
+def _exit_with(reason: str) -> None:
     typer.echo(f"headwater: {reason}", err=True)
     raise typer.Exit(CANNOT_START)
 
@@ -297,11 +297,11 @@ def check(
             references=_references(reference),
             schema_type=kind.value.upper(),
         )
-    rows: list[dict[str, Any]] = [{"complaint": each} for each in found]
+    rows: list[dict[str, Any]] = [{"incompatibility": each} for each in found]
     if as_json:
         rows = [{"subject": subject, "is_compatible": not found, "messages": found}]
     if found or as_json:
-        show(rows, as_json=as_json, columns=["complaint"])
+        show(rows, as_json=as_json, columns=["incompatibility"])
     if found:
         raise typer.Exit(1)
 

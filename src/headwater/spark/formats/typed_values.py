@@ -28,7 +28,7 @@ class JsonColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroColumn:
-    """A column of the source that is read from Avro, as the reader's schema says."""
+    """A column of the source that is read from Avro with the reader's schema."""
 
     registry: RegistryAccess
     schema: str
@@ -57,7 +57,7 @@ def read_column(
 def _read_avro(
     partition: TopicPartition, name: str, column: AvroColumn, records: pa.RecordBatch
 ) -> Any:
-    # Loaded where there is Avro only: it brings numpy.
+    # Imported only for Avro, because it imports numpy.
     from headwater.spark.formats.avro.registry_cache import cached_avro_reader
 
     found = cached_avro_reader(column.registry, column.schema).read(records.column(name))

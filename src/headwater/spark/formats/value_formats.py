@@ -18,22 +18,22 @@ _NOT_YET: Final = frozenset({"protobuf"})
 
 
 class ValueFormat(Enum):
-    """How a key or a value lies in its record."""
+    """Encoding of a key or a value."""
 
-    # As it is: bytes, or text.
+    # Unchanged bytes or text.
     BYTES = "bytes"
     JSON = "json"
-    # With the id of its schema before it, as Confluent's serializers write it.
+    # After the id of its schema, as Confluent's serializers write it.
     AVRO = "avro"
 
 
 def read_formats(options: SparkOptions) -> dict[str, ValueFormat]:
-    """The formats of the columns `key` and `value`, where they are more than bytes."""
+    """Return the formats of `key` and `value`, except bytes."""
     found: dict[str, ValueFormat] = {}
     for option in NAMES:
         text = (options.get(option) or "").lower()
         if text in _NOT_YET:
-            raise InvalidOption(f"{option}={text} is not there yet; there are bytes, json and avro")
+            raise InvalidOption(f"{option}={text} is not supported yet; use bytes, json or avro")
         chosen = options.choice(option, {each.value: each for each in ValueFormat}, "bytes")
         if chosen is not ValueFormat.BYTES:
             found[option.removesuffix("Format")] = chosen
@@ -41,12 +41,12 @@ def read_formats(options: SparkOptions) -> dict[str, ValueFormat]:
 
 
 def parts_with(formats: Mapping[str, ValueFormat], wanted: ValueFormat) -> list[str]:
-    """The columns of a format."""
+    """Return the columns of a format."""
     return [part for part, each in formats.items() if each is wanted]
 
 
 def names_avro(given: Mapping[str, str]) -> bool:
-    """Whether a column has Avro. Names are in lower case, as Spark has them."""
+    """Return whether a column is Avro. Names are in lower case, as in Spark."""
     return any(given.get(each.lower(), "").lower() == ValueFormat.AVRO.value for each in NAMES)
 
 

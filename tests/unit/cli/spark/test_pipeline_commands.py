@@ -68,8 +68,8 @@ def test_check_reports_every_problem_with_file_and_line(
     assert result.exit_code == 1
     assert result.stderr.splitlines() == [
         f"{file}:4: there is no topic orders",
-        f"{file}:9: this is no SQL: syntax error near 'amount'",
-        f"{file}:11: this is no SQL: syntax error at its end",
+        f"{file}:9: invalid SQL: syntax error near 'amount'",
+        f"{file}:11: invalid SQL: syntax error at its end",
         f"{file}:11: there is no topic big-orders",
     ]
     told = CliRunner().invoke(app, [*words, "--json"]).stdout.splitlines()
@@ -274,6 +274,7 @@ def is_starting(folder: Path) -> bool:
         return False
 
 
+@pytest.mark.spark
 def test_a_run_stopped_while_spark_starts_is_reported_as_stopped(
     broker: EmbeddedBroker, tmp_path: Path
 ) -> None:

@@ -95,7 +95,7 @@ def test_nothing_is_wrong_with_a_good_pipeline_whether_a_registry_is_asked_or_no
             "    key: id\n    encode:\n",
             "    encode:\n      key: avro\n",
             15,
-            "a key is encoded, and",
+            "encode has a key, but",
         ),
     ],
 )

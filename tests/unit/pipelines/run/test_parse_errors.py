@@ -15,7 +15,7 @@ SCHEMA = (
         (b'{"id": 1', "not JSON: Expecting ',' delimiter at line 1 column 9"),
         (b"", "not JSON: empty"),
         (b"\xff\xfe", "not UTF-8: byte 0 is 0xff"),
-        (b"[1]", "not an object of JSON: [1]"),
+        (b"[1]", "not a JSON object: [1]"),
         (b'{"id": "one"}', 'id is not of type bigint: "one"'),
         (b'{"id": 99999999999999999999}', "id is not of type bigint: 99999999999999999999"),
         (b'{"id": true}', "id is not of type bigint: true"),

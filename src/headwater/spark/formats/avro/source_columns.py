@@ -37,7 +37,7 @@ _COLUMNS: "Final[dict[str, pa.DataType]]" = {
 def columns_of(
     avro: "Mapping[str, AvroOptions]", topic: str | None, *, has_headers: bool
 ) -> "StructType":
-    """All columns of a record, of which some are what the registry says."""
+    """Return the columns of a record; Avro columns have the types of their schemas."""
     texts = {part: schema_text(reader_schema(options, topic)) for part, options in avro.items()}
     kinds = {
         **_COLUMNS,
@@ -53,9 +53,9 @@ def columns_of(
 
 
 def column_schema(field: "StructField", options: AvroOptions, topic: str | None) -> str:
-    """The schema to read a column with, cut to its type where a user has chosen that."""
-    told = (field.metadata or {}).get(_METADATA)
-    if isinstance(told, str):
-        return told
+    """Return the reader's schema of a column, reduced to the user's type if given."""
+    schema = (field.metadata or {}).get(_METADATA)
+    if isinstance(schema, str):
+        return schema
     kind = arrow_type(field.dataType, field.name)
     return schema_text(cut(reader_schema(options, topic), kind, field.name))

@@ -203,13 +203,18 @@ def test_columns_that_a_schema_has_not_are_refused_before_any_row(
         ("int", pa.int64(), 1 << 31, "a is no int: 2147483648"),
         ("long", pa.int64(), None, "a is null in a row, and the schema has long without null"),
         (["int", "string"], pa.int32(), None, "a is null in a row, and the schema has no null"),
-        ({"type": "enum", "name": "E", "symbols": ["X"]}, pa.string(), "Y", "none of the symbols"),
-        ({"type": "fixed", "name": "F", "size": 2}, pa.binary(), b"abc", "not the 2 bytes of F"),
+        ({"type": "enum", "name": "E", "symbols": ["X"]}, pa.string(), "Y", "not a symbol"),
+        (
+            {"type": "fixed", "name": "F", "size": 2},
+            pa.binary(),
+            b"abc",
+            "not have the 2 bytes",
+        ),
         (
             {"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"},
             pa.string(),
             "x",
-            "a is no uuid",
+            "a is not a UUID",
         ),
         (
             {"type": "fixed", "name": "D", "size": 1, "logicalType": "decimal", "precision": 5},

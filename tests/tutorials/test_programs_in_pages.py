@@ -9,7 +9,7 @@ from pathlib import Path
 from headwater.testing import EmbeddedBroker, EmbeddedRegistry
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 240
+TIMEOUT_S = 240
 
 
 def programs(page: str) -> list[str]:
@@ -32,7 +32,7 @@ def run(arguments: list[str], folder: Path) -> str:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=PATIENCE_S,
+        timeout=TIMEOUT_S,
     )
     assert done.returncode == 0, done.stdout
     return done.stdout

@@ -6,7 +6,7 @@ from pathlib import Path
 from headwater.rest.rest_settings import NAMES
 from headwater.testing import EmbeddedBroker
 from tests.rest_server import RestServer
-from tests.tidy.test_tutorials import Reader
+from tests.tutorials.test_tutorials import Reader
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guides" / "rest.md"
