@@ -46,6 +46,12 @@ def _json_schema(registry: SchemaRegistry, schema: RegisteredSchema) -> SchemaCo
     return JsonSchemaCodec(registry, schema)
 
 
+def _protobuf(registry: SchemaRegistry, schema: RegisteredSchema) -> SchemaCodec:
+    from headwater.rest.formats.protobuf_codec import ProtobufCodec
+
+    return ProtobufCodec(registry, schema)
+
+
 SCHEMA_TYPES: Final = {
     EmbeddedFormat.AVRO: "AVRO",
     EmbeddedFormat.JSONSCHEMA: "JSON",
@@ -55,8 +61,9 @@ SCHEMA_TYPES: Final = {
 CODECS: Final[Mapping[str, Callable[[SchemaRegistry, RegisteredSchema], SchemaCodec]]] = {
     "AVRO": _avro,
     "JSON": _json_schema,
+    "PROTOBUF": _protobuf,
 }
-"""By the registry's schema type. Protobuf is not supported yet."""
+"""By the registry's schema type."""
 
 _FORMATS: Final = {schema_type: each for each, schema_type in SCHEMA_TYPES.items()}
 
