@@ -19,6 +19,7 @@ BINARY = "application/vnd.kafka.binary.v2+json"
 JSON = "application/vnd.kafka.json.v2+json"
 AVRO = "application/vnd.kafka.avro.v2+json"
 JSONSCHEMA = "application/vnd.kafka.jsonschema.v2+json"
+PROTOBUF = "application/vnd.kafka.protobuf.v2+json"
 
 _READY = re.compile(r"headwater rest ready on (https?://[^ ]+)")
 

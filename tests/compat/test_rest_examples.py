@@ -19,7 +19,17 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 
 from headwater.client import Admin
 from headwater.testing import EmbeddedBroker, EmbeddedRegistry
-from tests.rest_server import AVRO, BINARY, JSON, JSONSCHEMA, PATIENCE_S, V2, Answer, RestServer
+from tests.rest_server import (
+    AVRO,
+    BINARY,
+    JSON,
+    JSONSCHEMA,
+    PATIENCE_S,
+    PROTOBUF,
+    V2,
+    Answer,
+    RestServer,
+)
 
 ACCEPT = "application/vnd.kafka.v2+json, application/vnd.kafka+json, application/json"
 INSTANCE = "/consumers/testgroup/instances/my_consumer"
@@ -28,6 +38,8 @@ BILL = (
     '{"type":"record","name":"User","fields":'
     '[{"name":"id","type":"int"},{"name":"name","type":"string"}]}'
 )
+
+PROTO = 'syntax = "proto3"; message User { int32 id = 1; string name = 2; }'
 
 
 @pytest.fixture(scope="module")
@@ -327,8 +339,17 @@ def test_consumer_instance_from_creation_to_deletion(rest: RestServer) -> None:
             {"value_schema": '{"type":"object"}', "records": [{"value": {"id": 1}}]},
             {"key": None, "value": {"id": 1}},
         ),
+        (
+            PROTOBUF,
+            "protobuf",
+            {
+                "value_schema": PROTO,
+                "records": [{"value": {"id": 2, "name": "Melinda"}}],
+            },
+            {"key": None, "value": {"id": 2, "name": "Melinda"}},
+        ),
     ],
-    ids=["binary", "avro", "json", "jsonschema"],
+    ids=["binary", "avro", "json", "jsonschema", "protobuf"],
 )
 def test_get_records(
     rest: RestServer,

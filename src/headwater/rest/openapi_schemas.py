@@ -211,7 +211,10 @@ V2_SCHEMAS: Final[Mapping[str, Schema]] = {
         {
             "name": _maybe(_TEXT),
             "format": _maybe(
-                {"type": "string", "enum": ["binary", "json", "avro", "jsonschema", None]}
+                {
+                    "type": "string",
+                    "enum": ["binary", "json", "avro", "jsonschema", "protobuf", None],
+                }
             ),
             "auto.offset.reset": _maybe(_TEXT),
             "auto.commit.enable": _maybe(_TEXT),

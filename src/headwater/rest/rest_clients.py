@@ -1,4 +1,4 @@
-"""The Kafka clients of the REST API: one admin client, one producer, many consumers.
+"""The Kafka clients of the REST API: admin client, producer and consumers.
 
 All requests share the admin client and the producer, so that a request opens no connection, and
 records of concurrent requests travel in the same batches.

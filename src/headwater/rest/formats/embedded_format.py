@@ -1,4 +1,4 @@
-"""The embedded formats, and those that need no schema.
+"""The embedded formats; encode and decode the ones without a schema.
 
 | format     | in JSON                   | in a record                  |
 |------------|---------------------------|------------------------------|

@@ -26,7 +26,7 @@ CACHED_MAX: Final = 1_000
 T = TypeVar("T")
 
 
-class Codec(Protocol):
+class SchemaCodec(Protocol):
     """Encoder and decoder of one schema; both raise `SerializationFailed`."""
 
     def encode(self, data: Any) -> bytes: ...
@@ -34,16 +34,22 @@ class Codec(Protocol):
     def decode(self, raw: bytes) -> Any: ...
 
 
-def _avro(registry: SchemaRegistry, schema: RegisteredSchema) -> Codec:
+def _avro(registry: SchemaRegistry, schema: RegisteredSchema) -> SchemaCodec:
     from headwater.rest.formats.avro_codec import AvroCodec
 
     return AvroCodec(registry, schema)
 
 
-def _json_schema(registry: SchemaRegistry, schema: RegisteredSchema) -> Codec:
+def _json_schema(registry: SchemaRegistry, schema: RegisteredSchema) -> SchemaCodec:
     from headwater.rest.formats.json_schema_codec import JsonSchemaCodec
 
     return JsonSchemaCodec(registry, schema)
+
+
+def _protobuf(registry: SchemaRegistry, schema: RegisteredSchema) -> SchemaCodec:
+    from headwater.rest.formats.protobuf_codec import ProtobufCodec
+
+    return ProtobufCodec(registry, schema)
 
 
 SCHEMA_TYPES: Final = {
@@ -52,11 +58,12 @@ SCHEMA_TYPES: Final = {
     EmbeddedFormat.PROTOBUF: "PROTOBUF",
 }
 """The registry's names of the formats."""
-CODECS: Final[Mapping[str, Callable[[SchemaRegistry, RegisteredSchema], Codec]]] = {
+CODECS: Final[Mapping[str, Callable[[SchemaRegistry, RegisteredSchema], SchemaCodec]]] = {
     "AVRO": _avro,
     "JSON": _json_schema,
+    "PROTOBUF": _protobuf,
 }
-"""By the registry's schema type. Protobuf is not supported yet."""
+"""By the registry's schema type."""
 
 _FORMATS: Final = {schema_type: each for each, schema_type in SCHEMA_TYPES.items()}
 
@@ -83,7 +90,7 @@ class FoundSchema:
     version: int
     subject: str
     format: EmbeddedFormat
-    codec: Codec
+    codec: SchemaCodec
 
     def encode(self, data: Any) -> bytes:
         """The record's bytes: schema id, and the data in its format."""
@@ -96,7 +103,7 @@ class SchemaFormats:
     def __init__(self, registry: SchemaRegistry | None) -> None:
         self._registry = registry
         self._found: _Cache[SchemaChoice, FoundSchema] = _Cache()
-        self._codecs: _Cache[int, tuple[EmbeddedFormat, Codec]] = _Cache()
+        self._codecs: _Cache[int, tuple[EmbeddedFormat, SchemaCodec]] = _Cache()
 
     async def find(self, choice: SchemaChoice) -> FoundSchema:
         """The chosen schema; a new one is registered. `RestProxyError` if that fails."""
@@ -153,7 +160,7 @@ class SchemaFormats:
             codec=codec,
         )
 
-    def _codec_of_id(self, schema_id: int) -> tuple[EmbeddedFormat, Codec]:
+    def _codec_of_id(self, schema_id: int) -> tuple[EmbeddedFormat, SchemaCodec]:
         registry = self._needed_registry()
         try:
             stored = registry.schema(schema_id)

@@ -1,4 +1,4 @@
-"""Configs of API v3: of topics, of single brokers, and cluster-wide for all brokers."""
+"""Configs of API v3: of topics, of brokers, and of the whole cluster."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Produce records with API v3: each record says which formats its key and value have."""
+"""Produce records with API v3: each key and value has its own format."""
 
 import json
 from collections.abc import Awaitable
