@@ -57,7 +57,8 @@ def test_programs_of_the_schema_registry_page_run_in_order(tmp_path: Path) -> No
         code = code.replace("http://localhost:8081", registry.url)
         (tmp_path / "page.py").write_text(code, encoding="utf-8")
         printed = run(["page.py"], tmp_path)
-    first, framed, misfit, refused, read = printed.splitlines()
+    first, framed, misfit, pot, refused, read = printed.splitlines()
+    assert pot == "{'glaze': 'celadon', 'cups': 4}"
     assert framed == r"""b'\x00\x00\x00\x00\x02{"size":3}' {'size': 3}"""
     assert misfit in shown_output("guides/schema-registry.md")
     assert first == "[{'kind': 'green'}]"

@@ -30,7 +30,7 @@ class ProtobufCodec:
             if not isinstance(data, dict):
                 raise TypeError("expected a JSON object")
             message = json_format.ParseDict(data, self._classes.at(_FIRST)())
-            return encode_indexes(_FIRST) + message.SerializeToString()
+            return encode_indexes(_FIRST) + bytes(message.SerializeToString())
         except (EncodeError, InvalidSchema, json_format.ParseError, TypeError, ValueError) as error:
             raise SerializationFailed(
                 f"data does not match its Protobuf schema: {error}"

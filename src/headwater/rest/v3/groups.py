@@ -119,7 +119,7 @@ async def get_lag_summary(request: RestRequest) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionLag:
+class _PartitionLag:
     """The committed offset of a group in a partition, and the partition's end."""
 
     place: TopicPartition
@@ -157,7 +157,7 @@ def _found_member(group: GroupDescription, member_id: str) -> MemberDescription:
     raise RestProxyError(404, f"Consumer {member_id} cannot be found.")
 
 
-async def _lags(scope: ClusterScope, group: GroupDescription) -> list[PartitionLag]:
+async def _lags(scope: ClusterScope, group: GroupDescription) -> list[_PartitionLag]:
     committed = await scope.admin.list_group_offsets(group.group_id)
     try:
         ends = await scope.admin.list_offsets(dict.fromkeys(committed, LATEST_TIMESTAMP))
@@ -166,7 +166,7 @@ async def _lags(scope: ClusterScope, group: GroupDescription) -> list[PartitionL
         ends = dict(error.results)
     owners = {place: each for each in group.members for place in each.assignment}
     return [
-        PartitionLag(
+        _PartitionLag(
             place=place,
             committed=committed[place].offset,
             end=ends[place].offset,
@@ -235,7 +235,7 @@ def _assignment(
     )
 
 
-def _lag(scope: ClusterScope, group: GroupDescription, lag: PartitionLag) -> Json:
+def _lag(scope: ClusterScope, group: GroupDescription, lag: _PartitionLag) -> Json:
     place, member = lag.place, lag.member
     return scope.resource(
         "KafkaConsumerLag",
