@@ -34,8 +34,9 @@ class JavaProcess:
         is_ready: Callable[[str], bool],
         fatal: str,
         level: str = "warn",
+        jvm_options: Sequence[str] | None = None,
     ) -> None:
-        jvm, *options = java(peer, heap="256m", level=level)
+        jvm, *options = java(peer, heap="256m", level=level, options=jvm_options)
         show_time = (f"{_LOGGER}.showDateTime=true", f"{_LOGGER}.dateTimeFormat=HH:mm:ss.SSS")
         self._command = [jvm, *show_time, *options, *program]
         self._is_ready = is_ready

@@ -52,6 +52,23 @@ class CdcJob:
         return f"{self.folder}/{name}"
 
 
+def source_options(job: CdcJob) -> dict[str, str]:
+    return {
+        "uri": job.source,
+        "table.include.list": ",".join(job.tables),
+        "slot.name": job.slot,
+        "topic.prefix": PREFIX,
+        "maxRowsPerTrigger": str(job.rows_per_batch),
+        "maxTransactionRows": str(job.rows_per_batch),
+        "column.propagate.source.type": "true",
+        "spool": f"{job.folder}/spool",
+    }
+
+
+def sink_options(job: CdcJob) -> dict[str, str]:
+    return {"uri": job.target, "envelope": "debezium", "schema.evolution": "basic"}
+
+
 def main() -> None:
     job = CdcJob(**json.loads(sys.argv[1]))
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
@@ -91,16 +108,7 @@ def capture(spark: "SparkSession", job: CdcJob) -> "StreamingQuery":
     return import_rows(
         spark,
         "postgresql-cdc",
-        {
-            "uri": job.source,
-            "table.include.list": ",".join(job.tables),
-            "slot.name": job.slot,
-            "topic.prefix": PREFIX,
-            "maxRowsPerTrigger": str(job.rows_per_batch),
-            "maxTransactionRows": str(job.rows_per_batch),
-            "column.propagate.source.type": "true",
-            "spool": f"{job.folder}/spool",
-        },
+        source_options(job),
         bootstrap_servers=job.brokers,
         topic=PREFIX,
         running=_running(job, "captured"),
@@ -112,7 +120,7 @@ def apply(spark: "SparkSession", job: CdcJob) -> "StreamingQuery":
     return export_rows(
         spark,
         "postgresql",
-        {"uri": job.target, "envelope": "debezium", "schema.evolution": "basic"},
+        sink_options(job),
         bootstrap_servers=job.brokers,
         topic=",".join(job.topics),
         running=_running(job, "applied"),

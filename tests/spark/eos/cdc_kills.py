@@ -2,6 +2,7 @@
 
     python -m tests.spark.eos.cdc_kills --minutes 10
     python -m tests.spark.eos.cdc_kills --minutes 10 --seed 7    the same workload and victims
+    python -m tests.spark.eos.cdc_kills --minutes 10 --plain     without Spark: many more kills
 
 Several writers change a PostgreSQL database. `postgresql-cdc` writes the changes to topics, exactly
 once, and the sink `postgresql` applies the topics to a second server. At the end both servers have
@@ -46,7 +47,7 @@ from tests.spark.eos.cdc_job import CdcJob
 from tests.spark.pipelines import read
 
 _ROOT = Path(__file__).parents[3]
-_PATIENCE_S = 300.0
+_PATIENCE_S = 900.0
 _POLL_S = 0.1
 _PAUSE = threading.Event()
 _WRITERS = 3
@@ -72,6 +73,9 @@ class CdcVictim(StrEnum):
     TARGET = "target"
 
 
+_OF_SPARK = (CdcVictim.DRIVER, CdcVictim.WORKER)
+
+
 @dataclass(slots=True)
 class Mirrored:
     """What a trial has seen."""
@@ -95,9 +99,13 @@ class Mirrored:
 class Trial:
     """One run: servers, writers, the job and what kills them."""
 
-    def __init__(self, folder: Path, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, folder: Path, tell: Callable[[str], None], *, is_plain: bool = False
+    ) -> None:
         self._folder = folder
         self._tell = tell
+        self._program = "cdc_plain_job" if is_plain else "cdc_job"
+        self.victims = [each for each in CdcVictim if not (is_plain and each in _OF_SPARK)]
         self._mirrored = Mirrored()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -161,10 +169,10 @@ class Trial:
     def _kill_for(self, seconds: float, job: CdcJob, chance: random.Random) -> None:
         """Kill in rounds, each with all victims in random order; complete the last round."""
         began_s = time.monotonic()
-        victims = chance.sample(list(CdcVictim), len(CdcVictim))
+        victims = chance.sample(self.victims, len(self.victims))
         while victims or time.monotonic() < began_s + seconds:
             if not victims:
-                victims = chance.sample(list(CdcVictim), len(CdcVictim))
+                victims = chance.sample(self.victims, len(self.victims))
             victim = victims.pop()
             # Most of the time the mirror works when the next blow falls, else it just recovers.
             if chance.random() < 0.8:
@@ -234,7 +242,7 @@ class Trial:
         path = os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
         with (self._folder / "job.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.spark.eos.cdc_job", json.dumps(asdict(job))],
+                [sys.executable, "-m", f"tests.spark.eos.{self._program}", json.dumps(asdict(job))],
                 cwd=_ROOT,
                 env={**os.environ, "PYTHONPATH": path},
                 stdout=log,
@@ -357,11 +365,13 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--plain", action="store_true", help="run without Spark")
     options = parser.parse_args(arguments)
     seed = random.randrange(1_000_000) if options.seed is None else options.seed
     folder = Path(tempfile.mkdtemp(prefix="headwater-cdc-kills-"))
     print(f"seed {seed}, {options.minutes:g} minutes, in {folder}", flush=True)
-    mirrored = Trial(folder, lambda line: print(line, flush=True)).run(seed, options.minutes * 60)
+    trial = Trial(folder, lambda line: print(line, flush=True), is_plain=options.plain)
+    mirrored = trial.run(seed, options.minutes * 60)
     print(mirrored)
     if mirrored.violations:
         for each in mirrored.violations[:20]:
