@@ -1,4 +1,4 @@
-"""Run the named benchmarks, or all except `LONG` ones: `python -m bench [name ...]`.
+"""Run the named benchmarks, or all except `NAMED_ONLY` ones: `python -m bench [name ...]`.
 
 A benchmark is a title and modules with a `measure(bench)` function. The table has module names
 instead of imports, so that measuring the log does not load Spark.
@@ -34,14 +34,17 @@ BENCHMARKS: dict[str, Benchmark] = {
     "restart": Benchmark("A restart", ("bench.restarts",)),
     "client": Benchmark("The clients", ("bench.client_producing", "bench.client_consuming")),
     "peers": Benchmark("Headwater beside Apache Kafka", ("bench.peers",)),
-    "spark": Benchmark("Spark", ("bench.spark_throughput", "bench.spark_overhead")),
+    "spark": Benchmark(
+        "Spark", ("bench.spark_throughput", "bench.spark_overhead", "bench.spark_latency")
+    ),
+    "spark-latency": Benchmark("Small batches of Spark", ("bench.spark_latency",)),
     "mirror": Benchmark("A mirror", ("bench.mirror_copying",)),
     "hostile": Benchmark("An honest client beside hostile ones", ("bench.hostile_clients",)),
     "cold": Benchmark("A lagging consumer", ("bench.cold_reads",)),
 }
 
-LONG = frozenset({"hostile"})
-"""Only run when named: `hostile` takes a minute for each attack and contender, over an hour."""
+NAMED_ONLY = frozenset({"hostile", "spark-latency"})
+"""`hostile` takes over an hour, a minute per attack; `spark-latency` is a part of `spark`."""
 
 
 def run(names: Sequence[str], benchmarks: Mapping[str, Benchmark]) -> int:
@@ -51,12 +54,12 @@ def run(names: Sequence[str], benchmarks: Mapping[str, Benchmark]) -> int:
         known = ", ".join(benchmarks) or "none yet"
         print(f"unknown benchmark {', '.join(unknown)}; there are: {known}", file=sys.stderr)
         return 2
-    outcomes = [_run_one(name, benchmarks[name]) for name in names or _all_but_long(benchmarks)]
+    outcomes = [_run_one(name, benchmarks[name]) for name in names or _default_names(benchmarks)]
     return max(outcomes, default=0)
 
 
-def _all_but_long(benchmarks: Mapping[str, Benchmark]) -> list[str]:
-    return [name for name in benchmarks if name not in LONG]
+def _default_names(benchmarks: Mapping[str, Benchmark]) -> list[str]:
+    return [name for name in benchmarks if name not in NAMED_ONLY]
 
 
 def _run_one(name: str, benchmark: Benchmark) -> int:
