@@ -34,17 +34,19 @@ BENCHMARKS: dict[str, Benchmark] = {
     "restart": Benchmark("A restart", ("bench.restarts",)),
     "client": Benchmark("The clients", ("bench.client_producing", "bench.client_consuming")),
     "peers": Benchmark("Headwater beside Apache Kafka", ("bench.peers",)),
+    "produce": Benchmark("Producing, beside Apache Kafka", ("bench.peer_producing",)),
     "spark": Benchmark(
         "Spark", ("bench.spark_throughput", "bench.spark_overhead", "bench.spark_latency")
     ),
     "spark-latency": Benchmark("Small batches of Spark", ("bench.spark_latency",)),
+    "rest": Benchmark("The REST API", ("bench.rest_requests",)),
     "mirror": Benchmark("A mirror", ("bench.mirror_copying",)),
     "hostile": Benchmark("An honest client beside hostile ones", ("bench.hostile_clients",)),
     "cold": Benchmark("A lagging consumer", ("bench.cold_reads",)),
 }
 
-NAMED_ONLY = frozenset({"hostile", "spark-latency"})
-"""`hostile` takes over an hour, a minute per attack; `spark-latency` is a part of `spark`."""
+NAMED_ONLY = frozenset({"hostile", "produce", "spark-latency"})
+"""`hostile` takes over an hour; `produce` is a part of `peers`, `spark-latency` of `spark`."""
 
 
 def run(names: Sequence[str], benchmarks: Mapping[str, Benchmark]) -> int:

@@ -50,15 +50,20 @@ def run_all(broker: PeerBroker) -> Iterator[OnGenerated]:
     """Run all loads on a broker that has just started."""
     yield OnGenerated("ready after", broker.ready_seconds, "s", "less")
     yield OnGenerated("resident, idle", broker.resident_bytes / 2**20, "MiB", "less")
-    _warm_up(broker)
-    for size_name, size in SIZES.items():
-        for codec in CODECS:
-            yield from _produced(broker, size_name, size, codec)
+    yield from produce_all(broker)
     yield from _consumed(broker)
     yield from _followed(broker)
     yield from _by_many(broker)
     yield from _by_tools(broker)
     yield OnGenerated("resident, after all that", broker.resident_bytes / 2**20, "MiB", "less")
+
+
+def produce_all(broker: PeerBroker) -> Iterator[OnGenerated]:
+    """Warm up, then produce records of every size with every codec."""
+    _warm_up(broker)
+    for size_name, size in SIZES.items():
+        for codec in CODECS:
+            yield from _produced(broker, size_name, size, codec)
 
 
 def _warm_up(broker: PeerBroker) -> None:

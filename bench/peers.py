@@ -47,8 +47,8 @@ def measure(bench: Bench) -> None:
         raise SystemExit(f"cannot compare with Apache Kafka: {absence}")
     brokers = {name: partial(_run, start) for name, start in CONTENDERS.items()}
     clusters = {name: partial(_run_cluster, start) for name, start in CLUSTERS.items()}
-    one = _recorded(bench, in_turn(brokers, ROUNDS))
-    three = _recorded(bench, in_turn(clusters, ROUNDS))
+    one = recorded(bench, in_turn(brokers, ROUNDS))
+    three = recorded(bench, in_turn(clusters, ROUNDS))
     PAGE.write_text(_head() + "\n".join([*one, *three]) + "\n", encoding="utf-8")
 
 
@@ -63,7 +63,7 @@ def _run_cluster(start: peer_clusters.Start) -> list[OnGenerated]:
         return list(peer_cluster_loads.run_all(cluster))
 
 
-def _recorded(bench: Bench, runs: Mapping[str, Sequence[Sequence[OnGenerated]]]) -> list[str]:
+def recorded(bench: Bench, runs: Mapping[str, Sequence[Sequence[OnGenerated]]]) -> list[str]:
     """Record the figures; return the lines of the page."""
     lines = []
     for index, first in enumerate(runs[OURS][0]):
@@ -83,7 +83,7 @@ def _recorded(bench: Bench, runs: Mapping[str, Sequence[Sequence[OnGenerated]]])
 
 
 def _ahead(taken: OnGenerated, values: dict[str, float]) -> float:
-    rivals = [value for name, value in values.items() if name != OURS]
+    rivals = [value for name, value in values.items() if OURS not in name]
     if taken.better == "more":
         return values[OURS] / max(rivals)
     return min(rivals) / values[OURS]

@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from tests.peers.exactly_once import PATIENCE_S
+from tests.peers.exactly_once import TIMEOUT_S
 from tests.peers.jars import KAFKA_CONNECT
 from tests.peers.java_process import JavaProcess
 from tests.peers.processes import free_port
@@ -69,16 +69,14 @@ class ConnectWorker(JavaProcess):
 
     def put_connector(self, name: str, config: Mapping[str, str]) -> None:
         """Create a connector, retrying while the group rebalances."""
-        until_s = time.monotonic() + PATIENCE_S
+        until_s = time.monotonic() + TIMEOUT_S
         while not self._put(f"/connectors/{name}/config", config):
-            assert time.monotonic() < until_s, self.complaints()
+            assert time.monotonic() < until_s, self.logged_errors()
 
     def tasks(self, connector: str) -> list[TaskStatus]:
         """Tasks of a connector; none while the REST API does not answer."""
         try:
-            with urlopen(
-                self._url(f"/connectors/{connector}/status"), timeout=PATIENCE_S
-            ) as answer:
+            with urlopen(self._url(f"/connectors/{connector}/status"), timeout=TIMEOUT_S) as answer:
                 told: dict[str, Any] = json.load(answer)
         except URLError:
             return []
@@ -95,7 +93,7 @@ class ConnectWorker(JavaProcess):
             method="PUT",
         )
         try:
-            with urlopen(request, timeout=PATIENCE_S):
+            with urlopen(request, timeout=TIMEOUT_S):
                 return True
         except HTTPError as failure:
             if failure.code == _REBALANCING:

@@ -63,9 +63,9 @@ class JavaProcess:
             log.seek(self._checked_bytes)
             whole_lines, newline, _ = log.read().rpartition(b"\n")
         self._checked_bytes += len(whole_lines + newline)
-        assert self._fatal.search(whole_lines.decode()) is None, self.complaints()
+        assert self._fatal.search(whole_lines.decode()) is None, self.logged_errors()
 
-    def complaints(self) -> str:
+    def logged_errors(self) -> str:
         """The last warnings and errors of its log."""
         lines = self._log.read_text().splitlines() if self._log.exists() else []
         found = [line for line in lines if _COMPLAINT.search(line)]

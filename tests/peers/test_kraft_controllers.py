@@ -26,7 +26,7 @@ from headwater.metadata.metadata_record_serde import (
     encode_record,
 )
 from headwater.metadata.metadata_records import OLDEST_AND_NEWEST
-from headwater.metadata.record_translation import AclIds, RecordReplay
+from headwater.metadata.record_replay import AclIds, RecordReplay
 from headwater.network.free_ports import free_ports
 from headwater.records.batch_building import build_batch
 from headwater.records.batch_header import read_header
@@ -259,7 +259,7 @@ def test_an_apache_controller_becomes_an_observer_and_a_voter_of_our_quorum(
     run_class(KAFKA_4_1, "kafka.tools.StorageTool", *options)
     command = [*java(KAFKA_4_1), "kafka.Kafka", str(config)]
     with (tmp_path / "kafka.log").open("w") as output:
-        # It is never ready: no active controller answers its registration.
+        # Its progress shows in what our quorum describes.
         kafka = Popen(command, stdout=output, stderr=STDOUT, text=True)
     try:
         until(lambda: roles(controllers).get("3") == "Observer")

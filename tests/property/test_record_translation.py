@@ -14,6 +14,7 @@ from headwater.metadata.changes import (
     BrokerRegistered,
     BrokerStopping,
     ConfigsReplaced,
+    ControllerRegistered,
     FeatureFinalized,
     MetadataChange,
     PartitionChanged,
@@ -30,7 +31,9 @@ from headwater.metadata.cluster_image import (
     BrokerRegistration,
     ClusterImage,
     ConfigResource,
+    ControllerRegistration,
     PartitionRegistration,
+    SupportedFeature,
     TopicImage,
 )
 from headwater.metadata.config_entities import resource_of, user_resource
@@ -49,7 +52,8 @@ from headwater.metadata.metadata_records import (
     PartitionRecord,
     TopicRecord,
 )
-from headwater.metadata.record_translation import AclIds, RecordReplay, RecordWriter
+from headwater.metadata.record_replay import AclIds, RecordReplay
+from headwater.metadata.record_writer import RecordWriter
 from headwater.security.authentication.scram import ScramMechanism, credential_of
 from headwater.security.authorization.acl_bindings import (
     AclEntry,
@@ -117,20 +121,41 @@ class Cluster:
             case 9:
                 return [self._acls()]
             case 10:
+                if rand.random() < 0.3:
+                    return [self._controller(node_id)]
                 return [BrokerRegistered(self._broker(node_id))]
-            case _ if node_id in image.brokers:
-                epoch = image.brokers[node_id].epoch
-                return [
-                    rand.choice(
-                        (
-                            BrokerAdmitted(node_id, epoch),
-                            BrokerStopping(node_id),
-                            BrokerGone(node_id),
-                        )
-                    )
-                ]
+            case _ if (broker := image.registration(node_id)) is not None:
+                return self._registration_changes(broker)
             case _:
                 return []
+
+    def _registration_changes(self, broker: BrokerRegistration) -> list[MetadataChange]:
+        match self.rand.randrange(5):
+            case 0:
+                return [BrokerGone(broker.node_id)]
+            case 1:
+                return [BrokerRegistered(replace(broker, is_fenced=True))]
+            case 2 if not broker.is_fenced:
+                return [BrokerStopping(broker.node_id)]
+            case 3:
+                directories = broker.log_dirs[: self.rand.randrange(len(broker.log_dirs)) + 1]
+                return [BrokerRegistered(replace(broker, log_dirs=directories))]
+            case _:
+                unfenced = replace(broker, is_fenced=False)
+                return [BrokerRegistered(unfenced), BrokerAdmitted(broker.node_id, broker.epoch)]
+
+    def _controller(self, node_id: NodeId) -> ControllerRegistered:
+        return ControllerRegistered(
+            ControllerRegistration(
+                node_id=node_id,
+                incarnation_id=self._uuid(),
+                endpoints=(BrokerEndpoint(listener="CONTROLLER", host="one", port=9093),),
+                features=(SupportedFeature("metadata.version", 7, 27),),
+            )
+        )
+
+    def _uuid(self) -> TopicId:
+        return TopicId(self.rand.randbytes(16))
 
     def _topic(self, name: str) -> TopicImage:
         partitions = tuple(self._partition() for _ in range(self.rand.randrange(4)))
@@ -150,7 +175,11 @@ class Cluster:
             leader=replicas[0],
             leader_epoch=self.rand.randrange(9),
             partition_epoch=self.rand.randrange(9),
+            directories=self._directories(replicas),
         )
+
+    def _directories(self, replicas: tuple[NodeId, ...]) -> tuple[TopicId, ...]:
+        return tuple(self._uuid() for _ in replicas) if self.rand.random() < 0.5 else ()
 
     def _changed(self, before: PartitionRegistration) -> PartitionRegistration:
         """Mostly as Kafka counts epochs, sometimes not."""
@@ -167,7 +196,11 @@ class Cluster:
                         leader_epoch=before.leader_epoch + 1,
                     )
                 case 2:
-                    after = replace(after, replicas=self._ids(), adding=self._ids(2))
+                    replicas = self._ids()
+                    directories = self._directories(replicas)
+                    after = replace(
+                        after, replicas=replicas, adding=self._ids(2), directories=directories
+                    )
                 case 3:
                     after = replace(after, removing=self._ids(2), adding=())
                 case 4:
@@ -228,6 +261,10 @@ class Cluster:
             epoch=self.rand.randrange(1 << 40),
             rack=self.rand.choice((None, "r1")),
             endpoints=(endpoint,),
+            is_fenced=True,
+            incarnation_id=self._uuid(),
+            features=(SupportedFeature("group.version", 0, 1),),
+            log_dirs=tuple(self._uuid() for _ in range(self.rand.randint(1, 3))),
         )
 
 
@@ -248,6 +285,8 @@ def comparable(image: ClusterImage) -> object:
         image.next_producer_id,
         {pattern: acls.entries for pattern, acls in image.acls.items()},
         dict(image.brokers),
+        dict(image.fenced_brokers),
+        dict(image.controllers),
         [
             node_id
             for node_id, broker in image.brokers.items()

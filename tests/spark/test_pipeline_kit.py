@@ -11,7 +11,7 @@ from headwater.testing import PipelineFailed, PipelineTestFactory
 from headwater.testing.pipelines.pipeline_result import UnknownSink
 from headwater.testing.pipelines.pipeline_test import InvalidTest
 from headwater.testing.pipelines.source_records import InvalidRow
-from tests.tidy.tutorial_page import blocks
+from tests.tutorials.tutorial_page import blocks
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

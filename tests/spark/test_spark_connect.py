@@ -62,7 +62,6 @@ def connect_server(folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.spark
 def test_a_program_runs_through_spark_connect(spark_broker: EmbeddedBroker, tmp_path: Path) -> None:
     try:
         find_java(os.environ)

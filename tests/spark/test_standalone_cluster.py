@@ -67,7 +67,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.spark
 def test_pipeline_runs_on_a_standalone_cluster(
     cluster: tuple[str, Path], spark_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:

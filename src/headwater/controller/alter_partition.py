@@ -29,7 +29,7 @@ def alter_partition(
     image: ClusterImage, request: AlterPartitionRequest
 ) -> ControllerResult[AlterPartitionResponse]:
     """Decide each partition on its own, if the leader's broker epoch is current."""
-    broker = image.brokers.get(NodeId(request.broker_id))
+    broker = image.registration(NodeId(request.broker_id))
     if broker is None or broker.epoch != request.broker_epoch:
         error = ErrorCode.STALE_BROKER_EPOCH
         return ControllerResult((), AlterPartitionResponse(error_code=error))

@@ -148,7 +148,7 @@ def _check_resource(image: ClusterImage, resource_type: int, name: str) -> ApiEr
         return None
     if not (name.isascii() and name.isdecimal()):
         return ApiError(ErrorCode.INVALID_REQUEST, f"a broker id must be a number, not {name!r}")
-    if NodeId(int(name)) not in image.brokers:
+    if image.registration(NodeId(int(name))) is None:
         return ApiError(ErrorCode.INVALID_REQUEST, f"broker {name} does not exist")
     return None
 
@@ -249,6 +249,9 @@ def _validated(
         elif resource.resource_type is ResourceType.GROUP:
             GroupSettings.of(static.settings).with_overrides(values).check(static.settings)
         else:
+            if image.is_kraft:
+                # Brokers of Apache Kafka have other settings, and check what they forward.
+                new = {name: value for name, value in new.items() if _is_dynamic(name)}
             _check_broker_values(resource, new, old)
             changed = apply(image, [change], image.version)
             topic_defaults_for(changed, static)
@@ -263,6 +266,12 @@ def _validated(
         code = ErrorCode.INVALID_REQUEST if is_broker else error.code
         return ApiError(code, str(error))
     return change
+
+
+def _is_dynamic(name: str) -> bool:
+    """Return whether our brokers have a setting of this name that can be changed."""
+    known = known_setting(name)
+    return known is not None and known.update_mode is not UpdateMode.READ_ONLY
 
 
 def _check_broker_values(resource: ConfigResource, values: Values, old: Mapping[str, str]) -> None:

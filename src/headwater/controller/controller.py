@@ -27,7 +27,9 @@ from headwater.controller.controller_channel_manager import (
     CallLater,
     ControllerChannel,
     ControllerChannelManager,
+    ControllerChannels,
     ControlRequest,
+    NoControllerChannels,
 )
 from headwater.controller.deferred_event_queue import DeferredEventQueue
 from headwater.controller.elect_leaders import balance_leaders
@@ -53,11 +55,16 @@ from headwater.metadata.cluster_image import (
     ClusterImage,
     ConfigResource,
 )
-from headwater.metadata.control_requests import INCREMENTAL, control_request_batch
+from headwater.metadata.control_requests import INCREMENTAL
 from headwater.metadata.controller_result import ControllerResult
 from headwater.metadata.effective_configs import StaticConfig, settings_for, topic_defaults_for
 from headwater.metadata.ports.inter_broker_client import InterBrokerClient
-from headwater.metadata.ports.liveness import Liveness, LivenessRole, LivenessWatch
+from headwater.metadata.ports.liveness import (
+    Liveness,
+    LivenessRole,
+    LivenessWatch,
+    NoLiveness,
+)
 from headwater.metadata.ports.metadata_store import ChangeWriter, Failed
 from headwater.protocol.messages.controlled_shutdown import (
     ControlledShutdownRequest,
@@ -87,17 +94,18 @@ class Controller:
         *,
         static: StaticConfig,
         store: ChangeWriter,
-        inter_broker_client: InterBrokerClient,
         image: ClusterImage,
-        liveness: Liveness,
         call_later: CallLater,
-        on_broker_ended: Callable[[BrokerRegistration], None],
         on_resigned: Failed,
+        inter_broker_client: InterBrokerClient | None = None,
+        liveness: Liveness | None = None,
+        on_broker_ended: Callable[[BrokerRegistration], None] | None = None,
     ) -> None:
         """`image` has this controller's epoch.
 
-        `ended` is called with the registration of a broker whose process has ended, `resigned` once
-        with the reason why this controller cannot continue.
+        `on_resigned` is called once with the reason why this controller cannot continue,
+        `on_broker_ended` with the registration of a broker whose process has ended. Without an
+        `inter_broker_client` brokers learn of changes by themselves, from the metadata log.
         """
         self.event_queue = DeferredEventQueue(
             store,
@@ -108,7 +116,7 @@ class Controller:
         )
         self._static = static
         self._later = call_later
-        self._liveness = liveness
+        self._liveness = liveness or NoLiveness()
         self._liveness_watches: dict[NodeId, LivenessWatch] = {}
         self._on_broker_ended = on_broker_ended
         self._resigned = on_resigned
@@ -118,11 +126,18 @@ class Controller:
         # The image up to which brokers have been sent changes.
         self._sent_image = image
         self._is_over = False
-        self._controller_channels = ControllerChannelManager(
-            node_id=static.node_id,
+        self._controller_channels: ControllerChannels = (
+            NoControllerChannels()
+            if inter_broker_client is None
+            else self._new_channels(inter_broker_client)
+        )
+
+    def _new_channels(self, inter_broker_client: InterBrokerClient) -> ControllerChannelManager:
+        return ControllerChannelManager(
+            node_id=self._static.node_id,
             inter_broker_client=inter_broker_client,
-            call_later=call_later,
-            timeout_ms=static.settings.controller_socket_timeout_ms,
+            call_later=self._later,
+            timeout_ms=self._static.settings.controller_socket_timeout_ms,
             image=lambda: self.event_queue.image,
             held_by=lambda node_id: self._replicas_by_broker.of(node_id, self.event_queue.image),
             on_response=self._handle_response,
@@ -140,18 +155,22 @@ class Controller:
 
     # Start and stop.
 
-    def start(self) -> None:
-        """Elect leaders where necessary and send every broker its full state."""
+    def start(self, *, is_settled: bool = False) -> None:
+        """Elect leaders where necessary and send every broker its full state.
+
+        Without elections if the image is settled: brokers come and go only by decisions in it.
+        """
         image = self.event_queue.image
         for topic in image.topics.values():
             if topic.is_deleting:
                 self._deletions.begin(topic, ())
-        names = [
-            TopicPartition(topic.name, number)
-            for topic in image.topics.values()
-            for number in range(len(topic.partitions))
-        ]
-        self._elect_and_admit(names, admit=list(image.brokers))
+        if not is_settled:
+            names = [
+                TopicPartition(topic.name, number)
+                for topic in image.topics.values()
+                for number in range(len(topic.partitions))
+            ]
+            self._elect_and_admit(names, admit=list(image.brokers))
         if self._static.settings.auto_leader_rebalance_enable:
             self._balance_later()
 
@@ -199,11 +218,9 @@ class Controller:
             return
         node_id = NodeId(request.broker_id)
         self.event_queue.observe([BrokerStopping(node_id)])
-        held = self._held_by(node_id)
+        held = self.held_by(node_id)
         for chunk in _chunks(held):
-            self._decide(
-                partial(elect_and_shrink, names=chunk, may_be_unclean=self._may_be_unclean)
-            )
+            self._decide(partial(elect_and_shrink, names=chunk, may_be_unclean=self.may_be_unclean))
         self.event_queue.submit(
             lambda image: ControllerResult((), remaining(image, node_id, held)),
             then=partial(self._stop_followers, node_id, held, then),
@@ -252,7 +269,7 @@ class Controller:
         for node_id in node_ids:
             self._forget(node_id)
         self.event_queue.observe(relevant)
-        held = {name: None for node_id in node_ids for name in self._held_by(node_id)}
+        held = {name: None for node_id in node_ids for name in self.held_by(node_id)}
         registered = [node_id for node_id in node_ids if node_id in epochs]
         self._elect_and_admit(list(held), admit=registered)
 
@@ -265,7 +282,7 @@ class Controller:
         self._deletions.on_broker_offline(node_id)
 
     def _watch(self, broker: BrokerRegistration) -> None:
-        if broker.node_id != self._static.node_id:
+        if broker.node_id != self._static.node_id and self._on_broker_ended is not None:
             self._liveness_watches[broker.node_id] = self._liveness.watch(
                 broker.node_id,
                 LivenessRole.REGISTRATION,
@@ -289,7 +306,8 @@ class Controller:
         if channel is not None:
             channel.send_leader_and_isr()
 
-    def _held_by(self, node_id: NodeId) -> list[TopicPartition]:
+    def held_by(self, node_id: NodeId) -> list[TopicPartition]:
+        """Return the partitions with a replica on a broker, in the proposed image."""
         return self._replicas_by_broker.of(node_id, self.event_queue.proposed)
 
     # Decisions without a client request.
@@ -300,12 +318,10 @@ class Controller:
         """Elect and shrink for partitions, then admit brokers and send the full state."""
         chunks = _chunks(names)
         for chunk in chunks[:-1]:
-            self._decide(
-                partial(elect_and_shrink, names=chunk, may_be_unclean=self._may_be_unclean)
-            )
+            self._decide(partial(elect_and_shrink, names=chunk, may_be_unclean=self.may_be_unclean))
         self._decide(
             partial(
-                elect_and_shrink, names=chunks[-1], may_be_unclean=self._may_be_unclean, admit=admit
+                elect_and_shrink, names=chunks[-1], may_be_unclean=self.may_be_unclean, admit=admit
             ),
             then=lambda _: self._open_controller_channels(admit, 0),
         )
@@ -350,7 +366,8 @@ class Controller:
         self._decide(partial(balance_leaders, percentage=percentage))
         self._balance_later()
 
-    def _may_be_unclean(self, topic: str) -> bool:
+    def may_be_unclean(self, topic: str) -> bool:
+        """Return whether a topic allows unclean leader election."""
         image = self.event_queue.proposed
         if self._defaults is None or self._defaults[0] is not image.configs:
             self._defaults = (image.configs, topic_defaults_for(image, self._static))
@@ -372,7 +389,7 @@ class Controller:
                 source.name,
                 target.name,
             )
-        self._controller_channels.send_changes(control_request_batch(before, image, changes))
+        self._controller_channels.handle_written(before, image, changes)
         for change in changes:
             match change:
                 case TopicDeletionBegun(name):
@@ -387,6 +404,9 @@ class Controller:
     def _delete_replicas(self, name: str) -> None:
         topic = self.event_queue.image.topics.get(name)
         if topic is None:
+            return
+        if not self._controller_channels.must_delete_replicas:
+            self._decide(partial(finish_deletion, topic_name=name, topic_id=topic.topic_id))
             return
         up = [
             each for each in self.event_queue.image.brokers if self._controller_channels.get(each)

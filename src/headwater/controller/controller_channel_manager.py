@@ -11,7 +11,7 @@ Note: a channel is no queue of requests. A newer state of a partition replaces a
 unreachable broker costs no more than one entry per partition.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Protocol
@@ -19,6 +19,7 @@ from typing import Final, Protocol
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
 from headwater.common.ids import NodeId, TopicPartition
+from headwater.metadata.changes import MetadataChange
 from headwater.metadata.cluster_image import BrokerRegistration, ClusterImage, TopicImage
 from headwater.metadata.control_requests import (
     FULL,
@@ -26,6 +27,7 @@ from headwater.metadata.control_requests import (
     ControlRequestBatch,
     ReplicaStop,
     all_metadata_states,
+    control_request_batch,
     live_brokers,
     metadata_states,
     role_states,
@@ -317,8 +319,65 @@ class ControllerChannel:
         self._start_round()
 
 
+class ControllerChannels(Protocol):
+    """How brokers learn what the controller has decided."""
+
+    @property
+    def are_idle(self) -> bool:
+        """Whether every broker has answered everything."""
+
+    @property
+    def must_delete_replicas(self) -> bool:
+        """Whether brokers delete a topic's replicas only when they are told to."""
+
+    def __contains__(self, broker: BrokerRegistration) -> bool:
+        """Return whether there is a channel to this registration."""
+
+    def get(self, node_id: NodeId) -> ControllerChannel | None: ...
+
+    def open(self, broker: BrokerRegistration) -> ControllerChannel: ...
+
+    def handle_written(
+        self, before: ClusterImage, image: ClusterImage, changes: Sequence[MetadataChange]
+    ) -> None:
+        """Changes were written; tell the brokers."""
+
+    def close(self, node_id: NodeId) -> None: ...
+
+    def close_all(self) -> None: ...
+
+
+class NoControllerChannels:
+    """No requests: in a KRaft cluster, brokers replay the metadata log."""
+
+    are_idle = True
+    must_delete_replicas = False
+
+    def __contains__(self, broker: BrokerRegistration) -> bool:
+        return True
+
+    def get(self, node_id: NodeId) -> None:
+        """No broker has a channel."""
+
+    def open(self, broker: BrokerRegistration) -> ControllerChannel:
+        raise AssertionError(f"broker {broker.node_id} replays the metadata log")
+
+    def handle_written(
+        self, before: ClusterImage, image: ClusterImage, changes: Sequence[MetadataChange]
+    ) -> None:
+        """Brokers fetch the records."""
+
+    def close(self, node_id: NodeId) -> None:
+        """Nothing to close."""
+
+    def close_all(self) -> None:
+        """Nothing to close."""
+
+
 class ControllerChannelManager:
     """The channels of all live brokers; implements `ChannelOwner`."""
+
+    must_delete_replicas = True
 
     def __init__(
         self,
@@ -368,6 +427,11 @@ class ControllerChannelManager:
         channel = self._by_node[broker.node_id] = ControllerChannel(broker, self, self._states)
         channel.send_full_update()
         return channel
+
+    def handle_written(
+        self, before: ClusterImage, image: ClusterImage, changes: Sequence[MetadataChange]
+    ) -> None:
+        self.send_changes(control_request_batch(before, image, changes))
 
     def send_changes(self, changes: ControlRequestBatch) -> None:
         if (

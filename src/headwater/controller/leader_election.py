@@ -97,7 +97,7 @@ def _elected(
 
 def eligibility(image: ClusterImage, node_id: NodeId, name: TopicPartition) -> ReplicaEligibility:
     broker = image.brokers.get(node_id)
-    if broker is None or name in broker.offline_replicas:
+    if broker is None or not image.has_replica(node_id, name):
         return ReplicaEligibility.DEAD
     if image.admitted_epochs.get(node_id) != broker.epoch:
         return ReplicaEligibility.RETURNED

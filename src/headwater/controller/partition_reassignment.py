@@ -95,6 +95,7 @@ def completed(partition: PartitionRegistration) -> PartitionRegistration | None:
     return replace(
         partition,
         replicas=target,
+        directories=partition.directories_of(target),
         isr=tuple(node_id for node_id in partition.isr if node_id in target),
         leader=partition.leader if keeps_leader else target[0],
         # Also if the leader stays: a removed replica must not continue as a follower.
@@ -158,6 +159,7 @@ def _moving(
     return replace(
         partition,
         replicas=replicas,
+        directories=partition.directories_of(replicas),
         isr=isr,
         leader=partition.leader if keeps_leader else isr[0],
         leader_epoch=partition.leader_epoch + (not keeps_leader),
@@ -179,6 +181,7 @@ def _cancelled(partition: PartitionRegistration) -> PartitionRegistration | ApiE
     return replace(
         partition,
         replicas=origin,
+        directories=partition.directories_of(origin),
         isr=isr,
         leader=partition.leader if keeps_leader else isr[0],
         leader_epoch=partition.leader_epoch + 1,

@@ -22,7 +22,7 @@ def allocate_producer_ids(
     image: ClusterImage, request: AllocateProducerIdsRequest
 ) -> ControllerResult[AllocateProducerIdsResponse]:
     """Allocate a block to a registered broker with its current epoch."""
-    broker = image.brokers.get(NodeId(request.broker_id))
+    broker = image.registration(NodeId(request.broker_id))
     if broker is None:
         error = ErrorCode.BROKER_ID_NOT_REGISTERED
         return ControllerResult((), AllocateProducerIdsResponse(error_code=error))

@@ -188,7 +188,7 @@ def _more_partitions(
         reason = f"replication factor {factor} exceeds the number of live brokers ({len(brokers)})"
         return ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
     placed = place(brokers, partition_count=added, replication_factor=factor, rng=rng)
-    return PartitionsAdded(topic.name, tuple(map(new_partition, placed)))
+    return PartitionsAdded(topic.name, tuple(new_partition(each, brokers) for each in placed))
 
 
 def _checked(
@@ -205,4 +205,6 @@ def _checked(
         bad = assignment_error(replicas, image.brokers, factor)
         if bad:
             return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, bad)
-    return PartitionsAdded(topic.name, tuple(map(new_partition, by_hand)))
+    return PartitionsAdded(
+        topic.name, tuple(new_partition(each, image.brokers) for each in by_hand)
+    )

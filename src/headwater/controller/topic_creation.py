@@ -17,7 +17,7 @@ from headwater.common.api_error import ApiError
 from headwater.common.config_types import ResourceType
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import InvalidSetting
-from headwater.common.ids import NodeId
+from headwater.common.ids import NodeId, TopicId
 from headwater.common.ports import Random
 from headwater.common.settings.broker_settings import BrokerSettings
 from headwater.common.settings.topic_settings import TopicSettings
@@ -25,10 +25,13 @@ from headwater.common.topic_names import topic_name_error
 from headwater.controller.replica_placer import assignment_error, place
 from headwater.metadata.changes import ConfigsReplaced, MetadataChange, TopicCreated
 from headwater.metadata.cluster_image import (
+    UNASSIGNED_DIRECTORY,
+    BrokerRegistration,
     ClusterImage,
     ConfigResource,
     PartitionRegistration,
     TopicImage,
+    assigned_directories,
 )
 from headwater.metadata.config_description import topic_entries
 from headwater.metadata.controller_result import OVER_QUOTA, ControllerResult, Spend, unlimited
@@ -81,10 +84,27 @@ def create_topics(
     return ControllerResult(() if request.validate_only else maker.changes, tuple(results))
 
 
-def new_partition(replicas: Sequence[int]) -> PartitionRegistration:
-    """Return a new partition: all replicas in the ISR, the first one is the leader."""
+def new_partition(
+    replicas: Sequence[int], brokers: Mapping[NodeId, BrokerRegistration] | None = None
+) -> PartitionRegistration:
+    """Return a new partition: all replicas in the ISR, the first one is the leader.
+
+    A replica on a broker with one log directory is there; other brokers choose by themselves.
+    """
     nodes = tuple(NodeId(node_id) for node_id in replicas)
-    return PartitionRegistration(replicas=nodes, isr=nodes, leader=nodes[0])
+    directories = [_only_directory(brokers.get(each)) for each in nodes] if brokers else ()
+    return PartitionRegistration(
+        replicas=nodes,
+        isr=nodes,
+        leader=nodes[0],
+        directories=assigned_directories(directories),
+    )
+
+
+def _only_directory(broker: BrokerRegistration | None) -> TopicId:
+    if broker is None or len(broker.log_dirs) != 1:
+        return UNASSIGNED_DIRECTORY
+    return broker.log_dirs[0]
 
 
 def _partition_count(topic: CreatableTopic, static: StaticConfig) -> int:
@@ -123,7 +143,7 @@ class _TopicMaker:
         topic = TopicImage(
             name=requested.name,
             topic_id=new_topic_id(self.image.names_by_id, self.rng),
-            partitions=tuple(map(new_partition, replicas)),
+            partitions=tuple(new_partition(each, self.image.brokers) for each in replicas),
         )
         self.changes.append(TopicCreated(topic))
         if overrides:

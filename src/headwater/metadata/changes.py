@@ -21,6 +21,7 @@ from headwater.metadata.cluster_image import (
     BrokerRegistration,
     ClusterImage,
     ConfigResource,
+    ControllerRegistration,
     PartitionRegistration,
     TopicImage,
     Version,
@@ -34,7 +35,10 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistered:
-    """A broker registered, maybe again with a new epoch."""
+    """A broker registered, maybe again with a new epoch, or its registration changed.
+
+    In a KRaft cluster the latter fences and unfences it.
+    """
 
     broker: BrokerRegistration
 
@@ -44,6 +48,13 @@ class BrokerGone:
     """The session or registration of a broker ended."""
 
     node_id: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerRegistered:
+    """A node of the KRaft quorum registered, maybe again."""
+
+    controller: ControllerRegistration
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +194,7 @@ class ProducerIdsAllocated:
 MetadataChange = (
     BrokerRegistered
     | BrokerGone
+    | ControllerRegistered
     | ControllerElected
     | ControllerGone
     | BrokerAdmitted
@@ -239,6 +251,8 @@ class _Draft:
         self._image = image
         self._controller_id = image.controller_id
         self._brokers: dict[NodeId, BrokerRegistration | None] = {}
+        self._fenced: dict[NodeId, BrokerRegistration | None] = {}
+        self._controllers: dict[NodeId, ControllerRegistration | None] = {}
         self._topics: dict[str, TopicImage | None] = {}
         self._ids: dict[TopicId, str | None] = {}
         self._keys: dict[str, str | None] = {}
@@ -265,9 +279,12 @@ class _Draft:
             case ConfigsReplaced(resource, values):
                 self._configs[resource] = dict(values) or None
             case BrokerRegistered(broker):
-                self._brokers[broker.node_id] = broker
+                self._brokers[broker.node_id] = None if broker.is_fenced else broker
+                self._fenced[broker.node_id] = broker if broker.is_fenced else None
+            case ControllerRegistered(controller):
+                self._controllers[controller.node_id] = controller
             case BrokerGone(node_id):
-                self._brokers[node_id] = None
+                self._brokers[node_id] = self._fenced[node_id] = None
                 if self._controller_id == node_id:
                     self._controller_id = NO_CONTROLLER
             case ControllerElected(node_id):
@@ -310,6 +327,8 @@ class _Draft:
             admitted_epochs=_changed(image.admitted_epochs, self._admitted),
             next_producer_id=self._next_producer_id,
             acls=image.acls.changed(self._acls),
+            fenced_brokers=_changed(image.fenced_brokers, self._fenced),
+            controllers=_changed(image.controllers, self._controllers),
         )
 
     def _broker(self, node_id: NodeId) -> BrokerRegistration:

@@ -4,18 +4,23 @@
 at any time and in any thread.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from headwater.common.config_types import ResourceType
-from headwater.common.ids import NodeId, TopicId, TopicPartition
+from headwater.common.ids import NO_TOPIC_ID, NodeId, TopicId, TopicPartition
 from headwater.metadata.immutable_map import ImmutableMap
 from headwater.security.authorization.acl_bindings import AclSet, ResourcePattern
 
 NO_LEADER: Final = NodeId(-1)
 NO_CONTROLLER: Final = NodeId(-1)
 ALL_BROKERS: Final = ""
+
+# Ids of log directories with a meaning of their own (Kafka: DirectoryId).
+UNASSIGNED_DIRECTORY: Final = NO_TOPIC_ID
+LOST_DIRECTORY: Final = TopicId(bytes(15) + b"\1")
+MIGRATING_DIRECTORY: Final = TopicId(bytes(15) + b"\2")
 
 
 class Version(NamedTuple):
@@ -38,11 +43,21 @@ class BrokerEndpoint:
     security_protocol: str = "PLAINTEXT"
 
 
+class SupportedFeature(NamedTuple):
+    """Levels of a feature that a broker or controller supports."""
+
+    name: str
+    lowest: int
+    highest: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
-    """A live broker. Each registration has a larger epoch than all before it.
+    """A registered broker. Each registration has a larger epoch than all before it.
 
-    Only the controller sets `is_stopping` and `offline_replicas`.
+    Only the controller sets `is_stopping` and `offline_replicas`. In a KRaft cluster a broker is
+    fenced until it has caught up with the metadata log, and again when its session ends. It names
+    its online log directories there; elsewhere `log_dirs` is empty.
     """
 
     node_id: NodeId
@@ -51,9 +66,29 @@ class BrokerRegistration:
     endpoints: tuple[BrokerEndpoint, ...] = ()
     is_stopping: bool = False
     offline_replicas: frozenset[TopicPartition] = frozenset()
+    is_fenced: bool = False
+    incarnation_id: TopicId = NO_TOPIC_ID
+    features: tuple[SupportedFeature, ...] = ()
+    log_dirs: tuple[TopicId, ...] = ()
 
     def endpoint(self, listener: str) -> BrokerEndpoint | None:
         return next((each for each in self.endpoints if each.listener == listener), None)
+
+    def has_online_directory(self, directory_id: TopicId) -> bool:
+        """Return whether a directory is online, or not known to be offline."""
+        if directory_id in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY) or not self.log_dirs:
+            return True
+        return directory_id in self.log_dirs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerRegistration:
+    """A node of the KRaft quorum that registered with the active controller (KIP-919)."""
+
+    node_id: NodeId
+    incarnation_id: TopicId = NO_TOPIC_ID
+    endpoints: tuple[BrokerEndpoint, ...] = ()
+    features: tuple[SupportedFeature, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +96,8 @@ class PartitionRegistration:
     """Replicas, ISR and leader of a partition; the first replica is preferred.
 
     The leader epoch grows with each leader election, the partition epoch with every change.
+    `directories` has the log directory of each replica, in their order; it is empty while all are
+    unassigned, and always without KRaft.
     """
 
     replicas: tuple[NodeId, ...]
@@ -70,6 +107,23 @@ class PartitionRegistration:
     partition_epoch: int = 0
     adding: tuple[NodeId, ...] = ()
     removing: tuple[NodeId, ...] = ()
+    directories: tuple[TopicId, ...] = ()
+
+    def directory_of(self, node_id: NodeId) -> TopicId:
+        """Return the log directory of a replica; unassigned if it is not known."""
+        if not self.directories or node_id not in self.replicas:
+            return UNASSIGNED_DIRECTORY
+        return self.directories[self.replicas.index(node_id)]
+
+    def directories_of(self, replicas: Sequence[NodeId]) -> tuple[TopicId, ...]:
+        """Return the directories for other replicas; a new replica has none yet."""
+        return assigned_directories([self.directory_of(each) for each in replicas])
+
+
+def assigned_directories(directories: Sequence[TopicId]) -> tuple[TopicId, ...]:
+    """Return the value of `PartitionRegistration.directories`."""
+    is_empty = all(each == UNASSIGNED_DIRECTORY for each in directories)
+    return () if is_empty else tuple(directories)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +154,10 @@ class ConfigResource(NamedTuple):
 class ClusterImage:
     """The committed metadata of the cluster up to `version`.
 
-    `is_standalone`: there can never be a second broker. `names_by_colliding_key` serves the rule
-    that topic names must not differ only in `.` and `_`; names with neither are left out.
+    `is_standalone`: there can never be a second broker. `brokers` are the live ones;
+    `fenced_brokers` are registered and fenced, in a KRaft cluster only.
+    `names_by_colliding_key` serves the rule that topic names must not differ only in `.` and `_`;
+    names with neither are left out.
     `admitted_epochs` has the broker epoch that a controller last processed: a live broker with
     another epoch has restarted unnoticed and may have lost acknowledged records.
     """
@@ -119,6 +175,17 @@ class ClusterImage:
     admitted_epochs: Mapping[NodeId, int] = field(default_factory=dict)
     next_producer_id: int = 0
     acls: ImmutableMap[ResourcePattern, AclSet] = field(default_factory=ImmutableMap)
+    fenced_brokers: Mapping[NodeId, BrokerRegistration] = field(default_factory=dict)
+    controllers: Mapping[NodeId, ControllerRegistration] = field(default_factory=dict)
+
+    @property
+    def is_kraft(self) -> bool:
+        """Whether this is a KRaft cluster: only these finalize metadata.version."""
+        return "metadata.version" in self.features
+
+    def registration(self, node_id: NodeId) -> BrokerRegistration | None:
+        """Return the registration of a broker, fenced or not."""
+        return self.brokers.get(node_id) or self.fenced_brokers.get(node_id)
 
     @property
     def staying_brokers(self) -> Mapping[NodeId, BrokerRegistration]:
@@ -138,7 +205,12 @@ class ClusterImage:
     def has_replica(self, node_id: NodeId, name: TopicPartition) -> bool:
         """Return whether a broker is live and can serve its replica of a partition."""
         broker = self.brokers.get(node_id)
-        return broker is not None and name not in broker.offline_replicas
+        if broker is None or name in broker.offline_replicas:
+            return False
+        if not broker.log_dirs:
+            return True
+        partition = self.partition(*name)
+        return partition is None or broker.has_online_directory(partition.directory_of(node_id))
 
     def configs_of(self, resource_type: ResourceType, name: str) -> Mapping[str, str]:
         """Return the dynamic configs of a resource; empty if it has none."""

@@ -13,6 +13,7 @@ NEWER_IN_KIO = {
     ApiKey.LIST_OFFSETS: 11,
     ApiKey.WRITE_TXN_MARKERS: 2,
     ApiKey.DESCRIBE_LOG_DIRS: 5,
+    ApiKey.BROKER_HEARTBEAT: 2,
     ApiKey.ADD_RAFT_VOTER: 1,
 }
 OLDER_IN_KIO = {ApiKey.ALTER_PARTITION: 2}
@@ -66,6 +67,10 @@ def test_inter_broker_apis_and_versions() -> None:
         "AlterPartition",
         "Envelope",
         "FetchSnapshot",
+        "BrokerRegistration",
+        "BrokerHeartbeat",
         "AllocateProducerIds",
+        "ControllerRegistration",
+        "AssignReplicasToDirs",
         "UpdateRaftVoter",
     ]

@@ -1,9 +1,8 @@
 """A node with `process.roles=controller` (Kafka: ControllerServer).
 
 The directory is locked before anything in it is read, and the port is bound before the replica
-starts, since its endpoint is part of its identity. The node builds the image of the metadata log,
-and the leader writes the bootstrap records. No request changes metadata yet, and no broker is
-served.
+starts, since its endpoint is part of its identity. The node builds the image of the metadata log.
+While it leads the quorum, it is the active controller: see `headwater.controller.quorum`.
 """
 
 from __future__ import annotations
@@ -17,8 +16,14 @@ from pathlib import Path
 from typing import Final
 
 from headwater.broker.controller_server.controller_apis import ControllerApis
+from headwater.broker.controller_server.controller_registration_manager import (
+    ControllerRegistrationManager,
+)
+from headwater.broker.controller_server.controller_services import ControllerServices
+from headwater.broker.controller_server.image_listener import MetadataImageListener
 from headwater.broker.controller_server.raft_manager import RaftManager, RaftManagerTools
 from headwater.broker.inter_broker.connect import PeerConnector
+from headwater.broker.node.authorization import apply_acl_changes, authorizer_of, load_acls
 from headwater.broker.node.listeners import (
     advertised,
     network_settings,
@@ -26,16 +31,19 @@ from headwater.broker.node.listeners import (
     protocol_of,
 )
 from headwater.broker.node.tls_listeners import TlsListeners
-from headwater.common.exceptions import InvalidSetting, StorageError
+from headwater.common.exceptions import HeadwaterError, InvalidSetting, StorageError
 from headwater.common.ids import TopicId
 from headwater.common.settings.broker_settings import BrokerSettings
 from headwater.common.settings.quorum_settings import QuorumSettings
+from headwater.controller.quorum.quorum_controller import QuorumController
+from headwater.metadata.changes import AclsReplaced, MetadataChange
+from headwater.metadata.cluster_image import ClusterImage
 from headwater.metadata.effective_configs import StaticConfig
 from headwater.metadata.metadata_records import MetadataRecord
 from headwater.metadata_store.raft.kafka_raft_log import DIRECTORY_NAME, MetadataLogConfig
 from headwater.metadata_store.raft.metadata_loader import MetadataLoader, records_in
 from headwater.metadata_store.raft.quorum_change_writer import QuorumChangeWriter
-from headwater.metadata_store.raft.storage_formatter import BOOTSTRAP_FILE_NAME
+from headwater.metadata_store.raft.storage_formatter import BOOTSTRAP_FILE_NAME, random_uuid
 from headwater.network import endpoint as listener_endpoint
 from headwater.network.event_loop import call_soon_from_threads
 from headwater.network.host_name import own_host_name
@@ -48,6 +56,8 @@ from headwater.raft.quorum_config import QuorumConfig
 from headwater.raft.raft_core import RaftIdentity
 from headwater.raft.replicated_log import OffsetAndEpoch
 from headwater.raft.voter_set import Endpoint, Node, ReplicaKey, VoterNode, VoterSet
+from headwater.replication.purgatory.timer import Timer
+from headwater.security.authorization.acl_bindings import NO_ACLS
 from headwater.storage.io.disk import read_whole
 from headwater.storage.io.os_disk import OsDisk
 from headwater.storage.io.thread_executor import ThreadExecutor
@@ -89,12 +99,15 @@ class ControllerServer:
         self._listener_name = config.quorum.controller_listener_names[0].upper()
         self._endpoints = _controller_endpoints(settings, config.quorum)
         self._tls = TlsListeners(settings, self._endpoints)
+        self._request_timer = Timer()
         self._directory = metadata_log_directory(settings, config.quorum)
         self._resources = ExitStack()
         self._ticks = 0
         self._timer: asyncio.TimerHandle | None = None
         self._leader_changed = asyncio.Event()
         self.leader = LeaderAndEpoch(None, 0)
+        self.broker: MetadataImageListener | None = None
+        """The broker of a node with both roles, which shares this replica of the log."""
 
     async def start(self) -> list[listener_endpoint.Endpoint]:
         """Start the controller and return its bound endpoints."""
@@ -149,7 +162,9 @@ class ControllerServer:
             failed=self._disk_failed,
             broken=self._replica_broken,
         )
-        self.loader = MetadataLoader(self.cluster_id, self.raft.client, self.raft.log)
+        self.loader = MetadataLoader(
+            self.cluster_id, self.raft.client, self.raft.log, on_commit=self._committed
+        )
         self.writer = QuorumChangeWriter(
             self._config.static.node_id,
             self.raft.driver,
@@ -157,9 +172,27 @@ class ControllerServer:
             bootstrap=self._bootstrap_records(),
             now_ms=self._clock.now_ms,
         )
-        service.apis = ControllerApis(
+        self.services = ControllerServices(
+            static=self._config.static,
+            clock=self._clock,
+            rng=self._random,
+            timer=self._request_timer,
+            authorizer=authorizer_of(settings),
+            loader=self.loader,
+            call_soon=self._loop.call_soon,
+            receive=self.raft.receive,
+        )
+        self._registration = ControllerRegistrationManager(
+            self.services,
             self.raft.client,
-            self.raft.receive,
+            incarnation_id=random_uuid(self._random),
+            endpoints=advertised(settings, bound, own_host_name),
+            listener_name=self._listener_name,
+            send_request=self.raft.send_request,
+        )
+        service.apis = ControllerApis(
+            self.services,
+            self.raft.client,
             cluster_id=self.cluster_id,
             listener_name=self._listener_name,
         )
@@ -252,9 +285,14 @@ class ControllerServer:
 
     def _tick(self) -> None:
         self._ticks += 1
+        now_ms = self._clock.steady_ms()
         self.raft.sweep()
+        self._request_timer.expire(now_ms)
+        if self.services.quorum_controller is not None:
+            self.services.quorum_controller.expire_sessions()
+        self._registration.maybe_register(now_ms)
         if self._ticks % _TICKS_PER_SWEEP == 0:
-            self.server.sweep(self._clock.steady_ms())
+            self.server.sweep(now_ms)
         self._timer = self._loop.call_later(_TICK_S, self._tick)
 
     def _disk_failed(self, error: StorageError) -> None:
@@ -267,20 +305,69 @@ class ControllerServer:
     # `RaftListener`
 
     def handle_commit(self, start_offset: int, end_offset: int) -> None:
-        self.loader.commit(start_offset, end_offset)
+        changes = self.loader.commit(start_offset, end_offset)
+        apply_acl_changes(self.services.authorizer, changes)
         self.writer.committed(end_offset)
+        if self.broker is not None:
+            self.broker.log_advanced()
         self._maybe_snapshot()
 
     def handle_load_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        before = self.loader.image.acls
         self.loader.load_snapshot(snapshot_id)
+        gone = [each for each in before if each not in self.loader.image.acls]
+        apply_acl_changes(self.services.authorizer, [AclsReplaced(each, NO_ACLS) for each in gone])
+        load_acls(self.services.authorizer, self.loader.image)
+        if self.broker is not None:
+            self.broker.snapshot_loaded(self.loader.image, snapshot_id.offset - 1)
         _log.info("Loaded snapshot: offset=%d epoch=%d", snapshot_id.offset, snapshot_id.epoch)
 
     def handle_leader_change(self, leader: LeaderAndEpoch) -> None:
         self.leader = leader
+        active, self.services.quorum_controller = self.services.quorum_controller, None
+        # Fails the writes under way, upon which their controller resigns.
         self.writer.leader_changed(leader)
+        if active is not None:
+            active.stop()
+        if self.writer.image is not None:
+            self._become_active(leader.epoch)
         self._leader_changed.set()
+        if self.broker is not None:
+            self.broker.controller_changed()
         name = "none" if leader.leader_id is None else leader.leader_id
         _log.info("Leader of the metadata quorum: leader=%s epoch=%d", name, leader.epoch)
+
+    def _committed(
+        self, image: ClusterImage, changes: Sequence[MetadataChange], offset: int
+    ) -> None:
+        if self.broker is not None:
+            self.broker.committed(image, changes, offset)
+
+    def _become_active(self, epoch: int) -> None:
+        image = self.writer.image
+        assert image is not None, "this node does not lead the quorum"
+
+        def resigned(error: HeadwaterError) -> None:
+            _log.info("Resigned as active controller: epoch=%d reason=%s", epoch, error)
+            if self.services.quorum_controller is active:
+                self.services.quorum_controller = None
+                self.raft.driver.resign(epoch)
+
+        active = QuorumController(
+            static=self._config.static,
+            writer=self.writer,
+            image=image,
+            kraft_version=lambda: self.raft.client.kraft_version,
+            session_timeout_ms=self._config.quorum.broker_session_timeout_ms,
+            now_ms=self._clock.steady_ms,
+            call_later=self._later,
+            on_resigned=resigned,
+        )
+        self.services.quorum_controller = active
+        active.start()
+
+    def _later(self, delay_ms: int, work: Callable[[], None]) -> object:
+        return self._loop.call_later(delay_ms / 1_000, work)
 
 
 class _LateService:

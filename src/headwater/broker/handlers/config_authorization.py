@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.common.api_error import ApiError
 from headwater.common.config_types import ResourceType
 from headwater.common.error_codes import ErrorCode
@@ -21,7 +21,7 @@ _OF_THE_CLUSTER: Final = (
 
 
 def authorization_error(
-    broker: Broker, call: Call, operation: Operation, resource_type: int, name: str
+    broker: ControllerContext, call: Call, operation: Operation, resource_type: int, name: str
 ) -> ApiError | None:
     """Return an authorization error, or None.
 

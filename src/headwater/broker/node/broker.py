@@ -17,6 +17,7 @@ from headwater.broker.coordinators.transaction_marker_writer import TransactionM
 from headwater.broker.handlers.data.deleted_topics import DeletedTopics
 from headwater.broker.handlers.data.metadata_response import MetadataResponses
 from headwater.broker.node.controller_access import ControllerAccess
+from headwater.broker.requests.api_routes import CONTROLLER_APIS
 from headwater.broker.requests.call import Call
 from headwater.broker.requests.log_limit import LogLimit
 from headwater.broker.requests.quota_managers import QuotaManagers
@@ -28,6 +29,7 @@ from headwater.common.settings.broker_settings import BrokerSettings
 from headwater.controller.deferred_event_queue import DeferredEventQueue
 from headwater.metadata.cluster_image import ClusterImage
 from headwater.metadata.effective_configs import StaticConfig
+from headwater.protocol.api_key import ApiKey
 from headwater.replication.fetch.fetch_session import FetchSessionCache
 from headwater.replication.partition import Partition
 from headwater.replication.purgatory.timer import Timer
@@ -79,6 +81,14 @@ class Broker:
     @property
     def image(self) -> ClusterImage:
         return self.controller_access.image
+
+    @property
+    def forwarded_apis(self) -> frozenset[ApiKey]:
+        return CONTROLLER_APIS
+
+    @property
+    def is_controller(self) -> bool:
+        return self.controller_access.controller is not None
 
     @property
     def controller(self) -> DeferredEventQueue:

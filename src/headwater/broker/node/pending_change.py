@@ -8,8 +8,8 @@ is not even evaluated. Kafka 4.1 does both.
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
@@ -23,7 +23,7 @@ _TIMED_OUT = ApiError(ErrorCode.REQUEST_TIMED_OUT, None)
 
 
 def submit(
-    broker: Broker,
+    broker: ControllerContext,
     call: Call,
     decide: Callable[[ClusterImage], ControllerResult[R]],
     *,
@@ -51,7 +51,7 @@ class _PendingChange(Generic[R]):
 
     def __init__(
         self,
-        broker: Broker,
+        broker: ControllerContext,
         call: Call,
         respond: Callable[[R], Message],
         error_response: Callable[[ApiError], Message],

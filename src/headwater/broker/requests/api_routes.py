@@ -11,8 +11,8 @@ from functools import cache
 from importlib import import_module
 from typing import Final, NamedTuple
 
-from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.common.api_error import ApiError
 from headwater.protocol.api_key import ApiKey
 from headwater.protocol.codec import Encoded
@@ -113,6 +113,11 @@ CONTROLLER_APIS: Final = frozenset(
 )
 """Served by the controller; other brokers forward them."""
 
+QUORUM_ADMIN_APIS: Final = frozenset(
+    {ApiKey.DESCRIBE_QUORUM, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER}
+)
+"""Forwarded as well in a KRaft cluster."""
+
 METADATA_APIS: Final = frozenset(
     {
         ApiKey.METADATA,
@@ -201,6 +206,15 @@ _HANDLERS: Final = {
         ApiKey.SASL_AUTHENTICATE,
         ApiKey.SASL_HANDSHAKE,
     ),
+    "controller": (
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.REMOVE_RAFT_VOTER,
+    ),
     "inter_broker": (
         ApiKey.ALLOCATE_PRODUCER_IDS,
         ApiKey.ALTER_PARTITION,
@@ -215,7 +229,7 @@ _HANDLERS: Final = {
 
 _FOLDERS: Final = {key: folder for folder, keys in _HANDLERS.items() for key in keys}
 
-Handle = Callable[[Broker, Message, Call], Message | Encoded | None]
+Handle = Callable[[ControllerContext, Message, Call], Message | Encoded | None]
 ErrorResponse = Callable[[Message, ApiError], Message]
 
 

@@ -6,8 +6,8 @@ connected to: the response tells that broker for how long.
 
 from typing import Final
 
-from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.common.principal import BROKER_PRINCIPAL
 from headwater.metadata.controller_result import Spend, unlimited
 from headwater.protocol.api_key import ApiKey
@@ -27,7 +27,7 @@ class ControllerMutations:
 
     __slots__ = ("_allowance", "_broker", "spend")
 
-    def __init__(self, broker: Broker, call: Call) -> None:
+    def __init__(self, broker: ControllerContext, call: Call) -> None:
         self._broker = broker
         self._allowance = _allowance(broker, call)
         self.spend: Spend = unlimited if self._allowance is None else self._allowance.take
@@ -39,7 +39,7 @@ class ControllerMutations:
         return 0 if allowance is None else allowance.throttle_ms(self._broker.clock.steady_ms())
 
 
-def _allowance(broker: Broker, call: Call) -> Allowance | None:
+def _allowance(broker: ControllerContext, call: Call) -> Allowance | None:
     quotas = broker.quotas
     if quotas is None or call.principal == BROKER_PRINCIPAL:
         return None

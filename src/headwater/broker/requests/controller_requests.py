@@ -12,6 +12,7 @@ from typing import Final
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.broker.requests.internal_call import InternalConnection
 from headwater.broker.requests.request_slices import answer_in_steps
 from headwater.common.error_codes import ErrorCode
@@ -44,7 +45,7 @@ class _ErrorCollector:
 
 
 def handle_as_controller(
-    broker: Broker,
+    broker: ControllerContext,
     call: Call,
     header: RequestHeader,
     request: Message,

@@ -7,9 +7,9 @@ logged once, with the request; the broker keeps running.
 import logging
 from typing import Final
 
-from headwater.broker.node.broker import Broker
 from headwater.broker.requests.api_routes import route_of
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError, ProtocolError
@@ -34,7 +34,7 @@ def redacted(request: Message) -> str:
     return "[redacted]" if request.api in _SECRET else repr(request)
 
 
-def answer(broker: Broker, call: Call, request: Message) -> Message | Encoded | None:
+def answer(broker: ControllerContext, call: Call, request: Message) -> Message | Encoded | None:
     """Call the handler; None if the response comes later."""
     route = route_of(call.header.api.key)
     try:

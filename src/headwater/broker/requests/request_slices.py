@@ -17,8 +17,8 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, S
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.broker.requests.request_handler import answer
 from headwater.common.ids import NO_TOPIC_ID
 from headwater.protocol.api_key import ApiKey
@@ -290,7 +290,7 @@ def whole_bytes(key: ApiKey) -> int:
     return _READ_WHOLE_BYTES if slicing is None else slicing.whole_bytes
 
 
-def answer_in_steps(broker: Broker, call: Call, request: Message) -> Iterator[None]:
+def answer_in_steps(broker: ControllerContext, call: Call, request: Message) -> Iterator[None]:
     """Serve a request, slice by slice if it is large and can be split.
 
     The last step, or a later callback, answers the call.

@@ -1,4 +1,4 @@
-"""`headwater groups`: list, describe and delete groups; reset and delete offsets.
+"""`headwater groups`: groups, their lag, and resetting and deleting offsets.
 
 Note: `reset-offsets` without `--execute` is a dry run, as in kafka-consumer-groups.
 """
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headwater.cli.completion import group_names, topic_names
+from headwater.cli.groups.group_lags import group_lags
+from headwater.cli.groups.lag import lag
 from headwater.cli.groups.reset_options import (
     ByDuration,
     FromFile,
@@ -35,7 +37,7 @@ from headwater.cli.terminal import (
 
 if TYPE_CHECKING:
     from headwater.client import Admin, TopicPartition
-    from headwater.client.admin.descriptions import GroupDescription, MemberDescription
+    from headwater.client.admin.descriptions import GroupDescription
 
 app = typer.Typer(no_args_is_help=True, help="Manage consumer groups and their offsets.")
 
@@ -109,7 +111,7 @@ def describe(
             elif state:
                 rows.append(_state_row(group))
             else:
-                rows += _lags(admin, group)
+                rows += group_lags(admin, group)
     if members:
         columns = ["member", "instance", "client", "host", "partitions"]
     elif state:
@@ -148,53 +150,7 @@ def _state_row(group: "GroupDescription") -> dict[str, object]:
     }
 
 
-def _lags(admin: "Admin", group: "GroupDescription") -> list[dict[str, object]]:
-    committed = {
-        place: found.offset for place, found in admin.list_group_offsets(group.group_id).items()
-    }
-    owners = {place: each for each in group.members for place in each.assignment}
-    asked = dict.fromkeys(_led(admin, {*committed, *owners}), -1)
-    ends = {place: found.offset for place, found in admin.list_offsets(asked).items()}
-    return lag_rows(group.group_id, committed, ends, owners)
-
-
-def _led(admin: "Admin", places: "Iterable[TopicPartition]") -> "list[TopicPartition]":
-    """Keep partitions with a leader; ListOffsets would retry others until the timeout."""
-    wanted = sorted(places)
-    topics = sorted({place.topic for place in wanted})
-    described, _ = outcomes_of(lambda: admin.describe_topics(topics) if topics else {})
-    leaders = {
-        (topic.name, each.partition): each.leader_id
-        for topic in described.values()
-        for each in topic.partitions
-    }
-    return [place for place in wanted if leaders.get((place.topic, place.partition), -1) >= 0]
-
-
-def lag_rows(
-    group: str,
-    committed: "Mapping[TopicPartition, int]",
-    ends: "Mapping[TopicPartition, int]",
-    owners: "Mapping[TopicPartition, MemberDescription]",
-) -> list[dict[str, object]]:
-    """Return a row per partition; `end` and `lag` are None without a leader."""
-    rows: list[dict[str, object]] = []
-    for place in sorted({*committed, *owners}):
-        offset, end, owner = committed.get(place), ends.get(place), owners.get(place)
-        rows.append(
-            {
-                "group": group,
-                "topic": place.topic,
-                "partition": place.partition,
-                "offset": offset,
-                "end": end,
-                "lag": None if offset is None or end is None else max(end - offset, 0),
-                "client": None if owner is None else owner.client_id,
-                "member": None if owner is None else owner.member_id,
-                "host": None if owner is None else owner.client_host,
-            }
-        )
-    return rows
+app.command("lag")(lag)
 
 
 @app.command("reset-offsets")

@@ -25,8 +25,8 @@ from headwater.cli.spark.pipeline_options import (
     File,
     Folder,
     now_ms,
+    printed_problems,
     runs_folder,
-    telling_problems,
     unchecked_pipeline,
 )
 from headwater.cli.terminal import AsJson, CommandConfig, exit_on_error, show
@@ -69,7 +69,7 @@ def reset(
     )  # fmt: skip
     rule.check()
     rule.target_time_ms(now_ms())
-    with exit_on_error(), telling_problems(as_json=as_json):
+    with exit_on_error(), printed_problems(as_json=as_json):
         from headwater.pipelines.checkpoint.checkpoint_storage import opened_storage
         from headwater.pipelines.run.run_files import AlreadyRunning, RunFile
 

@@ -179,6 +179,22 @@ class BrokerSettings:
     headwater_metrics_listener: str | None = _setting(
         optional(text()), None, "Address of the HTTP endpoint for metrics (host:port)."
     )
+    headwater_metrics_topics_max: int = _setting(
+        integer(0),
+        1_000,
+        "Maximum number of topics with metrics of their own; the others are summed up.",
+    )
+
+    headwater_group_lag_interval_ms: int = _setting(
+        integer(100),
+        5_000,
+        "Interval at which log end offsets are sampled for the lag metrics of groups.",
+    )
+    headwater_group_lag_partitions_max: int = _setting(
+        integer(0),
+        5_000,
+        "Maximum number of committed offsets whose lag is measured; 0 measures none.",
+    )
 
     # Topics.
     num_partitions: int = _setting(integer(1), 1, "Default number of partitions of a topic.")
@@ -196,13 +212,19 @@ class BrokerSettings:
         optional(names()), None, "Comma-separated list of log directories."
     )
     num_recovery_threads_per_data_dir: int = _setting(
-        integer(1), 2, "Recovery threads per log directory.", has_effect=False
+        integer(1),
+        2,
+        "Accepted for compatibility; logs are recovered one after the other.",
+        has_effect=False,
     )
     log_retention_check_interval_ms: int = _setting(
         long(1), 300_000, "Interval of the check for segments to delete."
     )
     log_initial_task_delay_ms: int = _setting(
-        long(0), 30_000, "Delay of background tasks after a start.", has_effect=False
+        long(0),
+        30_000,
+        "Accepted for compatibility; background tasks first run after their own interval.",
+        has_effect=False,
     )
     log_flush_scheduler_interval_ms: int = _setting(
         long(0), LONG_MAX, "Interval of the check for logs that flush.ms requires to flush."

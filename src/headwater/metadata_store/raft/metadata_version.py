@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from headwater.common.exceptions import InvalidSetting
+from headwater.metadata.cluster_image import SupportedFeature
 
 METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
@@ -53,6 +54,17 @@ _HIGHEST_LEVELS: Final = {
     "streams.version": 1,
     KRAFT_VERSION: 1,
 }
+
+# What a controller supports: the features of `_DEFAULT_LEVELS` that a new cluster can have.
+SUPPORTED_FEATURES: Final = (
+    SupportedFeature(METADATA_VERSION, OLDEST_LEVEL, OLDEST_LEVEL + len(_RELEASES) - 1),
+    SupportedFeature(KRAFT_VERSION, 0, _HIGHEST_LEVELS[KRAFT_VERSION]),
+    *(
+        SupportedFeature(name, 0, _HIGHEST_LEVELS[name])
+        for name, steps in _DEFAULT_LEVELS.items()
+        if steps
+    ),
+)
 
 
 def level_of_release(release: str) -> int:

@@ -30,7 +30,7 @@ from headwater.metadata.metadata_records import (
     MetadataRecord,
 )
 from headwater.metadata.ports.metadata_store import Failed
-from headwater.metadata.record_translation import AclIds, RecordReplay
+from headwater.metadata.record_replay import AclIds, RecordReplay
 from headwater.metadata_store.raft.metadata_loader import (
     RECORDS_PER_BATCH,
     MetadataLoader,
@@ -71,6 +71,22 @@ class QuorumChangeWriter:
         self._epoch: int | None = None
         self._proposed: ClusterImage | None = None
         self._writes: deque[_Write] = deque()
+        # The end of what is appended, and the number of records that the driver has not appended.
+        self._end_offset = 0
+        self._queued_count = 0
+
+    @property
+    def image(self) -> ClusterImage | None:
+        """The image with all writes under way; None while this replica is not active."""
+        return self._proposed
+
+    @property
+    def next_write_offset(self) -> int:
+        """At most the offset of the next record, and above all offsets before it.
+
+        Note: control records of the quorum may take the offset itself.
+        """
+        return self._end_offset + self._queued_count
 
     @property
     def version(self) -> Version | None:
@@ -84,6 +100,8 @@ class QuorumChangeWriter:
         if leader.leader_id != self._node_id:
             return
         self._epoch = leader.epoch
+        self._end_offset = self._loader.end.offset
+        self._queued_count = 0
         image = self._loader.image
         if not self._loader.has_records and self._bootstrap:
             image = self._write_bootstrap(image)
@@ -132,14 +150,22 @@ class QuorumChangeWriter:
             records = [begin, *records, end]
         batches = bytearray(b"".join(batches_of(records, timestamp=self._now_ms())))
 
+        epoch = self._epoch
+        assert epoch is not None
+        self._queued_count += len(records)
+
         def appended(error: ErrorCode, last_offset: int) -> None:
+            if self._epoch != epoch:
+                return
+            self._queued_count -= len(records)
             if error is not ErrorCode.NONE:
                 self._fail(ControllerFenced("this node does not lead the quorum any more"))
-            elif write is not None:
+                return
+            self._end_offset = last_offset + 1
+            if write is not None:
                 write.last_offset = last_offset
 
-        assert self._epoch is not None
-        self._driver.append(self._epoch, batches, len(records), appended)
+        self._driver.append(epoch, batches, len(records), appended)
 
     def _write_bootstrap(self, image: ClusterImage) -> ClusterImage:
         begin = BeginTransactionRecord(name=BOOTSTRAP_TRANSACTION)

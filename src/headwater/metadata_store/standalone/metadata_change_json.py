@@ -23,6 +23,7 @@ from headwater.metadata.changes import (
     ConfigsReplaced,
     ControllerElected,
     ControllerGone,
+    ControllerRegistered,
     FeatureFinalized,
     LogDirectoryFailed,
     MetadataChange,
@@ -101,6 +102,7 @@ def _fields(change: MetadataChange) -> Json:
             | BrokerStopping()
             | ReplicasOffline()
             | LogDirectoryFailed()
+            | ControllerRegistered()
         ):
             raise AssertionError(f"{change} is never stored")
         case _:

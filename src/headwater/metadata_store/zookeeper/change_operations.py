@@ -22,6 +22,7 @@ from headwater.metadata.changes import (
     ConfigsReplaced,
     ControllerElected,
     ControllerGone,
+    ControllerRegistered,
     FeatureFinalized,
     LogDirectoryFailed,
     MetadataChange,
@@ -159,7 +160,7 @@ class ChangeOperations:
             case BrokerStopping() | ReplicasOffline():
                 # Not stored: valid for the broker's session or the controller's term.
                 return ()
-            case TopicKnown() | PartitionDropped() | LogDirectoryFailed():
+            case TopicKnown() | PartitionDropped() | LogDirectoryFailed() | ControllerRegistered():
                 raise AssertionError(f"{change} is local to one broker and cannot be stored")
             case _:
                 assert_never(change)

@@ -11,6 +11,7 @@ from itertools import count
 from threading import Timer
 from typing import Any
 
+import psycopg
 import pytest
 
 from headwater.common.exceptions import HeadwaterError
@@ -604,6 +605,34 @@ def test_a_missing_slot_is_lost(uri: str, schema: str) -> None:
         assert "no replication slot nope" in refusal(missing.check, SlotLost)
         text = refusal(lambda: missing.read(position), SlotLost)
         assert text.startswith("there is no replication slot nope")
+
+
+def test_a_slot_whose_log_was_removed_is_lost() -> None:
+    with (
+        postgresql.server(
+            wal_level="logical", max_slot_wal_keep_size="1MB", max_wal_size="32MB"
+        ) as address,
+        closing(Database(address)) as db,
+    ):
+        db.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
+        reader = CdcReader(address, tables=["t"], slot="s", publication="p")
+        reader.create()
+        position = start(reader)
+        reader.close()
+        with closing(psycopg.connect(address, autocommit=True)) as connection:
+            for number in range(4):
+                connection.execute(f"INSERT INTO t VALUES ({number})")
+                connection.execute("SELECT pg_switch_wal()")
+            connection.execute("CHECKPOINT")
+        assert refusal(lambda: reader.read(position), SlotLost) == (
+            "replication slot s has lost its write-ahead log: drop it, create it and take a new "
+            "snapshot"
+        )
+        reader.drop()
+        reader.create()
+        with reader.snapshot() as snapshot:
+            assert len(list(snapshot.rows())) == 4
+        reader.close()
 
 
 def test_a_slot_that_another_process_reads_is_in_use(uri: str, schema: str) -> None:

@@ -2,9 +2,9 @@
 
 from functools import partial
 
-from headwater.broker.node.broker import Broker
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.controller.client_quota_control import alter_client_quotas, error_entry
@@ -16,7 +16,7 @@ from headwater.security.authorization.authorizer import CLUSTER, Operation
 
 
 def handle(
-    broker: Broker, request: AlterClientQuotasRequest, call: Call
+    broker: ControllerContext, request: AlterClientQuotasRequest, call: Call
 ) -> AlterClientQuotasResponse | None:
     if not broker.is_authorized(call, Operation.ALTER_CONFIGS, CLUSTER):
         return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))

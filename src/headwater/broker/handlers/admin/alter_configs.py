@@ -4,9 +4,9 @@ from dataclasses import replace
 from functools import partial
 
 from headwater.broker.handlers.config_authorization import authorization_error
-from headwater.broker.node.broker import Broker
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.common.api_error import ApiError
 from headwater.controller.configuration_control import alter_configs
 from headwater.protocol.messages.alter_configs import (
@@ -18,7 +18,7 @@ from headwater.protocol.messages.alter_configs import (
 from headwater.security.authorization.authorizer import Operation
 
 
-def handle(broker: Broker, request: AlterConfigsRequest, call: Call) -> None:
+def handle(broker: ControllerContext, request: AlterConfigsRequest, call: Call) -> None:
     allowed, errors = [], []
     for each in request.resources:
         error = authorization_error(

@@ -4,9 +4,9 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 
-from headwater.broker.node.broker import Broker
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.broker.requests.controller_mutations import ControllerMutations
 from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
@@ -21,7 +21,7 @@ from headwater.security.authorization.authorizer import Operation
 _UNAUTHORIZED = ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
 
 
-def handle(broker: Broker, request: CreatePartitionsRequest, call: Call) -> None:
+def handle(broker: ControllerContext, request: CreatePartitionsRequest, call: Call) -> None:
     times = Counter(each.name for each in request.topics)
     unauthorized = [
         name

@@ -4,9 +4,9 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 
-from headwater.broker.node.broker import Broker
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.broker.requests.controller_mutations import ControllerMutations
 from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
@@ -23,7 +23,7 @@ _UNAUTHORIZED = ApiError(
 )
 
 
-def handle(broker: Broker, request: CreateTopicsRequest, call: Call) -> None:
+def handle(broker: ControllerContext, request: CreateTopicsRequest, call: Call) -> None:
     unauthorized = _unauthorized(broker, request, call)
     allowed = tuple(each for each in request.topics if each.name not in unauthorized)
     mutations = ControllerMutations(broker, call)
@@ -59,7 +59,7 @@ def error_response(request: CreateTopicsRequest, error: ApiError) -> CreateTopic
     )
 
 
-def _unauthorized(broker: Broker, request: CreateTopicsRequest, call: Call) -> list[str]:
+def _unauthorized(broker: ControllerContext, request: CreateTopicsRequest, call: Call) -> list[str]:
     """Return names that the client may not create; duplicates are rejected as such."""
     if broker.is_allowed(call, Operation.CREATE, CLUSTER):
         return []
@@ -72,7 +72,7 @@ def _unauthorized(broker: Broker, request: CreateTopicsRequest, call: Call) -> l
 
 
 def _without_hidden_configs(
-    broker: Broker, result: CreatableTopicResult, call: Call
+    broker: ControllerContext, result: CreatableTopicResult, call: Call
 ) -> CreatableTopicResult:
     """Remove configs if the client may create the topic but not describe its configs."""
     if result.error_code or broker.is_allowed_for_topic(

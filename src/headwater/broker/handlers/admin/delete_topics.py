@@ -3,9 +3,9 @@
 from functools import partial
 from typing import Final
 
-from headwater.broker.node.broker import Broker
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.broker.requests.controller_mutations import ControllerMutations
 from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
@@ -21,7 +21,9 @@ _DISABLED_SINCE: Final = 3
 _DISABLED_REASON: Final = "delete.topic.enable is false"
 
 
-def handle(broker: Broker, request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse | None:
+def handle(
+    broker: ControllerContext, request: DeleteTopicsRequest, call: Call
+) -> DeleteTopicsResponse | None:
     if not broker.settings.delete_topic_enable:
         is_known = call.version >= _DISABLED_SINCE
         code = ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST

@@ -2,9 +2,9 @@
 
 from functools import partial
 
-from headwater.broker.node.broker import Broker
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.controller.elect_leaders import PREFERRED, UNCLEAN, elect_leaders
@@ -17,7 +17,9 @@ from headwater.protocol.messages.elect_leaders import (
 from headwater.security.authorization.authorizer import CLUSTER, Operation
 
 
-def handle(broker: Broker, request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse | None:
+def handle(
+    broker: ControllerContext, request: ElectLeadersRequest, call: Call
+) -> ElectLeadersResponse | None:
     if not broker.is_authorized(call, Operation.ALTER, CLUSTER):
         return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
     if request.election_type not in (PREFERRED, UNCLEAN):

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Final
 
 from headwater.broker.handlers.config_authorization import authorization_error
-from headwater.broker.node.broker import Broker
 from headwater.broker.node.log_levels import (
     LevelChanges,
     broker_error,
@@ -19,6 +18,7 @@ from headwater.broker.node.log_levels import (
 )
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.common.api_error import ApiError
 from headwater.common.config_types import ResourceType
 from headwater.common.error_codes import ErrorCode
@@ -35,7 +35,7 @@ _SUCCESS: Final = ApiError(ErrorCode.NONE, None)
 _DUPLICATE: Final = ApiError(ErrorCode.INVALID_REQUEST, "duplicate resources in the request")
 
 
-def handle(broker: Broker, request: IncrementalAlterConfigsRequest, call: Call) -> None:
+def handle(broker: ControllerContext, request: IncrementalAlterConfigsRequest, call: Call) -> None:
     allowed, results_here = [], []
     times = Counter((each.resource_type, each.resource_name) for each in request.resources)
     for each in request.resources:
@@ -84,7 +84,9 @@ def error_response(
     )
 
 
-def _level_changes(broker: Broker, asked: AlterConfigsResource) -> LevelChanges | ApiError:
+def _level_changes(
+    broker: ControllerContext, asked: AlterConfigsResource
+) -> LevelChanges | ApiError:
     error = broker_error(asked.resource_name, broker.node_id)
     return validate_changes(asked.configs, current_levels()) if error is None else error
 

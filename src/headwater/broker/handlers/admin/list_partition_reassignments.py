@@ -1,7 +1,7 @@
 """ListPartitionReassignments: ongoing reassignments (RA-1)."""
 
-from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.controller.partition_reassignment import list_reassignments
@@ -15,7 +15,7 @@ from headwater.security.authorization.authorizer import CLUSTER, Operation
 
 
 def handle(
-    broker: Broker, request: ListPartitionReassignmentsRequest, call: Call
+    broker: ControllerContext, request: ListPartitionReassignmentsRequest, call: Call
 ) -> ListPartitionReassignmentsResponse:
     if not broker.is_authorized(call, Operation.DESCRIBE, CLUSTER):
         return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))

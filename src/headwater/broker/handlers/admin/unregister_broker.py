@@ -1,14 +1,16 @@
 """UnregisterBroker: remove a broker that will not return.
 
-Unlike in Kafka, a live broker is rejected: it would keep serving while its cluster has forgotten
-it, until its next start.
+Only a KRaft cluster keeps the registration of a broker that has stopped.
 """
 
-from headwater.broker.node.broker import Broker
+from functools import partial
+
+from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
-from headwater.common.ids import NodeId
+from headwater.controller.quorum.cluster_control import unregister_broker
 from headwater.protocol.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
@@ -17,15 +19,18 @@ from headwater.security.authorization.authorizer import CLUSTER, Operation
 
 
 def handle(
-    broker: Broker, request: UnregisterBrokerRequest, call: Call
-) -> UnregisterBrokerResponse:
+    broker: ControllerContext, request: UnregisterBrokerRequest, call: Call
+) -> UnregisterBrokerResponse | None:
     if not broker.is_authorized(call, Operation.ALTER, CLUSTER):
         return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
-    if NodeId(request.broker_id) in broker.image.brokers:
-        reason = f"broker {request.broker_id} is alive; stop it first"
-        return error_response(request, ApiError(ErrorCode.INVALID_REQUEST, reason))
-    reason = f"broker {request.broker_id} is not registered"
-    return error_response(request, ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, reason))
+    submit(
+        broker,
+        call,
+        partial(unregister_broker, request=request),
+        respond=partial(error_response, request),
+        error_response=partial(error_response, request),
+    )
+    return None
 
 
 def error_response(_: UnregisterBrokerRequest, error: ApiError) -> UnregisterBrokerResponse:

@@ -2,9 +2,9 @@
 
 from functools import partial
 
-from headwater.broker.node.broker import Broker
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.controller.feature_control import update_features
@@ -17,7 +17,7 @@ from headwater.security.authorization.authorizer import CLUSTER, Operation
 
 
 def handle(
-    broker: Broker, request: UpdateFeaturesRequest, call: Call
+    broker: ControllerContext, request: UpdateFeaturesRequest, call: Call
 ) -> UpdateFeaturesResponse | None:
     if not broker.is_authorized(call, Operation.ALTER, CLUSTER):
         return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))

@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError
@@ -16,7 +16,7 @@ from headwater.security.authorization.authorizer import CLUSTER, Operation
 
 
 def handle(
-    broker: Broker, request: AllocateProducerIdsRequest, call: Call
+    broker: ControllerContext, request: AllocateProducerIdsRequest, call: Call
 ) -> AllocateProducerIdsResponse | None:
     if not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
         return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))

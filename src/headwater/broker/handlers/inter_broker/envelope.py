@@ -6,9 +6,8 @@ It is served as if the client had sent it here (see
 
 from ipaddress import ip_address
 
-from headwater.broker.node.broker import Broker
-from headwater.broker.requests.api_routes import CONTROLLER_APIS
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.broker.requests.controller_requests import handle_as_controller
 from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
@@ -22,14 +21,16 @@ from headwater.protocol.principal_serde import read_principal
 from headwater.security.authorization.authorizer import CLUSTER, Operation
 
 
-def handle(broker: Broker, request: EnvelopeRequest, call: Call) -> EnvelopeResponse | None:
+def handle(
+    broker: ControllerContext, request: EnvelopeRequest, call: Call
+) -> EnvelopeResponse | None:
     if not broker.is_authorized(call, Operation.CLUSTER_ACTION, CLUSTER):
         return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
-    if broker.controller_access.controller is None:
+    if not broker.is_controller:
         return error_response(request, ApiError(ErrorCode.NOT_CONTROLLER, None))
     frame = memoryview(request.request_data)
     header = read_request_header(frame)
-    if header.api.key not in CONTROLLER_APIS:
+    if header.api.key not in broker.forwarded_apis:
         return error_response(request, ApiError(ErrorCode.INVALID_REQUEST, None))
     inner_request = read_request(header.api.key, header.version, frame[header.body_position :])
     host = _host(request)

@@ -4,9 +4,9 @@ from functools import partial
 
 from headwater.broker.handlers.security.acl_messages import read_creation
 from headwater.broker.handlers.security.describe_acls import DISABLED
-from headwater.broker.node.broker import Broker
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.controller.acl_control import create_acls
@@ -18,7 +18,9 @@ from headwater.protocol.messages.create_acls import (
 from headwater.security.authorization.authorizer import CLUSTER, Operation
 
 
-def handle(broker: Broker, request: CreateAclsRequest, call: Call) -> CreateAclsResponse | None:
+def handle(
+    broker: ControllerContext, request: CreateAclsRequest, call: Call
+) -> CreateAclsResponse | None:
     bindings = [read_creation(each) for each in request.creations]
     if not broker.is_authorized(call, Operation.ALTER, CLUSTER):
         return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))

@@ -4,9 +4,9 @@ from functools import partial
 
 from headwater.broker.handlers.security.acl_messages import read_filter
 from headwater.broker.handlers.security.describe_acls import DISABLED
-from headwater.broker.node.broker import Broker
 from headwater.broker.node.pending_change import submit
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.controller.acl_control import Removed, delete_acls
@@ -20,7 +20,9 @@ from headwater.security.authorization.acl_bindings import AclBinding
 from headwater.security.authorization.authorizer import CLUSTER, Operation
 
 
-def handle(broker: Broker, request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse | None:
+def handle(
+    broker: ControllerContext, request: DeleteAclsRequest, call: Call
+) -> DeleteAclsResponse | None:
     filters = [read_filter(each) for each in request.filters]
     if not broker.is_authorized(call, Operation.ALTER, CLUSTER):
         return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from headwater.broker.handlers.security.acl_messages import read_filter
-from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
+from headwater.broker.requests.controller_context import ControllerContext
 from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.controller.acl_control import acls_of
@@ -26,7 +26,9 @@ DISABLED = ApiError(
 )
 
 
-def handle(broker: Broker, request: DescribeAclsRequest, call: Call) -> DescribeAclsResponse:
+def handle(
+    broker: ControllerContext, request: DescribeAclsRequest, call: Call
+) -> DescribeAclsResponse:
     wanted = read_filter(request)
     if not broker.is_authorized(call, Operation.DESCRIBE, CLUSTER):
         return error_response(request, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))

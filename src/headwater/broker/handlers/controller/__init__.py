@@ -1,0 +1,1 @@
+"""Requests of brokers and controllers to the active controller of a KRaft cluster."""
