@@ -43,7 +43,7 @@ help:
 	@echo "make sim          run every simulator once; SIM=groups selects one, SEED=n repeats a run"
 	@echo "make sim-night    run simulators with new seeds for MINUTES=30; prints failing seeds and how to repeat them"
 	@echo
-	@echo "make bench        run every benchmark except hostile and produce; make bench-NAME runs one of: broker, client, cluster, cold,"
+	@echo "make bench        run every benchmark except hostile, produce and spark-latency; make bench-NAME runs one of: broker, client, cluster, cold,"
 	@echo "                  controller, groups, hostile, log, mirror, net, peers, produce, rest, restart, spark, spark-latency, validation"
 	@echo "                  bench-hostile takes HOSTILE_SECONDS=60 per attack, HOSTILE_ATTACKS='Metadata;Fetch' and"
 	@echo "                  HOSTILE_BEFORE=other/src to compare with"

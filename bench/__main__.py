@@ -1,4 +1,4 @@
-"""Run the named benchmarks, or all except `LONG` ones: `python -m bench [name ...]`.
+"""Run the named benchmarks, or all except `NAMED_ONLY` ones: `python -m bench [name ...]`.
 
 A benchmark is a title and modules with a `measure(bench)` function. The table has module names
 instead of imports, so that measuring the log does not load Spark.
@@ -35,15 +35,18 @@ BENCHMARKS: dict[str, Benchmark] = {
     "client": Benchmark("The clients", ("bench.client_producing", "bench.client_consuming")),
     "peers": Benchmark("Headwater beside Apache Kafka", ("bench.peers",)),
     "produce": Benchmark("Producing, beside Apache Kafka", ("bench.peer_producing",)),
-    "spark": Benchmark("Spark", ("bench.spark_throughput", "bench.spark_overhead")),
+    "spark": Benchmark(
+        "Spark", ("bench.spark_throughput", "bench.spark_overhead", "bench.spark_latency")
+    ),
+    "spark-latency": Benchmark("Small batches of Spark", ("bench.spark_latency",)),
     "rest": Benchmark("The REST API", ("bench.rest_requests",)),
     "mirror": Benchmark("A mirror", ("bench.mirror_copying",)),
     "hostile": Benchmark("An honest client beside hostile ones", ("bench.hostile_clients",)),
     "cold": Benchmark("A lagging consumer", ("bench.cold_reads",)),
 }
 
-LONG = frozenset({"hostile", "produce"})
-"""Only run when named: `hostile` takes over an hour, and `produce` is a part of `peers`."""
+NAMED_ONLY = frozenset({"hostile", "produce", "spark-latency"})
+"""`hostile` takes over an hour; `produce` is a part of `peers`, `spark-latency` of `spark`."""
 
 
 def run(names: Sequence[str], benchmarks: Mapping[str, Benchmark]) -> int:
@@ -53,12 +56,12 @@ def run(names: Sequence[str], benchmarks: Mapping[str, Benchmark]) -> int:
         known = ", ".join(benchmarks) or "none yet"
         print(f"unknown benchmark {', '.join(unknown)}; there are: {known}", file=sys.stderr)
         return 2
-    outcomes = [_run_one(name, benchmarks[name]) for name in names or _all_but_long(benchmarks)]
+    outcomes = [_run_one(name, benchmarks[name]) for name in names or _default_names(benchmarks)]
     return max(outcomes, default=0)
 
 
-def _all_but_long(benchmarks: Mapping[str, Benchmark]) -> list[str]:
-    return [name for name in benchmarks if name not in LONG]
+def _default_names(benchmarks: Mapping[str, Benchmark]) -> list[str]:
+    return [name for name in benchmarks if name not in NAMED_ONLY]
 
 
 def _run_one(name: str, benchmark: Benchmark) -> int:

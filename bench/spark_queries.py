@@ -74,13 +74,13 @@ def spark_session() -> "Iterator[SparkSession]":
 def run(spark: "SparkSession", source: Side, sink: Side, *columns: str) -> Timing:
     """Copy everything available from source to sink."""
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as folder:
-        frame = _with(spark.readStream.format(source.format), source.options).load()
+        frame = options_set(spark.readStream.format(source.format), source.options).load()
         if columns:
             frame = frame.select(*columns)
         options = {"checkpointLocation": f"{folder}/checkpoint", **sink.options}
         if sink.format == "parquet":
             options["path"] = f"{folder}/{uuid.uuid4().hex}"
-        writer = _with(frame.writeStream.format(sink.format), options)
+        writer = options_set(frame.writeStream.format(sink.format), options)
         query = writer.trigger(availableNow=True).start()
         assert query.awaitTermination(TIMEOUT_S), "the query did not end"
         batches = [each for each in query.recentProgress if each["numInputRows"]]
@@ -92,7 +92,8 @@ def run(spark: "SparkSession", source: Side, sink: Side, *columns: str) -> Timin
     )
 
 
-def _with(builder: Any, options: Mapping[str, str]) -> Any:
+def options_set(builder: Any, options: Mapping[str, str]) -> Any:
+    """Return a reader or writer with all these options."""
     for name, value in options.items():
         builder = builder.option(name, value)
     return builder

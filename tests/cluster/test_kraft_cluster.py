@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.testing import EmbeddedCluster
-from tests.cluster.cluster_clients import PATIENCE_S, Clients, await_true, writing
+from tests.cluster.cluster_clients import TIMEOUT_S, Clients, await_true, writing
 from tests.cluster.test_cluster_command import HEADWATER, consecutive_ports, is_there, running
 
 SETTINGS = {
@@ -23,7 +23,7 @@ _LEADER = re.compile(r"Leader of the metadata quorum: leader=(\d+) epoch=(\d+)")
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(3, SETTINGS, kraft=True, timeout_s=PATIENCE_S) as cluster:
+    with EmbeddedCluster(3, SETTINGS, kraft=True, timeout_s=TIMEOUT_S) as cluster:
         yield cluster
         for broker in cluster.brokers:
             assert "Traceback" not in broker.log_text, broker.log_text
@@ -100,7 +100,7 @@ def test_command_starts_and_restarts_a_cluster_without_zookeeper(tmp_path: Path)
                 assert len(clients.leaders(name)) == 3
             names.append(clients.new_topic(factor=3))
             process.send_signal(signal.SIGINT)
-            _, complaints = process.communicate(timeout=PATIENCE_S)
+            _, complaints = process.communicate(timeout=TIMEOUT_S)
         assert process.returncode == 0, complaints
         assert not any(is_there(each["pid"]) for each in described["brokers"])
 
@@ -108,5 +108,5 @@ def test_command_starts_and_restarts_a_cluster_without_zookeeper(tmp_path: Path)
 def test_command_needs_three_brokers_for_a_quorum(tmp_path: Path) -> None:
     command = [*HEADWATER, "cluster", "start", "--kraft", "--brokers", "2", "--dir", str(tmp_path)]
     with running(command) as process:
-        _, complaint = process.communicate(timeout=PATIENCE_S)
+        _, complaint = process.communicate(timeout=TIMEOUT_S)
     assert complaint == "headwater: a cluster without ZooKeeper needs at least 3 brokers\n"

@@ -25,6 +25,7 @@ from headwater.testing import EmbeddedBroker
 from tests.lake.conftest import jars_conf
 from tests.lake.test_tables import Lake
 from tests.spark.pipelines import make
+from tests.spark.standalone import QUICK_JAVA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +36,8 @@ BATCHES = 16
 KILLS = int(os.environ.get("HEADWATER_LAKE_KILLS", "5"))
 TIMEOUT_S = 900.0
 
-pytestmark = pytest.mark.timeout(3600)
+# Six starts of Spark and sixteen batches: twenty minutes on two cores that others use as well.
+pytestmark = pytest.mark.timeout(7200)
 
 
 def _value(number: int) -> dict[str, Any]:
@@ -50,17 +52,21 @@ def _value(number: int) -> dict[str, Any]:
     }
 
 
-def _fill(broker: EmbeddedBroker, topic: str) -> None:
-    make(broker, topic)
-    with Producer(bootstrap_servers=broker.bootstrap_servers, linger_ms=50) as producer:
+@pytest.fixture(scope="module")
+def topic(spark_broker: EmbeddedBroker) -> str:
+    """All rows; the runs of all tests read them from the start."""
+    name = "killed"
+    make(spark_broker, name)
+    with Producer(bootstrap_servers=spark_broker.bootstrap_servers, linger_ms=50) as producer:
         for number in range(ROWS):
             row = _value(number)
-            producer.send(topic, json.dumps(row).encode(), key=str(row["key"]).encode())
+            producer.send(name, json.dumps(row).encode(), key=str(row["key"]).encode())
+    return name
 
 
-def _file(lake: Lake, topic: str, broker: EmbeddedBroker, more: str) -> Path:
+def _file(lake: Lake, topic: str, broker: EmbeddedBroker, more: str = "") -> Path:
     conf = delta_conf(jars_conf()) if lake.kind == "delta" else {}
-    conf["spark.master"] = "local[2,4]"
+    conf |= {"spark.master": "local[2,4]", "spark.driver.extraJavaOptions": QUICK_JAVA}
     file = lake.folder / "pipeline.yaml"
     file.write_text(
         "version: 1\n"
@@ -165,18 +171,18 @@ def _expected(rows: list[dict[str, Any]]) -> tuple[int, int, int]:
     return len(rows), sum(numbers), sum(each["number"] * each["amount"] % 999983 for each in rows)
 
 
-def test_every_row_is_in_the_table_once(lake: Lake, spark_broker: EmbeddedBroker) -> None:
-    topic = f"killed-{lake.kind}"
-    _fill(spark_broker, topic)
-    file = _file(lake, topic, spark_broker, "")
+def test_every_row_is_in_the_table_once(
+    lake: Lake, topic: str, spark_broker: EmbeddedBroker
+) -> None:
+    file = _file(lake, topic, spark_broker)
     killed = _run_with_kills(file, lake.folder, _commits(lake), KILLS)
     assert killed == KILLS
     assert _sums(lake) == _expected([_value(number) for number in range(ROWS)])
 
 
-def test_a_change_feed_is_merged_through_kills(lake: Lake, spark_broker: EmbeddedBroker) -> None:
-    topic = f"killed-merge-{lake.kind}"
-    _fill(spark_broker, topic)
+def test_a_change_feed_is_merged_through_kills(
+    lake: Lake, topic: str, spark_broker: EmbeddedBroker
+) -> None:
     merge = ", merge: {keys: [key], apply_as_deletes: op = 'd', except_column_list: op}"
     file = _file(lake, topic, spark_broker, merge)
     killed = _run_with_kills(file, lake.folder, _commits(lake), KILLS)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.__main__ import BENCHMARKS, LONG, Benchmark, _all_but_long, run
+from bench.__main__ import BENCHMARKS, NAMED_ONLY, Benchmark, _default_names, run
 from bench.harness import Bench, Figure, in_short, median_of_rounds
 
 ROOT = Path(__file__).parents[3]
@@ -118,10 +118,10 @@ def test_unknown_benchmark_is_rejected_with_the_known_names(
 
 
 def test_long_benchmarks_run_only_when_named() -> None:
-    names = _all_but_long(BENCHMARKS)
+    names = _default_names(BENCHMARKS)
     assert names
     assert "hostile" not in names
-    assert set(BENCHMARKS) - set(names) == LONG
+    assert set(BENCHMARKS) - set(names) == NAMED_ONLY
 
 
 def test_every_registered_module_exists() -> None:

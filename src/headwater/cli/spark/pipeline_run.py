@@ -264,7 +264,7 @@ class Reporter:
 
     def report(self, lives: "list[SinkQueryState]") -> None:
         if self._progress is not None:
-            self._progress.tell(lives)
+            self._progress.update(lives)
         lags: Mapping[str, Lag] = {}
         if self._lag_monitor is not None:
             known = {each.name: each.progress.ends for each in lives if each.progress is not None}

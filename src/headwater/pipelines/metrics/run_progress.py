@@ -46,7 +46,7 @@ class RunProgress:
         for each in self._commits:
             each.catch_up(cast("StreamingQuery", query))
 
-    def tell(self, lives: list[SinkQueryState]) -> None:
+    def update(self, lives: list[SinkQueryState]) -> None:
         if self._metrics is not None:
             self._metrics.lives = lives
 
