@@ -14,7 +14,7 @@ SEED ?= 1
 SIM ?=
 MINUTES ?= 30
 
-.PHONY: help setup run demo test test-slow test-faults test-eos test-browser test-peers test-lowest test-spark test-lake test-orchestration peers check format sim sim-night bench docs docs-serve clean
+.PHONY: help setup run demo test test-slow test-faults test-eos test-cdc test-browser test-peers test-lowest test-spark test-lake test-orchestration test-rest peers check format sim sim-night bench docs docs-serve clean
 
 help:
 	@echo "make run          start a broker on 127.0.0.1:9092 with its data in ./data"
@@ -31,18 +31,20 @@ help:
 	@echo "make test-slow    tests that take minutes"
 	@echo "make test-faults  inject faults into a running cluster for MINUTES=10 and verify its guarantees; SEED=n repeats a run"
 	@echo "make test-eos     exactly-once writes from Spark while its processes are killed"
+	@echo "make test-cdc     mirror a PostgreSQL database for MINUTES=10 while processes are killed; SEED=n repeats a run"
 	@echo "make test-browser the web console and the docs site in Chromium; needs the packages chromium and chromium-driver"
 	@echo "make peers        download Apache Kafka, its frameworks and Spark's Kafka connector into a cache folder; needs Maven"
 	@echo "make test-peers   Headwater beside Apache Kafka; needs Java 17 and make peers"
 	@echo "make test-lowest  all tests with the lowest versions that pyproject.toml allows"
 	@echo "make test-spark   all Spark tests, clusters included, on PySpark 4.2 and 4.3, each in its own virtual environment"
 	@echo "make test-orchestration  the recipes for Airflow and Dagster, killed and retried, in a virtual environment of their own"
+	@echo "make test-rest    requests that schemathesis generates from the REST API's OpenAPI document, in a virtual environment of its own"
 	@echo "make test-lake    Delta, Iceberg and S3 tables from pipelines, with kills; needs Java 17 and Maven"
 	@echo "make sim          run every simulator once; SIM=groups selects one, SEED=n repeats a run"
 	@echo "make sim-night    run simulators with new seeds for MINUTES=30; prints failing seeds and how to repeat them"
 	@echo
 	@echo "make bench        run every benchmark except hostile and produce; make bench-NAME runs one of: broker, client, cluster, cold,"
-	@echo "                  controller, groups, hostile, log, mirror, net, peers, produce, restart, spark, spark-latency, validation"
+	@echo "                  controller, groups, hostile, log, mirror, net, peers, produce, rest, restart, spark, spark-latency, validation"
 	@echo "                  bench-hostile takes HOSTILE_SECONDS=60 per attack, HOSTILE_ATTACKS='Metadata;Fetch' and"
 	@echo "                  HOSTILE_BEFORE=other/src to compare with"
 
@@ -91,6 +93,9 @@ test-slow: $(VENV)/.dev
 test-eos: $(VENV)/.dev
 	$(BIN)/pytest -m slow -s -q tests/spark/eos
 
+test-cdc: $(VENV)/.dev
+	$(BIN)/python -m tests.spark.eos.cdc_kills $(FAULTS)
+
 test-browser: $(VENV)/.dev
 	$(BIN)/pytest -m browser
 
@@ -111,7 +116,7 @@ test-lowest: $(VENV)/.dev
 	$(VENV)/lowest/bin/pytest -n 2 --dist loadgroup -m "not slow and not peers and not browser and not lake"
 
 SPARK_VERSIONS ?= 4.2 4.3
-SPARK_TESTS ?= tests/spark tests/unit/spark
+SPARK_TESTS ?= tests/spark tests/unit/spark tests/unit/pipelines tests/unit/cli/spark
 
 test-spark: $(SPARK_VERSIONS:%=test-spark-%)
 
@@ -133,6 +138,14 @@ $(VENV)/orchestration/.installed: $(VENV)/.dev $(BUILD_INPUTS)
 	$(PIP) install uv
 	test -d $(@D)/bin || $(PYTHON) -m venv $(@D)
 	$(BIN)/uv pip install -q --python $(@D)/bin/python -e . 'apache-airflow>=3' 'dagster>=1.9'
+	@touch $@
+
+test-rest: $(VENV)/schemathesis/.installed
+	$(BIN)/pytest -m slow tests/fuzz/test_rest_openapi.py
+
+$(VENV)/schemathesis/.installed: $(VENV)/.dev
+	test -d $(@D)/bin || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip --disable-pip-version-check -q install 'schemathesis>=4.32'
 	@touch $@
 
 # Delta has jars for Spark 4.2 and none for 4.3. They come with Maven, and so do those of Hadoop for S3.

@@ -36,6 +36,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "peers": Benchmark("Headwater beside Apache Kafka", ("bench.peers",)),
     "produce": Benchmark("Producing, beside Apache Kafka", ("bench.peer_producing",)),
     "spark": Benchmark("Spark", ("bench.spark_throughput", "bench.spark_overhead")),
+    "rest": Benchmark("The REST API", ("bench.rest_requests",)),
     "mirror": Benchmark("A mirror", ("bench.mirror_copying",)),
     "hostile": Benchmark("An honest client beside hostile ones", ("bench.hostile_clients",)),
     "cold": Benchmark("A lagging consumer", ("bench.cold_reads",)),

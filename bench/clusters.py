@@ -27,7 +27,7 @@ from headwater.protocol.messages.metadata import (
 from headwater.testing.embedded_cluster import EmbeddedCluster
 
 BROKERS: Final = 3
-PATIENCE_S: Final = 180
+TIMEOUT_S: Final = 180
 
 _METADATA_VERSION: Final = 9
 # A killed leader is noticed at once; its partitions have recovered when records are acknowledged
@@ -73,8 +73,8 @@ class AnyCluster(Protocol):
 
 def headwater_cluster(settings: Mapping[str, Value] | None = None) -> EmbeddedCluster:
     # Not the session timeout, which may be short: the start is not measured.
-    patient: dict[str, Value] = {"zookeeper.connection.timeout.ms": PATIENCE_S * 1_000}
-    return EmbeddedCluster(BROKERS, {**patient, **(settings or {})}, timeout_s=PATIENCE_S)
+    patient: dict[str, Value] = {"zookeeper.connection.timeout.ms": TIMEOUT_S * 1_000}
+    return EmbeddedCluster(BROKERS, {**patient, **(settings or {})}, timeout_s=TIMEOUT_S)
 
 
 class BenchCluster:
@@ -106,8 +106,8 @@ class BenchCluster:
         """Create topics, and wait until all brokers know all leaders and every ISR is complete."""
         admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 2})
         topics = [NewTopic(name, partitions, replicas) for name in names]
-        for made in admin.create_topics(topics, request_timeout=PATIENCE_S).values():
-            made.result(timeout=PATIENCE_S)
+        for made in admin.create_topics(topics, request_timeout=TIMEOUT_S).values():
+            made.result(timeout=TIMEOUT_S)
         for each in range(BROKERS):
             self.await_in_sync(*names, via=each, count=len(names) * partitions * replicas)
 
@@ -179,7 +179,7 @@ class SteadyWriter:
         while not self._is_over.is_set():
             self._producer.produce(self._topic, b"x", partition=0, on_delivery=self._delivered)
             self._producer.poll(_BETWEEN_RECORDS_S)
-        self._producer.flush(PATIENCE_S)
+        self._producer.flush(TIMEOUT_S)
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is None:
@@ -189,7 +189,7 @@ class SteadyWriter:
 
 
 def await_true(what: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + TIMEOUT_S
     while not what():
         if time.monotonic() > until:
             raise TimeoutError("it has not come about")

@@ -19,7 +19,7 @@ SENT_NS: Final = Struct(">q")
 """First bytes of a record: its send time."""
 
 _NUMBER: Final = "q"
-_PATIENCE_S: Final = 60
+_TIMEOUT_S: Final = 60
 
 
 class Follower:
@@ -64,7 +64,7 @@ def follow(port: int, topic: str) -> None:
             if value is not None:
                 took_ns.append(time.monotonic_ns() - SENT_NS.unpack(value)[0])
             if wanted is None and select.select([sys.stdin], [], [], 0)[0]:
-                wanted, until_s = int(sys.stdin.buffer.readline()), time.monotonic() + _PATIENCE_S
+                wanted, until_s = int(sys.stdin.buffer.readline()), time.monotonic() + _TIMEOUT_S
             if wanted is not None and len(took_ns) >= wanted:
                 sys.stdout.buffer.write(took_ns[:wanted].tobytes())
                 sys.stdout.buffer.flush()

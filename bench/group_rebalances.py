@@ -32,7 +32,7 @@ PARTITIONS: Final = 20
 TOPIC: Final = "shared-out"
 
 _LOOK_S: Final = 0.01
-_PATIENCE_S: Final = 120
+_TIMEOUT_S: Final = 120
 
 NewMember = Callable[[int, str, int], GroupMember]
 """Creates a member from a port, a group and a number in it."""
@@ -95,7 +95,7 @@ class Stopwatch:
 
 
 async def _settle(groups: Sequence[Sequence[GroupMember]]) -> None:
-    deadline = time.perf_counter() + _PATIENCE_S
+    deadline = time.perf_counter() + _TIMEOUT_S
     while not all(are_settled(group, PARTITIONS) for group in groups):
         if time.perf_counter() > deadline:
             raise TimeoutError("the groups do not settle")

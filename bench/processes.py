@@ -10,9 +10,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -22,6 +23,7 @@ _ADDRESS: Final = re.compile(r"127\.0\.0\.1:(\d+)")
 # User and system time of a process, counted after the name, which may contain anything.
 _USER_TICKS: Final = 11
 _SYSTEM_TICKS: Final = 12
+_WATCH_S: Final = 0.2
 
 
 def cpu_seconds_of(pid: int) -> float:
@@ -35,6 +37,48 @@ def resident_bytes_of(pid: int) -> int:
     text = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     (line,) = (each for each in text.splitlines() if each.startswith("VmRSS:"))
     return int(line.split()[1]) * 1024
+
+
+class PeakMemory:
+    """Watches the descendants of this process; `peaks` has the largest RSS by program."""
+
+    def __init__(self) -> None:
+        self.peaks: dict[str, int] = {}
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(_WATCH_S):
+            for pid in descendants_of(os.getpid()):
+                try:
+                    name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+                    size = resident_bytes_of(pid)
+                except (OSError, ValueError):
+                    # It has ended, or is just ending and has no memory.
+                    continue
+                self.peaks[name] = max(self.peaks.get(name, 0), size)
+
+
+def descendants_of(pid: int) -> Iterator[int]:
+    """Children of a process, their children and so on."""
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for each in (task / "children").read_text(encoding="ascii").split():
+                yield int(each)
+                yield from descendants_of(int(each))
 
 
 class Server:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MASTER: Final = "local[2]"
-PATIENCE_S: Final = 600
+TIMEOUT_S: Final = 600
 _REPOSITORY: Final = Path(__file__).parent.parent
 
 
@@ -82,7 +82,7 @@ def run(spark: "SparkSession", source: Side, sink: Side, *columns: str) -> Timin
             options["path"] = f"{folder}/{uuid.uuid4().hex}"
         writer = _with(frame.writeStream.format(sink.format), options)
         query = writer.trigger(availableNow=True).start()
-        assert query.awaitTermination(PATIENCE_S), "the query did not end"
+        assert query.awaitTermination(TIMEOUT_S), "the query did not end"
         batches = [each for each in query.recentProgress if each["numInputRows"]]
         shutil.rmtree(folder, ignore_errors=True)
         Path(folder).mkdir()

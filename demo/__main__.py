@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 SEED: Final = int(os.environ.get("SEED", "1"))
 # Overall time limit, for busy machines.
-PATIENCE_S: Final = float(os.environ.get("DEMO_PATIENCE_S", "600"))
+TIMEOUT_S: Final = float(os.environ.get("DEMO_TIMEOUT_S", "600"))
 OUTPUT: Final = Path("demo-output")
 PARTITIONS: Final = 2
 
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def run(console: Console, folder: Path) -> int:
-    until_s = time.monotonic() + PATIENCE_S
+    until_s = time.monotonic() + TIMEOUT_S
     day, rng = play(SEED, _ORDERS)
     expected = day.expected()
     with EmbeddedBroker({"num.partitions": PARTITIONS}) as broker:
@@ -191,7 +191,7 @@ def refuse_failed(
     if publisher is not None and publisher.failure is not None:
         raise DemoFailed(f"nothing can be sent: {publisher.failure}")
     if time.monotonic() > until_s:
-        raise DemoFailed(f"not done after {PATIENCE_S:.0f} s; DEMO_PATIENCE_S allows more")
+        raise DemoFailed(f"not done after {TIMEOUT_S:.0f} s; DEMO_TIMEOUT_S allows more")
 
 
 def tell(

@@ -11,7 +11,7 @@ from demo.shop import Sending
 from headwater.client import Producer
 from headwater.client.errors import KafkaError
 
-_PATIENCE_S: Final = 120.0
+_TIMEOUT_S: Final = 120.0
 
 
 class Publisher:
@@ -36,7 +36,7 @@ class Publisher:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join(_PATIENCE_S)
+        self._thread.join(_TIMEOUT_S)
 
     def _run(self) -> None:
         try:
@@ -56,7 +56,7 @@ class Publisher:
             if records
         ]
         for each in coming:
-            each.result(_PATIENCE_S)
+            each.result(_TIMEOUT_S)
         if not part.is_closing:
             self.orders += len(part.orders)
             self.payments += len(part.payments)

@@ -2,8 +2,9 @@
 
     headwater pipeline run examples/stateful_processor.py
 
-Spark keeps the state of each user, and brings it back after a restart. What a reader would get
-wrong: rows of one user come in the order of the batch, which is that of their partition as long as
+Spark keeps the state of each user in the checkpoint, and restores it after a restart.
+
+Note: rows of one user arrive in the order of the batch, which is the order of their partition if
 they have the same key.
 """
 

@@ -1,8 +1,8 @@
 """A random workload on PostgreSQL tables, and what a mirror of them must show.
 
 Writers change the same rows in transactions of several statements, roll some back, and change the
-tables: they add, drop, widen and rename columns. A seed determines what each writer does, though
-not how the writers interleave.
+tables: they add, drop, widen and rename columns. One table is truncated now and then. A seed
+determines what each writer does, though not how the writers interleave.
 """
 
 import hashlib
@@ -18,6 +18,8 @@ import psycopg
 
 TABLES = ("alpha", "beta")
 FULL_IDENTITY = "beta"
+# Its topic needs a single partition: a truncation has no order among several.
+TRUNCATED = "gamma"
 _CREATE = (
     "CREATE TABLE {} (id int, part text, v text, n numeric, at timestamptz, raw bytea, "
     "PRIMARY KEY (part, id))"
@@ -26,9 +28,9 @@ _KEYS = 12
 _RETRY_S = 0.2
 
 
-def create_tables(uri: str, schema: str) -> list[str]:
+def create_tables(uri: str, schema: str, tables: Sequence[str] = TABLES) -> list[str]:
     """Create the tables; return their names."""
-    names = [f"{schema}.{table}" for table in TABLES]
+    names = [f"{schema}.{table}" for table in tables]
     with closing(psycopg.connect(uri, autocommit=True)) as connection:
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         for name in names:
@@ -40,39 +42,60 @@ def create_tables(uri: str, schema: str) -> list[str]:
     return names
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What a writer does besides its statements on single keys."""
+
+    keys: int = _KEYS
+    # Chance of a statement that changes the table.
+    ddl: float = 0
+    # Chance of a statement that changes a third of all rows.
+    bulk: float = 0
+    # Pause after each transaction.
+    pause_s: float = 0
+
+
 class Writer(threading.Thread):
-    """Runs a number of transactions, whatever happens to the server."""
+    """Runs a number of transactions, or until `stop`, whatever happens to the server."""
 
     def __init__(
-        self, uri: str, tables: Sequence[str], *, seed: int, transactions: int, has_ddl: bool
+        self, uri: str, tables: Sequence[str], *, seed: int, load: Load, transactions: int = 10**9
     ) -> None:
         super().__init__()
         self._uri = uri
         self._tables = tables
         self._random = random.Random(seed)
         self._transactions = transactions
-        self._has_ddl = has_ddl
+        self._load = load
         self._added: dict[str, list[str]] = {table: [] for table in tables}
         self._next_column = 0
+        self.done = 0
         self.failures = 0
-        self._pause = threading.Event()
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self.join()
 
     def run(self) -> None:
-        done = 0
-        while done < self._transactions:
+        while self._has_more():
             try:
                 with closing(psycopg.connect(self._uri)) as connection:
                     connection.execute("SET lock_timeout = '5s'")
-                    while done < self._transactions:
+                    while self._has_more():
                         self._transaction(connection)
-                        done += 1
+                        self.done += 1
+                        self._stopped.wait(self._load.pause_s)
             except (psycopg.OperationalError, psycopg.InterfaceError):
                 # The server was killed, or two writers waited for each other.
                 self.failures += 1
-                self._pause.wait(_RETRY_S)
+                self._stopped.wait(_RETRY_S)
             except psycopg.Error:
                 # A column was dropped meanwhile, or a key is taken.
                 self.failures += 1
+
+    def _has_more(self) -> bool:
+        return self.done < self._transactions and not self._stopped.is_set()
 
     def _transaction(self, connection: psycopg.Connection[Any]) -> None:
         for _ in range(self._random.randint(1, 5)):
@@ -84,10 +107,14 @@ class Writer(threading.Thread):
 
     def _statement(self) -> str:
         table = self._random.choice(self._tables)
-        if self._has_ddl and self._random.random() < 0.06:
+        if self._random.random() < self._load.ddl:
             return self._ddl(table)
-        number, part = self._random.randrange(_KEYS), self._random.choice("ab")
-        other, value = self._random.randrange(_KEYS), self._random.randrange(10_000)
+        number, part = self._key(), self._random.choice("ab")
+        other, value = self._key(), self._random.randrange(10_000)
+        if self._random.random() < self._load.bulk:
+            if table.endswith(TRUNCATED):
+                return f"TRUNCATE {table}"
+            return f"UPDATE {table} SET n = {value} WHERE id % 3 = {value % 3}"
         match self._random.randrange(8):
             case 0:
                 return f"DELETE FROM {table} WHERE id = {number} AND part = '{part}'"
@@ -111,6 +138,10 @@ class Writer(threading.Thread):
                     f"'ü{value}', {value}.50, now(), decode('{value:08x}', 'hex')) "
                     "ON CONFLICT (part, id) DO UPDATE SET v = excluded.v, raw = NULL"
                 )
+
+    def _key(self) -> int:
+        """A key; half of the time one of a few, so that writers meet."""
+        return self._random.randrange(self._random.choice((_KEYS, self._load.keys)))
 
     def _ddl(self, table: str) -> str:
         added = self._added[table]

@@ -12,7 +12,7 @@ from urllib.parse import urlencode, urlsplit
 from headwater.common.exceptions import BrokerDidNotStart
 from headwater.testing.embedded_process import EmbeddedProcess
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 _READY = re.compile(r"headwater console ready on (https?://[^ ]+)")
 _TOKEN = re.compile(r'name="token" value="([^"]+)"')
@@ -43,7 +43,7 @@ class ConsoleProcess(EmbeddedProcess):
             name="the console",
             folder_prefix="headwater-console-",
             log_name="console.log",
-            timeout_s=PATIENCE_S,
+            timeout_s=TIMEOUT_S,
         )
         self._trusted = trusted
         self._given = ["--bootstrap", bootstrap_servers, *arguments]
@@ -79,11 +79,11 @@ class ConsoleProcess(EmbeddedProcess):
     def ask(self, method: str, path: str, raw: bytes | None = None, **headers: str) -> Answer:
         place = urlsplit(self.url).netloc
         connection = (
-            http.client.HTTPConnection(place, timeout=PATIENCE_S)
+            http.client.HTTPConnection(place, timeout=TIMEOUT_S)
             if self._trusted is None
             else http.client.HTTPSConnection(
                 place,
-                timeout=PATIENCE_S,
+                timeout=TIMEOUT_S,
                 context=ssl.create_default_context(cafile=self._trusted),
             )
         )

@@ -1,4 +1,4 @@
-"""Generate the reference pages that follow from code: CLI, Python API and metrics.
+"""Generate the reference pages that follow from code: CLI, Python API, metrics, REST.
 
 `python docs/reference/generate.py` rewrites them; a test fails when one is out of date. The pages
 are committed, so that they can be read without building the site.
@@ -6,6 +6,7 @@ are committed, so that they can be read without building the site.
 
 import importlib
 import inspect
+import json
 import re
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -14,7 +15,10 @@ from typing import Any, Final
 
 from typer.main import get_command
 
+import headwater
 from headwater.cli.main import app
+from headwater.rest.openapi import openapi_document
+from headwater.rest.routes import ROUTES
 from headwater.testing import EmbeddedBroker
 
 FOLDER: Final = Path(__file__).parent
@@ -143,7 +147,17 @@ def metrics_page() -> str:
     )
 
 
-PAGES: Final = {"cli.md": cli_page, "python-api.md": python_page, "metrics.md": metrics_page}
+def rest_document() -> str:
+    document = openapi_document(ROUTES, version=headwater.__version__)
+    return json.dumps(document, indent=1) + "\n"
+
+
+PAGES: Final = {
+    "cli.md": cli_page,
+    "python-api.md": python_page,
+    "metrics.md": metrics_page,
+    "rest-openapi.json": rest_document,
+}
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 DRIVERS = ("chromedriver",)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 _PORT = re.compile(r"successfully on port (\d+)")
@@ -77,7 +77,7 @@ class Browser:
             else setTimeout(() => done(false), 50);
         """
         body = {"script": script % condition, "args": []}
-        deadline_s = monotonic() + PATIENCE_S
+        deadline_s = monotonic() + TIMEOUT_S
         while monotonic() < deadline_s:
             try:
                 if self._ask("POST", "/execute/async", body):
@@ -117,7 +117,7 @@ class Browser:
         """Send a Chromium DevTools command."""
         return self._ask("POST", "/goog/cdp/execute", {"cmd": name, "params": parameters})
 
-    def complaints(self) -> list[str]:
+    def logged_errors(self) -> list[str]:
         """Errors that the browser has logged since the last call, including blocked scripts."""
         found = self._ask("POST", "/se/log", {"type": "browser"})
         return [each["message"] for each in found if each["level"] in ("SEVERE", "WARNING")]
@@ -144,7 +144,7 @@ class Browser:
 
 
 def ask(port: int, method: str, path: str, body: Any = None) -> Any:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2 * PATIENCE_S)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2 * TIMEOUT_S)
     try:
         raw = None if body is None else json.dumps(body)
         connection.request(method, path, raw, {"Content-Type": "application/json"})
@@ -173,7 +173,7 @@ def browser() -> Iterator[Browser]:
                 "browserName": "chrome",
                 "goog:chromeOptions": options,
                 "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
-                "timeouts": {"script": PATIENCE_S * 1000},
+                "timeouts": {"script": TIMEOUT_S * 1000},
             }
             made = ask(port, "POST", "/session", {"capabilities": {"alwaysMatch": capabilities}})
             session = made["sessionId"]

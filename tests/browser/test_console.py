@@ -11,7 +11,7 @@ import pytest
 from headwater.client import Admin, NewTopic, Producer, TopicPartition
 from headwater.testing import EmbeddedBroker
 from tests.browser.chromium import Browser, browser, missing
-from tests.console_process import PATIENCE_S, ConsoleProcess
+from tests.console_process import TIMEOUT_S, ConsoleProcess
 
 pytestmark = [
     pytest.mark.browser,
@@ -84,7 +84,7 @@ PAGES = [
 def test_pages_run_no_untrusted_script_and_fit_every_screen(
     console: ConsoleProcess, window: Browser, path: str
 ) -> None:
-    window.complaints()
+    window.logged_errors()
     for width in WIDTHS:
         window.narrow(width)
         window.open(console.url + path)
@@ -99,7 +99,7 @@ def test_pages_run_no_untrusted_script_and_fit_every_screen(
             .map((each) => each.outerHTML)"""
         )
         assert unlabelled == []
-    assert [each for each in window.complaints() if "404" not in each] == []
+    assert [each for each in window.logged_errors() if "404" not in each] == []
 
 
 def test_live_tail_shows_hostile_records_as_text(
@@ -109,7 +109,7 @@ def test_live_tail_shows_hostile_records_as_text(
     window.wait_for("document.getElementById('tail-state').textContent.startsWith('following')")
     raw = HOSTILE.encode()
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
-        producer.send("hostile", raw, key=raw, headers=[(HOSTILE, raw)]).result(PATIENCE_S)
+        producer.send("hostile", raw, key=raw, headers=[(HOSTILE, raw)]).result(TIMEOUT_S)
     window.wait_for("document.querySelectorAll('#tail li').length === 1")
     window.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     assert HOSTILE in window.text("#tail")

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaException
 
 from headwater.client import Producer, TopicPartition
 from headwater.client.errors import KafkaError
-from tests.cluster.cluster_clients import PATIENCE_S
+from tests.cluster.cluster_clients import TIMEOUT_S
 
 _SETTINGS: Final = {"linger.ms": 0, "batch.size": 64}
 FAILURES: Final = (KafkaException, KafkaError)
@@ -41,7 +41,7 @@ class ConfluentProducer:
         self._producer = confluent_kafka.Producer(
             {**brokers, **_SETTINGS, "transactional.id": name, "log_level": 0}
         )
-        self._producer.init_transactions(PATIENCE_S)
+        self._producer.init_transactions(TIMEOUT_S)
         self._consumer = Consumer({**brokers, "group.id": name})
 
     def begin(self) -> None:
@@ -53,13 +53,13 @@ class ConfluentProducer:
     def send_offset(self, topic: str, offset: int) -> None:
         place = confluent_kafka.TopicPartition(topic, 0, offset)
         group = self._consumer.consumer_group_metadata()
-        self._producer.send_offsets_to_transaction([place], group, PATIENCE_S)
+        self._producer.send_offsets_to_transaction([place], group, TIMEOUT_S)
 
     def commit(self) -> None:
-        self._producer.commit_transaction(PATIENCE_S)
+        self._producer.commit_transaction(TIMEOUT_S)
 
     def abort(self) -> None:
-        self._producer.abort_transaction(PATIENCE_S)
+        self._producer.abort_transaction(TIMEOUT_S)
 
     def close(self) -> None:
         self._consumer.close()
@@ -71,7 +71,7 @@ class HeadwaterProducer:
         self._producer = Producer(
             {"bootstrap.servers": servers, **_SETTINGS, "transactional.id": name}
         )
-        self._producer.init_transactions(PATIENCE_S)
+        self._producer.init_transactions(TIMEOUT_S)
 
     def begin(self) -> None:
         self._producer.begin_transaction()
@@ -83,13 +83,13 @@ class HeadwaterProducer:
         self._producer.send_offsets_to_transaction({TopicPartition(topic, 0): offset}, self._group)
 
     def commit(self) -> None:
-        self._producer.commit_transaction(PATIENCE_S)
+        self._producer.commit_transaction(TIMEOUT_S)
 
     def abort(self) -> None:
-        self._producer.abort_transaction(PATIENCE_S)
+        self._producer.abort_transaction(TIMEOUT_S)
 
     def close(self) -> None:
-        self._producer.close(PATIENCE_S)
+        self._producer.close(TIMEOUT_S)
 
 
 PRODUCERS: Final[dict[str, Callable[[str, str], BackToBackProducer]]] = {

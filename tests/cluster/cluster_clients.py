@@ -9,12 +9,12 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-PATIENCE_S = 90
+TIMEOUT_S = 90
 
 
 def await_true(what: Callable[[], bool]) -> None:
     """Poll a condition, for a long time."""
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + TIMEOUT_S
     while not what():
         assert time.monotonic() < until, "it has not come about"
 
@@ -31,19 +31,19 @@ class Clients:
         name = f"topic-{uuid.uuid4().hex[:12]}"
         settings = {key.replace("_", "."): value for key, value in configs.items()}
         topic = NewTopic(name, partitions, factor, config=settings)
-        self.admin.create_topics([topic])[name].result(PATIENCE_S)
+        self.admin.create_topics([topic])[name].result(TIMEOUT_S)
         await_true(lambda: len(self.leaders(name)) == partitions)
         return name
 
     def leaders(self, topic: str) -> dict[int, int]:
         """Return the leaders by partition, without partitions that have none."""
-        found = self.admin.list_topics(topic, timeout=PATIENCE_S).topics[topic]
+        found = self.admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic]
         return {
             number: each.leader for number, each in found.partitions.items() if each.leader >= 0
         }
 
     def in_sync(self, topic: str) -> dict[int, list[int]]:
-        found = self.admin.list_topics(topic, timeout=PATIENCE_S).topics[topic]
+        found = self.admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic]
         return {number: sorted(each.isrs) for number, each in found.partitions.items()}
 
     def read(self, topic: str, partition: int, count: int) -> list[bytes]:
@@ -54,7 +54,7 @@ class Clients:
         try:
             consumer.assign([TopicPartition(topic, partition, 0)])
             found: list[bytes] = []
-            until = time.monotonic() + PATIENCE_S
+            until = time.monotonic() + TIMEOUT_S
             while len(found) < count and time.monotonic() < until:
                 message = consumer.poll(1)
                 if message is not None and message.error() is None:
@@ -73,7 +73,7 @@ class Writing:
                 "bootstrap.servers": servers,
                 "acks": "all",
                 "enable.idempotence": True,
-                "delivery.timeout.ms": PATIENCE_S * 1_000,
+                "delivery.timeout.ms": TIMEOUT_S * 1_000,
                 "linger.ms": 0,
                 # A broker that is paused is given up after this.
                 "socket.timeout.ms": 6_000,
@@ -88,7 +88,7 @@ class Writing:
         self._producer.poll(0)
 
     def flush(self) -> None:
-        assert self._producer.flush(PATIENCE_S) == 0
+        assert self._producer.flush(TIMEOUT_S) == 0
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:

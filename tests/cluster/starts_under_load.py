@@ -22,7 +22,7 @@ from pathlib import Path
 from tests.cluster.test_cluster_command import HEADWATER, consecutive_ports
 
 BROKERS = 3
-PATIENCE_S = 300
+TIMEOUT_S = 300
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ def _start_cluster(folder: Path, starts: Starts) -> None:
             line = process.stdout.readline()
             starts.slowest_s = max(starts.slowest_s, time.monotonic() - began_s)
             process.send_signal(signal.SIGTERM)
-            _, complaints = process.communicate(timeout=PATIENCE_S)
+            _, complaints = process.communicate(timeout=TIMEOUT_S)
         finally:
             process.kill()
     logs = [log.read_text(errors="replace") for log in sorted(folder.glob("broker-*.log"))]

@@ -12,7 +12,7 @@ from headwater.client.errors import KafkaError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.settings.setting_types import Value
 from headwater.testing.embedded_broker import EmbeddedBroker
-from tests.cluster.cluster_clients import PATIENCE_S, await_true
+from tests.cluster.cluster_clients import TIMEOUT_S, await_true
 from tests.zookeeper_server import real_zookeeper
 
 pytestmark = pytest.mark.slow
@@ -41,7 +41,7 @@ def brokers() -> Iterator[list[EmbeddedBroker]]:
         started = [
             EmbeddedBroker(
                 {**SETTINGS, "node.id": number, "zookeeper.connect": zookeeper.connect},
-                timeout_s=PATIENCE_S,
+                timeout_s=TIMEOUT_S,
             )
             for number in range(3)
         ]
@@ -112,7 +112,7 @@ def test_client_has_its_own_acls_at_every_broker(brokers: list[EmbeddedBroker]) 
         await_true(partial(is_made, broker, f"{prefix}{number}"))
     with Producer({**login(servers, "alice"), "acks": "all"}) as producer:
         for number in range(9):
-            producer.send(f"{prefix}{number % 3}", b"tea").result(PATIENCE_S)
+            producer.send(f"{prefix}{number % 3}", b"tea").result(TIMEOUT_S)
     reading = {**login(servers, "alice"), "group.id": prefix, "auto.offset.reset": "earliest"}
     found = 0
     with Consumer(reading) as consumer:

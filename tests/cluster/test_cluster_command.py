@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.cluster_clients import PATIENCE_S, Clients, await_true
+from tests.cluster.cluster_clients import TIMEOUT_S, Clients, await_true
 from tests.zookeeper_server import absence
 
 HEADWATER = [sys.executable, "-P", "-m", "headwater"]
@@ -80,7 +80,7 @@ def test_cluster_prints_when_it_is_ready_and_ends_with_ctrl_c(tmp_path: Path) ->
         clients = Clients(f"127.0.0.1:{port}")
         assert len(clients.leaders(clients.new_topic(partitions=2, factor=2))) == 2
         process.send_signal(signal.SIGINT)
-        _, complaints = process.communicate(timeout=PATIENCE_S)
+        _, complaints = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 0, complaints
     pids = [described["zookeeper"]["pid"], *(each["pid"] for each in described["brokers"])]
     assert not any(map(is_there, pids))
@@ -106,7 +106,7 @@ def test_cluster_ends_with_ctrl_c_when_its_zookeeper_is_gone(tmp_path: Path) -> 
         logs = [tmp_path / f"broker-{node_id}.log" for node_id in (0, 1)]
         await_true(lambda: all("Lost connection to ZooKeeper" in log.read_text() for log in logs))
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=PATIENCE_S)
+        process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 0
     for log in logs:
         assert "stopping without controlled shutdown" in log.read_text()
@@ -134,7 +134,7 @@ def test_zookeeper_outlives_the_brokers_and_a_dead_broker_is_shown(tmp_path: Pat
             [*HEADWATER, "cluster", "describe", "--json", "-b", f"127.0.0.1:{port}"],
             capture_output=True,
             text=True,
-            timeout=PATIENCE_S,
+            timeout=TIMEOUT_S,
             check=True,
         )
         rows = [json.loads(line) for line in shown.stdout.splitlines()]
@@ -146,7 +146,7 @@ def test_zookeeper_outlives_the_brokers_and_a_dead_broker_is_shown(tmp_path: Pat
         )
         assert is_there(described["zookeeper"]["pid"])
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=PATIENCE_S)
+        process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 0
     assert not is_there(described["zookeeper"]["pid"])
 
@@ -167,7 +167,7 @@ def test_killed_cluster_leaves_no_process_behind(tmp_path: Path) -> None:
     with os.fdopen(watched) as descriptor:
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
-        assert poll.poll(PATIENCE_S * 1_000)
+        assert poll.poll(TIMEOUT_S * 1_000)
 
 
 def test_broker_reports_that_zookeeper_does_not_answer(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_broker_reports_that_zookeeper_does_not_answer(tmp_path: Path) -> None:
         pytest.skip("kazoo is not installed")
     command = [*HEADWATER, "start", "--data", str(tmp_path), "--listen", "127.0.0.1:0"]
     command += ["--zookeeper", "127.0.0.1:1", "-o", "zookeeper.connection.timeout.ms=300"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
     assert done.returncode == 2
     assert "ZooKeeper at 127.0.0.1:1 does not answer within 300 ms" in done.stderr
 
@@ -183,7 +183,7 @@ def test_broker_reports_that_zookeeper_does_not_answer(tmp_path: Path) -> None:
 def test_directory_of_a_standalone_broker_is_rejected_in_a_cluster(tmp_path: Path) -> None:
     (tmp_path / "cluster.facts").write_bytes(b"")
     command = [*HEADWATER, "start", "--data", str(tmp_path), "--zookeeper", "127.0.0.1:1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
     assert done.returncode == 2
     assert "belongs to a standalone broker" in done.stderr
 
@@ -195,7 +195,7 @@ def test_strict_cluster_rejects_an_unknown_setting(tmp_path: Path) -> None:
     command = [*HEADWATER, "cluster", "start", "--brokers", "1", "--dir", str(tmp_path)]
     command += ["--base-port", str(consecutive_ports(1)), "--strict", "-o", "num.partitons=3"]
     with running(command) as process:
-        _, complaints = process.communicate(timeout=PATIENCE_S)
+        _, complaints = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 2
     assert "broker 0 did not start" in complaints
     assert "did you mean num.partitions? (--strict)" in (tmp_path / "broker-0.log").read_text()

@@ -21,7 +21,7 @@ from headwater.protocol.messages.metadata import MetadataRequest, MetadataRespon
 from headwater.testing.embedded_broker import EmbeddedBroker
 from headwater.testing.embedded_cluster import EmbeddedCluster
 from tests.cluster.back_to_back import PRODUCERS, run_transactions
-from tests.cluster.cluster_clients import PATIENCE_S, Clients, await_true, writing
+from tests.cluster.cluster_clients import TIMEOUT_S, Clients, await_true, writing
 from tests.cluster.topic_churn import churn, resignations
 from tests.peers.raw_client import RawClient
 from tests.zookeeper_server import absence
@@ -39,7 +39,7 @@ def running() -> Iterator[EmbeddedCluster]:
     reason = absence()
     if reason is not None:
         pytest.skip(reason)
-    with EmbeddedCluster(3, SETTINGS, timeout_s=PATIENCE_S) as started:
+    with EmbeddedCluster(3, SETTINGS, timeout_s=TIMEOUT_S) as started:
         yield started
 
 
@@ -148,7 +148,7 @@ def test_any_broker_serves_controller_requests(cluster: EmbeddedCluster) -> None
     for broker in cluster.brokers:
         clients = Clients(broker.bootstrap_servers)
         topic = clients.new_topic(partitions=1)
-        clients.admin.delete_topics([topic])[topic].result(PATIENCE_S)
+        clients.admin.delete_topics([topic])[topic].result(TIMEOUT_S)
 
 
 def test_quota_applies_on_all_brokers_and_any_broker_throttles(
@@ -281,7 +281,7 @@ def test_second_broker_with_the_same_id_is_rejected(cluster: EmbeddedCluster) ->
             "zookeeper.connect": cluster.zookeeper.connect,
             "zookeeper.session.timeout.ms": 4_000,
         },
-        timeout_s=PATIENCE_S,
+        timeout_s=TIMEOUT_S,
     )
     with pytest.raises(BrokerDidNotStart, match="another broker is registered as broker 0"):
         twin.start()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from headwater.testing.embedded_cluster import EmbeddedCluster
-from tests.cluster.cluster_clients import PATIENCE_S, Clients, await_true, writing
+from tests.cluster.cluster_clients import TIMEOUT_S, Clients, await_true, writing
 from tests.zookeeper_server import absence
 
 # The longest that `headwater zookeeper` allows.
@@ -19,12 +19,12 @@ def cluster() -> Iterator[EmbeddedCluster]:
     reason = absence()
     if reason is not None:
         pytest.skip(reason)
-    with EmbeddedCluster(3, SETTINGS, timeout_s=PATIENCE_S) as started:
+    with EmbeddedCluster(3, SETTINGS, timeout_s=TIMEOUT_S) as started:
         yield started
 
 
 def controller_of(clients: Clients) -> int:
-    return int(clients.admin.describe_cluster().result(PATIENCE_S).controller.id)
+    return int(clients.admin.describe_cluster().result(TIMEOUT_S).controller.id)
 
 
 @pytest.mark.parametrize("is_controller", [False, True])

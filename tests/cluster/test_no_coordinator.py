@@ -14,7 +14,7 @@ import pytest
 
 from headwater.client import Producer
 from headwater.client.errors import KafkaTimeout
-from tests.cluster.cluster_clients import PATIENCE_S, Clients, await_true
+from tests.cluster.cluster_clients import TIMEOUT_S, Clients, await_true
 from tests.cluster.test_cluster_command import HEADWATER, consecutive_ports, running
 from tests.zookeeper_server import absence
 
@@ -36,10 +36,10 @@ def one_of_three_is_dead(tmp_path: Path) -> Iterator[tuple[Clients, Path]]:
         described = json.loads((tmp_path / "cluster.json").read_text())
         clients = Clients(f"127.0.0.1:{port},127.0.0.1:{port + 1}")
         os.kill(described["brokers"][2]["pid"], signal.SIGKILL)
-        await_true(lambda: len(clients.admin.list_topics(timeout=PATIENCE_S).brokers) == 2)
+        await_true(lambda: len(clients.admin.list_topics(timeout=TIMEOUT_S).brokers) == 2)
         yield clients, tmp_path
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=PATIENCE_S)
+        process.communicate(timeout=TIMEOUT_S)
 
 
 def test_reason_is_in_command_output_errors_and_log(
@@ -55,7 +55,7 @@ def test_reason_is_in_command_output_errors_and_log(
             f"Coordinator not available: group=g reason=__consumer_offsets {REASON}"
         )
         consuming.send_signal(signal.SIGINT)
-        consuming.communicate(timeout=PATIENCE_S)
+        consuming.communicate(timeout=TIMEOUT_S)
     with running([*HEADWATER, "groups", "describe", "g", *at]) as describing:
         assert describing.stderr is not None
         assert REASON in next(line for line in describing.stderr if "Coordinator" in line)

@@ -13,7 +13,7 @@ from headwater.client import Admin, Consumer, Producer, ScramUpsertion
 from headwater.client.errors import KafkaError, SaslAuthenticationFailed
 from headwater.common.settings.setting_types import Value
 from headwater.testing.embedded_broker import EmbeddedBroker
-from tests.cluster.cluster_clients import PATIENCE_S, await_true
+from tests.cluster.cluster_clients import TIMEOUT_S, await_true
 from tests.zookeeper_server import real_zookeeper
 
 pytestmark = pytest.mark.slow
@@ -44,7 +44,7 @@ def brokers() -> Iterator[list[EmbeddedBroker]]:
         started = [
             EmbeddedBroker(
                 {**SETTINGS, "node.id": number, "zookeeper.connect": zookeeper.connect},
-                timeout_s=PATIENCE_S,
+                timeout_s=TIMEOUT_S,
             )
             for number in range(3)
         ]
@@ -89,7 +89,7 @@ def test_authenticated_brokers_replicate_and_share_scram_users(
             await_true(partial(can_log_in, broker, name))
     with Producer({**login(servers, "broker", "broker-secret"), "acks": "all"}) as producer:
         sent = [producer.send(topic, b"%d" % number, partition=number % 6) for number in range(60)]
-        assert all(each.result(PATIENCE_S) for each in sent)
+        assert all(each.result(TIMEOUT_S) for each in sent)
     reading = {
         **login(servers, f"{user}{brokers[0].port}", "pw-of-user"),
         "group.id": topic,
@@ -125,7 +125,7 @@ def test_killed_broker_returns_and_authenticates(brokers: list[EmbeddedBroker]) 
 def can_log_in(broker: EmbeddedBroker, user: str) -> bool:
     try:
         with Admin(login(broker.bootstrap_servers, user, "pw-of-user")) as admin:
-            return bool(admin.describe_cluster(timeout=PATIENCE_S))
+            return bool(admin.describe_cluster(timeout=TIMEOUT_S))
     except SaslAuthenticationFailed:
         # It does not have the user in its metadata yet.
         return False

@@ -12,7 +12,7 @@ import pytest
 
 from headwater.testing.embedded_broker import EmbeddedBroker
 from headwater.testing.embedded_cluster import EmbeddedCluster
-from tests.cluster.cluster_clients import PATIENCE_S, Clients, await_true
+from tests.cluster.cluster_clients import TIMEOUT_S, Clients, await_true
 from tests.zookeeper_server import absence, real_zookeeper
 
 SETTINGS = {"zookeeper.session.timeout.ms": 4_000}
@@ -23,7 +23,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
     reason = absence()
     if reason is not None:
         pytest.skip(reason)
-    with EmbeddedCluster(2, SETTINGS, timeout_s=PATIENCE_S) as started:
+    with EmbeddedCluster(2, SETTINGS, timeout_s=TIMEOUT_S) as started:
         yield started
 
 
@@ -31,7 +31,7 @@ def controller_of(cluster: EmbeddedCluster) -> EmbeddedBroker:
     # A partition with replicas on both, so that there is a leadership to move.
     clients = Clients(cluster.bootstrap_servers)
     clients.new_topic(partitions=2, factor=2)
-    return cluster.brokers[clients.admin.list_topics(timeout=PATIENCE_S).controller_id]
+    return cluster.brokers[clients.admin.list_topics(timeout=TIMEOUT_S).controller_id]
 
 
 @pytest.mark.parametrize("is_killed", [True, False])
@@ -71,7 +71,7 @@ def stopped_while_it_starts(connect: str, folder: Path, sign: str) -> None:
                 if sign in line:
                     break
             broker.terminate()
-            out, rest = broker.communicate(timeout=PATIENCE_S)
+            out, rest = broker.communicate(timeout=TIMEOUT_S)
         finally:
             broker.kill()
     assert sign in said, said
@@ -89,7 +89,7 @@ def test_broker_that_waits_for_zookeeper_can_be_stopped(tmp_path: Path) -> None:
 def test_broker_that_waits_for_a_controller_can_be_stopped(tmp_path: Path) -> None:
     with real_zookeeper() as zookeeper:
         client = importlib.import_module("kazoo.client").KazooClient(zookeeper.connect)
-        client.start(timeout=PATIENCE_S)
+        client.start(timeout=TIMEOUT_S)
         # A persistent znode of a broker that does not exist.
         client.create("/controller", b'{"version":1,"brokerid":9,"timestamp":"1"}')
         client.stop()

@@ -8,7 +8,7 @@ from headwater.client import Admin, Consumer, Producer
 from headwater.common.settings.setting_types import Value
 from headwater.testing import EmbeddedCluster
 from tests.certificates import Authority
-from tests.cluster.cluster_clients import PATIENCE_S, await_true
+from tests.cluster.cluster_clients import TIMEOUT_S, await_true
 from tests.compat.brokers import scrape
 
 pytestmark = pytest.mark.slow
@@ -31,7 +31,7 @@ def test_brokers_replicate_over_tls_and_a_killed_one_returns(tmp_path: Path) -> 
         "min.insync.replicas": 2,
         "headwater.metrics.listener": "127.0.0.1:0",
     }
-    with EmbeddedCluster(3, settings=settings, timeout_s=PATIENCE_S) as cluster:
+    with EmbeddedCluster(3, settings=settings, timeout_s=TIMEOUT_S) as cluster:
         client = {
             "bootstrap.servers": cluster.bootstrap_servers,
             "security.protocol": "SSL",
@@ -56,7 +56,7 @@ def test_brokers_replicate_over_tls_and_a_killed_one_returns(tmp_path: Path) -> 
             consumer.subscribe([TOPIC])
             found: list[int] = []
             while len(found) < 300:
-                found += [int(record.value or b"") for record in consumer.poll(PATIENCE_S)]
+                found += [int(record.value or b"") for record in consumer.poll(TIMEOUT_S)]
         assert sorted(found) == list(range(300))
         for broker in cluster.brokers:
             assert "Traceback" not in broker.log_text, broker.log_text
@@ -67,4 +67,4 @@ def test_brokers_replicate_over_tls_and_a_killed_one_returns(tmp_path: Path) -> 
 def send(producer: Producer, numbers: range) -> None:
     sent = [producer.send(TOPIC, str(number).encode()) for number in numbers]
     for future in sent:
-        future.result(PATIENCE_S)
+        future.result(TIMEOUT_S)

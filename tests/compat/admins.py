@@ -12,7 +12,7 @@ from confluent_kafka import TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from tests.compat.clients import PATIENCE_S
+from tests.compat.clients import TIMEOUT_S
 from tests.compat.foreign import load
 from tests.compat.headwater_admin import HeadwaterAdmin
 from tests.compat.loop_thread import LoopThread
@@ -28,7 +28,7 @@ _kafka = load("kafka")
 _kafka_admin = load("kafka.admin")
 _kafka_errors = load("kafka.errors")
 
-_PATIENCE_MS: Final = int(PATIENCE_S * 1_000)
+_TIMEOUT_MS: Final = int(TIMEOUT_S * 1_000)
 
 
 class OpenAdmin(Protocol):
@@ -83,21 +83,21 @@ class ConfluentAdmin:
         config: Mapping[str, str] | None = None,
     ) -> None:
         wanted = [NewTopic(name, partitions, 1, config=dict(config or {})) for name in topics]
-        _await_all(self._admin.create_topics(wanted, request_timeout=PATIENCE_S))
+        _await_all(self._admin.create_topics(wanted, request_timeout=TIMEOUT_S))
 
     def cluster(self) -> tuple[str | None, tuple[str, ...]]:
-        found = self._admin.describe_cluster().result(PATIENCE_S)
+        found = self._admin.describe_cluster().result(TIMEOUT_S)
         return found.cluster_id, tuple(f"{each.host}:{each.port}" for each in found.nodes)
 
     def names(self) -> list[str]:
-        return list(self._admin.list_topics(timeout=PATIENCE_S).topics)
+        return list(self._admin.list_topics(timeout=TIMEOUT_S).topics)
 
     def partition_count(self, topic: str) -> int:
-        found = self._admin.describe_topics(TopicCollection([topic]), request_timeout=PATIENCE_S)
-        return len(found[topic].result(PATIENCE_S).partitions)
+        found = self._admin.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT_S)
+        return len(found[topic].result(TIMEOUT_S).partitions)
 
     def delete(self, topics: Iterable[str]) -> None:
-        _await_all(self._admin.delete_topics(list(topics), request_timeout=PATIENCE_S))
+        _await_all(self._admin.delete_topics(list(topics), request_timeout=TIMEOUT_S))
 
     def grow(self, topic: str, partitions: int) -> None:
         _await_all(self._admin.create_partitions([NewPartitions(topic, partitions)]))
@@ -122,7 +122,7 @@ class ConfluentAdmin:
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> int:
         place = TopicPartition(topic, partition, before_offset)
-        answer = self._admin.delete_records([place])[place].result(PATIENCE_S)
+        answer = self._admin.delete_records([place])[place].result(TIMEOUT_S)
         return int(answer.low_watermark)
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class ConfluentAdmin:
 
     def _config(self, kind: Any, name: str) -> dict[str, str | None]:
         resource = _confluent.ConfigResource(kind, name)
-        entries = self._admin.describe_configs([resource])[resource].result(PATIENCE_S)
+        entries = self._admin.describe_configs([resource])[resource].result(TIMEOUT_S)
         return {name: entry.value for name, entry in entries.items()}
 
 
@@ -139,7 +139,7 @@ class KafkaPythonAdmin:
 
     def __init__(self, servers: str) -> None:
         self._admin = _kafka_admin.KafkaAdminClient(
-            bootstrap_servers=servers, request_timeout_ms=_PATIENCE_MS
+            bootstrap_servers=servers, request_timeout_ms=_TIMEOUT_MS
         )
 
     def create(
@@ -209,7 +209,7 @@ class AioKafkaAdmin:
 
         async def start() -> Any:
             admin = _aiokafka_admin.AIOKafkaAdminClient(
-                bootstrap_servers=servers, request_timeout_ms=_PATIENCE_MS
+                bootstrap_servers=servers, request_timeout_ms=_TIMEOUT_MS
             )
             await admin.start()
             return admin
@@ -288,7 +288,7 @@ def _addresses(brokers: Iterable[Any]) -> tuple[str, ...]:
 
 def _await_all(futures: Mapping[Any, Any]) -> None:
     for future in futures.values():
-        future.result(PATIENCE_S)
+        future.result(TIMEOUT_S)
 
 
 def _code_in(text: str) -> int:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from headwater.common.settings.setting_types import Value
 from headwater.testing import EmbeddedBroker
 
-_PATIENCE_S = 60
+_TIMEOUT_S = 60
 
 
 @contextmanager
@@ -27,13 +27,19 @@ def check_log(text: str) -> None:
 
 def scrape(broker: EmbeddedBroker) -> dict[str, float]:
     """Return the broker's metrics by name and labels. It needs `headwater.metrics.listener`."""
-    url = broker.log_text.rpartition("Serving metrics at ")[2].split()[0]
-    with urllib.request.urlopen(url, timeout=_PATIENCE_S) as answer:
-        lines = answer.read().decode().splitlines()
+    lines = scrape_text(broker).splitlines()
     return {
         name: float(value)
         for name, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#"))
     }
+
+
+def scrape_text(broker: EmbeddedBroker) -> str:
+    """Return the broker's metrics as Prometheus gets them."""
+    url = broker.log_text.rpartition("Serving metrics at ")[2].split()[0]
+    with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
+        text: str = answer.read().decode()
+    return text
 
 
 def requests_answered(broker: EmbeddedBroker, name: str) -> int:

@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-PATIENCE_S: Final = 60.0
+TIMEOUT_S: Final = 60.0
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -51,7 +51,7 @@ class Sending:
     is_idempotent: bool = False
     linger_ms: int = 0
     largest_bytes: int = 1_000_000
-    patience_ms: int = int(PATIENCE_S * 1_000)
+    delivery_timeout_ms: int = int(TIMEOUT_S * 1_000)
     """How long to look for a topic, and to retry a record."""
 
 
@@ -132,7 +132,7 @@ class Client(Protocol):
 class Deadline:
     """Fails a test that waits for too long."""
 
-    def __init__(self, waiting_for: str, timeout_s: float = PATIENCE_S) -> None:
+    def __init__(self, waiting_for: str, timeout_s: float = TIMEOUT_S) -> None:
         self._waiting_for = waiting_for
         self._until_s = time.monotonic() + timeout_s
 

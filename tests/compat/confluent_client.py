@@ -18,7 +18,7 @@ from confluent_kafka import (
 )
 
 from tests.compat.clients import (
-    PATIENCE_S,
+    TIMEOUT_S,
     OpenConsumer,
     OpenProducer,
     Reading,
@@ -52,8 +52,8 @@ class _Producer:
                 "enable.idempotence": sending.is_idempotent,
                 "linger.ms": sending.linger_ms,
                 "message.max.bytes": sending.largest_bytes,
-                "message.timeout.ms": sending.patience_ms,
-                "topic.metadata.propagation.max.ms": min(30_000, sending.patience_ms),
+                "message.timeout.ms": sending.delivery_timeout_ms,
+                "topic.metadata.propagation.max.ms": min(30_000, sending.delivery_timeout_ms),
                 "queue.buffering.max.messages": 1_000_000,
                 "reconnect.backoff.max.ms": 200,
                 "log_level": 0,
@@ -90,7 +90,7 @@ class _Producer:
         self._producer.poll(0)
 
     def finish(self) -> list[tuple[int, int]]:
-        assert self._producer.flush(PATIENCE_S) == 0
+        assert self._producer.flush(TIMEOUT_S) == 0
         places, errors = self._places, self._errors
         self._places, self._errors = [], []
         if errors:
@@ -98,7 +98,7 @@ class _Producer:
         return places
 
     def close(self) -> None:
-        self._producer.flush(PATIENCE_S)
+        self._producer.flush(TIMEOUT_S)
 
 
 class _Consumer:
@@ -146,13 +146,13 @@ class _Consumer:
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
         low, high = self._consumer.get_watermark_offsets(
-            TopicPartition(topic, partition), timeout=PATIENCE_S
+            TopicPartition(topic, partition), timeout=TIMEOUT_S
         )
         return low, high
 
     def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int | None:
         asked = [TopicPartition(topic, partition, timestamp_ms)]
-        (found,) = self._consumer.offsets_for_times(asked, timeout=PATIENCE_S)
+        (found,) = self._consumer.offsets_for_times(asked, timeout=TIMEOUT_S)
         if found.error is not None:
             raise KafkaException(found.error)
         return found.offset if found.offset >= 0 else None

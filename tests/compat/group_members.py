@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tests.compat.clients import PATIENCE_S
+from tests.compat.clients import TIMEOUT_S
 from tests.compat.foreign import load
 from tests.compat.headwater_member import HeadwaterMember
 from tests.compat.joining import Joining
@@ -105,7 +105,7 @@ class ConfluentMember:
 
     def offset_at(self, partition: int, timestamp_ms: int) -> int:
         asked = [TopicPartition(self._topic, partition, timestamp_ms)]
-        (found,) = self._consumer.offsets_for_times(asked, timeout=PATIENCE_S)
+        (found,) = self._consumer.offsets_for_times(asked, timeout=TIMEOUT_S)
         return found.offset
 
     def commit(self, partition: int, offset: int, *, waits: bool) -> None:
@@ -117,7 +117,7 @@ class ConfluentMember:
 
     def committed(self, partition: int) -> int | None:
         asked = [TopicPartition(self._topic, partition)]
-        (found,) = self._consumer.committed(asked, timeout=PATIENCE_S)
+        (found,) = self._consumer.committed(asked, timeout=TIMEOUT_S)
         return found.offset if found.offset >= 0 else None
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class ConfluentMember:
         # interrupted, so a thread makes it, and is left behind.
         leaving = threading.Thread(target=self._consumer.close, daemon=True)
         leaving.start()
-        leaving.join(PATIENCE_S)
+        leaving.join(TIMEOUT_S)
 
 
 def _python_settings(joining: Joining, library: str) -> dict[str, Any]:
@@ -280,7 +280,7 @@ class MortalMember:
     def _end(self, how: signal.Signals) -> None:
         if self._process.poll() is None:
             self._process.send_signal(how)
-            self._process.wait(PATIENCE_S)
+            self._process.wait(TIMEOUT_S)
         assert self._process.stdout is not None
         self._process.stdout.close()
 

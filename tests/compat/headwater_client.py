@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from headwater.client import Consumer, ConsumerRecord, Producer, RecordFuture, TopicPartition
 from headwater.records.batch_header import TimestampType
 from tests.compat.clients import (
-    PATIENCE_S,
+    TIMEOUT_S,
     OpenConsumer,
     OpenProducer,
     Reading,
@@ -38,7 +38,7 @@ class HeadwaterProducer:
 
 class _Producer:
     def __init__(self, servers: str, sending: Sending) -> None:
-        request_ms = min(_REQUEST_MS, sending.patience_ms - sending.linger_ms)
+        request_ms = min(_REQUEST_MS, sending.delivery_timeout_ms - sending.linger_ms)
         self._producer = Producer(
             bootstrap_servers=servers,
             compression_type=sending.codec,
@@ -46,9 +46,9 @@ class _Producer:
             enable_idempotence=sending.is_idempotent,
             linger_ms=sending.linger_ms,
             max_request_size=sending.largest_bytes,
-            max_block_ms=sending.patience_ms,
+            max_block_ms=sending.delivery_timeout_ms,
             request_timeout_ms=request_ms,
-            delivery_timeout_ms=sending.patience_ms,
+            delivery_timeout_ms=sending.delivery_timeout_ms,
         )
         self._sent: list[RecordFuture] = []
 
@@ -66,7 +66,7 @@ class _Producer:
 
     def finish(self) -> list[tuple[int, int]]:
         sent, self._sent = self._sent, []
-        results = [future.result(PATIENCE_S) for future in sent]
+        results = [future.result(TIMEOUT_S) for future in sent]
         return [(each.partition, each.offset) for each in results]
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from headwater.client import Consumer, OffsetAndMetadata, TopicPartition
-from tests.compat.clients import PATIENCE_S
+from tests.compat.clients import TIMEOUT_S
 from tests.compat.joining import Joining
 
 _POLL_S: Final = 0.05
@@ -42,19 +42,19 @@ class HeadwaterMember:
 
     def offset_at(self, partition: int, timestamp_ms: int) -> int:
         place = self._place(partition)
-        found = self._consumer.offsets_for_times({place: timestamp_ms}, PATIENCE_S)[place]
+        found = self._consumer.offsets_for_times({place: timestamp_ms}, TIMEOUT_S)[place]
         return -1 if found is None else found.offset
 
     def commit(self, partition: int, offset: int, *, waits: bool) -> None:
         offsets = {self._place(partition): OffsetAndMetadata(offset)}
         if waits:
-            self._consumer.commit(offsets, PATIENCE_S)
+            self._consumer.commit(offsets, TIMEOUT_S)
         else:
             self._consumer.commit_async(offsets)
 
     def committed(self, partition: int) -> int | None:
         place = self._place(partition)
-        found = self._consumer.committed([place], PATIENCE_S).get(place)
+        found = self._consumer.committed([place], TIMEOUT_S).get(place)
         return None if found is None else found.offset
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from headwater.client import Producer, TopicPartition
 from headwater.client.errors import KafkaError
-from tests.compat.clients import PATIENCE_S
+from tests.compat.clients import TIMEOUT_S
 
 
 class Headwater:
@@ -27,7 +27,7 @@ class HeadwaterProducer:
                 "reconnect.backoff.max.ms": 200,
             }
         )
-        self._producer.init_transactions(PATIENCE_S)
+        self._producer.init_transactions(TIMEOUT_S)
 
     def begin(self) -> None:
         self._producer.begin_transaction()
@@ -36,17 +36,17 @@ class HeadwaterProducer:
         self._producer.send(topic, value, partition=partition)
 
     def flush(self) -> None:
-        self._producer.flush(PATIENCE_S)
+        self._producer.flush(TIMEOUT_S)
 
     def send_offsets(self, offsets: Mapping[tuple[str, int], int], group_id: str) -> None:
         places = {TopicPartition(*place): offset for place, offset in offsets.items()}
         self._producer.send_offsets_to_transaction(places, group_id)
 
     def commit(self) -> None:
-        self._producer.commit_transaction(PATIENCE_S)
+        self._producer.commit_transaction(TIMEOUT_S)
 
     def abort(self) -> None:
-        self._producer.abort_transaction(PATIENCE_S)
+        self._producer.abort_transaction(TIMEOUT_S)
 
     def close(self) -> None:
-        self._producer.close(PATIENCE_S)
+        self._producer.close(TIMEOUT_S)

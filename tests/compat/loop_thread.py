@@ -5,7 +5,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from tests.compat.clients import PATIENCE_S
+from tests.compat.clients import TIMEOUT_S
 
 Answer = TypeVar("Answer")
 
@@ -19,7 +19,7 @@ class LoopThread:
         self._thread.start()
 
     def do(self, work: Coroutine[Any, Any, Answer]) -> Answer:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(TIMEOUT_S)
 
     def begin(self, work: Coroutine[Any, Any, object]) -> None:
         """Start a coroutine without waiting for it."""

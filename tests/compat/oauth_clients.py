@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from headwater.client import Consumer, Producer
 from headwater.client.errors import SaslAuthenticationFailed
-from tests.compat.clients import PATIENCE_S
+from tests.compat.clients import TIMEOUT_S
 from tests.compat.foreign import load
 from tests.compat.sasl_clients import RefusedLogin
 from tests.simulation.fakes.identity_provider import CLIENT_ID, CLIENT_SECRET, IdentityProvider
@@ -19,7 +19,7 @@ confluent = load("confluent_kafka")
 kafka = load("kafka")
 kafka_oauth = load("kafka.net.sasl.oauth")
 
-_PATIENCE_MS: Final = int(PATIENCE_S * 1_000)
+_TIMEOUT_MS: Final = int(TIMEOUT_S * 1_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ def by_confluent(settings: dict[str, Any], topic: str) -> bytes | None:
     consumer = confluent.Consumer({**settings, "group.id": topic})
     try:
         consumer.assign([confluent.TopicPartition(topic, 0, 0)])
-        value: bytes | None = consumer.consume(1, timeout=PATIENCE_S)[0].value()
+        value: bytes | None = consumer.consume(1, timeout=TIMEOUT_S)[0].value()
         return value
     finally:
         consumer.close()
@@ -82,12 +82,12 @@ def by_confluent(settings: dict[str, Any], topic: str) -> bytes | None:
 def by_headwater(settings: dict[str, Any], topic: str) -> bytes | None:
     try:
         with Producer(settings) as producer:
-            producer.send(topic, b"tea").result(PATIENCE_S)
+            producer.send(topic, b"tea").result(TIMEOUT_S)
     except SaslAuthenticationFailed as error:
         raise RefusedLogin(str(error)) from error
     with Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"}) as consumer:
         consumer.subscribe([topic])
-        (record,) = consumer.poll(PATIENCE_S)
+        (record,) = consumer.poll(TIMEOUT_S)
         return record.value
 
 
@@ -105,13 +105,13 @@ def by_kafka_python(login: TokenLogin, topic: str) -> bytes | None:
         "sasl_mechanism": "OAUTHBEARER",
         "sasl_oauth_token_provider": Provider(),
     }
-    producer = kafka.KafkaProducer(**settings, max_block_ms=_PATIENCE_MS)
+    producer = kafka.KafkaProducer(**settings, max_block_ms=_TIMEOUT_MS)
     try:
-        producer.send(topic, b"tea").get(PATIENCE_S)
+        producer.send(topic, b"tea").get(TIMEOUT_S)
     finally:
-        producer.close(PATIENCE_S)
+        producer.close(TIMEOUT_S)
     consumer = kafka.KafkaConsumer(
-        topic, **settings, auto_offset_reset="earliest", consumer_timeout_ms=_PATIENCE_MS
+        topic, **settings, auto_offset_reset="earliest", consumer_timeout_ms=_TIMEOUT_MS
     )
     try:
         value: bytes | None = next(consumer).value
@@ -150,7 +150,7 @@ def by_aiokafka(login: TokenLogin, topic: str) -> bytes | None:
         finally:
             await consumer.stop()
 
-    return asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
+    return asyncio.run(asyncio.wait_for(run(), TIMEOUT_S))
 
 
 @contextmanager
@@ -158,13 +158,13 @@ def sending(name: str, settings: dict[str, Any], topic: str) -> Iterator[Callabl
     """A producer of one of two clients, as a function that sends a record and waits for it."""
     if name == "headwater":
         with Producer(settings) as ours:
-            yield lambda: ours.send(topic, b"tea").result(PATIENCE_S)
+            yield lambda: ours.send(topic, b"tea").result(TIMEOUT_S)
         return
     theirs = confluent.Producer(settings)
 
     def send() -> None:
         theirs.produce(topic, b"tea")
-        assert theirs.flush(PATIENCE_S) == 0
+        assert theirs.flush(TIMEOUT_S) == 0
 
     yield send
 

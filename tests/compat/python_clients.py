@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.compat.clients import (
-    PATIENCE_S,
+    TIMEOUT_S,
     OpenConsumer,
     OpenProducer,
     Reading,
@@ -26,7 +26,7 @@ aiokafka = load("aiokafka")
 kafka = load("kafka")
 _kafka_codec = load("kafka.codec")
 
-_PATIENCE_MS = int(PATIENCE_S * 1_000)
+_TIMEOUT_MS = int(TIMEOUT_S * 1_000)
 
 
 class KafkaPython:
@@ -113,7 +113,7 @@ class _Producer:
         self._producer = kafka.KafkaProducer(
             **_sending(servers, sending),
             reconnect_backoff_max_ms=200,
-            max_block_ms=sending.patience_ms,
+            max_block_ms=sending.delivery_timeout_ms,
         )
         self._futures: list[Any] = []
 
@@ -122,11 +122,11 @@ class _Producer:
 
     def finish(self) -> list[tuple[int, int]]:
         futures, self._futures = self._futures, []
-        answers = [future.get(timeout=PATIENCE_S) for future in futures]
+        answers = [future.get(timeout=TIMEOUT_S) for future in futures]
         return [(answer.partition, answer.offset) for answer in answers]
 
     def close(self) -> None:
-        self._producer.close(timeout=PATIENCE_S)
+        self._producer.close(timeout=TIMEOUT_S)
 
 
 class _Consumer:
@@ -154,12 +154,12 @@ class _Consumer:
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
         place = kafka.TopicPartition(topic, partition)
-        first = self._consumer.beginning_offsets([place], timeout_ms=_PATIENCE_MS)[place]
-        return first, self._consumer.end_offsets([place], timeout_ms=_PATIENCE_MS)[place]
+        first = self._consumer.beginning_offsets([place], timeout_ms=_TIMEOUT_MS)[place]
+        return first, self._consumer.end_offsets([place], timeout_ms=_TIMEOUT_MS)[place]
 
     def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int | None:
         place = kafka.TopicPartition(topic, partition)
-        found = self._consumer.offsets_for_times({place: timestamp_ms}, timeout_ms=_PATIENCE_MS)
+        found = self._consumer.offsets_for_times({place: timestamp_ms}, timeout_ms=_TIMEOUT_MS)
         return None if found[place] is None else int(found[place].offset)
 
     def close(self) -> None:
@@ -173,7 +173,7 @@ class _AsyncProducer:
 
         async def start() -> Any:
             producer = aiokafka.AIOKafkaProducer(
-                **_sending(servers, sending), request_timeout_ms=sending.patience_ms
+                **_sending(servers, sending), request_timeout_ms=sending.delivery_timeout_ms
             )
             await producer.start()
             return producer

@@ -8,14 +8,14 @@ from typing import Final
 
 from headwater.client import Consumer, Producer
 from headwater.client.errors import SaslAuthenticationFailed
-from tests.compat.clients import PATIENCE_S
+from tests.compat.clients import TIMEOUT_S
 from tests.compat.foreign import load
 
 aiokafka = load("aiokafka")
 confluent = load("confluent_kafka")
 kafka = load("kafka")
 
-_PATIENCE_MS: Final = int(PATIENCE_S * 1_000)
+_TIMEOUT_MS: Final = int(TIMEOUT_S * 1_000)
 
 
 class RefusedLogin(Exception):
@@ -58,7 +58,7 @@ def with_confluent(login: Login, topic: str) -> bytes | None:
     consumer = confluent.Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"})
     try:
         consumer.subscribe([topic])
-        found = consumer.consume(1, timeout=PATIENCE_S)
+        found = consumer.consume(1, timeout=TIMEOUT_S)
         value: bytes | None = found[0].value()
         return value
     finally:
@@ -73,17 +73,17 @@ def with_kafka_python(login: Login, topic: str) -> bytes | None:
         "sasl_plain_username": login.user,
         "sasl_plain_password": login.password,
     }
-    producer = kafka.KafkaProducer(**settings, max_block_ms=_PATIENCE_MS)
+    producer = kafka.KafkaProducer(**settings, max_block_ms=_TIMEOUT_MS)
     try:
-        producer.send(topic, b"tea").get(PATIENCE_S)
+        producer.send(topic, b"tea").get(TIMEOUT_S)
     finally:
-        producer.close(PATIENCE_S)
+        producer.close(TIMEOUT_S)
     consumer = kafka.KafkaConsumer(
         topic,
         **settings,
         group_id=topic,
         auto_offset_reset="earliest",
-        consumer_timeout_ms=_PATIENCE_MS,
+        consumer_timeout_ms=_TIMEOUT_MS,
     )
     try:
         value: bytes | None = next(consumer).value
@@ -120,7 +120,7 @@ def with_aiokafka(login: Login, topic: str) -> bytes | None:
         finally:
             await consumer.stop()
 
-    return asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
+    return asyncio.run(asyncio.wait_for(run(), TIMEOUT_S))
 
 
 def with_headwater(login: Login, topic: str) -> bytes | None:
@@ -133,13 +133,13 @@ def with_headwater(login: Login, topic: str) -> bytes | None:
     }
     try:
         with Producer(settings) as producer:
-            producer.send(topic, b"tea").result(PATIENCE_S)
+            producer.send(topic, b"tea").result(TIMEOUT_S)
     except SaslAuthenticationFailed as error:
         raise RefusedLogin(str(error)) from error
     reading = {**settings, "group.id": topic, "auto.offset.reset": "earliest"}
     with Consumer(reading) as consumer:
         consumer.subscribe([topic])
-        (record,) = consumer.poll(PATIENCE_S)
+        (record,) = consumer.poll(TIMEOUT_S)
         return record.value
 
 
@@ -155,13 +155,13 @@ def sending(name: str, login: Login, topic: str) -> Iterator[Callable[[], object
     }
     if name == "headwater":
         with Producer(settings) as ours:
-            yield lambda: ours.send(topic, b"tea").result(PATIENCE_S)
+            yield lambda: ours.send(topic, b"tea").result(TIMEOUT_S)
         return
     theirs = confluent.Producer(settings)
 
     def send() -> None:
         theirs.produce(topic, b"tea")
-        assert theirs.flush(PATIENCE_S) == 0
+        assert theirs.flush(TIMEOUT_S) == 0
 
     yield send
 

@@ -23,7 +23,7 @@ from headwater.common.error_codes import ErrorCode
 from headwater.common.settings.setting_types import Value
 from headwater.testing import EmbeddedBroker
 from tests.compat.brokers import checked_broker
-from tests.compat.clients import PATIENCE_S
+from tests.compat.clients import TIMEOUT_S
 from tests.compat.foreign import load
 
 # Its own types do not say that an omitted filter field is None.
@@ -80,18 +80,18 @@ def test_acls_are_created_described_and_deleted(theirs: AdminClient, topic: str)
     exact = binding(topic, AclOperation.READ)
     prefix = binding(topic[:9], AclOperation.DESCRIBE, pattern=ResourcePatternType.PREFIXED)
     for future in theirs.create_acls([exact, prefix]).values():
-        future.result(PATIENCE_S)
-    matched = theirs.describe_acls(every(topic, ResourcePatternType.MATCH)).result(PATIENCE_S)
+        future.result(TIMEOUT_S)
+    matched = theirs.describe_acls(every(topic, ResourcePatternType.MATCH)).result(TIMEOUT_S)
     assert {(each.name, each.restype, each.operation) for each in matched} == {
         (exact.name, exact.restype, exact.operation),
         (prefix.name, prefix.restype, prefix.operation),
     }
     named = every(topic, ResourcePatternType.LITERAL)
     (removed,) = theirs.delete_acls([named]).values()
-    assert [each.name for each in removed.result(PATIENCE_S)] == [topic]
-    assert theirs.describe_acls(named).result(PATIENCE_S) == []
+    assert [each.name for each in removed.result(TIMEOUT_S)] == [topic]
+    assert theirs.describe_acls(named).result(TIMEOUT_S) == []
     (removed,) = theirs.delete_acls([every(None, ResourcePatternType.PREFIXED)]).values()
-    assert len(removed.result(PATIENCE_S)) == 1
+    assert len(removed.result(TIMEOUT_S)) == 1
 
 
 def test_their_producer_gets_an_authorization_error(
@@ -100,7 +100,7 @@ def test_their_producer_gets_an_authorization_error(
     ours.create_topic(topic)
     denial = binding(topic, AclOperation.WRITE, permission=AclPermissionType.DENY)
     for future in theirs.create_acls([denial, binding(topic, AclOperation.READ)]).values():
-        future.result(PATIENCE_S)
+        future.result(TIMEOUT_S)
     errors: list[str] = []
     producer = Producer({"bootstrap.servers": guarded.bootstrap_servers})
     producer.produce(
@@ -108,7 +108,7 @@ def test_their_producer_gets_an_authorization_error(
         b"v",
         on_delivery=lambda error, _: errors.append("" if error is None else error.name()),
     )
-    producer.flush(PATIENCE_S)
+    producer.flush(TIMEOUT_S)
     assert errors == ["TOPIC_AUTHORIZATION_FAILED"]
     assert f"operation=WRITE resource=Topic:{topic} acl=DENY WRITE to User:*" in (guarded.log_text)
 
@@ -127,17 +127,17 @@ def test_our_clients_get_an_authorization_error_and_continue_when_allowed(
     servers = guarded.bootstrap_servers
     with OurProducer(bootstrap_servers=servers) as producer:
         with pytest.raises(KafkaError) as refused:
-            producer.send(topic, b"v").result(PATIENCE_S)
+            producer.send(topic, b"v").result(TIMEOUT_S)
         assert refused.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert topic not in ours.list_topics()
     ours.delete_acls([Acl(resource_name=topic)])
     with OurProducer(bootstrap_servers=servers) as producer:
-        producer.send(topic, b"v").result(PATIENCE_S)
+        producer.send(topic, b"v").result(TIMEOUT_S)
     with Consumer(
         bootstrap_servers=servers, group_id=topic, auto_offset_reset="earliest"
     ) as consumer:
         consumer.subscribe([topic])
-        assert [record.value for record in consumer.poll(PATIENCE_S)] == [b"v"]
+        assert [record.value for record in consumer.poll(TIMEOUT_S)] == [b"v"]
 
 
 def test_deny_on_the_cluster_locks_out_its_creator(theirs: AdminClient, topic: str) -> None:
@@ -152,9 +152,9 @@ def test_deny_on_the_cluster_locks_out_its_creator(theirs: AdminClient, topic: s
         AclPermissionType.ALLOW,
     )
     (created,) = theirs.create_acls([rule]).values()
-    created.result(PATIENCE_S)
+    created.result(TIMEOUT_S)
     # It ignores an error of DescribeAcls.
     (refused,) = theirs.create_acls([binding(topic, AclOperation.READ)]).values()
     with pytest.raises(KafkaException) as failure:
-        refused.result(PATIENCE_S)
+        refused.result(TIMEOUT_S)
     assert failure.value.args[0].name() == "CLUSTER_AUTHORIZATION_FAILED"

@@ -9,7 +9,7 @@ from headwater.client.errors import KafkaError
 from headwater.common.error_codes import ErrorCode
 from headwater.testing import EmbeddedBroker
 from tests.compat.brokers import checked_broker
-from tests.compat.clients import PATIENCE_S
+from tests.compat.clients import TIMEOUT_S
 from tests.compat.foreign import load
 
 confluent = load("confluent_kafka")
@@ -77,7 +77,7 @@ def rule(topic: str, principal: str, operation: Operation, *, prefix: str | None
 def code_of_write(broker: EmbeddedBroker, user: str, topic: str) -> ErrorCode:
     with Producer(login(broker, user)) as producer:
         try:
-            producer.send(topic, b"tea").result(PATIENCE_S)
+            producer.send(topic, b"tea").result(TIMEOUT_S)
         except KafkaError as error:
             return error.code
     return ErrorCode.NONE
@@ -97,7 +97,7 @@ def test_each_user_may_do_what_acls_allow_and_nothing_else(
     reading = {**login(shop, "reader"), "group.id": topic, "auto.offset.reset": "earliest"}
     with Consumer(reading) as consumer:
         consumer.subscribe([topic])
-        assert [record.value for record in consumer.poll(PATIENCE_S)] == [b"tea"]
+        assert [record.value for record in consumer.poll(TIMEOUT_S)] == [b"tea"]
     with Admin(login(shop, "eve")) as admin:
         assert topic not in admin.list_topics()
         with pytest.raises(KafkaError) as refused:
@@ -111,7 +111,7 @@ def test_their_consumer_gets_an_error_that_names_the_resource(
     consumer = confluent.Consumer({**login(shop, "writer"), "group.id": topic})
     try:
         consumer.subscribe([topic])
-        message = consumer.poll(PATIENCE_S)
+        message = consumer.poll(TIMEOUT_S)
         assert message is not None
         assert message.error().name() == "GROUP_AUTHORIZATION_FAILED"
     finally:

@@ -13,7 +13,7 @@ from headwater.testing import EmbeddedBroker
 from tests.cluster.cluster_clients import await_true
 from tests.compat.admins import ADMINS
 from tests.compat.brokers import checked_broker
-from tests.compat.clients import PATIENCE_S, Client, Sending, Sent, read, write
+from tests.compat.clients import TIMEOUT_S, Client, Sending, Sent, read, write
 from tests.compat.foreign import load
 from tests.compat.judges import CONFLUENT, refusal_of
 from tests.compat.topics import admin_of, create_topic
@@ -41,7 +41,7 @@ def test_admin_clients_list_offsets(servers: str, topic: str) -> None:
     admin = admin_of(servers)
 
     def listed(spec: Any) -> tuple[int, int]:
-        found: Any = admin.list_offsets({place: spec})[place].result(PATIENCE_S)
+        found: Any = admin.list_offsets({place: spec})[place].result(TIMEOUT_S)
         return found.offset, found.timestamp
 
     assert listed(OFFSET.earliest()) == (0, -1)
@@ -55,7 +55,7 @@ def test_preferred_leader_stays(servers: str, topic: str) -> None:
     create_topic(servers, topic)
     place = TopicPartition(topic, 0)
     admin = admin_of(servers)
-    (error,) = admin.elect_leaders(ElectionType.PREFERRED, [place]).result(PATIENCE_S).values()
+    (error,) = admin.elect_leaders(ElectionType.PREFERRED, [place]).result(TIMEOUT_S).values()
     assert error.code() == KafkaError.ELECTION_NOT_NEEDED
 
 
@@ -144,4 +144,4 @@ def alter_broker(servers: str, operation: object) -> None:
         confluent_admin.ResourceType.BROKER, "0", incremental_configs=[entry]
     )
     admin = admin_of(servers)
-    admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
+    admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)

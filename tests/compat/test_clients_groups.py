@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupType, TopicPartition
 
 from tests.compat.brokers import checked_broker
-from tests.compat.clients import PATIENCE_S, Sent, write
+from tests.compat.clients import TIMEOUT_S, Sent, write
 from tests.compat.judges import CONFLUENT
 from tests.compat.topics import admin_of, create_topic
 
@@ -37,7 +37,7 @@ def member(servers: str, **settings: str | int | bool) -> Consumer:
 
 def settle(consumers: Sequence[Consumer], wanted: Callable[[list[int]], bool]) -> None:
     """Poll until each has the wanted number of partitions."""
-    until_s = time.monotonic() + PATIENCE_S
+    until_s = time.monotonic() + TIMEOUT_S
     while True:
         for consumer in consumers:
             consumer.poll(POLL_S)
@@ -106,7 +106,7 @@ def test_live_group_is_downgraded_to_the_classic_protocol(topic: str, strategy: 
             old[1].subscribe([topic])
             settle(old, shares(2, 2))
             admin = admin_of(servers)
-            listed = admin.list_consumer_groups().result(PATIENCE_S)
+            listed = admin.list_consumer_groups().result(TIMEOUT_S)
             assert [each.type for each in listed.valid] == [ConsumerGroupType.CLASSIC]
 
 
@@ -125,7 +125,7 @@ def test_committed_offsets_survive_a_restart(topic: str, protocol: str, end: str
             consumer.commit(offsets=[mark], asynchronous=False)
             broker.stop() if end == "stop" else broker.kill()
             broker.start()
-            (found,) = consumer.committed([place], timeout=PATIENCE_S)
+            (found,) = consumer.committed([place], timeout=TIMEOUT_S)
             assert (found.offset, found.metadata) == (7, "so far")
         with closing(member(servers, group_id="a", group_protocol=protocol)) as consumer:
             consumer.subscribe([topic])

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tests.compat.clients import CODECS, PATIENCE_S, Sent, read, write
+from tests.compat.clients import CODECS, TIMEOUT_S, Sent, read, write
 from tests.compat.judges import CLIENTS, CONFLUENT
 from tests.compat.topics import create_topic
 
@@ -18,7 +18,7 @@ def kcat(servers: str, *arguments: str, given: bytes = b"") -> bytes:
         ["kcat", "-b", servers, *arguments],
         input=given,
         capture_output=True,
-        timeout=PATIENCE_S,
+        timeout=TIMEOUT_S,
         check=True,
     )
     return done.stdout

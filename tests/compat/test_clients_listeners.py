@@ -7,7 +7,7 @@ import pytest
 
 from headwater.network.free_ports import free_ports
 from tests.compat.brokers import checked_broker
-from tests.compat.clients import PATIENCE_S, Client, Sent, read, write
+from tests.compat.clients import TIMEOUT_S, Client, Sent, read, write
 from tests.compat.judges import CONFLUENT
 from tests.compat.topics import admin_of, create_topic
 
@@ -39,7 +39,7 @@ def test_each_listener_has_its_own_advertised_address(topic: str, client: Client
     }
     with checked_broker(settings):
         for port, host in ((inside, "127.0.0.1"), (outside, "localhost")):
-            metadata = admin_of(f"127.0.0.1:{port}").list_topics(timeout=PATIENCE_S)
+            metadata = admin_of(f"127.0.0.1:{port}").list_topics(timeout=TIMEOUT_S)
             assert [str(each) for each in metadata.brokers.values()] == [f"{host}:{port}/0"]
         write(client, f"127.0.0.1:{inside}", topic, [Sent(value=b"v")])
         assert read(client, f"127.0.0.1:{outside}", topic, 1)[0].value == b"v"

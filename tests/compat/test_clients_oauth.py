@@ -13,7 +13,7 @@ from headwater.client import Producer
 from headwater.client.errors import SaslAuthenticationFailed
 from headwater.testing import EmbeddedBroker
 from tests.compat.brokers import checked_broker, scrape
-from tests.compat.clients import PATIENCE_S
+from tests.compat.clients import TIMEOUT_S
 from tests.compat.oauth_clients import ROUND_TRIPS, RoundTrip, TokenLogin, sending, with_issuer
 from tests.compat.sasl_clients import RefusedLogin
 from tests.simulation.fakes.identity_provider import (
@@ -113,7 +113,7 @@ def test_clients_renew_their_tokens_and_stay_connected(name: str, topic: str) ->
         # allowed.
         own.lifetime_s = 6
         with sending(name, with_issuer(login(broker, own)), topic) as send:
-            deadline_s = monotonic() + PATIENCE_S
+            deadline_s = monotonic() + TIMEOUT_S
             while scrape(broker).get(RENEWED.format("successful_reauthentication"), 0) < 1:
                 assert monotonic() < deadline_s
                 send()
@@ -135,7 +135,7 @@ def test_our_client_reads_its_token_from_a_file(
         "sasl.oauthbearer.token.endpoint.url": path.as_uri(),
     }
     with Producer(chosen) as producer:
-        producer.send(topic, b"tea").result(PATIENCE_S)
+        producer.send(topic, b"tea").result(TIMEOUT_S)
 
 
 @pytest.mark.parametrize("is_refused", [True, False])
@@ -151,6 +151,6 @@ def test_our_client_reports_why_it_got_no_token(
         Producer(chosen) as producer,
         pytest.raises(SaslAuthenticationFailed, match="no OAuth token") as failure,
     ):
-        producer.send(topic, b"tea").result(PATIENCE_S)
+        producer.send(topic, b"tea").result(TIMEOUT_S)
     assert ("401 (invalid_client)" in str(failure.value)) is is_refused
     assert "wr0ng" not in str(failure.value)

@@ -7,7 +7,7 @@ import pytest
 from headwater.common.error_codes import ErrorCode
 from headwater.testing import EmbeddedBroker
 from tests.compat.brokers import checked_broker, requests_answered
-from tests.compat.clients import PATIENCE_S, Client, Sending, Sent, read, write
+from tests.compat.clients import TIMEOUT_S, Client, Sending, Sent, read, write
 from tests.compat.judges import AIOKAFKA, CLIENTS, CONFLUENT, ERRORS, KAFKA_PYTHON, refusal_of
 from tests.compat.topics import admin_of, create_topic
 
@@ -125,8 +125,8 @@ def test_topic_is_not_auto_created_if_that_is_disabled(topic: str, client: Clien
     with checked_broker({"auto.create.topics.enable": False}) as broker:
         servers = broker.bootstrap_servers
         with pytest.raises(ERRORS):
-            write(client, servers, topic, [Sent(value=b"v")], Sending(patience_ms=1_500))
-        assert topic not in admin_of(servers).list_topics(timeout=PATIENCE_S).topics
+            write(client, servers, topic, [Sent(value=b"v")], Sending(delivery_timeout_ms=1_500))
+        assert topic not in admin_of(servers).list_topics(timeout=TIMEOUT_S).topics
         create_topic(servers, topic)
         assert write(client, servers, topic, [Sent(value=b"v")]) == [(0, 0)]
 
@@ -134,5 +134,5 @@ def test_topic_is_not_auto_created_if_that_is_disabled(topic: str, client: Clien
 def test_topic_is_auto_created_if_that_is_enabled(servers: str, topic: str, client: Client) -> None:
     """TO-6. It has the broker's default number of partitions."""
     assert write(client, servers, topic, [Sent(value=b"v")]) == [(0, 0)]
-    found = admin_of(servers).list_topics(timeout=PATIENCE_S).topics[topic]
+    found = admin_of(servers).list_topics(timeout=TIMEOUT_S).topics[topic]
     assert list(found.partitions) == [0]

@@ -15,7 +15,7 @@ from headwater.testing import EmbeddedBroker
 from tests.compat.brokers import checked_broker, scrape
 from tests.peers.raw_client import ConnectionClosed, RawClient
 
-PATIENCE_S = 120
+TIMEOUT_S = 120
 RECORDS = 40
 RECORD_BYTES = 25_000
 RATE = 250_000
@@ -64,7 +64,7 @@ def fill(servers: str, topic: str, client_id: str, waits: Waits | None = None) -
     began_s = time.monotonic()
     for number in range(RECORDS):
         producer.produce(topic, value=number.to_bytes(4, "big").ljust(RECORD_BYTES, b"\0"))
-    assert producer.flush(PATIENCE_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
     producer.poll(0)
     return time.monotonic() - began_s
 
@@ -85,7 +85,7 @@ def drain(servers: str, topic: str, client_id: str, waits: Waits) -> tuple[list[
     began_s = time.monotonic()
     try:
         consumer.subscribe([topic])
-        while len(found) < RECORDS and time.monotonic() < began_s + PATIENCE_S:
+        while len(found) < RECORDS and time.monotonic() < began_s + TIMEOUT_S:
             for message in consumer.consume(RECORDS, timeout=1):
                 assert message.error() is None, message.error()
                 value = message.value()
@@ -128,9 +128,9 @@ def test_confluents_admin_client_is_served_and_then_throttled_for_mutations(
     admin.alter_client_quotas({QuotaEntity(client_id="maker"): {"controller_mutation_rate": 2}})
     theirs = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "client.id": "maker"})
     # Two partitions are free, and the other two take a second.
-    theirs.create_topics([NewTopic(topic, 4, 1)])[topic].result(PATIENCE_S)
+    theirs.create_topics([NewTopic(topic, 4, 1)])[topic].result(TIMEOUT_S)
     began_s = time.monotonic()
-    theirs.create_topics([NewTopic(f"{topic}-2", 1, 1)])[f"{topic}-2"].result(PATIENCE_S)
+    theirs.create_topics([NewTopic(f"{topic}-2", 1, 1)])[f"{topic}-2"].result(TIMEOUT_S)
     assert time.monotonic() - began_s > 0.5
 
 

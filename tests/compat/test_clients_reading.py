@@ -12,7 +12,7 @@ from tests.compat.topics import create_topic
 
 # Longer than a test would wait: what arrives has not waited for the timeout.
 LONG_MS = 25_000
-PATIENCE_S = 20
+TIMEOUT_S = 20
 
 
 def numbered(count: int, partition: int = 0) -> list[Sent]:
@@ -110,7 +110,7 @@ def test_delayed_fetch_gets_a_record_at_once_without_further_requests(
         # A polling client would have sent many; a few may be in flight.
         assert requests_answered(shared_broker, "Fetch") <= before + 3
         write(client, servers, topic, numbered(1))
-        deadline = Deadline("the record", PATIENCE_S)
+        deadline = Deadline("the record", TIMEOUT_S)
         while not consumer.poll(0.2):
             deadline.check()
 
@@ -128,7 +128,7 @@ def test_consumer_with_fetch_min_bytes_waits_for_them(
         write(client, servers, topic, numbered(1))
         assert consumer.poll(1.0) == []
         write(client, servers, topic, [large])
-        deadline = Deadline("both records", PATIENCE_S)
+        deadline = Deadline("both records", TIMEOUT_S)
         received: list[Received] = []
         while len(received) < 2:
             deadline.check()

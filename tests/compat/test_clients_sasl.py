@@ -13,7 +13,7 @@ import pytest
 from headwater.client import Admin, ScramUpsertion
 from headwater.testing import EmbeddedBroker
 from tests.compat.brokers import checked_broker, scrape
-from tests.compat.clients import PATIENCE_S
+from tests.compat.clients import TIMEOUT_S
 from tests.compat.foreign import load
 from tests.compat.sasl_clients import (
     ROUND_TRIPS,
@@ -122,7 +122,7 @@ def test_authentications_are_counted_by_listener(broker: EmbeddedBroker, topic: 
 def test_large_frame_before_authentication_is_rejected(broker: EmbeddedBroker) -> None:
     """`sasl.server.max.receive.size`."""
     host, _, port = broker.bootstrap_servers.rpartition(":")
-    with closing(create_connection((host, int(port)), PATIENCE_S)) as client:
+    with closing(create_connection((host, int(port)), TIMEOUT_S)) as client:
         client.sendall(struct.pack(">i", 524_289))
         assert client.recv(1) == b""
 
@@ -141,7 +141,7 @@ def test_client_without_sasl_is_disconnected_with_a_helpful_log_line(
     )
     failed: list[object] = []
     producer.produce(topic, b"v", callback=lambda error, _: failed.append(error))
-    producer.flush(PATIENCE_S)
+    producer.flush(TIMEOUT_S)
     assert failed[0] is not None
     assert "before SASL authentication" in broker.log_text
     assert "security.protocol" in broker.log_text
@@ -156,7 +156,7 @@ def test_clients_reauthenticate_and_stay_connected(name: str, topic: str) -> Non
         who = login(broker, "PLAIN")
         send: Callable[[], object]
         with sending(name, who, topic) as send:
-            deadline_s = monotonic() + PATIENCE_S
+            deadline_s = monotonic() + TIMEOUT_S
             while scrape(broker).get(renewed.format("successful_reauthentication"), 0) < 2:
                 assert monotonic() < deadline_s
                 send()

@@ -10,7 +10,7 @@ from headwater.client.errors import SaslAuthenticationFailed
 from headwater.testing import EmbeddedBroker
 from tests.certificates import Authority
 from tests.compat.brokers import checked_broker
-from tests.compat.clients import PATIENCE_S
+from tests.compat.clients import TIMEOUT_S
 from tests.compat.foreign import load
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -65,16 +65,16 @@ def test_our_client_and_librdkafka_authenticate_over_tls(
         )
     alice = login(broker, trusted, "SCRAM-SHA-512", "alice", "pw")
     with Producer(alice) as producer:
-        producer.send(topic, b"ours").result(PATIENCE_S)
+        producer.send(topic, b"ours").result(TIMEOUT_S)
     theirs = load("confluent_kafka").Producer(alice)
     theirs.produce(topic, b"theirs")
-    assert theirs.flush(PATIENCE_S) == 0
+    assert theirs.flush(TIMEOUT_S) == 0
     found: list[bytes | None] = []
     reading = {**alice, "group.id": topic, "auto.offset.reset": "earliest"}
     with Consumer(reading) as consumer:
         consumer.subscribe([topic])
         while len(found) < 2:
-            records = consumer.poll(PATIENCE_S)
+            records = consumer.poll(TIMEOUT_S)
             assert records, "nothing came in time"
             found += [record.value for record in records]
     assert found == [b"ours", b"theirs"]

@@ -17,7 +17,7 @@ from tests.certificates import PASSWORD, Authority
 from tests.compat.brokers import checked_broker
 from tests.compat.foreign import load
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 # Larger than a TLS record and than any buffer on the way.
 VALUES = [b"small", bytes(range(256)) * 3_000, b"", b"last"]
 
@@ -99,7 +99,7 @@ def by_confluent(servers: str, topic: str, files: Files, shows_certificate: bool
     producer = confluent_kafka.Producer(settings)
     for value in VALUES:
         producer.produce(topic, value)
-    assert producer.flush(PATIENCE_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
     consumer = confluent_kafka.Consumer(
         {**settings, "group.id": f"{topic}-readers", "auto.offset.reset": "earliest"}
     )
@@ -107,7 +107,7 @@ def by_confluent(servers: str, topic: str, files: Files, shows_certificate: bool
         consumer.subscribe([topic])
         found: list[bytes] = []
         while len(found) < len(VALUES):
-            messages = consumer.consume(1, timeout=PATIENCE_S)
+            messages = consumer.consume(1, timeout=TIMEOUT_S)
             assert messages, "nothing came in time"
             assert messages[0].error() is None, messages[0].error()
             found.append(messages[0].value() or b"")
@@ -128,14 +128,14 @@ def by_kafka_python(servers: str, topic: str, files: Files, shows_certificate: b
     kafka = load("kafka")
     producer = kafka.KafkaProducer(**settings)
     for value in VALUES:
-        producer.send(topic, value).get(PATIENCE_S)
+        producer.send(topic, value).get(TIMEOUT_S)
     producer.close()
     consumer = kafka.KafkaConsumer(
         topic,
         **settings,
         group_id=None,
         auto_offset_reset="earliest",
-        consumer_timeout_ms=PATIENCE_S * 1000,
+        consumer_timeout_ms=TIMEOUT_S * 1000,
     )
     try:
         return [next(consumer).value or b"" for _ in VALUES]
@@ -156,7 +156,7 @@ def by_aiokafka(servers: str, topic: str, files: Files, shows_certificate: bool)
     aiokafka = load("aiokafka")
 
     async def exchange() -> list[bytes]:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             async with aiokafka.AIOKafkaProducer(**settings) as producer:
                 for value in VALUES:
                     await producer.send_and_wait(topic, value)
@@ -213,14 +213,14 @@ def test_sasl_over_tls_needs_no_certificate(
         }
         foreign = confluent_kafka.Producer({**login})
         foreign.produce("tea", b"foreign")
-        assert foreign.flush(PATIENCE_S) == 0
+        assert foreign.flush(TIMEOUT_S) == 0
         with Producer(login) as producer:
-            assert producer.send("tea", b"own").result(PATIENCE_S).offset == 1
+            assert producer.send("tea", b"own").result(TIMEOUT_S).offset == 1
         with (
             Admin({**login, "sasl.password": "no"}) as admin,
             pytest.raises(SaslAuthenticationFailed),
         ):
-            admin.describe_cluster(timeout=PATIENCE_S)
+            admin.describe_cluster(timeout=TIMEOUT_S)
 
 
 def test_client_without_a_certificate_is_rejected_where_one_is_required(
@@ -237,6 +237,6 @@ def test_client_without_a_certificate_is_rejected_where_one_is_required(
     )
     with pytest.raises(confluent_kafka.KafkaException):
         admin.list_topics(timeout=1)
-    admin.poll(PATIENCE_S)
+    admin.poll(TIMEOUT_S)
     assert any("certificate" in str(error) for error in errors), errors
     assert "peer did not return a certificate" in broker.log_text

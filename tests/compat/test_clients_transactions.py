@@ -13,7 +13,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from tests.compat.brokers import checked_broker
-from tests.compat.clients import PATIENCE_S, Reading
+from tests.compat.clients import TIMEOUT_S, Reading
 from tests.compat.judges import CONFLUENT
 from tests.compat.topics import admin_of, create_topic
 from tests.compat.transactional import (
@@ -36,7 +36,7 @@ def client(request: pytest.FixtureRequest) -> TransactionalClient:
 def read(servers: str, topic: str, count: int, reading: Reading = COMMITTED) -> list[bytes | None]:
     """Return the first records of partition 0."""
     values: list[bytes | None] = []
-    until_s = time.monotonic() + PATIENCE_S
+    until_s = time.monotonic() + TIMEOUT_S
     with closing(CONFLUENT.consumer(servers, reading)) as consumer:
         consumer.assign(topic, {0: 0})
         while len(values) < count:
@@ -49,10 +49,10 @@ def committed_offset(servers: str, topic: str, group_id: str) -> int:
     """Return a group's committed offset, once no transaction on it is pending."""
     admin: AdminClient = admin_of(servers)
     asked = ConsumerGroupTopicPartitions(group_id, [TopicPartition(topic, 0)])
-    until_s = time.monotonic() + PATIENCE_S
+    until_s = time.monotonic() + TIMEOUT_S
     while True:
         answer = admin.list_consumer_group_offsets([asked], require_stable=True)[group_id]
-        (found,) = answer.result(PATIENCE_S).topic_partitions
+        (found,) = answer.result(TIMEOUT_S).topic_partitions
         if found.error is None or found.error.code() != KafkaError.UNSTABLE_OFFSET_COMMIT:
             break
         # Markers are in flight; a consumer would wait for them, this client does not.
@@ -94,7 +94,7 @@ def test_open_transaction_holds_back_read_committed_consumers(
             assert consumer.poll(0.3) == []
             producer.commit()
             seen: list[bytes | None] = []
-            until_s = time.monotonic() + PATIENCE_S
+            until_s = time.monotonic() + TIMEOUT_S
             while not seen:
                 assert time.monotonic() < until_s
                 seen += [each.value for each in consumer.poll(0.1)]
@@ -184,7 +184,7 @@ def test_deleted_topic_does_not_block_a_transaction(topic: str) -> None:
             producer.send(f"{topic}-2", b"kept")
             producer.flush()
             admin = admin_of(servers)
-            admin.delete_topics([topic])[topic].result(PATIENCE_S)
+            admin.delete_topics([topic])[topic].result(TIMEOUT_S)
             producer.commit()
             producer.begin()
             producer.send(f"{topic}-2", b"next")
@@ -214,14 +214,14 @@ def test_group_member_continues_from_transactional_offsets(servers: str, topic: 
             consumer.subscribe([topic])
             copier.begin()
             for _ in range(5):
-                message = consumer.poll(PATIENCE_S)
+                message = consumer.poll(TIMEOUT_S)
                 assert message is not None
                 value = message.value()
                 assert value is not None
                 copier.send(f"{topic}-out", value)
             place = TopicPartition(topic, 0, 5 * (half + 1))
             metadata = consumer.consumer_group_metadata()
-            copier.producer.send_offsets_to_transaction([place], metadata, PATIENCE_S)
+            copier.producer.send_offsets_to_transaction([place], metadata, TIMEOUT_S)
             copier.commit()
     copier.close()
     assert read(servers, f"{topic}-out", 10) == [b"%d" % number for number in range(10)]

@@ -14,7 +14,7 @@ from headwater.testing import EmbeddedBroker
 from tests.peers.raw_client import RawClient
 
 BROKER = 4
-PATIENCE_S = 30
+TIMEOUT_S = 30
 
 
 def limit_connections(client: RawClient, value: str | None) -> None:
@@ -31,7 +31,7 @@ def limit_connections(client: RawClient, value: str | None) -> None:
 def is_refused(bootstrap_servers: str) -> bool:
     """Whether the broker closes a new connection without a response."""
     host, _, port = bootstrap_servers.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as fresh:
+    with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as fresh:
         fresh.sendall(API_VERSIONS)
         try:
             return fresh.recv(1) == b""

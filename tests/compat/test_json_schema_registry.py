@@ -31,7 +31,7 @@ from headwater.testing import EmbeddedRegistry
 
 pytestmark = pytest.mark.xdist_group("schema-registry")
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
@@ -155,7 +155,7 @@ def test_we_read_what_they_write(
     value = {"kind": "grün", "grams": 3}
     context = SerializationContext(topic, MessageField.VALUE)
     producer.produce(topic, value=serialize(value, context))
-    assert producer.flush(PATIENCE_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
     with Consumer(
         bootstrap_servers=servers,
         group_id=topic,
@@ -163,7 +163,7 @@ def test_we_read_what_they_write(
         value_deserializer=JsonDeserializer(ours),
     ) as consumer:
         consumer.subscribe([topic])
-        read: list[Any] = [record.value for record in consumer.poll(PATIENCE_S)]
+        read: list[Any] = [record.value for record in consumer.poll(TIMEOUT_S)]
         assert read == [value]
 
 
@@ -174,13 +174,13 @@ def test_they_read_what_we_write(
     with Producer(
         bootstrap_servers=servers, value_serializer=JsonSerializer(ours, SECOND, topic=topic)
     ) as producer:
-        producer.send(topic, value).result(PATIENCE_S)
+        producer.send(topic, value).result(TIMEOUT_S)
     consumer = ConfluentConsumer(
         {"bootstrap.servers": servers, "group.id": topic, "auto.offset.reset": "earliest"}
     )
     try:
         consumer.subscribe([topic])
-        [message] = consumer.consume(1, timeout=PATIENCE_S)
+        [message] = consumer.consume(1, timeout=TIMEOUT_S)
     finally:
         consumer.close()
     context = SerializationContext(topic, MessageField.VALUE)

@@ -33,7 +33,7 @@ from headwater.client.errors import (
 )
 from headwater.common.config_types import ConfigOperation, ConfigSource
 from headwater.common.error_codes import ErrorCode
-from tests.compat.clients import PATIENCE_S, Deadline, Sending, Sent, write
+from tests.compat.clients import TIMEOUT_S, Deadline, Sending, Sent, write
 from tests.compat.judges import CONFLUENT
 from tests.compat.topics import admin_of
 
@@ -54,7 +54,7 @@ def test_topics_are_created_described_grown_and_deleted(
     assert [(each.partition, each.leader_id) for each in described.partitions] == [(0, 0), (1, 0)]
     ours.create_partitions({topic: 3})
     assert len(ours.describe_topics([topic])[topic].partitions) == 3
-    theirs = admin_of(servers).list_topics(topic, PATIENCE_S).topics[topic]
+    theirs = admin_of(servers).list_topics(topic, TIMEOUT_S).topics[topic]
     assert len(theirs.partitions) == 3
     ours.delete_topics([topic_id])
     with pytest.raises(UnknownTopicOrPartition):
@@ -92,7 +92,7 @@ def test_configs_are_set_appended_and_deleted(ours: Admin, servers: str, topic: 
     assert configs["cleanup.policy"].value == "compact,delete"
     theirs = TheirResource(TheirType.TOPIC, topic)
     their_admin = admin_of(servers)
-    seen = their_admin.describe_configs([theirs])[theirs].result(PATIENCE_S)
+    seen = their_admin.describe_configs([theirs])[theirs].result(TIMEOUT_S)
     assert {name: entry.value for name, entry in seen.items()} == {
         name: entry.value for name, entry in configs.items()
     }

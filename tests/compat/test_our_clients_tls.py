@@ -16,7 +16,7 @@ from headwater.testing import EmbeddedBroker
 from tests.certificates import PASSWORD, Authority
 from tests.compat.brokers import checked_broker
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 VALUES = [b"small", bytes(range(256)) * 3_000, b"last"]
 
 
@@ -67,12 +67,12 @@ def settings(authority: Authority, broker: EmbeddedBroker, folder: Path) -> dict
 def test_blocking_clients_write_and_read(settings: dict[str, object]) -> None:
     with Producer(settings) as producer:
         for value in VALUES:
-            producer.send("blocking", value).result(PATIENCE_S)
+            producer.send("blocking", value).result(TIMEOUT_S)
     with Consumer({**settings, "group.id": "readers", "auto.offset.reset": "earliest"}) as consumer:
         consumer.subscribe(["blocking"])
         found: list[bytes | None] = []
         while len(found) < len(VALUES):
-            found += [record.value for record in consumer.poll(PATIENCE_S)]
+            found += [record.value for record in consumer.poll(TIMEOUT_S)]
     assert found == VALUES
 
 
@@ -89,12 +89,12 @@ def test_asyncio_clients_write_and_read_with_librdkafkas_settings(
     }
 
     async def exchange() -> list[bytes | None]:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             async with aio.Producer(names) as producer:
                 await (await producer.send("asyncio", b"v"))
             async with aio.Consumer({**names, "auto.offset.reset": "earliest"}) as consumer:
                 consumer.assign([TopicPartition("asyncio", 0)])
-                return [record.value for record in await consumer.poll(PATIENCE_S)]
+                return [record.value for record in await consumer.poll(TIMEOUT_S)]
 
     assert asyncio.run(exchange()) == [b"v"]
 
@@ -103,18 +103,18 @@ def test_untrusted_broker_is_reported_at_once(settings: dict[str, object], tmp_p
     other = Authority("other").write(tmp_path / "other.pem")
     mistaken = {**settings, "ssl.truststore.location": str(other)}
     with Admin(mistaken) as admin, pytest.raises(SslAuthenticationFailed, match="not trusted"):
-        admin.describe_cluster(timeout=PATIENCE_S)
+        admin.describe_cluster(timeout=TIMEOUT_S)
     with (
         Producer(mistaken) as producer,
         pytest.raises(SslAuthenticationFailed, match="not trusted"),
     ):
-        producer.send("nowhere", b"v").result(PATIENCE_S)
+        producer.send("nowhere", b"v").result(TIMEOUT_S)
 
 
 def test_untrusted_client_is_reported_at_once(settings: dict[str, object]) -> None:
     anonymous = {name: text for name, text in settings.items() if "keystore" not in name}
     with Admin(anonymous) as admin, pytest.raises(SslAuthenticationFailed, match="certificate"):
-        admin.describe_cluster(timeout=PATIENCE_S)
+        admin.describe_cluster(timeout=TIMEOUT_S)
 
 
 def test_unreadable_store_is_reported_when_a_client_is_created(
@@ -155,7 +155,7 @@ def test_commands_accept_a_client_properties_file(
 
     def run(*arguments: str, given: bytes = b"") -> bytes:
         done = subprocess.run(
-            [*command, *arguments, *where], input=given, capture_output=True, timeout=PATIENCE_S
+            [*command, *arguments, *where], input=given, capture_output=True, timeout=TIMEOUT_S
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -31,7 +31,7 @@ from headwater.client.errors import (
 from headwater.records.batch_header import TimestampType
 from headwater.testing import EmbeddedBroker
 from tests.compat.brokers import checked_broker
-from tests.compat.clients import CODECS, PATIENCE_S, Sending, Sent, write
+from tests.compat.clients import CODECS, TIMEOUT_S, Sending, Sent, write
 from tests.compat.judges import CONFLUENT
 from tests.compat.topics import create_topic
 
@@ -55,7 +55,7 @@ def servers(group_broker: EmbeddedBroker) -> str:
 
 def until(done: Callable[[], bool], *steps: Callable[[], object]) -> None:
     """Take the steps in turn until it is done."""
-    limit_s = time.monotonic() + PATIENCE_S
+    limit_s = time.monotonic() + TIMEOUT_S
     while not done():
         assert time.monotonic() < limit_s, "waited in vain"
         for step in steps:
@@ -211,7 +211,7 @@ def test_record_that_cannot_be_deserialized_is_returned_again_until_skipped(
         assert values(take(consumer, 1)) == [1]
         for _ in range(2):
             with pytest.raises(SerializationFailed, match="at offset 1"):
-                consumer.poll(PATIENCE_S)
+                consumer.poll(TIMEOUT_S)
         assert consumer.position(place) == 1
         consumer.seek(place, 2)
         assert values(take(consumer, 1)) == [3]
@@ -238,7 +238,7 @@ def test_another_thread_can_end_a_poll(servers: str, topic: str) -> None:
         waker = threading.Thread(target=consumer.wakeup)
         waker.start()
         with pytest.raises(WokenUp):
-            consumer.poll(PATIENCE_S)
+            consumer.poll(TIMEOUT_S)
         waker.join()
 
 
@@ -541,7 +541,7 @@ def test_asyncio_consumer_works_alike(servers: str, topic: str) -> None:
         ) as consumer:
             consumer.subscribe([topic], listener=Listener())
             found: list[int] = []
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 async for record in consumer:
                     found.append(record.offset)
                     if len(found) == 10:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from headwater.client import Admin, ConsumerRecord, ParallelConsumer, TopicPartition
-from tests.compat.clients import PATIENCE_S, Sent, write
+from tests.compat.clients import TIMEOUT_S, Sent, write
 from tests.compat.judges import CONFLUENT
 from tests.compat.topics import create_topic
 
@@ -41,7 +41,7 @@ def run_in_thread(consumer: ParallelConsumer, handle: Callable[[ConsumerRecord],
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(PATIENCE_S)
+    thread.join(TIMEOUT_S)
     assert not thread.is_alive(), "it does not end"
     if outcome:
         raise outcome[0]
@@ -82,7 +82,7 @@ def test_commit_does_not_pass_unfinished_work(servers: str, topic: str) -> None:
     def handle(record: ConsumerRecord) -> None:
         if record.offset == 5:
             for _ in range(3):
-                assert later_done.acquire(timeout=PATIENCE_S)
+                assert later_done.acquire(timeout=TIMEOUT_S)
             during.update(committed(servers, topic, topic))
             consumer.stop()
         elif record.offset > 5:
@@ -176,7 +176,7 @@ def test_two_consumers_share_and_handle_everything(servers: str, topic: str) -> 
                 if len(by_whom) == 2:
                     both.set()
             # Wait until the other has got something, or one could do everything.
-            assert both.wait(PATIENCE_S)
+            assert both.wait(TIMEOUT_S)
             with lock:
                 seen.add((record.partition, record.offset))
                 if len(seen) == 400:
@@ -195,11 +195,11 @@ def test_two_consumers_share_and_handle_everything(servers: str, topic: str) -> 
     threads = [threading.Thread(target=work, args=(me,), daemon=True) for me in range(2)]
     for thread in threads:
         thread.start()
-    assert everything.wait(PATIENCE_S)
+    assert everything.wait(TIMEOUT_S)
     for stop in stoppers:
         stop()
     for thread in threads:
-        thread.join(PATIENCE_S)
+        thread.join(TIMEOUT_S)
         assert not thread.is_alive()
     assert by_whom == {0, 1}
     assert sorted(committed(servers, topic, topic)) == [

@@ -141,8 +141,8 @@ PROVOKED: dict[tuple[int, str], Provoked] = {
         {"type": "AVRO", "details": 'undefined name: "tea"'},
     ),
     (42201, "Invalid schema type"): Provoked(
-        lambda c, s: c.register_schema(s, Schema('syntax = "proto3";', "PROTOBUF")),
-        {"type": "PROTOBUF"},
+        lambda c, s: c.register_schema(s, Schema("struct Tea {}", "THRIFT")),
+        {"type": "THRIFT"},
     ),
     (42201, "Empty"): Provoked(lambda c, s: c.register_schema(s, avro("")), {}),
     (42202, "The specified"): Provoked(
@@ -230,7 +230,7 @@ def test_current_parameters_guids_and_contexts_are_served(client: SchemaRegistry
         client.get_schema_by_guid(str(uuid.UUID(int=7)))
     assert error.value.error_message == f"Schema {uuid.UUID(int=7)} not found"
     assert client.get_contexts() == ["."]
-    assert client.get_schema_types() == ["AVRO", "JSON"]
+    assert client.get_schema_types() == ["AVRO", "JSON", "PROTOBUF"]
     assert subject in client.get_subjects_by_schema_id(registered.schema_id or 0)
     versions = client.get_schema_versions(registered.schema_id or 0, subject_name=subject)
     assert [(each.subject, each.version) for each in versions] == [(subject, 1)]

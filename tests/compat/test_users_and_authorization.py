@@ -9,7 +9,7 @@ from headwater.client.errors import ClusterAuthorizationFailed, TopicAuthorizati
 from headwater.security.authorization.authorizer import Operation, ResourceKind
 from headwater.testing import EmbeddedBroker
 from tests.compat.brokers import checked_broker
-from tests.compat.clients import PATIENCE_S
+from tests.compat.clients import TIMEOUT_S
 from tests.compat.foreign import load
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -57,13 +57,13 @@ def test_user_may_do_what_was_granted(broker: EmbeddedBroker, topic: str) -> Non
             ]
         )
     with Producer(login(broker, "alice")) as producer:
-        assert producer.send(topic, b"v").result(PATIENCE_S).offset == 0
+        assert producer.send(topic, b"v").result(TIMEOUT_S).offset == 0
     with pytest.raises(TopicAuthorizationFailed), Producer(login(broker, "bob")) as producer:
-        producer.send(topic, b"v").result(PATIENCE_S)
+        producer.send(topic, b"v").result(TIMEOUT_S)
     theirs = load("confluent_kafka").Producer(login(broker, "bob"))
     failures: list[object] = []
     theirs.produce(topic, b"v", callback=lambda error, _: failures.append(error.name()))
-    theirs.flush(PATIENCE_S)
+    theirs.flush(TIMEOUT_S)
     assert failures == ["TOPIC_AUTHORIZATION_FAILED"]
 
 

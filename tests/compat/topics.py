@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.compat.clients import PATIENCE_S
+from tests.compat.clients import TIMEOUT_S
 
 
 def admin_of(servers: str) -> AdminClient:
@@ -18,4 +18,4 @@ def create_topic(
     wanted = NewTopic(topic, partitions, 1, config=dict(config or {}))
     # The client has a name, since its pending requests end with it.
     admin = admin_of(servers)
-    admin.create_topics([wanted])[topic].result(PATIENCE_S)
+    admin.create_topics([wanted])[topic].result(TIMEOUT_S)

@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from tests.compat.clients import PATIENCE_S
+from tests.compat.clients import TIMEOUT_S
 from tests.compat.foreign import load
 from tests.compat.headwater_transactional import Headwater
 from tests.compat.loop_thread import LoopThread
@@ -17,7 +17,7 @@ kafka = load("kafka")
 kafka_errors = load("kafka.errors")
 kafka_structs = load("kafka.structs")
 
-_PATIENCE_MS: Final = int(PATIENCE_S * 1_000)
+_TIMEOUT_MS: Final = int(TIMEOUT_S * 1_000)
 
 Offsets = Mapping[tuple[str, int], int]
 
@@ -78,7 +78,7 @@ class ConfluentProducer:
                 "log_level": 0,
             }
         )
-        self.producer.init_transactions(PATIENCE_S)
+        self.producer.init_transactions(TIMEOUT_S)
 
     def begin(self) -> None:
         self.producer.begin_transaction()
@@ -87,7 +87,7 @@ class ConfluentProducer:
         self.producer.produce(topic, value, partition=partition)
 
     def flush(self) -> None:
-        self.producer.flush(PATIENCE_S)
+        self.producer.flush(TIMEOUT_S)
 
     def send_offsets(self, offsets: Offsets, group_id: str) -> None:
         places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
@@ -95,13 +95,13 @@ class ConfluentProducer:
             Consumer({"bootstrap.servers": self._servers, "group.id": group_id})
         ) as consumer:
             metadata = consumer.consumer_group_metadata()
-            self.producer.send_offsets_to_transaction(places, metadata, PATIENCE_S)
+            self.producer.send_offsets_to_transaction(places, metadata, TIMEOUT_S)
 
     def commit(self) -> None:
-        self.producer.commit_transaction(PATIENCE_S)
+        self.producer.commit_transaction(TIMEOUT_S)
 
     def abort(self) -> None:
-        self.producer.abort_transaction(PATIENCE_S)
+        self.producer.abort_transaction(TIMEOUT_S)
 
     def close(self) -> None:
         """Drop it, since pending requests end with it."""
@@ -122,7 +122,7 @@ class _KafkaPythonProducer:
             bootstrap_servers=servers,
             transactional_id=transactional_id,
             transaction_timeout_ms=timeout_ms,
-            max_block_ms=_PATIENCE_MS,
+            max_block_ms=_TIMEOUT_MS,
             reconnect_backoff_max_ms=200,
         )
         self._producer.init_transactions()
@@ -134,7 +134,7 @@ class _KafkaPythonProducer:
         self._producer.send(topic, value, partition=partition)
 
     def flush(self) -> None:
-        self._producer.flush(timeout=PATIENCE_S)
+        self._producer.flush(timeout=TIMEOUT_S)
 
     def send_offsets(self, offsets: Offsets, group_id: str) -> None:
         places = {
@@ -150,7 +150,7 @@ class _KafkaPythonProducer:
         self._producer.abort_transaction()
 
     def close(self) -> None:
-        self._producer.close(timeout=PATIENCE_S)
+        self._producer.close(timeout=TIMEOUT_S)
 
 
 class AioKafka:
@@ -170,7 +170,7 @@ class _AsyncProducer:
                 bootstrap_servers=servers,
                 transactional_id=transactional_id,
                 transaction_timeout_ms=timeout_ms,
-                request_timeout_ms=_PATIENCE_MS,
+                request_timeout_ms=_TIMEOUT_MS,
             )
             await producer.start()
             return producer

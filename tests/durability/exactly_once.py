@@ -21,7 +21,7 @@ from tests.durability import copier
 from tests.durability.copier import COPY, SOURCE, changed
 
 PARTITIONS = 4
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 _STEPS_PER_TRANSACTION = 4
 
 
@@ -55,7 +55,7 @@ class Worker:
 
     def await_steps(self, steps: int, wanted: str | None = None) -> bool:
         """Wait until it has printed enough steps; False if it ended before."""
-        until_s = time.monotonic() + PATIENCE_S
+        until_s = time.monotonic() + TIMEOUT_S
         while steps > 0:
             try:
                 step = self._steps.get(timeout=max(0.0, until_s - time.monotonic()))
@@ -75,7 +75,7 @@ class Worker:
 
     def wait(self) -> int:
         """Return the exit code."""
-        code = self._process.wait(PATIENCE_S)
+        code = self._process.wait(TIMEOUT_S)
         self._reader.join()
         assert self._process.stdout is not None
         self._process.stdout.close()
@@ -142,7 +142,7 @@ def fill(servers: str, plan: Plan) -> None:
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     topics = [NewTopic(name, PARTITIONS, 1) for name in (SOURCE, COPY)]
     for made in admin.create_topics(topics).values():
-        made.result(PATIENCE_S)
+        made.result(TIMEOUT_S)
     producer = Producer(
         {
             "bootstrap.servers": servers,
@@ -154,7 +154,7 @@ def fill(servers: str, plan: Plan) -> None:
     )
     for number in range(plan.records):
         producer.produce(SOURCE, b"%d" % number, partition=number % PARTITIONS)
-    assert producer.flush(PATIENCE_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
 
 
 def check_copy(servers: str, plan: Plan) -> None:
@@ -171,7 +171,7 @@ def check_copy(servers: str, plan: Plan) -> None:
     )
     consumer.assign([TopicPartition(COPY, number, 0) for number in range(PARTITIONS)])
     at_end: dict[int, None] = {}
-    until_s = time.monotonic() + PATIENCE_S
+    until_s = time.monotonic() + TIMEOUT_S
     while len(at_end) < PARTITIONS:
         assert time.monotonic() < until_s, [len(each) for each in seen]
         for message in consumer.consume(10_000, 0.5):

@@ -13,7 +13,7 @@ from headwater.testing import EmbeddedBroker
 
 TOPIC = "orders"
 PARTITIONS = 3
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 _IN_FLIGHT = 2_000
 
 
@@ -27,7 +27,7 @@ class Load:
     failures: list[str] = field(default_factory=list)
 
     def run_until(self, is_done: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while not is_done():
             assert time.monotonic() < deadline, f"{len(self.acknowledged)} of {self.sent} arrived"
             if self.sent - len(self.acknowledged) < _IN_FLIGHT:
@@ -37,7 +37,7 @@ class Load:
                 self.producer.poll(0.01)
 
     def finish(self) -> None:
-        assert self.producer.flush(PATIENCE_S) == 0
+        assert self.producer.flush(TIMEOUT_S) == 0
 
     def _send(self) -> None:
         number = self.sent
@@ -64,13 +64,13 @@ class Load:
 def kill_again_and_again(broker: EmbeddedBroker, *, times: int, rng: random.Random) -> Load:
     """Produce to a broker that is killed several times."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(PATIENCE_S)
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(TIMEOUT_S)
     producer = Producer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
             "enable.idempotence": True,
             "linger.ms": 1,
-            "message.timeout.ms": int(PATIENCE_S * 1_000),
+            "message.timeout.ms": int(TIMEOUT_S * 1_000),
             "reconnect.backoff.max.ms": 200,
             "log_level": 0,
         }
@@ -104,7 +104,7 @@ def read_all(bootstrap_servers: str, count: int) -> dict[tuple[int, int], int]:
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "unused"})
     consumer.assign([TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)])
     records: dict[tuple[int, int], int] = {}
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while len(records) < count:
         assert time.monotonic() < deadline, f"{len(records)} of {count} records are there"
         for message in consumer.consume(10_000, 0.5):

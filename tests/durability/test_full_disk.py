@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 from headwater.cli.log.dump import dump_path
 from headwater.testing import EmbeddedBroker
-from tests.durability.killing import PARTITIONS, PATIENCE_S, TOPIC, read_all
+from tests.durability.killing import PARTITIONS, TIMEOUT_S, TOPIC, read_all
 
 # Inside a batch, so that the last write is partial.
 LIMIT_BYTES = 1_000_007
@@ -39,7 +39,7 @@ class Filling:
                 on_delivery=self._delivered,
             )
             self._sent += 1
-        assert self._producer.flush(PATIENCE_S) == 0
+        assert self._producer.flush(TIMEOUT_S) == 0
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -77,7 +77,7 @@ def test_full_disk_rejects_writes_and_loses_nothing_acknowledged(tmp_path: Path)
 def record_count(bootstrap_servers: str) -> int:
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "unused"})
     ends = (
-        consumer.get_watermark_offsets(TopicPartition(TOPIC, number), timeout=PATIENCE_S)
+        consumer.get_watermark_offsets(TopicPartition(TOPIC, number), timeout=TIMEOUT_S)
         for number in range(PARTITIONS)
     )
     total = sum(end for _, end in (each or (0, 0) for each in ends))
@@ -88,6 +88,6 @@ def record_count(bootstrap_servers: str) -> int:
 def await_end(pid: int) -> None:
     descriptor = os.pidfd_open(pid)
     try:
-        assert select.select((descriptor,), (), (), PATIENCE_S)[0], "the broker goes on"
+        assert select.select((descriptor,), (), (), TIMEOUT_S)[0], "the broker goes on"
     finally:
         os.close(descriptor)

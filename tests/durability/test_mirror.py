@@ -10,7 +10,7 @@ import pytest
 from headwater.client import Admin, Consumer, Producer, TopicPartition
 from headwater.testing import EmbeddedBroker
 
-PATIENCE_S = 240.0
+TIMEOUT_S = 240.0
 TOPICS = ("tea-none", "tea-zstd")
 PARTITIONS = 2
 
@@ -32,7 +32,7 @@ def fill(broker: EmbeddedBroker, topic: str, count: int) -> None:
         values = pa.array([b"%0100d" % number for number in range(count)])
         where = pa.array([number % PARTITIONS for number in range(count)], pa.int32())
         table = pa.table({"value": values, "partition": where})
-        producer.send_table(topic, table).result(PATIENCE_S)
+        producer.send_table(topic, table).result(TIMEOUT_S)
 
 
 def copied(admin: Admin) -> int:
@@ -49,7 +49,7 @@ def start(west: EmbeddedBroker, east: EmbeddedBroker, *more: str) -> "subprocess
 
 
 def kill_at(process: "subprocess.Popen[bytes]", admin: Admin, count: int) -> None:
-    until_s = time.monotonic() + PATIENCE_S
+    until_s = time.monotonic() + TIMEOUT_S
     while copied(admin) < count:
         assert time.monotonic() < until_s, f"{copied(admin)} of {count} records are copied"
         assert process.poll() is None, "the mirror has ended"
@@ -102,7 +102,7 @@ def check(delivery: str, count: int) -> None:
             for share in (20, 2):
                 process = start(west, east, delivery)
                 kill_at(process, admin, count * len(TOPICS) // share)
-        assert start(west, east, delivery, "--once").wait(PATIENCE_S) == 0
+        assert start(west, east, delivery, "--once").wait(TIMEOUT_S) == 0
         for topic in TOPICS:
             found = seen(east, f"source.{topic}")
             for partition, values in found.items():

@@ -22,7 +22,7 @@ from tests.fuzz.frames import PRODUCED_TOPICS, FrameMaker
 
 CANARY = "canary"
 _CANARIES = 1_000
-_PATIENCE_S = 30.0
+_TIMEOUT_S = 30.0
 # A joining member may have to wait for others, and then disconnects.
 _WAIT_S = 0.2
 _FRAMES_PER_CONNECTION = 8
@@ -57,7 +57,7 @@ def _one_connection(port: int, maker: FrameMaker, rng: random.Random) -> int:
     count = rng.randrange(1, _FRAMES_PER_CONNECTION)
     # From many addresses, because a port cannot be reused at once.
     source = f"127.{rng.randrange(1, 255)}.{rng.randrange(255)}.{rng.randrange(1, 255)}"
-    with socket.create_connection(("127.0.0.1", port), _PATIENCE_S, (source, 0)) as peer:
+    with socket.create_connection(("127.0.0.1", port), _TIMEOUT_S, (source, 0)) as peer:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         # The broker may have disconnected at any moment.
         with suppress(OSError):
@@ -75,7 +75,7 @@ def _plant(bootstrap_servers: str) -> None:
         producer.produce(CANARY, str(number).encode())
     for topic in PRODUCED_TOPICS:
         producer.produce(topic, b"first")
-    assert producer.flush(_PATIENCE_S) == 0
+    assert producer.flush(_TIMEOUT_S) == 0
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": CANARY})
     consumer.commit(offsets=[TopicPartition(CANARY, 0, _CANARIES)], asynchronous=False)
     consumer.close()
@@ -84,11 +84,11 @@ def _plant(bootstrap_servers: str) -> None:
 def _check_canaries(bootstrap_servers: str) -> None:
     """Check that all earlier records are read in order, and committed offsets are kept."""
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": CANARY})
-    (committed,) = consumer.committed([TopicPartition(CANARY, 0)], timeout=_PATIENCE_S)
+    (committed,) = consumer.committed([TopicPartition(CANARY, 0)], timeout=_TIMEOUT_S)
     assert committed.offset == _CANARIES
     consumer.assign([TopicPartition(CANARY, 0, 0)])
     values: list[bytes | None] = []
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _TIMEOUT_S
     while len(values) < _CANARIES and time.monotonic() < deadline:
         values += [message.value() for message in consumer.consume(_CANARIES, 1.0)]
     consumer.close()
@@ -106,7 +106,7 @@ def _read_all(bootstrap_servers: str) -> int:
             "enable.partition.eof": True,
         }
     )
-    known = consumer.list_topics(timeout=_PATIENCE_S).topics
+    known = consumer.list_topics(timeout=_TIMEOUT_S).topics
     places = [
         TopicPartition(topic, partition, OFFSET_BEGINNING)
         for topic in PRODUCED_TOPICS
@@ -115,7 +115,7 @@ def _read_all(bootstrap_servers: str) -> int:
     consumer.assign(places)
     left = {(each.topic, each.partition) for each in places}
     count = 0
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _TIMEOUT_S
     while left and time.monotonic() < deadline:
         for message in consumer.consume(1_000, 1.0):
             error = message.error()

@@ -33,7 +33,7 @@ ROWS = int(os.environ.get("HEADWATER_LAKE_ROWS", "1000000"))
 KEYS = ROWS // 10
 BATCHES = 16
 KILLS = int(os.environ.get("HEADWATER_LAKE_KILLS", "5"))
-PATIENCE_S = 900.0
+TIMEOUT_S = 900.0
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -104,7 +104,7 @@ def _run_with_kills(file: Path, folder: Path, commits: Callable[[], int], kills:
             if killed < kills and _has_grown(child, commits, goal) and _lives_on(child, pause_s):
                 killed += 1
                 continue
-            code = child.wait(PATIENCE_S)
+            code = child.wait(TIMEOUT_S)
             assert code == 0, (folder / "run.log").read_text()[-3000:]
             return killed
         finally:
@@ -114,7 +114,7 @@ def _run_with_kills(file: Path, folder: Path, commits: Callable[[], int], kills:
 
 
 def _has_grown(child: "subprocess.Popen[bytes]", commits: Callable[[], int], goal: int) -> bool:
-    until_s = time.monotonic() + PATIENCE_S
+    until_s = time.monotonic() + TIMEOUT_S
     while _lives_on(child, 0.2):
         if commits() >= goal:
             return True

@@ -16,7 +16,7 @@ from headwater.testing import EmbeddedBroker
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv" / "orchestration" / "bin" / "python"
-PATIENCE_S = 600
+TIMEOUT_S = 600
 
 # Stops between the write and the commit. Schedulers redirect Python's output, not the descriptor.
 WAIT = """\
@@ -79,7 +79,7 @@ def test_a_killed_run_is_retried_and_has_each_record_once(
         if scheduler == "Airflow":
             command = [str(PYTHON.with_name("airflow")), "db", "migrate"]
             done = subprocess.run(
-                command, env=environment, capture_output=True, timeout=PATIENCE_S, check=False
+                command, env=environment, capture_output=True, timeout=TIMEOUT_S, check=False
             )
             assert done.returncode == 0, done.stderr.decode()[-2_000:]
         send(broker, b"a", b"b")
@@ -108,7 +108,7 @@ def test_a_killed_run_is_retried_and_has_each_record_once(
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                timeout=PATIENCE_S,
+                timeout=TIMEOUT_S,
                 check=False,
             )
             assert run.returncode == 0, (run.stdout + run.stderr).decode()[-4_000:]

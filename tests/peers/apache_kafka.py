@@ -34,7 +34,7 @@ _ONE_NODE_OF_KAFKA: Final[Mapping[str, str]] = {
 }
 _STARTED: Final = "Kafka Server started"
 _TOOL_TIMEOUT_S: Final = 120
-_STOP_PATIENCE_S: Final = 60
+_STOP_TIMEOUT_S: Final = 60
 
 
 # The second JIT compiler does not pay off for tools that run for a second or two.
@@ -142,7 +142,7 @@ class ApacheKafka:
     def retire(self) -> None:
         """Stop with a controlled shutdown."""
         if self._process is not None:
-            ask_to_end(self._process, _STOP_PATIENCE_S)
+            ask_to_end(self._process, _STOP_TIMEOUT_S)
             self._process = None
 
     def __enter__(self) -> Self:

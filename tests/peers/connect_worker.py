@@ -2,15 +2,15 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from tests.peers.exactly_once import PATIENCE_S
-from tests.peers.jars import KAFKA_CONNECT
+from tests.peers.exactly_once import TIMEOUT_S
+from tests.peers.jars import KAFKA_CONNECT, Peer
 from tests.peers.java_process import JavaProcess
 from tests.peers.processes import free_port
 
@@ -49,36 +49,45 @@ class TaskStatus:
 class ConnectWorker(JavaProcess):
     """One worker of the group "connect", on its own port."""
 
-    def __init__(self, servers: str, folder: Path, name: str) -> None:
+    def __init__(
+        self,
+        servers: str,
+        folder: Path,
+        name: str,
+        *,
+        peer: Peer = KAFKA_CONNECT,
+        settings: Mapping[str, str] | None = None,
+        jvm_options: Sequence[str] | None = None,
+    ) -> None:
         self.address = f"127.0.0.1:{free_port()}"
         properties = folder / f"{name}.properties"
-        settings = {
+        given = {
             **_SETTINGS,
             "bootstrap.servers": servers,
             "listeners": f"http://{self.address}",
+            **(settings or {}),
         }
-        properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        properties.write_text("".join(f"{key}={value}\n" for key, value in given.items()))
         super().__init__(
-            KAFKA_CONNECT,
+            peer,
             ("org.apache.kafka.connect.cli.ConnectDistributed", str(properties)),
             folder / f"{name}.log",
             is_ready=lambda line: _STARTED in line,
             fatal=TASK_FAILED,
             level="info",
+            jvm_options=jvm_options,
         )
 
     def put_connector(self, name: str, config: Mapping[str, str]) -> None:
         """Create a connector, retrying while the group rebalances."""
-        until_s = time.monotonic() + PATIENCE_S
+        until_s = time.monotonic() + TIMEOUT_S
         while not self._put(f"/connectors/{name}/config", config):
-            assert time.monotonic() < until_s, self.complaints()
+            assert time.monotonic() < until_s, self.logged_errors()
 
     def tasks(self, connector: str) -> list[TaskStatus]:
         """Tasks of a connector; none while the REST API does not answer."""
         try:
-            with urlopen(
-                self._url(f"/connectors/{connector}/status"), timeout=PATIENCE_S
-            ) as answer:
+            with urlopen(self._url(f"/connectors/{connector}/status"), timeout=TIMEOUT_S) as answer:
                 told: dict[str, Any] = json.load(answer)
         except URLError:
             return []
@@ -95,7 +104,7 @@ class ConnectWorker(JavaProcess):
             method="PUT",
         )
         try:
-            with urlopen(request, timeout=PATIENCE_S):
+            with urlopen(request, timeout=TIMEOUT_S):
                 return True
         except HTTPError as failure:
             if failure.code == _REBALANCING:

@@ -14,7 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 from tests.peers.java_process import JavaProcess
 
 # How long a cluster may take to go on after a broker or a client was killed.
-PATIENCE_S: Final = 240
+TIMEOUT_S: Final = 240
 _PAUSE_S: Final = 0.05
 
 
@@ -64,7 +64,7 @@ class AcknowledgedProducer:
             {
                 "bootstrap.servers": servers,
                 "enable.idempotence": True,
-                "delivery.timeout.ms": PATIENCE_S * 1_000,
+                "delivery.timeout.ms": TIMEOUT_S * 1_000,
             }
         )
         self.failures: list[KafkaError] = []
@@ -74,7 +74,7 @@ class AcknowledgedProducer:
         self._producer.poll(0)
 
     def flush(self) -> None:
-        assert self._producer.flush(PATIENCE_S) == 0
+        assert self._producer.flush(TIMEOUT_S) == 0
         assert self.failures == []
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
@@ -111,12 +111,12 @@ class CommittedReader:
 
     def read_until(self, is_enough: Callable[[], bool]) -> None:
         """Read until there is enough, or fail after a timeout."""
-        until_s = time.monotonic() + PATIENCE_S
+        until_s = time.monotonic() + TIMEOUT_S
         while not is_enough():
             for writer in self._writers:
                 writer.check()
             if time.monotonic() > until_s:
-                told = "\n".join(writer.complaints() for writer in self._writers)
+                told = "\n".join(writer.logged_errors() for writer in self._writers)
                 raise AssertionError(f"{len(self.messages)} committed records\n{told}")
             self._poll()
 
@@ -154,10 +154,10 @@ class CommittedReader:
                 self.messages.append(message)
 
     def _end_of(self, place: TopicPartition) -> int:
-        until_s = time.monotonic() + PATIENCE_S
+        until_s = time.monotonic() + TIMEOUT_S
         while True:
             try:
-                _, end = self._consumer.get_watermark_offsets(place, timeout=PATIENCE_S)
+                _, end = self._consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
             except KafkaException:
                 # The broker that was asked has died; another one will lead.
                 assert time.monotonic() < until_s, f"{place} has no leader"
@@ -171,10 +171,10 @@ class CommittedReader:
 def create_topic(servers: str, topic: str, partitions: int, replicas: int = 3) -> None:
     """Create a topic and wait until every partition has a leader."""
     admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(topic, partitions, replicas)])[topic].result(PATIENCE_S)
-    until_s = time.monotonic() + PATIENCE_S
+    admin.create_topics([NewTopic(topic, partitions, replicas)])[topic].result(TIMEOUT_S)
+    until_s = time.monotonic() + TIMEOUT_S
     while True:
-        described = admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions
+        described = admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
         if len([each for each in described.values() if each.leader >= 0]) == partitions:
             return
         assert time.monotonic() < until_s, f"{topic} has no leaders"
@@ -182,6 +182,6 @@ def create_topic(servers: str, topic: str, partitions: int, replicas: int = 3) -
 
 def leader_of(servers: str, topic: str, partition: int) -> int:
     admin = AdminClient({"bootstrap.servers": servers})
-    found = admin.list_topics(topic, timeout=PATIENCE_S).topics[topic]
+    found = admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic]
     leader: int = found.partitions[partition].leader
     return leader

@@ -98,6 +98,15 @@ KAFKA_CONNECT = Peer(
         "org.slf4j:slf4j-simple:1.7.36",
     ),
 )
+# Debezium's PostgreSQL connector with the worker of Connect that runs it.
+DEBEZIUM = Peer(
+    name="debezium-3.3",
+    artifacts=(
+        "io.debezium:debezium-connector-postgres:3.3.1.Final",
+        "org.apache.kafka:connect-runtime:4.1.1",
+        "org.slf4j:slf4j-simple:1.7.36",
+    ),
+)
 # For `make test-lake`, on PySpark 4.2; the other jars come with pyspark.
 DELTA = Peer(
     name="delta-4.4",
@@ -115,7 +124,7 @@ DELTA = Peer(
 # Hadoop's S3 file system with Amazon's SDK, which is large.
 HADOOP_AWS = Peer(name="hadoop-aws-3.5", artifacts=("org.apache.hadoop:hadoop-aws:3.5.0",))
 LAKE = (DELTA, HADOOP_AWS)
-PEERS = (KAFKA_4_1, KAFKA_3_9, KAFKA_STREAMS, KAFKA_CONNECT, spark_connector())
+PEERS = (KAFKA_4_1, KAFKA_3_9, KAFKA_STREAMS, KAFKA_CONNECT, DEBEZIUM, spark_connector())
 
 
 def peers_folder() -> Path:

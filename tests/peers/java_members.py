@@ -12,7 +12,7 @@ from tests.peers.apache_kafka import java
 from tests.peers.jars import KAFKA_4_1
 
 _PROGRAM: Final = Path(__file__).parent / "java" / "GroupMembers.java"
-_PATIENCE_S: Final = 120
+_TIMEOUT_S: Final = 120
 
 
 class JavaMembers:
@@ -31,7 +31,7 @@ class JavaMembers:
         os.set_blocking(self._process.stdout.fileno(), False)
 
     @property
-    def told(self) -> int:
+    def output_fd(self) -> int:
         """File descriptor of the output."""
         assert self._process.stdout is not None
         return self._process.stdout.fileno()
@@ -54,11 +54,11 @@ class JavaMembers:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{number}\n")
         self._process.stdin.flush()
-        until_s = time.monotonic() + _PATIENCE_S
+        until_s = time.monotonic() + _TIMEOUT_S
         while number in self._owned:
             left_s = until_s - time.monotonic()
             assert left_s > 0, f"member {number} does not close"
-            select.select([self.told], [], [], left_s)
+            select.select([self.output_fd], [], [], left_s)
             self.shares()
 
     def kill(self) -> None:
@@ -77,7 +77,7 @@ class JavaMembers:
 
 def settle(processes: Sequence[JavaMembers], *wanted: int) -> None:
     """Wait until the members together have this distribution of partitions."""
-    until_s = time.monotonic() + _PATIENCE_S
+    until_s = time.monotonic() + _TIMEOUT_S
     while True:
         owned = [share for process in processes for share in process.shares()]
         numbers = sorted(number for share in owned for number in share)
@@ -85,4 +85,4 @@ def settle(processes: Sequence[JavaMembers], *wanted: int) -> None:
             return
         left_s = until_s - time.monotonic()
         assert left_s > 0, f"shared out as {owned}, and not as {wanted}"
-        select.select([process.told for process in processes], [], [], left_s)
+        select.select([process.output_fd for process in processes], [], [], left_s)

@@ -34,8 +34,9 @@ class JavaProcess:
         is_ready: Callable[[str], bool],
         fatal: str,
         level: str = "warn",
+        jvm_options: Sequence[str] | None = None,
     ) -> None:
-        jvm, *options = java(peer, heap="256m", level=level)
+        jvm, *options = java(peer, heap="256m", level=level, options=jvm_options)
         show_time = (f"{_LOGGER}.showDateTime=true", f"{_LOGGER}.dateTimeFormat=HH:mm:ss.SSS")
         self._command = [jvm, *show_time, *options, *program]
         self._is_ready = is_ready
@@ -63,9 +64,9 @@ class JavaProcess:
             log.seek(self._checked_bytes)
             whole_lines, newline, _ = log.read().rpartition(b"\n")
         self._checked_bytes += len(whole_lines + newline)
-        assert self._fatal.search(whole_lines.decode()) is None, self.complaints()
+        assert self._fatal.search(whole_lines.decode()) is None, self.logged_errors()
 
-    def complaints(self) -> str:
+    def logged_errors(self) -> str:
         """The last warnings and errors of its log."""
         lines = self._log.read_text().splitlines() if self._log.exists() else []
         found = [line for line in lines if _COMPLAINT.search(line)]

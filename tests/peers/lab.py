@@ -42,7 +42,7 @@ R = TypeVar("R", bound=Message)
 
 LATEST: Final = -1
 EARLIEST: Final = -2
-_PATIENCE_S: Final = 30
+_TIMEOUT_S: Final = 30
 _HOUR_MS: Final = 3_600_000
 _SCENARIO_MS: Final = 100_000
 _CLOSED: Final = "(the connection was closed)"
@@ -117,7 +117,7 @@ class Lab:
         version: int | None = None,
     ) -> R:
         """Repeat a request: changes reach a broker some time after the controller's response."""
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _TIMEOUT_S
         while True:
             answer = self.get(request, response, version)
             if is_good(answer):

@@ -18,7 +18,7 @@ from tests.peers.jars import peers_folder
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
 _KAFKAJS: Final = "kafkajs@2.2.4"
-_PATIENCE_S: Final = 280
+_TIMEOUT_S: Final = 280
 
 Command = Callable[[Path], list[str]]
 
@@ -92,7 +92,7 @@ def _run(command: list[str], environment: Mapping[str, str]) -> str:
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=_PATIENCE_S,
+        timeout=_TIMEOUT_S,
     )
     assert done.returncode == 0, f"{command[0]} ended with {done.returncode}: {done.stderr}"
     return done.stdout

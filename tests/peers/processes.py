@@ -80,11 +80,11 @@ def end(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-def ask_to_end(process: subprocess.Popen[str], patience_s: float) -> None:
+def ask_to_end(process: subprocess.Popen[str], timeout_s: float) -> None:
     """Send SIGTERM; kill it if it takes too long."""
     process.terminate()
     try:
-        process.wait(patience_s)
+        process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         end(process)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 THEIRS: Final = "kafka"
 OURS: Final = "headwater"
-PATIENCE_S: Final = 240
+TIMEOUT_S: Final = 240
 
 Options = Mapping[str, str]
 Row = tuple[object, ...]
@@ -70,7 +70,7 @@ class SparkSides:
         writer = frame.writeStream.format("parquet").option("path", str(folder / "rows"))
         writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
         query = writer.trigger(availableNow=True).start()
-        assert query.awaitTermination(PATIENCE_S), "a query that does not end"
+        assert query.awaitTermination(TIMEOUT_S), "a query that does not end"
         rows = self.spark.read.schema(frame.schema).parquet(str(folder / "rows"))
         return Streamed(rows=plain(rows), ends=list(logged_ends(folder / "checkpoint")))
 

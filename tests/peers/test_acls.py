@@ -29,7 +29,7 @@ from tests.zookeeper_server import real_zookeeper
 
 ADMINS_HOST: Final = "127.0.0.1"
 CLIENTS_HOST: Final = "127.0.0.2"
-PATIENCE_S: Final = 60
+TIMEOUT_S: Final = 60
 ARRIVAL_S: Final = 5
 ROUNDS: Final = 25
 WITH_RIGHTS: Final = {
@@ -105,7 +105,7 @@ def install(admin: Admin, rules: list[Acl]) -> None:
     admin.delete_acls([Acl(host=CLIENTS_HOST)])
     if rules:
         admin.create_acls(rules)
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + TIMEOUT_S
     while set(admin.describe_acls(Acl(host=CLIENTS_HOST))) != set(rules):
         assert time.monotonic() < until, "the rules do not arrive"
 
@@ -208,6 +208,6 @@ def test_acls_are_exchanged_with_kafka_3_9_in_both_directions(tmp_path: Path) ->
             # A node that Kafka has written has its version, and is written on.
             removed = admin.delete_acls([Acl(resource_name="orders")])
             assert sum(map(len, removed.values())) == 2
-            until = time.monotonic() + PATIENCE_S
+            until = time.monotonic() + TIMEOUT_S
             while admin.describe_acls():
                 assert time.monotonic() < until, "removed rules are still told"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.peers.connect_worker import ConnectWorker, TaskStatus
-from tests.peers.exactly_once import PATIENCE_S, CommittedReader, Feed, create_topic, leader_of
+from tests.peers.exactly_once import TIMEOUT_S, CommittedReader, Feed, create_topic, leader_of
 from tests.peers.jars import KAFKA_CONNECT
 from tests.peers.three_brokers import SYSTEMS, three_brokers
 
@@ -98,7 +98,7 @@ def all_tasks(worker: ConnectWorker) -> list[TaskStatus]:
 
 def await_tasks_on(asked: ConnectWorker, victim: ConnectWorker) -> None:
     """Wait until all tasks run, at least one of them on the worker that is about to be killed."""
-    until_s = time.monotonic() + PATIENCE_S
+    until_s = time.monotonic() + TIMEOUT_S
     while True:
         tasks = all_tasks(asked)
         is_complete = [task.state for task in tasks] == ["RUNNING"] * CONNECTORS
@@ -111,4 +111,4 @@ def await_tasks_on(asked: ConnectWorker, victim: ConnectWorker) -> None:
 def task_errors(worker: ConnectWorker) -> str:
     """Why tasks do not run, as far as Connect reports it."""
     tasks = "\n".join(f"{task.state} on {task.worker}: {task.trace}" for task in all_tasks(worker))
-    return f"{tasks}\n{worker.complaints()}"
+    return f"{tasks}\n{worker.logged_errors()}"

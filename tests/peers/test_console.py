@@ -3,7 +3,7 @@
 import json
 
 from headwater.client import Admin, Consumer, Producer, TopicPartition
-from tests.console_process import PATIENCE_S, ConsoleProcess
+from tests.console_process import TIMEOUT_S, ConsoleProcess
 from tests.peers.apache_kafka import ApacheKafka
 
 PAGES = (
@@ -32,13 +32,13 @@ def test_console_shows_and_changes_a_cluster_of_apache_kafka(apache_kafka: Apach
         with Producer(bootstrap_servers=servers, transactional_id="console-shop") as producer:
             producer.init_transactions()
             producer.begin_transaction()
-            producer.send("console-tea", b"paid").result(PATIENCE_S)
+            producer.send("console-tea", b"paid").result(TIMEOUT_S)
             producer.commit_transaction()
         with Consumer(
             bootstrap_servers=servers, group_id="console-drinkers", auto_offset_reset="earliest"
         ) as consumer:
             consumer.subscribe(["console-tea"])
-            assert consumer.poll(PATIENCE_S)
+            assert consumer.poll(TIMEOUT_S)
             consumer.commit()
         for path in PAGES:
             page = console.get(path)

@@ -28,7 +28,7 @@ from tests.peers.raw_client import RawClient
 from tests.peers.scenarios.produce import produce
 from tests.peers.test_kafka_tools import TOOLS, create, run
 
-PATIENCE_S = 30
+TIMEOUT_S = 30
 EOF_ERROR = -191
 
 
@@ -52,7 +52,7 @@ def committed(headwater: HeadwaterBroker, topic: str) -> list[bytes]:
     consumer.assign([TopicPartition(topic, 0, 0)])
     values: list[bytes] = []
     while True:
-        message = consumer.poll(PATIENCE_S)
+        message = consumer.poll(TIMEOUT_S)
         assert message is not None
         error = message.error()
         if error is not None:
@@ -67,7 +67,7 @@ def fill(headwater: HeadwaterBroker, topic: str, count: int) -> list[bytes]:
     values = [b"%d" % number for number in range(count)]
     for value in values:
         producer.produce(topic, value, partition=0)
-    assert producer.flush(PATIENCE_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
     return values
 
 
@@ -120,10 +120,10 @@ def test_kafka_transactions_lists_describes_and_aborts(headwater: HeadwaterBroke
     producer = Producer(
         {"bootstrap.servers": headwater.bootstrap_servers, "transactional.id": "java-tools"}
     )
-    producer.init_transactions(PATIENCE_S)
+    producer.init_transactions(TIMEOUT_S)
     producer.begin_transaction()
     producer.produce(topic, b"open", partition=0)
-    producer.flush(PATIENCE_S)
+    producer.flush(TIMEOUT_S)
     listed = run(headwater, command, "list")
     assert re.search(r"java-tools\s+\d+\s+\d+\s+Ongoing", listed), listed
     shown = run(headwater, command, "describe", "--transactional-id", "java-tools")
@@ -136,10 +136,10 @@ def test_kafka_transactions_lists_describes_and_aborts(headwater: HeadwaterBroke
     other = Producer(
         {"bootstrap.servers": headwater.bootstrap_servers, "transactional.id": "java-tools-2"}
     )
-    other.init_transactions(PATIENCE_S)
+    other.init_transactions(TIMEOUT_S)
     other.begin_transaction()
     other.produce(topic, b"behind it", partition=0)
-    other.commit_transaction(PATIENCE_S)
+    other.commit_transaction(TIMEOUT_S)
     assert committed(headwater, topic) == [b"behind it"]
 
 
@@ -149,14 +149,14 @@ def test_kafka_transactions_fences_a_producer(headwater: HeadwaterBroker) -> Non
     producer = Producer(
         {"bootstrap.servers": headwater.bootstrap_servers, "transactional.id": topic}
     )
-    producer.init_transactions(PATIENCE_S)
+    producer.init_transactions(TIMEOUT_S)
     producer.begin_transaction()
     producer.produce(topic, b"open", partition=0)
-    producer.flush(PATIENCE_S)
+    producer.flush(TIMEOUT_S)
     command = f"{TOOLS}.TransactionsCommand"
     run(headwater, command, "forceTerminateTransaction", "--transactionalId", topic)
     with pytest.raises(KafkaException):
-        producer.commit_transaction(PATIENCE_S)
+        producer.commit_transaction(TIMEOUT_S)
     assert committed(headwater, topic) == []
 
 
@@ -212,14 +212,14 @@ def test_dump_tool_reads_coordinator_records(headwater: HeadwaterBroker) -> None
     producer = Producer(
         {"bootstrap.servers": headwater.bootstrap_servers, "transactional.id": "java-dumped"}
     )
-    producer.init_transactions(PATIENCE_S)
+    producer.init_transactions(TIMEOUT_S)
     producer.begin_transaction()
     producer.produce(topic, b"one", partition=0)
     settings = {"bootstrap.servers": headwater.bootstrap_servers, "group.id": "java-dumped"}
     consumer = Consumer(settings)
     place = TopicPartition(topic, 0, 7)
-    producer.send_offsets_to_transaction([place], consumer.consumer_group_metadata(), PATIENCE_S)
-    producer.commit_transaction(PATIENCE_S)
+    producer.send_offsets_to_transaction([place], consumer.consumer_group_metadata(), TIMEOUT_S)
+    producer.commit_transaction(TIMEOUT_S)
     consumer.close()
     transactions = dumped(headwater, "__transaction_state", "--transaction-log-decoder")
     for state in ("EMPTY", "ONGOING", "PREPARE_COMMIT", "COMPLETE_COMMIT"):

@@ -15,7 +15,7 @@ from tests.durability.mirroring import in_this_process
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.headwater_broker import HeadwaterBroker
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 COUNT = 300
 
 
@@ -32,7 +32,7 @@ def test_records_are_mirrored(
     with Producer(bootstrap_servers=source, compression_type="lz4") as producer:
         where = pa.array([number % 2 for number in range(COUNT)], pa.int32())
         table = pa.table({"value": values, "partition": where})
-        producer.send_table(topic, table).result(PATIENCE_S)
+        producer.send_table(topic, table).result(TIMEOUT_S)
     offsets = {TopicPartition(topic, 0): 7, TopicPartition(topic, 1): 150}
     with Admin(bootstrap_servers=source) as admin:
         admin.alter_group_offsets(f"group-{topic}", offsets)

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.connect_worker import TASK_FAILED
 from tests.peers.exactly_once import (
-    PATIENCE_S,
+    TIMEOUT_S,
     AcknowledgedProducer,
     CommittedReader,
     Feed,
@@ -160,13 +160,13 @@ def await_group_offsets(
     """The group's offsets in the target, once they are synced far enough."""
     admin = AdminClient({"bootstrap.servers": servers})
     asked = ConsumerGroupTopicPartitions(GROUP, [TopicPartition(COPY, place) for place in PLACES])
-    until_s = time.monotonic() + PATIENCE_S
+    until_s = time.monotonic() + TIMEOUT_S
     while True:
-        answer = admin.list_consumer_group_offsets([asked])[GROUP].result(PATIENCE_S)
+        answer = admin.list_consumer_group_offsets([asked])[GROUP].result(TIMEOUT_S)
         found = [place.offset for place in answer.topic_partitions]
         if is_enough(found):
             return found
-        assert time.monotonic() < until_s, f"offsets {found}\n{writer.complaints()}"
+        assert time.monotonic() < until_s, f"offsets {found}\n{writer.logged_errors()}"
 
 
 def by_partition(messages: Sequence[Message]) -> list[list[Message]]:

@@ -1,7 +1,7 @@
-"""The suite that judges our broker by foreign clients, turned round: our client at Apache Kafka.
+"""Run the tests of `tests/compat` with Headwater's client against Apache Kafka.
 
-The tests themselves are those of `tests/compat`; here they meet other fixtures. What a reader would
-get wrong: pytest takes each of the names below for a test of this module.
+Note: pytest collects each of the imported names below as a test of this module, with the fixtures
+that are defined here.
 """
 
 import uuid

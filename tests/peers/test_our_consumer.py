@@ -23,7 +23,7 @@ from tests.compat.judges import CONFLUENT
 from tests.peers.apache_kafka import ApacheKafka, run_class
 from tests.peers.jars import KAFKA_4_1
 
-PATIENCE_S = 90.0
+TIMEOUT_S = 90.0
 BOTH = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 
@@ -41,7 +41,7 @@ def topic(servers: str) -> str:
 
 
 def until(done: Callable[[], bool], *steps: Callable[[], object]) -> None:
-    limit_s = time.monotonic() + PATIENCE_S
+    limit_s = time.monotonic() + TIMEOUT_S
     while not done():
         assert time.monotonic() < limit_s, "waited in vain"
         for step in steps:
@@ -105,15 +105,15 @@ def test_pattern_subscription_is_matched_by_kafka(servers: str, topic: str) -> N
 
 def test_aborted_records_are_only_seen_with_read_uncommitted(servers: str, topic: str) -> None:
     producer = confluent_kafka.Producer({"bootstrap.servers": servers, "transactional.id": topic})
-    producer.init_transactions(PATIENCE_S)
+    producer.init_transactions(TIMEOUT_S)
     for value, commits in ((b"a", True), (b"b", False), (b"c", True)):
         producer.begin_transaction()
         producer.produce(topic, value, partition=0)
         if commits:
-            producer.commit_transaction(PATIENCE_S)
+            producer.commit_transaction(TIMEOUT_S)
         else:
-            producer.flush(PATIENCE_S)
-            producer.abort_transaction(PATIENCE_S)
+            producer.flush(TIMEOUT_S)
+            producer.abort_transaction(TIMEOUT_S)
     assert values_seen(servers, topic, "read_committed") == [b"a", b"c"]
     assert values_seen(servers, topic, "read_uncommitted") == [b"a", b"b", b"c"]
 

@@ -20,7 +20,7 @@ from tests.compat.topics import create_topic
 from tests.peers.apache_kafka import ApacheKafka, run_class
 from tests.peers.jars import KAFKA_4_1
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_records_of_every_codec_are_stored_and_read_by_others(
             producer.send(topic, b"%d" % number * 20, key=b"k", partition=0, headers={"h": b"1"})
             for number in range(500)
         ]
-        assert [each.result(PATIENCE_S).offset for each in futures] == list(range(500))
+        assert [each.result(TIMEOUT_S).offset for each in futures] == list(range(500))
     found = read(CONFLUENT, servers, topic, 500)
     assert [each.value for each in found] == [b"%d" % number * 20 for number in range(500)]
     assert {(each.key, each.headers) for each in found} == {(b"k", (("h", b"1"),))}
@@ -81,7 +81,7 @@ def test_keys_map_to_the_partitions_of_librdkafka(servers: str, topic: str) -> N
     foreign = foreign_partitions(servers, topic, keys)
     with Producer(bootstrap_servers=servers) as producer:
         own = [producer.send(topic, b"", key=key) for key in keys]
-        assert [each.result(PATIENCE_S).partition for each in own] == foreign
+        assert [each.result(TIMEOUT_S).partition for each in own] == foreign
 
 
 def foreign_partitions(servers: str, topic: str, keys: Sequence[bytes]) -> list[int]:
@@ -95,7 +95,7 @@ def foreign_partitions(servers: str, topic: str, keys: Sequence[bytes]) -> list[
             key,
             on_delivery=lambda _, sent: found.update({sent.key(): sent.partition()}),
         )
-    producer.flush(PATIENCE_S)
+    producer.flush(TIMEOUT_S)
     return [found[key] or 0 for key in keys]
 
 
@@ -107,7 +107,7 @@ def test_table_is_sent_row_by_row(servers: str, topic: str) -> None:
         }
     )
     with Producer(bootstrap_servers=servers, compression_type="zstd") as producer:
-        batches = producer.send_table(topic, table).result(PATIENCE_S)
+        batches = producer.send_table(topic, table).result(TIMEOUT_S)
     assert sum(batch.row_count for batch in batches) == 5_000
     found = read(CONFLUENT, servers, topic, 5_000, partitions=(0, 1))
     assert sorted(int(each.value or b"") for each in found) == list(range(5_000))
@@ -126,16 +126,16 @@ def test_committed_transactions_are_visible_and_aborted_ones_are_not(
     servers: str, topic: str
 ) -> None:
     with Producer(bootstrap_servers=servers, transactional_id=topic) as producer:
-        producer.init_transactions(PATIENCE_S)
+        producer.init_transactions(TIMEOUT_S)
         for number in range(10):
             producer.begin_transaction()
             producer.send(topic, b"%d a" % number, partition=0)
             producer.send(topic, b"%d b" % number, partition=1)
             if number % 2:
-                producer.flush(PATIENCE_S)
-                producer.abort_transaction(PATIENCE_S)
+                producer.flush(TIMEOUT_S)
+                producer.abort_transaction(TIMEOUT_S)
             else:
-                producer.commit_transaction(PATIENCE_S)
+                producer.commit_transaction(TIMEOUT_S)
         transactions = producer._engine.transactions
         assert isinstance(transactions, TransactionManager)
         # Kafka 4.1 has the second version of transactions: every end raises the epoch.
@@ -147,13 +147,13 @@ def test_committed_transactions_are_visible_and_aborted_ones_are_not(
 @pytest.mark.usefixtures("first_version")
 def test_transactions_v1_are_supported_too(servers: str, topic: str) -> None:
     with Producer(bootstrap_servers=servers, transactional_id=topic) as producer:
-        producer.init_transactions(PATIENCE_S)
+        producer.init_transactions(TIMEOUT_S)
         for number, end in enumerate((producer.commit_transaction, producer.abort_transaction) * 2):
             producer.begin_transaction()
             producer.send(topic, b"%d" % number, partition=number % 2)
             producer.send_offsets_to_transaction({TopicPartition(topic, 0): number}, topic)
-            producer.flush(PATIENCE_S)
-            end(PATIENCE_S)
+            producer.flush(TIMEOUT_S)
+            end(TIMEOUT_S)
         transactions = producer._engine.transactions
         assert isinstance(transactions, TransactionManager)
         # The epoch stays: the coordinator of this version raises it for a new producer only.
@@ -166,31 +166,31 @@ def test_offsets_are_only_committed_with_the_transaction(servers: str, topic: st
         Producer(bootstrap_servers=servers, transactional_id=topic) as producer,
         closing(Consumer({"bootstrap.servers": servers, "group.id": topic})) as consumer,
     ):
-        producer.init_transactions(PATIENCE_S)
+        producer.init_transactions(TIMEOUT_S)
         for offset, end in ((5, producer.commit_transaction), (9, producer.abort_transaction)):
             producer.begin_transaction()
             producer.send(topic, b"x", partition=0)
             producer.send_offsets_to_transaction({TopicPartition(topic, 0): offset}, topic)
-            end(PATIENCE_S)
-        (found,) = consumer.committed([ForeignPartition(topic, 0)], timeout=PATIENCE_S)
+            end(TIMEOUT_S)
+        (found,) = consumer.committed([ForeignPartition(topic, 0)], timeout=TIMEOUT_S)
         assert found.offset == 5
 
 
 def test_newer_producer_fences_the_older(servers: str, topic: str) -> None:
     with Producer(bootstrap_servers=servers, transactional_id=topic) as old:
-        old.init_transactions(PATIENCE_S)
+        old.init_transactions(TIMEOUT_S)
         old.begin_transaction()
         old.send(topic, b"old", partition=0)
-        old.flush(PATIENCE_S)
+        old.flush(TIMEOUT_S)
         with Producer(bootstrap_servers=servers, transactional_id=topic) as new:
-            new.init_transactions(PATIENCE_S)
+            new.init_transactions(TIMEOUT_S)
             with pytest.raises(ProducerFenced):
-                old.commit_transaction(PATIENCE_S)
+                old.commit_transaction(TIMEOUT_S)
             with pytest.raises(ProducerFenced):
                 old.send(topic, b"zombie", partition=0)
             new.begin_transaction()
             new.send(topic, b"new", partition=0)
-            new.commit_transaction(PATIENCE_S)
+            new.commit_transaction(TIMEOUT_S)
     assert committed(servers, topic, 1) == [b"new"]
 
 
@@ -199,15 +199,15 @@ def test_transaction_with_a_failed_record_can_be_aborted_and_the_next_one_commit
 ) -> None:
     settings = {"bootstrap.servers": servers, "transactional.id": topic}
     with Producer({**settings, "max.request.size": 3_000_000}) as producer:
-        producer.init_transactions(PATIENCE_S)
+        producer.init_transactions(TIMEOUT_S)
         producer.begin_transaction()
         producer.send(topic, b"fine", partition=0)
         # More than the broker's message.max.bytes, in one record that cannot be split.
         producer.send(topic, bytes(2_000_000), partition=0)
         with pytest.raises(KafkaError):
-            producer.commit_transaction(PATIENCE_S)
-        producer.abort_transaction(PATIENCE_S)
+            producer.commit_transaction(TIMEOUT_S)
+        producer.abort_transaction(TIMEOUT_S)
         producer.begin_transaction()
         producer.send(topic, b"good", partition=0)
-        producer.commit_transaction(PATIENCE_S)
+        producer.commit_transaction(TIMEOUT_S)
     assert committed(servers, topic, 1) == [b"good"]

@@ -17,7 +17,7 @@ from tests.peers.jars import KAFKA_3_9, KAFKA_4_1
 from tests.peers.processes import free_port
 from tests.zookeeper_server import real_zookeeper
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -51,7 +51,7 @@ def file_of(folder: Path, settings: Mapping[str, object]) -> str:
 @pytest.fixture
 def ours() -> Iterator[EmbeddedBroker]:
     settings = {"listeners": "SASL_PLAINTEXT://127.0.0.1:0", **SASL}
-    with EmbeddedBroker(settings, timeout_s=PATIENCE_S) as broker:
+    with EmbeddedBroker(settings, timeout_s=TIMEOUT_S) as broker:
         yield broker
         assert "Traceback" not in broker.log_text
 
@@ -88,7 +88,7 @@ def test_java_client_authenticates_as_a_user_created_with_kafka_configs(
     }
     with Consumer(reading) as consumer:
         consumer.subscribe(["tea"])
-        assert [record.value for record in consumer.poll(PATIENCE_S)] == [b"green"]
+        assert [record.value for record in consumer.poll(TIMEOUT_S)] == [b"green"]
     run_class(KAFKA_4_1, CONFIGS, *asked, "--alter", "--delete-config", "SCRAM-SHA-512")
     assert not can_log_in(servers, "SCRAM-SHA-512", "alice b", "pw-b")
     assert can_log_in(servers, "SCRAM-SHA-256", "alice b", "pw-a")
@@ -126,7 +126,7 @@ def test_clients_authenticate_to_kafka_and_get_the_same_errors(
             user = "admin" if mechanism == "PLAIN" else "alice"
             settings_of_client = login(theirs, mechanism, user, f"{user}-secret")
             with Producer(settings_of_client) as producer:
-                producer.send("tea", b"green").result(PATIENCE_S)
+                producer.send("tea", b"green").result(TIMEOUT_S)
             assert refusal(theirs, mechanism, user) == refusal(
                 ours.bootstrap_servers, mechanism, user
             )
@@ -151,7 +151,7 @@ def test_users_in_zookeeper_have_the_format_of_kafka_3_9(tmp_path: Path) -> None
             "zookeeper.connect": connect,
             **SASL,
         }
-        with EmbeddedBroker(settings, data_directory=tmp_path, timeout_s=PATIENCE_S) as broker:
+        with EmbeddedBroker(settings, data_directory=tmp_path, timeout_s=TIMEOUT_S) as broker:
             servers = broker.bootstrap_servers
             assert can_log_in(servers, "SCRAM-SHA-256", "ours b", "pw-ours")
             made = ("--alter", "--add-config", "SCRAM-SHA-512=[password=pw-theirs]")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.peers.spark_sides import OURS, PATIENCE_S, THEIRS, Options, SparkSides, refuses
+from tests.peers.spark_sides import OURS, THEIRS, TIMEOUT_S, Options, SparkSides, refuses
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,5 +111,5 @@ def test_stream_may_read_with_one_and_write_with_the_other(
     frame = reader.load().select("key", "value", "headers", "partition")
     writer: Any = frame.writeStream.format(sink).options(**servers, topic=target)
     writer = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
-    assert writer.start().awaitTermination(PATIENCE_S)
+    assert writer.start().awaitTermination(TIMEOUT_S)
     assert sides.written(target) == sides.written(topic)

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from headwater.testing import EmbeddedBroker
 from tests.peers.apache_kafka import NODE_ID, ApacheKafka
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 def producer_of(servers: str, transactional_id: str, timeout_ms: int = 60_000) -> Producer:
@@ -20,7 +20,7 @@ def producer_of(servers: str, transactional_id: str, timeout_ms: int = 60_000) -
             "log_level": 0,
         }
     )
-    producer.init_transactions(PATIENCE_S)
+    producer.init_transactions(TIMEOUT_S)
     return producer
 
 
@@ -35,7 +35,7 @@ def committed(servers: str, count: int) -> list[bytes | None]:
     )
     consumer.assign([TopicPartition("orders", 0, 0)])
     values: list[bytes | None] = []
-    until_s = time.monotonic() + PATIENCE_S
+    until_s = time.monotonic() + TIMEOUT_S
     while len(values) < count:
         assert time.monotonic() < until_s, values
         values += [each.value() for each in consumer.consume(100, 0.2) if each.error() is None]
@@ -49,12 +49,12 @@ def test_open_transactions_of_kafka_are_aborted_and_their_ids_stay_usable(tmp_pa
         done = producer_of(servers, "done")
         done.begin_transaction()
         done.produce("orders", b"committed at Kafka", partition=0)
-        done.commit_transaction(PATIENCE_S)
+        done.commit_transaction(TIMEOUT_S)
         left = [producer_of(servers, "slow", 2_000), producer_of(servers, "crashed")]
         for producer in left:
             producer.begin_transaction()
             producer.produce("orders", b"left open", partition=0)
-            producer.flush(PATIENCE_S)
+            producer.flush(TIMEOUT_S)
         kafka.stop()
         del done, left
     settings = {"node.id": NODE_ID}
@@ -63,6 +63,6 @@ def test_open_transactions_of_kafka_are_aborted_and_their_ids_stay_usable(tmp_pa
         successor = producer_of(servers, "crashed")
         successor.begin_transaction()
         successor.produce("orders", b"committed here", partition=0)
-        successor.commit_transaction(PATIENCE_S)
+        successor.commit_transaction(TIMEOUT_S)
         assert committed(servers, 2) == [b"committed at Kafka", b"committed here"]
         assert "Traceback" not in broker.log_text, broker.log_text

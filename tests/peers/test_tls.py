@@ -13,7 +13,7 @@ from tests.peers.apache_kafka import ApacheKafka, run_class
 from tests.peers.jars import KAFKA_4_1
 from tests.peers.processes import free_port
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 VALUES = ["green", "x" * 100_000, "black"]
 
 
@@ -43,7 +43,7 @@ def read(settings: Mapping[str, object], topic: str) -> list[str]:
     with Consumer(wanted) as consumer:
         consumer.subscribe([topic])
         while len(found) < len(VALUES):
-            found += [(record.value or b"").decode() for record in consumer.poll(PATIENCE_S)]
+            found += [(record.value or b"").decode() for record in consumer.poll(TIMEOUT_S)]
     return found
 
 
@@ -58,7 +58,7 @@ def test_java_clients_produce_and_consume_over_tls(
     file = tmp_path / "client.properties"
     client = {"security.protocol": "SSL", **stores["alice"]}
     file.write_text("".join(f"{name}={value}\n" for name, value in client.items()))
-    with EmbeddedBroker(settings, timeout_s=PATIENCE_S) as broker:
+    with EmbeddedBroker(settings, timeout_s=TIMEOUT_S) as broker:
         servers = broker.bootstrap_servers
         at = ("--bootstrap-server", servers, "--topic", "tea")
         run_class(
@@ -105,8 +105,8 @@ def test_clients_produce_and_consume_at_kafka_over_tls(
     with ApacheKafka(tmp_path, settings=settings):
         with Producer(client) as producer:
             for value in VALUES:
-                producer.send("tea", value.encode()).result(PATIENCE_S)
+                producer.send("tea", value.encode()).result(TIMEOUT_S)
         assert read(client, "tea") == VALUES
         anonymous = {name: value for name, value in client.items() if "keystore" not in name}
         with Admin(anonymous) as admin, pytest.raises(SslAuthenticationFailed, match="certificate"):
-            admin.describe_cluster(timeout=PATIENCE_S)
+            admin.describe_cluster(timeout=TIMEOUT_S)

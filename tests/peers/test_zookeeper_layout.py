@@ -23,7 +23,7 @@ from tests.zookeeper_server import real_zookeeper
 _confluent = load("confluent_kafka.admin")
 
 NODE_ID = 5
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 _LOG_TO_STANDARD_OUTPUT = """\
 log4j.rootLogger=INFO, out
@@ -80,7 +80,7 @@ def headwater_on(
             **(more or {}),
         },
         data_directory=data,
-        timeout_s=PATIENCE_S,
+        timeout_s=TIMEOUT_S,
     )
     with broker:
         yield broker.bootstrap_servers
@@ -90,23 +90,23 @@ def headwater_on(
 def retention_of(admin: AdminClient, topic: str) -> str:
     resource = _confluent.ConfigResource(_confluent.ResourceType.TOPIC, topic)
     (described,) = admin.describe_configs([resource]).values()
-    return str(described.result(PATIENCE_S)["retention.ms"].value)
+    return str(described.result(TIMEOUT_S)["retention.ms"].value)
 
 
 def partitions_of(admin: AdminClient) -> dict[str, int]:
-    topics = admin.list_topics(timeout=PATIENCE_S).topics
+    topics = admin.list_topics(timeout=TIMEOUT_S).topics
     return {name: len(topic.partitions) for name, topic in topics.items()}
 
 
 def make(admin: AdminClient, name: str, partitions: int, retention_ms: str) -> None:
     topic = NewTopic(name, partitions, 1, config={"retention.ms": retention_ms})
-    admin.create_topics([topic])[name].result(PATIENCE_S)
+    admin.create_topics([topic])[name].result(TIMEOUT_S)
     await_topic(admin, name, partitions)
 
 
 def await_topic(admin: AdminClient, name: str, partitions: int | None) -> None:
     """A Kafka broker is ready before its controller has sent metadata."""
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + TIMEOUT_S
     while partitions_of(admin).get(name) != partitions:
         assert time.monotonic() < until, partitions_of(admin)
 
@@ -123,7 +123,7 @@ def limit(servers: str, changes: dict[QuotaEntity, dict[str, float | None]]) -> 
 
 
 def await_quotas(servers: str, expected: dict[QuotaEntity, dict[str, float]]) -> None:
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + TIMEOUT_S
     with Admin(bootstrap_servers=servers) as admin:
         while (found := admin.describe_client_quotas()) != expected:
             assert time.monotonic() < until, found
@@ -158,7 +158,7 @@ def take_turns(server: EmbeddedZooKeeper, folder: Path) -> None:
         await_topic(admin, "ours", 3)
         assert retention_of(admin, "ours") == "12345"
         make(admin, "theirs", 2, "54321")
-        admin.delete_topics(["ours"])["ours"].result(PATIENCE_S)
+        admin.delete_topics(["ours"])["ours"].result(TIMEOUT_S)
         make(admin, "third", 1, "1")
     with headwater_on(connect, folder / "headwater") as servers:
         admin = AdminClient({"bootstrap.servers": servers})

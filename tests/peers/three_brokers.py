@@ -20,7 +20,7 @@ APACHE_KAFKA: Final = "Apache Kafka"
 # The second one is the control: a test that fails on Apache Kafka proves nothing about Headwater.
 SYSTEMS: Final = (HEADWATER, APACHE_KAFKA)
 
-_PATIENCE_S: Final = 180
+_TIMEOUT_S: Final = 180
 _SETTINGS: Final = {
     "auto.create.topics.enable": "false",
     "default.replication.factor": "3",
@@ -73,7 +73,7 @@ def _headwater(folder: Path) -> Iterator[EmbeddedCluster]:
     reason = absence()
     if reason is not None:
         pytest.skip(reason)
-    with EmbeddedCluster(3, _SETTINGS, timeout_s=_PATIENCE_S) as cluster:
+    with EmbeddedCluster(3, _SETTINGS, timeout_s=_TIMEOUT_S) as cluster:
         try:
             yield cluster
         finally:

@@ -33,11 +33,7 @@ class Batch:
 def batches_of(checkpoint: Path, topic: str, log: Mapping[int, list[Event]]) -> Iterator[Batch]:
     """The batches that a query has completed, from the offsets in its checkpoint."""
     before: Offsets = dict.fromkeys(log, 0)
-    number = 0
-    while (checkpoint / "commits" / str(number)).exists():
-        lines = (checkpoint / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
-        told = json.loads(lines[2])[topic]
-        until = {int(partition): int(offset) for partition, offset in told.items()}
+    for until in ends_of_batches(checkpoint, topic):
         yield Batch(
             tuple(
                 event
@@ -46,6 +42,15 @@ def batches_of(checkpoint: Path, topic: str, log: Mapping[int, list[Event]]) -> 
             )
         )
         before = until
+
+
+def ends_of_batches(checkpoint: Path, topic: str) -> Iterator[Offsets]:
+    """The end offsets of each batch that a query has completed."""
+    number = 0
+    while (checkpoint / "commits" / str(number)).exists():
+        lines = (checkpoint / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
+        told = json.loads(lines[2])[topic]
+        yield {int(partition): int(offset) for partition, offset in told.items()}
         number += 1
 
 

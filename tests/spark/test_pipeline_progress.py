@@ -52,7 +52,7 @@ def test_bytes_dead_letters_and_group_offsets_of_a_pipeline(
             spark,
             connectors=InstalledConnectors(),
             steady_ms=lambda: time.monotonic_ns() // 1_000_000,
-            on_change=progress.tell,
+            on_change=progress.update,
             listeners=progress.listeners,
             ended=progress.catch_up,
             is_measured=True,

@@ -75,6 +75,8 @@ def test_a_reset_pipeline_reads_again_from_the_new_offsets(
         "new_offset": 3,
         "effect": "same checkpoint",
     }
+    code, out, told = reset("--to-current", "--sink", "copy", "--json")
+    assert (code, json.loads(out)["new_offset"]) == (0, 5)
     run()
     assert numbers(spark_broker, "reset-copy", "n") == [1, 2, 3, 4, 5]
     code, out, told = reset("--to-offset", "3", "--execute")

@@ -119,8 +119,10 @@ RETIRED_NAMES: Final = (
     "tell_all",
 )
 # A word also counts as part of a name (`_heard`, `AllHeard`), a name only as a whole.
+# A phrase may continue on the next line, also in a comment.
+_PHRASES: Final = "|".join(RETIRED_WORDS).replace(" ", r"(?:\s|\n\s*#)+")
 RETIRED: Final = re.compile(
-    rf"(?<![A-Za-z])(?i:{'|'.join(RETIRED_WORDS)})(?![A-Za-z])"
+    rf"(?<![A-Za-z])(?i:{_PHRASES})(?![A-Za-z])"
     rf"|(?:{'|'.join(each.capitalize() for each in RETIRED_WORDS)})(?![a-z])"
     rf"|\b(?i:{'|'.join(RETIRED_NAMES)})\b"
 )
@@ -165,6 +167,7 @@ def test_no_file_uses_a_retired_word() -> None:
         ("class AllHeard(Wishes):", ["Heard", "Wishes"]),
         ("HEARD_OF = HeardOf(hosted_partitions)", ["HEARD", "Heard", "hosted_partitions"]),
         ("SaslRefused(note_answer(slot))", ["SaslRefused", "note_answer"]),
+        ("# What a reader would\n    # get wrong", ["a reader would\n    # get wrong"]),
         ("a commit_waits_for a HEARTBEAT of the Hearth, marshalled", []),
     ],
 )

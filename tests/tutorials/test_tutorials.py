@@ -23,7 +23,7 @@ import pytest
 from headwater.network.free_ports import free_ports
 from tests.tutorials.tutorial_page import ROOT, Block, blocks, commands
 
-PATIENCE_S: Final = 240
+TIMEOUT_S: Final = 240
 LISTEN: Final = "127.0.0.1:9092"
 # Commands that run until Ctrl-C, and what they print once they serve.
 SERVERS: Final = {
@@ -94,7 +94,7 @@ class Reader:
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
-            timeout=PATIENCE_S,
+            timeout=TIMEOUT_S,
         )
         assert done.returncode == 0, f"{arguments[-1]}\n{done.stdout}"
         assert "Traceback" not in done.stdout, f"{arguments[-1]}\n{done.stdout}"
@@ -136,7 +136,7 @@ def serving(
         stderr=subprocess.STDOUT,
         text=True,
     )
-    watchdog = threading.Timer(PATIENCE_S, process.kill)
+    watchdog = threading.Timer(TIMEOUT_S, process.kill)
     watchdog.start()
     try:
         assert process.stdout is not None

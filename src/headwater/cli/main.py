@@ -11,13 +11,14 @@ import typer
 import headwater
 from headwater.cli.broker import cluster, cluster_start, storage, zookeeper
 from headwater.cli.data import consume, perf, produce, records
+from headwater.cli.doctor import doctor
 from headwater.cli.entry import start_broker
 from headwater.cli.groups import groups, transactions
 from headwater.cli.log import log_dump
 from headwater.cli.security import acls, quotas, users
 from headwater.cli.spark import connect, mirror, pipeline
 from headwater.cli.topics import configs, partitions, topics
-from headwater.cli.web import console, registry
+from headwater.cli.web import console, registry, rest
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -55,6 +56,7 @@ app.add_typer(users.app, name="users")
 cluster.app.command("start")(cluster_start.start)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(storage.app, name="storage")
+app.command("doctor")(doctor.doctor)
 app.command("zookeeper")(zookeeper.zookeeper)
 app.command("mirror")(mirror.mirror)
 app.add_typer(connect.app, name="connect")
@@ -62,6 +64,7 @@ app.add_typer(perf.app, name="perf")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(registry.app, name="registry")
 app.add_typer(console.app, name="console")
+app.add_typer(rest.app, name="rest")
 
 
 def _show_version(wanted: bool) -> None:

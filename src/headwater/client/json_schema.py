@@ -82,7 +82,7 @@ class JsonSerializer(RegisteredSerializer[Check]):
     def __call__(self, value: Any) -> bytes:
         prefix, check = self._prepared()
         if check is not None:
-            _validate(check, value, "its JSON Schema")
+            validate_value(check, value, "its JSON Schema")
         try:
             text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
             return prefix + text.encode()
@@ -91,7 +91,7 @@ class JsonSerializer(RegisteredSerializer[Check]):
 
     def _parsed(self, schema: RegisteredSchema) -> Check:
         _expect_json(schema)
-        return _validator(self._registry, schema) if self._validate else None
+        return validator_of(self._registry, schema) if self._validate else None
 
     def _record_name(self, text: str | None) -> str | None:
         if text is None:
@@ -125,7 +125,7 @@ class JsonDeserializer(RegisteredDeserializer[Check]):
         if reader_schema is not None and validate:
             text = reader_schema if isinstance(reader_schema, str) else json.dumps(reader_schema)
             given = RegisteredSchema(id=-1, schema=text, schema_type=_TYPE, references=references)
-            self._reader = _validator(registry, given)
+            self._reader = validator_of(registry, given)
 
     def __call__(self, raw: bytes) -> Any:
         schema_id = schema_id_of(raw)
@@ -134,14 +134,14 @@ class JsonDeserializer(RegisteredDeserializer[Check]):
         except (ValueError, RecursionError) as error:
             raise SerializationFailed(f"value is not JSON: {error}") from error
         if self._reader is not None:
-            _validate(self._reader, value, "the reader's schema")
+            validate_value(self._reader, value, "the reader's schema")
         elif self._validate:
-            _validate(self._schema_of(schema_id), value, f"schema {schema_id}")
+            validate_value(self._schema_of(schema_id), value, f"schema {schema_id}")
         return value
 
     def _parsed(self, schema: RegisteredSchema) -> Check:
         _expect_json(schema)
-        return _validator(self._registry, schema)
+        return validator_of(self._registry, schema)
 
 
 def _refuse_constant(text: str) -> None:
@@ -163,7 +163,7 @@ def _jsonschema() -> Any:
     return jsonschema
 
 
-def _validator(registry: SchemaRegistry, schema: RegisteredSchema) -> Check:
+def validator_of(registry: SchemaRegistry, schema: RegisteredSchema) -> Check:
     """Create a validator for a schema with its references."""
     jsonschema = _jsonschema()
     import referencing
@@ -199,7 +199,8 @@ def _document(schema: RegisteredSchema) -> Any:
         raise SerializationFailed(f"invalid JSON Schema: {error}") from error
 
 
-def _validate(check: Check, value: Any, what: str) -> None:
+def validate_value(check: Check, value: Any, what: str) -> None:
+    """Raise `SerializationFailed` if the value does not match."""
     from jsonschema.exceptions import best_match
     from referencing.exceptions import Unresolvable
 

@@ -142,6 +142,10 @@ class StoreUnreachable(HeadwaterError):
     code = ErrorCode.REQUEST_TIMED_OUT
 
 
+class ControllerUnreachable(StoreUnreachable):
+    """No controller of the KRaft quorum registers this broker."""
+
+
 class SessionExpired(StoreUnreachable):
     """The ZooKeeper session has expired; the request may be repeated in the next one."""
 

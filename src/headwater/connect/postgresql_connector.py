@@ -10,15 +10,21 @@ that needs a timestamp column. And Spark may run two attempts at one part at the
 checking in advance whether a part is written is not enough.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.connect.connector import Part, Position, Sink, Source, Split
-from headwater.connect.postgresql_cdc.change_feed import COLUMN_TYPES, FeedRecord, reduce_feed
+from headwater.connect.postgresql_cdc.change_feed import (
+    COLUMN_TYPES,
+    Decoder,
+    FeedRecord,
+    reduce_feed,
+)
 from headwater.connect.postgresql_cdc.change_feed_writer import ChangeFeedWriter
 from headwater.connect.postgresql_cdc.replication_slot import (
     execute,
@@ -181,6 +187,7 @@ class PostgresqlSink(Sink):
         "key",
         "envelope",
         "schema.evolution",
+        "schema.registry.url",
     )
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -192,6 +199,10 @@ class PostgresqlSink(Sink):
             raise InvalidOption("records of a change feed have keys of their own: no option key")
         if adds and not self.reads_records:
             raise InvalidOption("schema.evolution is for a change feed: set envelope too")
+        # Keys and values are Avro.
+        self._registry = self.options.get("schema.registry.url")
+        if self._registry is not None and self._envelope != "debezium":
+            raise InvalidOption("schema.registry.url needs envelope=debezium: only events are Avro")
 
     @property
     def reads_records(self) -> bool:
@@ -244,10 +255,21 @@ class PostgresqlSink(Sink):
 
             writer = ChangeFeedWriter(connection, adds_columns=self._adds_columns)
             table = self.options.get("table")
-            for step in reduce_feed(records(), envelope=self._envelope, table=table):
-                writer.apply(step)
+            with self._decoder() as decode:
+                for step in reduce_feed(
+                    records(), envelope=self._envelope, table=table, decode=decode
+                ):
+                    writer.apply(step)
             connection.commit()
         return count
+
+    def _decoder(self) -> AbstractContextManager[Decoder]:
+        if self._registry is None:
+            return nullcontext(json.loads)
+        # fastavro is an optional dependency.
+        from headwater.connect.postgresql_cdc.avro_events import avro_decoder
+
+        return avro_decoder(self._registry)
 
     def write(self, part: Part, batches: Iterator[pa.RecordBatch]) -> int:
         if self.reads_records:

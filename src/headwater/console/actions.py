@@ -6,6 +6,7 @@ Note: these functions do not check whether changes are allowed or where the requ
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,8 +21,8 @@ from headwater.console.views.schemas import expect_registry
 from headwater.console.views.topics import known_topic
 from headwater.console.views.transactions import abort
 
-PRODUCE_FORMATS: Final = ("text", "json", "hex", "avro", "json-schema", "null")
-REGISTERED_FORMATS: Final = ("avro", "json-schema")
+PRODUCE_FORMATS: Final = ("text", "json", "hex", "avro", "json-schema", "protobuf", "null")
+REGISTERED_FORMATS: Final = ("avro", "json-schema", "protobuf")
 """Formats that need a registry: JSON input, serialized with the topic's latest schema."""
 
 _HIGH_WATERMARK: Final = -1
@@ -194,7 +195,7 @@ async def _bytes(call: ConsoleRequest, text: str, given_as: str, *, is_key: bool
                 return bytes.fromhex(text)
             except ValueError as error:
                 raise bad_request(f"Invalid hex: {error}.") from None
-        case "avro" | "json-schema":
+        case "avro" | "json-schema" | "protobuf":
             return await _registered(call, _json(text), given_as, is_key=is_key)
         case _:
             raise bad_request(
@@ -211,14 +212,27 @@ def _json(text: str) -> Any:
 
 async def _registered(call: ConsoleRequest, value: Any, given_as: str, *, is_key: bool) -> bytes:
     """Serialize with the latest schema that the registry has for this topic."""
-    from headwater.client.avro import AvroSerializer
-    from headwater.client.json_schema import JsonSerializer
-
     registry = expect_registry(call.console.connections.registry)
-    kind = AvroSerializer if given_as == "avro" else JsonSerializer
+    kind = _serializer(given_as)
 
     def serialize() -> bytes:
         topic = call.parts[0]
         return kind(registry, topic=topic, is_key=is_key, use_latest_version=True)(value)
 
     return await asyncio.to_thread(serialize)
+
+
+def _serializer(given_as: str) -> Callable[..., Callable[[Any], bytes]]:
+    match given_as:
+        case "avro":
+            from headwater.client.avro import AvroSerializer
+
+            return AvroSerializer
+        case "protobuf":
+            from headwater.client.protobuf import ProtobufSerializer
+
+            return ProtobufSerializer
+        case _:
+            from headwater.client.json_schema import JsonSerializer
+
+            return JsonSerializer

@@ -6,7 +6,7 @@ pages, because users look at the console precisely when the cluster is down.
 
 import asyncio
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from headwater.client.aio import Admin, Consumer, Producer
 from headwater.client.errors import SerializationFailed
@@ -20,6 +20,7 @@ from headwater.client.serialization.schema_registry_serde import (
     RegisteredDeserializer,
     schema_id_of,
 )
+from headwater.client.serialization.serdes import Deserializer
 from headwater.console.views.record_decoder import PREFIX_BYTES, ReadRegistered, Registered
 
 API_TIMEOUT_MS: Final = 8_000
@@ -126,10 +127,25 @@ class _AnyDeserializer(RegisteredDeserializer[str]):
 
         super().__init__(registry)
         self._avro = AvroDeserializer(registry)
+        self._protobuf: Deserializer | None = None
 
     def __call__(self, raw: bytes) -> Registered:
         schema_type = self._schema_of(schema_id_of(raw))
-        return Registered(schema_type, None if schema_type == "JSON" else self._avro(raw))
+        match schema_type:
+            case "JSON":
+                return Registered(schema_type)
+            case "PROTOBUF":
+                return Registered(schema_type, self._read_protobuf(raw))
+            case _:
+                return Registered(schema_type, self._avro(raw))
+
+    def _read_protobuf(self, raw: bytes) -> Any:
+        if self._protobuf is None:
+            # Not before it is needed: the runtime is not part of every installation.
+            from headwater.client.protobuf import ProtobufDeserializer
+
+            self._protobuf = ProtobufDeserializer(self._registry, as_dict=True)
+        return self._protobuf(raw)
 
     def _parsed(self, schema: RegisteredSchema) -> str:
         return schema.schema_type

@@ -1,6 +1,6 @@
 """Run a mirror: sync topics, copy with Spark, sync group offsets, report events.
 
-    Mirror(options, SparkTasks(session()), tell=print).run()
+    Mirror(options, SparkTasks(session()), on_event=print).run()
 
 It works in rounds. Each round reads the end offsets of the source, runs a Spark task for each slot
 that has something to copy, and takes the new positions from the results.

@@ -200,6 +200,8 @@ class FetchHandler:
     ) -> bool:
         core = self._core
         if response.error_code is not ErrorCode.NONE or not response.responses:
+            if response.error_code is ErrorCode.INCONSISTENT_CLUSTER_ID:
+                core.has_inconsistent_cluster_id = True
             return False
         data = response.responses[0].partitions[0]
         leader = data.current_leader

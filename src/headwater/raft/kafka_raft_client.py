@@ -61,7 +61,7 @@ from headwater.raft.replicated_log import LogAppendInfo, OffsetAndEpoch, Replica
 from headwater.raft.request_manager import InflightRequest
 from headwater.raft.snapshot_handler import SnapshotHandler
 from headwater.raft.voter_change_handler import VoterChangeHandler
-from headwater.raft.voter_set import VoterSet, node_of
+from headwater.raft.voter_set import Node, VoterSet, node_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +166,16 @@ class KafkaRaftClient:
     @property
     def leader_and_epoch(self) -> LeaderAndEpoch:
         return self._core.quorum.leader_and_epoch
+
+    @property
+    def leader_node(self) -> Node | None:
+        """Where the leader listens, if it is known."""
+        return self._core.leader_node()
+
+    @property
+    def has_inconsistent_cluster_id(self) -> bool:
+        """Whether a voter has answered that this replica belongs to another cluster."""
+        return self._core.has_inconsistent_cluster_id
 
     @property
     def state_name(self) -> str:

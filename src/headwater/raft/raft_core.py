@@ -106,6 +106,8 @@ class RaftCore:
         self.high_watermark = 0
         self.listener_offset = -1
         self.announced_leader: LeaderAndEpoch | None = None
+        # A voter refused a fetch of this replica as one of another cluster.
+        self.has_inconsistent_cluster_id = False
 
     def initialize(self, stored: ElectionState | None, now_ms: int) -> None:
         self.partition_state.update_state()

@@ -14,7 +14,13 @@ from headwater.registry.registry_errors import (
     version_not_found,
 )
 from headwater.registry.registry_state import State, guid_of, identity
-from headwater.registry.schema_submission import Submitted, incompatibilities, resolve
+from headwater.registry.schema_submission import (
+    Submitted,
+    incompatibilities,
+    resolve,
+    stored_root,
+)
+from headwater.registry.schema_types import SCHEMA_TYPES
 from headwater.registry.schemas_topic_records import SchemaValue
 
 
@@ -51,6 +57,16 @@ def schema_part(version: SchemaValue) -> dict[str, Any]:
         written["references"] = [each.as_json() for each in version.references]
     others = {key: version.others[key] for key in ("metadata", "ruleSet") if key in version.others}
     return {**written, **others, "schema": version.schema}
+
+
+def schema_in_format(state: State, version: SchemaValue, wanted: str) -> str:
+    """The schema in another format, such as `serialized` of Protobuf.
+
+    Formats that its type does not have are ignored, as in Confluent's registry.
+    """
+    kind = SCHEMA_TYPES.get(version.schema_type)
+    convert = None if kind is None else kind.formats.get(wanted.lower())
+    return version.schema if convert is None else convert(stored_root(state, version))
 
 
 def subjects(state: State, *, prefix: str, deleted: bool, deleted_only: bool) -> list[str]:

@@ -15,7 +15,7 @@ from headwater.registry.registry_errors import (
     RestError,
 )
 from headwater.registry.schema_submission import read_submitted
-from headwater.registry.schema_types import SCHEMA_TYPES
+from headwater.registry.schema_types import PROTOBUF, SCHEMA_TYPES
 from headwater.registry.schemas_topic_records import SchemaValue
 from headwater.registry.server import Raw, RegistryRequest, RegistryRoute, read_number
 
@@ -53,7 +53,8 @@ async def look_up(request: RegistryRequest) -> Any:
         normalize=request.is_set("normalize"),
         deleted=request.is_set("deleted"),
     )
-    return queries.described(await request.store.query(query))
+    found = await request.store.query(query)
+    return await _in_format(request, found, queries.described(found))
 
 
 async def latest_with_metadata(request: RegistryRequest) -> Any:
@@ -85,22 +86,30 @@ async def list_versions(request: RegistryRequest) -> Any:
 
 
 async def register(request: RegistryRequest) -> Any:
+    given = read_submitted(request.json_object)
     command = partial(
         commands.register,
         subject=_subject(request),
-        given=read_submitted(request.json_object),
+        given=given,
         normalize=request.is_set("normalize"),
         force=request.is_set("force"),
     )
-    return queries.registered(await request.store.execute(command), is_full=request.accepts_more)
+    version = await request.store.execute(command)
+    answer = queries.registered(version, is_full=request.accepts_more)
+    if version.schema_type == PROTOBUF and request.accepts_more:
+        # confluent-kafka caches this text for its deserializer, which expects a descriptor if its
+        # serializer has sent one.
+        answer["schema"] = given.schema
+    return answer
 
 
 async def show_version(request: RegistryRequest) -> Any:
-    return queries.described(_version(request))
+    found = _version(request)
+    return await _in_format(request, found, queries.described(found))
 
 
 async def show_version_schema(request: RegistryRequest) -> Any:
-    return _raw(_version(request))
+    return await _raw(request, _version(request))
 
 
 async def delete_version(request: RegistryRequest) -> Any:
@@ -136,14 +145,14 @@ async def all_schemas(request: RegistryRequest) -> Any:
 
 async def schema_of_id(request: RegistryRequest) -> Any:
     found = queries.schema_by_id(request.store.state, _id(request))
-    answer = queries.schema_part(found)
+    answer = await _in_format(request, found, queries.schema_part(found))
     return (
         answer | {"maxId": request.store.state.id_max} if request.is_set("fetchMaxId") else answer
     )
 
 
 async def raw_schema_of_id(request: RegistryRequest) -> Any:
-    return _raw(queries.schema_by_id(request.store.state, _id(request)))
+    return await _raw(request, queries.schema_by_id(request.store.state, _id(request)))
 
 
 async def versions_of_id(request: RegistryRequest) -> Any:
@@ -158,7 +167,7 @@ async def subjects_of_id(request: RegistryRequest) -> Any:
 
 async def schema_of_guid(request: RegistryRequest) -> Any:
     found = queries.schema_by_guid(request.store.state, request.parts[0])
-    return queries.schema_part(found)
+    return await _in_format(request, found, queries.schema_part(found))
 
 
 async def ids_of_guid(request: RegistryRequest) -> Any:
@@ -307,9 +316,25 @@ def _uses(request: RegistryRequest) -> list[SchemaValue]:
     return [each for each in found if subject in (None, "", each.subject)]
 
 
-def _raw(version: SchemaValue) -> Raw:
+async def _raw(request: RegistryRequest, version: SchemaValue) -> Raw:
     """The schema itself instead of a JSON string; a schema need not be JSON."""
-    return Raw(version.schema)
+    return Raw(await _schema(request, version))
+
+
+async def _in_format(
+    request: RegistryRequest, version: SchemaValue, answer: dict[str, Any]
+) -> dict[str, Any]:
+    """An answer with the schema in the format that the client asks for."""
+    return {**answer, "schema": await _schema(request, version)}
+
+
+async def _schema(request: RegistryRequest, version: SchemaValue) -> str:
+    wanted = request.query.get("format", "").strip()
+    if not wanted:
+        return version.schema
+    return await request.store.query(
+        partial(queries.schema_in_format, version=version, wanted=wanted)
+    )
 
 
 async def _checked(request: RegistryRequest, version: int | None) -> Any:

@@ -4,8 +4,8 @@ Note: BACKWARD and FORWARD ask the same question with the schemas swapped: can t
 everything that this writer may have written?
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 from headwater.registry.registry_errors import invalid_schema
@@ -16,6 +16,11 @@ from headwater.schemas.errors import InvalidSchema
 from headwater.schemas.json_schema import canonical_form as json_text
 from headwater.schemas.json_schema.compatibility import narrowed
 from headwater.schemas.json_schema.parser import parse_json, read_tree
+from headwater.schemas.protobuf import canonical_form as protobuf_text
+from headwater.schemas.protobuf import compatibility as protobuf_compatibility
+from headwater.schemas.protobuf.descriptors import serialized
+from headwater.schemas.protobuf.normalized_form import normalized as normalized_protobuf
+from headwater.schemas.protobuf.schema_reader import read_schema
 
 
 class Described(Protocol):
@@ -23,6 +28,8 @@ class Described(Protocol):
 
     def described(self, *, reader: str, writer: str) -> str: ...
 
+
+PROTOBUF: Final = "PROTOBUF"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,6 +62,8 @@ class SchemaType:
     """Incompatibilities that keep a reader (first argument) from reading a writer's data."""
     orders_references: bool = False
     """Whether normalization also sorts the references."""
+    formats: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)
+    """Other texts of a schema that a client may ask for, with the parameter `format`."""
 
 
 def _read_avro(text: str, referred: Sequence[Referred]) -> Read:
@@ -81,6 +90,15 @@ def _read_json(text: str, referred: Sequence[Referred]) -> Read:
     )
 
 
+def _read_protobuf(text: str, referred: Sequence[Referred]) -> Read:
+    schema = read_schema(text, [(each.name, each.text) for each in referred])
+    return Read(
+        canonical=lambda: protobuf_text.canonical(schema.file),
+        normalized=lambda: normalized_protobuf(schema),
+        root=schema,
+    )
+
+
 def _as_response_error(call: Callable[P, T]) -> Callable[P, T]:
     """Raise the registry's error where a parser raises `InvalidSchema`."""
 
@@ -104,5 +122,13 @@ SCHEMA_TYPES: Final = {
         read=_as_response_error(_read_json),
         unreadable=_as_response_error(lambda reader, writer: narrowed(old=writer, new=reader)),
         orders_references=True,
+    ),
+    PROTOBUF: SchemaType(
+        read=_as_response_error(_read_protobuf),
+        unreadable=_as_response_error(
+            lambda reader, writer: protobuf_compatibility.unreadable(reader=reader, writer=writer)
+        ),
+        orders_references=True,
+        formats={"serialized": _as_response_error(serialized)},
     ),
 }

@@ -47,6 +47,7 @@ class FollowerState:
         "is_delayed",
         "is_in_session",
         "key",
+        "lag",
         "leader_epoch",
         "log",
         "partition",
@@ -60,6 +61,8 @@ class FollowerState:
         self.log = log
         self.key: Key = (partition.topic.topic_id, partition.name.partition)
         self.leader_epoch = partition.leader_epoch
+        # Committed records of the leader that were missing here after the last response.
+        self.lag = 0
         # Whether the leader's fetch session has the partition, or the next request adds it.
         self.is_in_session = False
         # Whether fetching is delayed, until when, and how many delays there were in a row.
@@ -178,6 +181,8 @@ class FollowerState:
             log_start_offset=data.log_start_offset,
             size_bytes=size_bytes,
         )
+        lag = data.high_watermark - log.end_offset
+        self.lag = max(0, lag)
         # No record was appended: the batches are of a leader epoch that this follower does not know
         # yet (EP-8).
         return Outcome.DELAY if records and not size_bytes else Outcome.CONTINUE

@@ -135,9 +135,18 @@ class Partition:
             return
         former, self.state = self.state, state
         self._is_leader = state.leader == self._node_id
+        self._count_overtaken_proposal(former)
         if self.log is not None:
             self._take_role(self.log, is_new=state.leader_epoch != former.leader_epoch)
         self.notify(0)
+
+    def _count_overtaken_proposal(self, former: PartitionRegistration) -> None:
+        """Count a pending ISR change that the metadata brings before the response does."""
+        leader_state, services = self.leader_state, self._services
+        if leader_state is None or services is None or leader_state.isr.pending is None:
+            return
+        if sorted(leader_state.isr.pending.isr) == sorted(self.state.isr) != sorted(former.isr):
+            services.record_isr_change(len(former.isr), len(self.state.isr))
 
     def open_log(self) -> UnifiedLog:
         """Return the log, opening it first if necessary.

@@ -100,6 +100,10 @@ class ReplicaFetcher:
     def __len__(self) -> int:
         return len(self._following)
 
+    @property
+    def max_lag(self) -> int:
+        return max((each.lag for each in self._following.values()), default=0)
+
     def follow(self, partition: Partition) -> None:
         """Start to fetch a partition, or continue under its new leader epoch."""
         state = FollowerState(partition)

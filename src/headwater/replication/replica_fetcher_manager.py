@@ -112,6 +112,11 @@ class ReplicaFetcherManager:
         self._fetchers.clear()
         self._leaders.clear()
 
+    @property
+    def max_lag(self) -> int:
+        """The largest lag in records of this broker's followers."""
+        return max((each.max_lag for each in self._fetchers.values()), default=0)
+
     def steady_ms(self) -> int:
         return self._clock.steady_ms()
 

@@ -8,7 +8,7 @@ request has used yet.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from headwater.common.config_types import ResourceType
@@ -69,6 +69,8 @@ class ReplicaManager:
         # First partition that was created while this broker ran, by topic: the folders of these are
         # not on a directory that had failed before.
         self._new_from: dict[TopicId, int] = {}
+        self.on_log_opened: Callable[[Partition], None] | None = None
+        """Called when the log of a partition was opened or created."""
         for topic in image.topics.values():
             self._add_local(topic, 0, topic.partitions)
         if replicas is not None:
@@ -312,13 +314,20 @@ class ReplicaManager:
         self._unopened.pop(partition, None)
         log = self._directories.log(partition.name, now_ms=now_ms)
         if log is not None:
+            self._log_opened(partition)
             return log
         if self._is_offline(partition):
             raise StorageError(
                 f"partition {partition.name} may be on a log directory that is offline"
             )
         topic_id = partition.topic.topic_id
-        return self._directories.create(partition.name, topic_id, now_ms=now_ms)
+        log = self._directories.create(partition.name, topic_id, now_ms=now_ms)
+        self._log_opened(partition)
+        return log
+
+    def _log_opened(self, partition: Partition) -> None:
+        if self.on_log_opened is not None:
+            self.on_log_opened(partition)
 
     def _delete_logs(self, removed: Iterable[Partition]) -> None:
         names = [each.name for each in removed if each.name in self._directories]

@@ -2,9 +2,10 @@
 
 `python -m headwater.spark.archive_session FILE`
 
-It does a little of all that pipelines do, so that those classes are among them. What a reader would
-get wrong: Java writes the file when it ends, which is after Spark has stopped, and takes a while;
-so this process waits for it.
+It runs a little of everything that pipelines do, so that the archive has these classes.
+
+Note: Java writes the file when it exits, which is after Spark has stopped and takes a while, so
+this process waits for it.
 """
 
 import subprocess

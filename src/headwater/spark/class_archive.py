@@ -31,7 +31,7 @@ _QUIETLY: Final = "-Xlog:cds*=off"
 
 
 class NotPrepared(HeadwaterError):
-    """Java has left no archive."""
+    """Java has not written an archive."""
 
 
 def archive_folder(environment: Mapping[str, str]) -> Path:
@@ -40,7 +40,7 @@ def archive_folder(environment: Mapping[str, str]) -> Path:
 
 
 def jars_folder(environment: Mapping[str, str]) -> Path:
-    """Where the Spark lies that will be started."""
+    """Return the folder of the Spark that will be started."""
     if home := environment.get("SPARK_HOME"):
         return Path(home) / "jars"
     import pyspark
@@ -49,15 +49,15 @@ def jars_folder(environment: Mapping[str, str]) -> Path:
 
 
 def fingerprint(java: Java, jars: Path) -> str:
-    """Another one for another Java and for other jars."""
+    """Return a hash of the Java version and the jars."""
     release = java.home / "release"
-    told = [str(java.home), release.read_text(encoding="utf-8") if release.exists() else ""]
-    told += [f"{each.name} {each.stat().st_size}" for each in sorted(jars.glob("*.jar"))]
-    return hashlib.sha256("\n".join([str(jars), *told]).encode()).hexdigest()[:16]
+    parts = [str(java.home), release.read_text(encoding="utf-8") if release.exists() else ""]
+    parts += [f"{each.name} {each.stat().st_size}" for each in sorted(jars.glob("*.jar"))]
+    return hashlib.sha256("\n".join([str(jars), *parts]).encode()).hexdigest()[:16]
 
 
 def find_archive(folder: Path, mark: str) -> Path | None:
-    """The archive of that fingerprint, if it is there and whole."""
+    """Return the archive with this fingerprint, if it exists and is complete."""
     for path in sorted(folder.glob(f"spark-{mark}-*.jsa")):
         found = _NAME.fullmatch(path.name)
         if found is not None and path.stat().st_size == int(found[1]):
@@ -81,12 +81,12 @@ def writing_option(path: Path) -> str:
 
 
 def reading_option(java: Java, environment: Mapping[str, str]) -> str | None:
-    """What to start Java with, or None where there is no archive for it."""
+    """Return Java's option for the archive; None if there is no matching archive."""
     folder = archive_folder(environment)
     if not folder.is_dir():
         return None
     path = find_archive(folder, fingerprint(java, jars_folder(environment)))
-    # A path with a space could not be told from two options.
+    # A path with a space would be split into two options.
     if path is None or " " in str(path):
         return None
     return f"-XX:SharedArchiveFile={path} {_QUIETLY}"
@@ -112,5 +112,5 @@ def make_archive(java: Java, environment: Mapping[str, str]) -> Path:
             raise NotPrepared(f"Spark has not ended within {_TIMEOUT_S} s") from error
         if ended.returncode or not written.exists():
             lines = ended.stderr.strip().splitlines() or ["Java has written nothing"]
-            raise NotPrepared(f"Spark's classes could not be written down: {lines[-1]}")
+            raise NotPrepared(f"Spark's classes could not be archived: {lines[-1]}")
         return adopt_archive(written, folder, mark)

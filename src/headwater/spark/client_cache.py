@@ -19,7 +19,7 @@ _KEPT_MAX: Final = 8
 
 
 class Client(Protocol):
-    """What is kept."""
+    """A client that can be cached."""
 
     def close(self) -> None: ...
 
@@ -37,7 +37,7 @@ class ClientCache(Generic[C]):
         self._clients: OrderedDict[_Key, C] = OrderedDict()
 
     def get(self, settings: Mapping[str, str]) -> C:
-        """A client with these settings, from an earlier task if there was one."""
+        """Return a client with these settings, cached by an earlier task if possible."""
         key = _key(settings)
         client = self._clients.pop(key, None) or self._make(settings)
         self._clients[key] = client
@@ -47,11 +47,11 @@ class ClientCache(Generic[C]):
         return client
 
     def take(self, settings: Mapping[str, str]) -> C | None:
-        """The client with these settings, which is no longer kept."""
+        """Remove and return the client with these settings."""
         return self._clients.pop(_key(settings), None)
 
     def drop(self, settings: Mapping[str, str]) -> None:
-        """The client has failed; the next task gets another one."""
+        """Drop a client that has failed; the next task gets a new one."""
         client = self.take(settings)
         if client is not None:
             _close(client)

@@ -1,7 +1,7 @@
 """The data source `format("headwater")` with its source and sink.
 
 Spark creates an instance in a Python process of its own, not the user's, for each question about a
-query. So the constructor must be cheap, and its exceptions are what the user reads.
+query. So the constructor must be cheap, and its exceptions are shown to the user.
 """
 
 from collections.abc import Mapping
@@ -18,12 +18,18 @@ from pyspark.sql.datasource import (
 )
 
 from headwater.spark.exceptions import InvalidOption
+from headwater.spark.formats.arrow_types import arrow_type
 from headwater.spark.formats.json.json_types import check_nullable, json_type
-from headwater.spark.formats.typed_values import AvroColumn, JsonColumn, TypedColumn
+from headwater.spark.formats.typed_values import (
+    AvroColumn,
+    JsonColumn,
+    ProtobufColumn,
+    TypedColumn,
+)
 from headwater.spark.formats.value_formats import (
     ValueFormat,
     check_has_schema,
-    names_avro,
+    names_registry_format,
     parts_with,
 )
 from headwater.spark.sink import row_encoder
@@ -32,7 +38,7 @@ from headwater.spark.source import row_decoder
 from headwater.spark.source.source_options import (
     RowType,
     SourceOptions,
-    read_avro_source,
+    read_registry_source,
     read_source_options,
 )
 
@@ -52,11 +58,12 @@ class HeadwaterSource(DataSource):
         if self.options.get("rowtype", "").lower() == RowType.BATCH.value:
             return row_decoder.BATCH_COLUMNS
         has_headers = self.options.get("includeheaders", "").lower() == "true"
-        if names_avro(self.options):
+        if names_registry_format(self.options):
             from headwater.spark.formats.avro.source_columns import columns_of
 
-            avro, subscription = read_avro_source(self.options)
-            return columns_of(avro, subscription.only_topic, has_headers=has_headers)
+            avro, formats, subscription = read_registry_source(self.options)
+            topic = subscription.only_topic
+            return columns_of(avro, topic, has_headers=has_headers, formats=formats)
         if has_headers:
             return f"{row_decoder.COLUMNS}, {row_decoder.HEADERS}"
         return row_decoder.COLUMNS
@@ -86,7 +93,7 @@ class HeadwaterSource(DataSource):
         return TopicStreamWriter(self._sink_options(schema, is_streaming=True))
 
     def _sink_options(self, schema: "StructType", *, is_streaming: bool) -> SinkOptions:
-        # Loaded where something is written only: it brings the whole client.
+        # Imported only for writes, because it imports the whole client.
         from headwater.spark.sink.sink_topics import check_topics_exist
 
         options = read_sink_options(self.options, is_streaming=is_streaming)
@@ -96,18 +103,26 @@ class HeadwaterSource(DataSource):
 
 
 def check_writable(schema: "StructType", options: SinkOptions) -> None:
-    """`WrongColumns` where rows of a schema cannot be written as the options say."""
+    """Raise `WrongColumns` if rows of a schema cannot be written with these options."""
     row_encoder.check_columns(_columns(schema), options.topic, options.formats)
     _typed(schema, options.formats)
 
 
 def with_targets(schema: "StructType", options: SinkOptions) -> SinkOptions:
-    """With the schemas of the registry under which columns with Avro are written."""
+    """Return the options with the registered schemas of Avro and Protobuf columns."""
     if not options.avro:
         return options
     from headwater.spark.formats.avro.sink_schema import targets_of
 
-    return replace(options, targets=targets_of(schema, options.avro, options.topic))
+    protobuf = parts_with(options.formats, ValueFormat.PROTOBUF)
+    avro = {part: each for part, each in options.avro.items() if part not in protobuf}
+    targets = targets_of(schema, avro, options.topic) if avro else {}
+    if protobuf:
+        from headwater.spark.formats.protobuf import sink_schema
+
+        chosen = {part: options.avro[part] for part in protobuf}
+        targets = {**targets, **sink_schema.targets_of(schema, chosen, options.topic)}
+    return replace(options, targets=targets)
 
 
 def _columns(schema: "StructType") -> dict[str, str]:
@@ -115,7 +130,7 @@ def _columns(schema: "StructType") -> dict[str, str]:
 
 
 def _typed(schema: "StructType", formats: Mapping[str, ValueFormat]) -> dict[str, pa.DataType]:
-    """The types of columns that have JSON, if it has such types."""
+    """Return the types of JSON columns, if JSON supports them."""
     named = parts_with(formats, ValueFormat.JSON)
     return {
         field.name: json_type(field.dataType, field.name)
@@ -127,7 +142,7 @@ def _typed(schema: "StructType", formats: Mapping[str, ValueFormat]) -> dict[str
 def _checked(
     schema: "StructType", options: SourceOptions
 ) -> tuple[dict[str, str], dict[str, TypedColumn]]:
-    """The columns that a query wants, in their order, and which of them are typed."""
+    """Return the requested columns in order, and which of them are typed."""
     columns = _columns(schema)
     if options.row_type is RowType.BATCH:
         return columns, {}
@@ -138,23 +153,34 @@ def _checked(
         name: JsonColumn(kind, options.is_lenient)
         for name, kind in _typed(schema, options.formats).items()
     }
-    typed.update(_avro_columns(schema, options))
+    typed.update(_registry_columns(schema, options))
     row_decoder.check_columns({name: kind for name, kind in columns.items() if name not in typed})
     return columns, typed
 
 
-def _avro_columns(schema: "StructType", options: SourceOptions) -> dict[str, AvroColumn]:
+def _registry_columns(schema: "StructType", options: SourceOptions) -> dict[str, TypedColumn]:
     if not options.avro:
         return {}
     from headwater.spark.formats.avro.source_columns import column_schema
+    from headwater.spark.formats.protobuf.reader_schema import column_reader
 
     topic = options.subscription.only_topic
-    return {
-        field.name: AvroColumn(
-            registry=options.avro[field.name].registry,
-            schema=column_schema(field, options.avro[field.name], topic),
-            is_lenient=options.is_lenient,
-        )
-        for field in schema.fields
-        if field.name in options.avro
-    }
+    found: dict[str, TypedColumn] = {}
+    for field in schema.fields:
+        chosen = options.avro.get(field.name)
+        if chosen is None:
+            continue
+        if options.formats[field.name] is ValueFormat.PROTOBUF:
+            found[field.name] = ProtobufColumn(
+                registry=chosen.registry,
+                schema=column_reader(field, chosen, topic),
+                kind=arrow_type(field.dataType, field.name),
+                is_lenient=options.is_lenient,
+            )
+        else:
+            found[field.name] = AvroColumn(
+                registry=chosen.registry,
+                schema=column_schema(field, chosen, topic),
+                is_lenient=options.is_lenient,
+            )
+    return found

@@ -56,7 +56,7 @@ def connect(environment: Mapping[str, str]) -> BinaryIO | None:
 
 
 def _hand_over(file: BinaryIO) -> None:
-    """Have the worker take the connection that exists, instead of making one."""
+    """Make the worker use the existing connection instead of creating one."""
     from pyspark import worker_util
 
     @contextmanager

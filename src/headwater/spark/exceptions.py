@@ -1,4 +1,4 @@
-"""Errors that stop a pipeline, in one line that says what to do."""
+"""Errors of sources and sinks; each message is one line that says what to do."""
 
 from headwater.common.exceptions import HeadwaterError, InvalidSetting
 
@@ -8,24 +8,24 @@ class InvalidOption(InvalidSetting):
 
 
 class DataLost(HeadwaterError):
-    """Records that a query has not read are gone, and it must not skip them."""
+    """Unread records were deleted, and the query must not skip them."""
 
 
 class WrongColumns(HeadwaterError):
-    """The rows have not the columns that a topic is written from, or read into."""
+    """The columns of the rows do not match those of a topic."""
 
 
 class UnsafeReplay(HeadwaterError):
-    """A repeated batch would send rows through other tasks, and duplicate some."""
+    """A repeated batch would distribute rows differently and duplicate some."""
 
 
 class UnparsableRecord(HeadwaterError):
-    """A record's key or value is not what the schema of a query says."""
+    """A record's key or value does not match the schema of the query."""
 
 
 class UnreadableFile(HeadwaterError):
-    """A file is not of the format that a connector was told."""
+    """A file does not have the configured format."""
 
 
 class UnwritableRow(HeadwaterError):
-    """A row has a value that the schema of a topic does not have."""
+    """A row has a value that the topic's schema does not allow."""

@@ -50,8 +50,8 @@ def stop_gracefully(
 
 
 def _batch_of(query: Query) -> int:
-    told = query.lastProgress
-    return int(told["batchId"]) if told else -1
+    progress = query.lastProgress
+    return int(progress["batchId"]) if progress else -1
 
 
 def _is_between_batches(query: Query, batch: int) -> bool:

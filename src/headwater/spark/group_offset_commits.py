@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class GroupCommits(StreamingQueryListener):
-    """Commits what queries have read to the group that their names give."""
+    """Commits the offsets of queries to groups derived from their names."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class GroupCommits(StreamingQueryListener):
         *,
         accepts: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """`accepts` tells which topics are in the cluster of these brokers."""
+        """`accepts` returns whether a topic is in the cluster of these brokers."""
         self._client = dict(client)
         self._group_id = group_id
         self.accepts = accepts
@@ -48,19 +48,19 @@ class GroupCommits(StreamingQueryListener):
         self._brokers: OffsetRangeReader | None = None
 
     def onQueryStarted(self, event: "QueryStartedEvent") -> None:  # noqa: N802
-        """Nothing is read yet."""
+        """Do nothing: no batch has run yet."""
 
     def onQueryProgress(self, event: "QueryProgressEvent") -> None:  # noqa: N802
         self._commit_all(event.progress)
 
     def onQueryIdle(self, event: "QueryIdleEvent") -> None:  # noqa: N802
-        """Nothing was read."""
+        """Do nothing: no batch has run."""
 
     def onQueryTerminated(self, event: "QueryTerminatedEvent") -> None:  # noqa: N802
-        """The last progress has been told before."""
+        """Do nothing: the last progress was reported before."""
 
     def catch_up(self, query: "StreamingQuery") -> None:
-        """Commit what a query has read by now, whether or not a listener was called.
+        """Commit the current offsets of a query, whether or not a listener was called.
 
         Listeners are called late, and not at all for a restarted query that has nothing to read:
         the batch before the restart would not be committed until there is another one.
@@ -92,7 +92,7 @@ class GroupCommits(StreamingQueryListener):
             positions = {each: OffsetAndMetadata(offset) for each, offset in offsets.items()}
             self._brokers.commit(group_id, positions)
         except KafkaError as error:
-            # Once, and not with every batch, for example where an ACL denies it.
+            # Logged once, not with every batch, for example if an ACL denies it.
             if str(error) != self._warned:
                 self._warned = str(error)
                 _log.warning("Offsets not committed: group=%s error=%s", group_id, error)

@@ -41,7 +41,7 @@ def is_in_zip_file(package: Path = PACKAGE) -> bool:
 
 
 def kernel_warning() -> str | None:
-    """One line if this process uses the pure Python kernel without being told to."""
+    """Return a warning if this process uses the pure Python kernel unintentionally."""
     from headwater.records.kernel import IS_COMPILED
 
     if IS_COMPILED or os.environ.get("HEADWATER_PURE") == "1":

@@ -59,10 +59,10 @@ class SparkOptions:
         for name, reason in not_to_be_set.items():
             if name in settings:
                 raise InvalidOption(f"{CLIENT_PREFIX}{name} cannot be set: {reason}")
-        told = {name: value for name, value in of_file.items() if name not in not_to_be_set}
-        settings = {**told, **settings}
+        allowed = {name: value for name, value in of_file.items() if name not in not_to_be_set}
+        settings = {**allowed, **settings}
         if not settings.get("bootstrap.servers", "").strip():
-            raise InvalidOption("kafka.bootstrap.servers is missing: where are the brokers?")
+            raise InvalidOption("kafka.bootstrap.servers is missing")
         return with_certificates(settings)
 
     def number(self, name: str, low: int) -> int | None:

@@ -5,7 +5,7 @@ archive holds what is installed here, compiled modules included:
 
     bin/headwater-python       starts Python with lib/ on its path
     lib/                       the packages
-    headwater-package.json     versions, for the reader
+    headwater-package.json     versions, for information
 
 It holds neither Python itself nor pyspark, which the executors' Spark brings. So executors need the
 Python version of the driver, on the same kind of machine.
@@ -27,14 +27,14 @@ from headwater.common.exceptions import HeadwaterError
 from headwater.spark.installation import PACKAGE
 from headwater.spark.worker_python import SCRIPT
 
-_EXTRAS: Final = frozenset({"spark", "connect", "avro", "json", "tls", "oauth"})
-# Spark brings its own; the others install packages and are not imported by them.
+_EXTRAS: Final = frozenset({"spark", "connect", "avro", "json", "protobuf", "tls", "oauth"})
+# Spark has its own pyspark; the others only install packages.
 _LEFT_OUT: Final = frozenset({"pyspark", "py4j", "pip", "setuptools", "wheel"})
 _OURS: Final = "headwater"
 _REQUIREMENT: Final = re.compile(r"\s*([A-Za-z0-9._-]+)\s*(?:\[([^\]]*)\])?([^;]*)(?:;(.*))?")
 _EXTRA: Final = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
 _SKIPPED_FOLDERS: Final = frozenset({"tests", "include", "__pycache__"})
-# Packing is bound by the compressor, and executors by the network.
+# Low: packing is limited by the compressor.
 _COMPRESSION: Final = 1
 
 _STARTER: Final = """#!/bin/sh
@@ -51,7 +51,7 @@ class UnknownPackage(HeadwaterError):
 
 
 def pack_environment(target: Path, extra_packages: Iterable[str] = ()) -> list[str]:
-    """Write the archive; the names and versions of the packages in it."""
+    """Write the archive; return the names and versions of its packages."""
     chosen = required_distributions(_OURS, _EXTRAS)
     for name in extra_packages:
         chosen |= required_distributions(name, frozenset())
@@ -76,7 +76,7 @@ def pack_environment(target: Path, extra_packages: Iterable[str] = ()) -> list[s
 
 
 def required_distributions(name: str, extras: frozenset[str]) -> dict[str, Distribution]:
-    """A distribution and its installed requirements, by normalized name."""
+    """Return a distribution and its installed requirements, by normalized name."""
     found: dict[str, Distribution] = {}
     waiting = [(name, extras)]
     while waiting:
@@ -96,7 +96,7 @@ def required_distributions(name: str, extras: frozenset[str]) -> dict[str, Distr
 
 
 def requirements(lines: Iterable[str], extras: frozenset[str]) -> list[tuple[str, frozenset[str]]]:
-    """The names, and the extras, that `Requires-Dist` lines ask for under some extras."""
+    """Return the names and extras of `Requires-Dist` lines for the given extras."""
     found = []
     for line in lines:
         parsed = _REQUIREMENT.match(line)

@@ -43,7 +43,9 @@ def settings_in(path: str | Path) -> dict[str, str]:
         with Path(path).expanduser().open("rb") as file:
             content = file.read(_BYTES_MAX + 1)
         if len(content) > _BYTES_MAX:
-            raise InvalidOption(f"{path} has more than {_BYTES_MAX} bytes: are those settings?")
+            raise InvalidOption(
+                f"{path} has more than {_BYTES_MAX} bytes; this is not a settings file"
+            )
         return parse_properties(content)
     except OSError as error:
         raise InvalidOption(f"the settings {path} cannot be read: {error.strerror}") from None

@@ -1,8 +1,10 @@
-"""A real cluster for a test: ZooKeeper and brokers, each a child process.
+"""A real cluster for a test: brokers, each a child process, on ZooKeeper or KRaft.
 
     with EmbeddedCluster(brokers=3) as cluster:
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
         cluster.brokers[0].kill()
+
+With `kraft=True` it needs neither ZooKeeper nor Java: the first three brokers are also controllers.
 
 Note: brokers do not restart by themselves. Call `start` of a killed or stopped broker to restart it
 on the same port and data.
@@ -12,10 +14,13 @@ import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
+from headwater.broker.broker_server.local_cluster import local_cluster
 from headwater.common.settings.setting_types import Value
+from headwater.network.free_ports import free_ports
 from headwater.testing.embedded_broker import EmbeddedBroker
 from headwater.testing.embedded_process import EmbeddedProcess
 
@@ -28,9 +33,15 @@ class EmbeddedCluster:
         brokers: int = 3,
         settings: Mapping[str, Value] | None = None,
         *,
+        kraft: bool = False,
         timeout_s: float = 60,
     ) -> None:
-        """Settings have Kafka's names and apply to all brokers. Node ids start at 0."""
+        """Settings have Kafka's names and apply to all brokers. Node ids start at 0.
+
+        `kraft` needs at least three brokers.
+        """
+        self._is_kraft = kraft
+        self._folder: TemporaryDirectory[str] | None = None
         self._settings = dict(settings or {})
         self._timeout_s = timeout_s
         self._count = brokers
@@ -44,8 +55,11 @@ class EmbeddedCluster:
 
     def start(self) -> Self:
         """Return when all brokers serve. `BrokerDidNotStart` has the log of a failed one."""
-        self.zookeeper.start()
-        self.brokers = [self._new_broker(node_id) for node_id in range(self._count)]
+        if self._is_kraft:
+            self.brokers = self._new_kraft_brokers()
+        else:
+            self.zookeeper.start()
+            self.brokers = [self._new_broker(node_id) for node_id in range(self._count)]
         with ThreadPoolExecutor(self._count) as together:
             list(together.map(EmbeddedBroker.start, self.brokers))
         return self
@@ -55,9 +69,13 @@ class EmbeddedCluster:
         for broker in self.brokers:
             broker.close()
         self.zookeeper.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
 
     def __enter__(self) -> Self:
-        return self if self.zookeeper.is_running else self.start()
+        is_running = self.zookeeper.is_running or self._folder is not None
+        return self if is_running else self.start()
 
     def __exit__(
         self,
@@ -66,6 +84,23 @@ class EmbeddedCluster:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _new_kraft_brokers(self) -> list[EmbeddedBroker]:
+        self._folder = TemporaryDirectory(prefix="headwater-kraft-")
+        folder = Path(self._folder.name)
+        cluster = local_cluster(folder, host=_HOST, first_id=0, nodes=self._count)
+        found = []
+        # Controllers must be known before any node is started, and brokers keep their ports.
+        for node_id, port in enumerate(free_ports(_HOST, self._count)):
+            data = folder / str(node_id)
+            cluster.format(node_id, data)
+            settings: dict[str, Value] = {
+                **cluster.settings(node_id, f"PLAINTEXT://{_HOST}:{port}"),
+                **self._settings,
+            }
+            broker = EmbeddedBroker(settings, data_directory=data, timeout_s=self._timeout_s)
+            found.append(broker)
+        return found
 
     def _new_broker(self, node_id: int) -> EmbeddedBroker:
         settings: dict[str, Value] = {
@@ -76,6 +111,7 @@ class EmbeddedCluster:
         return EmbeddedBroker(settings, timeout_s=self._timeout_s)
 
 
+_HOST = "127.0.0.1"
 _READY = re.compile(r"headwater zookeeper ready on ([^ ]+) \(pid (\d+)")
 
 

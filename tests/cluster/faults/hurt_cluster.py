@@ -24,7 +24,7 @@ from headwater.testing.embedded_cluster import EmbeddedZooKeeper
 from tests.cluster.faults.fault_plan import BROKERS, LAG_MS, SESSION_MS, Fault, Kind
 from tests.cluster.faults.links import HOST, Links
 
-PATIENCE_S: Final = 240
+TIMEOUT_S: Final = 240
 
 _SETTINGS: Final[dict[str, Value]] = {
     "min.insync.replicas": 2,
@@ -53,7 +53,7 @@ class HurtCluster:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._links = Links()
-        self.zookeeper = EmbeddedZooKeeper(timeout_s=PATIENCE_S)
+        self.zookeeper = EmbeddedZooKeeper(timeout_s=TIMEOUT_S)
         self.brokers: list[EmbeddedBroker] = []
         self.restarts = 0
         # Fault durations are the point here; the end of the cluster ends them too.
@@ -115,7 +115,7 @@ class HurtCluster:
             "advertised.listeners": f"PLAINTEXT://{HOST}:{port},INNER://{HOST}:{told_port}",
             "zookeeper.connect": f"{HOST}:{self._links.to_zookeeper(number, zookeeper_port)}",
         }
-        return EmbeddedBroker(settings, data_directory=self.data_of(number), timeout_s=PATIENCE_S)
+        return EmbeddedBroker(settings, data_directory=self.data_of(number), timeout_s=TIMEOUT_S)
 
     def _hurt(self, fault: Fault) -> None:
         self._is_over.wait(fault.delay_s)
@@ -185,7 +185,7 @@ class HurtCluster:
     def _start(self, broker: EmbeddedBroker) -> None:
         """Retry: it does not start while its ZooKeeper is unavailable for long."""
         self.restarts += 1
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + TIMEOUT_S
         while True:
             try:
                 broker.start()

@@ -27,7 +27,7 @@ HOST: Final = "127.0.0.1"
 _HEAD: Final = struct.Struct(">ihhih")
 _CHUNK_BYTES: Final = 64 * 1024
 _CALLER: Final = re.compile(rb"broker-(\d+)-")
-_PATIENCE_S: Final = 30
+_TIMEOUT_S: Final = 30
 
 
 class Cut(Enum):
@@ -186,7 +186,7 @@ class Links:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_PATIENCE_S)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_TIMEOUT_S)
 
 
 async def _first_request(reader: asyncio.StreamReader) -> bytes:

@@ -22,7 +22,7 @@ from tests.cluster.faults.guarantee_checks import (
     broken_transactions,
     violations,
 )
-from tests.cluster.faults.hurt_cluster import PATIENCE_S, HurtCluster, replica_bytes
+from tests.cluster.faults.hurt_cluster import TIMEOUT_S, HurtCluster, replica_bytes
 from tests.cluster.faults.witnesses import Member, Tail, Target, Witness, Writer
 
 PARTITIONS: Final = 6
@@ -94,14 +94,14 @@ class Trial:
         for witness in all_of_them:
             witness.start()
         yield
-        bookkeeper.finish(PATIENCE_S)
+        bookkeeper.finish(TIMEOUT_S)
         for writer in writers:
-            writer.finish(PATIENCE_S)
+            writer.finish(TIMEOUT_S)
         ends = self._ends(target)
-        tail.finish_at(ends, PATIENCE_S)
+        tail.finish_at(ends, TIMEOUT_S)
         wanted = len({(partition, value) for partition, _, value in self._observed.seen})
         for member in members:
-            member.finish_when(lambda: len(self._observed.handled) >= wanted, PATIENCE_S)
+            member.finish_when(lambda: len(self._observed.handled) >= wanted, TIMEOUT_S)
         self._outcome.acknowledged = sum(writer.acknowledged for writer in writers)
         self._outcome.seen = len(self._observed.seen)
         self._outcome.commits = sum(member.commits for member in members)
@@ -129,7 +129,7 @@ class Trial:
 
     def _recover(self, cluster: HurtCluster, clients: Clients, topic: str) -> None:
         """All faults are over: all replicas must rejoin the ISR, in reasonable time."""
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + TIMEOUT_S
         wanted = {each: list(BROKERS) for each in range(PARTITIONS)}
         while (found := clients.in_sync(topic)) != wanted:
             if time.monotonic() > until:
@@ -138,7 +138,7 @@ class Trial:
             cluster.rest(_LOOK_S)
 
     def _audit(self, ledger: Target, bookkeeper: Bookkeeper) -> None:
-        found = committed_records(ledger, bookkeeper.committed, PATIENCE_S)
+        found = committed_records(ledger, bookkeeper.committed, TIMEOUT_S)
         self._outcome.violations += broken_transactions(bookkeeper.fates, found, whole=RECORDS_EACH)
         self._outcome.transactions.update(bookkeeper.fates.values())
 
@@ -148,7 +148,7 @@ class Trial:
             found = {}
             for each in range(target.partitions):
                 partition = TopicPartition(target.topic, each)
-                _, found[each] = consumer.get_watermark_offsets(partition, timeout=PATIENCE_S)
+                _, found[each] = consumer.get_watermark_offsets(partition, timeout=TIMEOUT_S)
             return found
         finally:
             consumer.close()
@@ -159,7 +159,7 @@ class Trial:
         consumer.assign([TopicPartition(target.topic, each, 0) for each in ends])
         log: dict[int, list[tuple[int, bytes]]] = {each: [] for each in ends}
         left = sum(ends.values())
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + TIMEOUT_S
         while left > 0 and time.monotonic() < until:
             for message in consumer.consume(1_000, timeout=0.2):
                 partition, offset = message.partition(), message.offset()
@@ -175,7 +175,7 @@ class Trial:
         consumer = _consumer(target)
         try:
             asked = [TopicPartition(target.topic, each) for each in range(target.partitions)]
-            found = consumer.committed(asked, timeout=PATIENCE_S)
+            found = consumer.committed(asked, timeout=TIMEOUT_S)
             return {each.partition: each.offset for each in found}
         finally:
             consumer.close()

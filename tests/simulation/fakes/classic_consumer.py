@@ -31,7 +31,7 @@ from tests.simulation.worlds.classic_group_checks import is_fatal
 SESSION_MS = 6_000
 REBALANCE_MS = 20_000
 BEAT_MS = 1_500
-PATIENCE_MS = 3_000
+TIMEOUT_MS = 3_000
 BACKOFF_MS = 100
 PARTITIONS = 7
 
@@ -65,7 +65,7 @@ class ClassicConsumer:
         if self.is_alive and self.member_id and self.instance is None:
             identity = MemberIdentity(member_id=self.member_id)
             request = LeaveGroupRequest(group_id=self.group_id, members=(identity,))
-            self._send(request, min(self.version, 5), lambda _: None, PATIENCE_MS)
+            self._send(request, min(self.version, 5), lambda _: None, TIMEOUT_MS)
         self.die()
 
     def die(self) -> None:
@@ -92,7 +92,7 @@ class ClassicConsumer:
             protocol_type="consumer",
             protocols=self._offers(),
         )
-        self._ask(request, self.version, self._on_join, REBALANCE_MS + PATIENCE_MS)
+        self._ask(request, self.version, self._on_join, REBALANCE_MS + TIMEOUT_MS)
 
     def _offers(self) -> tuple[JoinGroupRequestProtocol, ...]:
         said = {"generation": self.generation, "owned": self.owned, "preference": self.preference}
@@ -144,7 +144,7 @@ class ClassicConsumer:
             protocol_name=protocol,
             assignments=assignments,
         )
-        self._ask(request, min(self.version, 5), self._on_sync, REBALANCE_MS + PATIENCE_MS)
+        self._ask(request, min(self.version, 5), self._on_sync, REBALANCE_MS + TIMEOUT_MS)
 
     def _on_sync(self, response: Message | None) -> None:
         if response is None:
@@ -178,7 +178,7 @@ class ClassicConsumer:
                 request,
                 min(self.version, 4),
                 lambda response: self._on_beat(response, turn),
-                PATIENCE_MS,
+                TIMEOUT_MS,
             )
 
     def _on_beat(self, response: Message | None, turn: int) -> None:

@@ -24,7 +24,7 @@ from headwater.protocol.messages.api_versions import ApiVersionsResponse
 from headwater.protocol.older_versions import Message
 from headwater.protocol.send_parts import Part
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class MockBroker:
     def await_requests(self, api: ApiKey, count: int = 1) -> None:
         """Block until this many requests of an API have arrived in total."""
         with self._arrival:
-            came = self._arrival.wait_for(lambda: len(self.requests(api)) >= count, PATIENCE_S)
+            came = self._arrival.wait_for(lambda: len(self.requests(api)) >= count, TIMEOUT_S)
         assert came, f"{count} requests of {api.name} did not come"
 
     async def start(self) -> None:
@@ -221,12 +221,12 @@ class BackgroundLoop:
         self._thread.start()
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(TIMEOUT_S)
 
     def close(self) -> None:
         self.do(self._end_tasks())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(PATIENCE_S)
+        self._thread.join(TIMEOUT_S)
         self._loop.close()
 
     async def _end_tasks(self) -> None:

@@ -21,7 +21,7 @@ from headwater.broker.inter_broker.liveness import ConnectionLiveness
 from headwater.broker.node.authorization import apply_acl_changes, authorizer_of
 from headwater.broker.node.broker import Broker
 from headwater.broker.node.cluster_membership import ClusterMembership
-from headwater.broker.node.forwarding_manager import ForwardingManager
+from headwater.broker.node.forwarding_manager import MembershipForwardingManager
 from headwater.broker.requests.dispatch import Dispatch
 from headwater.common.exceptions import HeadwaterError
 from headwater.common.ids import NodeId, TopicPartition
@@ -310,7 +310,7 @@ class MemberNode:
 
     def _broker(self, directories: LogManager) -> Broker:
         executor = self.executor
-        self.member = controller_access = ForwardingManager(
+        self.member = controller_access = MembershipForwardingManager(
             self.static,
             membership=self.membership,
             inter_broker_client=self.inter_broker_client,

@@ -9,7 +9,7 @@ from headwater.client.producer.producer_engine import ProducerEngine
 from headwater.client.producer.record_future import RecordFuture, RecordMetadata
 from tests.simulation.fakes.mock_broker import BackgroundLoop
 
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ class Blocking:
         return self.producer.send(*args, **keywords)
 
     def result(self, future: RecordFuture) -> RecordMetadata:
-        return future.result(PATIENCE_S)
+        return future.result(TIMEOUT_S)
 
     def do(self, name: str, *args: Any, **keywords: Any) -> Any:
         return getattr(self.producer, name)(*args, **keywords)

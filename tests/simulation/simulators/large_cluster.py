@@ -52,7 +52,7 @@ SESSION_MS: Final = 6_000
 _TOPICS_AT_ONCE: Final = 10
 _PAGE_BYTES: Final = 4_096
 _LOOK_MS: Final = 50
-_PATIENCE_MS: Final = 120_000
+_TIMEOUT_MS: Final = 120_000
 _SETTINGS: Final = {"auto.leader.rebalance.enable": "false"}
 
 
@@ -179,7 +179,7 @@ class LargeCluster:
         )
 
     def await_metadata(self) -> None:
-        end_ms = self.time.now_ms + _PATIENCE_MS
+        end_ms = self.time.now_ms + _TIMEOUT_MS
         while not self._is_metadata_current():
             assert self.time.now_ms < end_ms, "not all brokers have the current metadata"
             self.time.run_for(_LOOK_MS)

@@ -27,7 +27,7 @@ from tests.simulation.worlds.cluster_checks import partitions_of
 from tests.simulation.worlds.cluster_clients import TOPIC
 from tests.simulation.worlds.cluster_records import committed_only, records_of
 
-_PATIENCE_MS: Final = 300
+_TIMEOUT_MS: Final = 300
 
 
 def commits_are_kept(lab: ClusterNodeLab, told: ClientGuarantees) -> None:
@@ -68,7 +68,7 @@ def committed_offsets(
     request = OffsetFetchRequest(groups=groups, require_stable=True)
     found: dict[tuple[str, int], int] = {}
     for node in lab.nodes:
-        for group in node.ask(request, OffsetFetchResponse, _PATIENCE_MS).groups:
+        for group in node.ask(request, OffsetFetchResponse, _TIMEOUT_MS).groups:
             if group.error_code:
                 continue
             for each in group.topics[0].partitions:
@@ -126,6 +126,6 @@ def _read_committed(
         isolation_level=1, topics=(FetchTopic(topic_id=topic_id, partitions=(asked,)),)
     )
     ((data,),) = (
-        each.partitions for each in leader.ask(request, FetchResponse, _PATIENCE_MS).responses
+        each.partitions for each in leader.ask(request, FetchResponse, _TIMEOUT_MS).responses
     )
     return data

@@ -19,7 +19,7 @@ import pytest
 from headwater.client import Admin
 from headwater.testing import EmbeddedBroker
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 NARROW = 60
 
 
@@ -63,7 +63,7 @@ class Terminal:
 
     def shows(self, text: str) -> None:
         """Wait until the screen shows a text."""
-        limit_s = time.monotonic() + PATIENCE_S
+        limit_s = time.monotonic() + TIMEOUT_S
         while text not in self.screen:
             assert time.monotonic() < limit_s, f"{text!r} is not in {self.screen!r}"
             assert self._read(), f"{text!r} is not in {self.screen!r}"
@@ -76,11 +76,11 @@ class Terminal:
 
     def ends(self) -> int:
         """The exit code, after all output has been read."""
-        limit_s = time.monotonic() + PATIENCE_S
+        limit_s = time.monotonic() + TIMEOUT_S
         while self._read():
             assert time.monotonic() < limit_s, self.screen
         os.close(self._ours)
-        return self._process.wait(PATIENCE_S)
+        return self._process.wait(TIMEOUT_S)
 
     def _read(self) -> bool:
         """Read available output; False at the end."""
@@ -118,7 +118,7 @@ def test_a_progress_bar_is_shown_only_in_a_terminal(
     words = ["produce", topic, str(file), "-b", broker.bootstrap_servers]
     run = subprocess.run(
         [sys.executable, "-m", "headwater", *words],
-        capture_output=True, check=False, timeout=PATIENCE_S,
+        capture_output=True, check=False, timeout=TIMEOUT_S,
     )  # fmt: skip
     assert (run.returncode, run.stdout, run.stderr) == (0, b"", b"")
 

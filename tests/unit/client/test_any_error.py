@@ -18,7 +18,7 @@ from tests.simulation.fakes.error_responses import saying
 from tests.simulation.fakes.mock_cluster import MockCluster
 from tests.simulation.fakes.mock_fetches import MockReading
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 PLACE = TopicPartition("tea", 0)
 QUICK: dict[str, object] = {
     "retry.backoff.ms": 1,
@@ -68,7 +68,7 @@ def consume(cluster: MockCluster) -> None:
         "default.api.timeout.ms": 10_000,
     }
     errors = offset = 0
-    limit_s = time.monotonic() + PATIENCE_S
+    limit_s = time.monotonic() + TIMEOUT_S
     with Consumer(settings) as consumer:
         consumer.subscribe(["tea"])
         while offset < 12 and errors < 3:
@@ -106,7 +106,7 @@ def settled(step: Callable[[], object]) -> bool:
 
 
 def send(producer: Producer) -> None:
-    producer.send("tea", b"green").result(PATIENCE_S)
+    producer.send("tea", b"green").result(TIMEOUT_S)
 
 
 @pytest.mark.parametrize("codes", ALL_OR_SOME)

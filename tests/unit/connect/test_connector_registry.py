@@ -26,7 +26,7 @@ from headwater.spark.sink.exactly_once import BatchIdentity
 from headwater.testing.connector_checks import SinkChecks, SourceChecks
 from tests import postgresql
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,7 @@ def test_only_one_of_two_concurrent_attempts_at_a_part_writes(
     def slow() -> Iterator[pa.RecordBatch]:
         yield rows
         has_begun.set()
-        assert may_go_on.wait(PATIENCE_S)
+        assert may_go_on.wait(TIMEOUT_S)
         if fails:
             raise LookupError("the first attempt breaks off")
 
@@ -165,17 +165,17 @@ def test_only_one_of_two_concurrent_attempts_at_a_part_writes(
 
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(attempt, slow())
-        assert has_begun.wait(PATIENCE_S)
+        assert has_begun.wait(TIMEOUT_S)
         second = pool.submit(attempt, iter([rows]))
-        until_s = time.monotonic() + PATIENCE_S
+        until_s = time.monotonic() + TIMEOUT_S
         while not second.done() and not waiting(database):
             assert time.monotonic() < until_s
         may_go_on.set()
         if fails:
-            assert isinstance(first.exception(PATIENCE_S), LookupError)
+            assert isinstance(first.exception(TIMEOUT_S), LookupError)
         else:
-            assert first.result(PATIENCE_S) == 5
-        assert second.result(PATIENCE_S) == (5 if fails else 0)
+            assert first.result(TIMEOUT_S) == 5
+        assert second.result(TIMEOUT_S) == (5 if fails else 0)
     assert select(database, f"SELECT count(*) FROM {table}") == [(5,)]
 
 

@@ -16,7 +16,7 @@ from headwater.client.avro import AvroSerializer
 from headwater.client.json_schema import JsonSerializer
 from headwater.client.schema_registry import SchemaRegistry
 from headwater.testing import EmbeddedBroker, EmbeddedRegistry
-from tests.console_process import PATIENCE_S, ConsoleProcess
+from tests.console_process import TIMEOUT_S, ConsoleProcess
 
 HOSTILE = """"'><script>alert(1)</script><img src=x onerror=alert(2)>"""
 GROUP = f"{HOSTILE}/&?"
@@ -296,7 +296,7 @@ def test_group_page_shows_members(console: ConsoleProcess, broker: EmbeddedBroke
         auto_offset_reset="earliest",
     ) as consumer:
         consumer.subscribe(["tea"])
-        assert consumer.poll(PATIENCE_S)
+        assert consumer.poll(TIMEOUT_S)
         [member] = console.api("/groups/present")["members"]
         assert member["client"] == HOSTILE
         assert len(member["partitions"]) == 3
@@ -329,6 +329,24 @@ def test_topic_is_created_altered_and_deleted(console: ConsoleProcess, admin: Ad
     assert "fresh" in admin.list_topics()
     assert console.post("/topics/fresh/delete", {"confirm": "fresh"}).status == 303
     assert "fresh" not in admin.list_topics()
+
+
+def test_protobuf_is_produced_shown_and_found(console: ConsoleProcess, admin: Admin) -> None:
+    admin.create_topic("pots", partitions=1)
+    with SchemaRegistry(console.api("/schemas")["url"]) as schemas:
+        pot = 'syntax = "proto3"; message Pot { string glaze = 1; int32 cups = 2; }'
+        schemas.register("pots-value", pot, schema_type="PROTOBUF")
+    body = {"value": '{"glaze": "celadon", "cups": 4}', "value_format": "protobuf"}
+    assert console.post_json("/topics/pots/records", body).status == 200
+    for query in ("", "?value_format=protobuf", "?filter=%22cups%22:%204"):
+        [record] = console.api(f"/topics/pots/records{query}")["records"]
+        assert record["value"]["format"] == "protobuf"
+        assert json.loads(record["value"]["text"]) == {"glaze": "celadon", "cups": 4}
+    schema = console.api("/schemas/pots-value")
+    assert (schema["type"], schema["schema"].splitlines()[2]) == ("PROTOBUF", "message Pot {")
+    with SchemaRegistry(console.api("/schemas")["url"]) as schemas:
+        schemas.delete("pots-value")
+    admin.delete_topics(["pots"])
 
 
 def test_records_are_produced_in_every_format(console: ConsoleProcess, admin: Admin) -> None:
@@ -492,7 +510,7 @@ class Tail:
 
     def __init__(self, console: ConsoleProcess, path: str) -> None:
         place = urlsplit(console.url).netloc
-        self.connection = http.client.HTTPConnection(place, timeout=PATIENCE_S)
+        self.connection = http.client.HTTPConnection(place, timeout=TIMEOUT_S)
         self.connection.request("GET", f"/api{path}")
         self.response = self.connection.getresponse()
 
@@ -511,8 +529,8 @@ def test_live_tail_shows_new_records(console: ConsoleProcess, broker: EmbeddedBr
     tail = Tail(console, "/topics/hostile/tail?filter=alert")
     tail.until("ready")
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
-        producer.send("hostile", b"not this one").result(PATIENCE_S)
-        producer.send("hostile", HOSTILE.encode()).result(PATIENCE_S)
+        producer.send("hostile", b"not this one").result(TIMEOUT_S)
+        producer.send("hostile", HOSTILE.encode()).result(TIMEOUT_S)
     [record] = tail.until("records")["records"]
     assert record["value"]["text"] == HOSTILE
     tail.connection.close()
@@ -575,7 +593,7 @@ def test_startup_error_is_one_line(arguments: list[str]) -> None:
         [*command, "console", "start", "--listen", "127.0.0.1:0", *arguments],
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=TIMEOUT_S,
         check=False,
     )
     assert done.returncode == 2

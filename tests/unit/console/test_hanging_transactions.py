@@ -17,7 +17,7 @@ from headwater.protocol.messages.produce import (
 from headwater.records.batch_building import build_batch
 from headwater.records.record import Record
 from headwater.testing import EmbeddedBroker
-from tests.console_process import PATIENCE_S, ConsoleProcess
+from tests.console_process import TIMEOUT_S, ConsoleProcess
 
 GHOST = 4711
 PLACE = TopicPartition("haunted", 0)
@@ -68,7 +68,7 @@ def test_hanging_transaction_is_found_and_aborted(broker: EmbeddedBroker) -> Non
     ) as healthy:
         healthy.init_transactions()
         healthy.begin_transaction()
-        healthy.send("haunted", b"alive", timestamp=1_000).result(PATIENCE_S)
+        healthy.send("haunted", b"alive", timestamp=1_000).result(TIMEOUT_S)
         append_hanging_batch(broker.bootstrap_servers)
         with ConsoleProcess(broker.bootstrap_servers) as console:
             committed = console.api("/topics/haunted/records?committed=1")
@@ -94,4 +94,4 @@ def test_hanging_transaction_is_found_and_aborted(broker: EmbeddedBroker) -> Non
     ) as consumer:
         consumer.assign([PLACE])
         consumer.seek_to_beginning()
-        assert [each.value for each in consumer.poll(PATIENCE_S)] == [b"alive"]
+        assert [each.value for each in consumer.poll(TIMEOUT_S)] == [b"alive"]

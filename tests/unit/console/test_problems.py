@@ -35,7 +35,7 @@ def page_data(*partitions: PartitionView, throughput: Rates | None = None) -> Ov
         description=ClusterDescription(cluster_id="c", controller_id=1, brokers=brokers),
         topics={"tea": TopicDescription(name="tea", partitions=partitions)},
         log_dirs={1: [LogDir(path="/data", replicas={TopicPartition("tea", 0): replica})]},
-        untold={2: "its disk has failed"},
+        log_dir_errors={2: "its disk has failed"},
     )
     return overview(
         survey,

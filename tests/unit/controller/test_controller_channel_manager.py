@@ -139,7 +139,7 @@ class Lab:
         self.depositions += 1
 
 
-def told(request: Message) -> dict[str, list[int]]:
+def partitions_of(request: Message) -> dict[str, list[int]]:
     """The partitions that a request names."""
     assert isinstance(request, UpdateMetadataRequest | LeaderAndIsrRequest | StopReplicaRequest)
     return {
@@ -155,8 +155,8 @@ def test_a_broker_gets_the_full_metadata_first_and_then_its_own_roles() -> None:
     assert isinstance(metadata, UpdateMetadataRequest)
     assert isinstance(roles, LeaderAndIsrRequest)
     assert (metadata.type, roles.type) == (FULL, FULL)
-    assert told(metadata) == {"t": [0, 1, 2]}
-    assert told(roles) == {"t": [1, 2]}
+    assert partitions_of(metadata) == {"t": [0, 1, 2]}
+    assert partitions_of(roles) == {"t": [1, 2]}
     assert (metadata.broker_epoch, metadata.controller_epoch) == (101, 1)
     assert (metadata.order, roles.order) == (1, 2)
     assert lab.answered == ["1 UpdateMetadataRequest", "1 LeaderAndIsrRequest"]
@@ -174,8 +174,8 @@ def test_one_request_is_in_flight_at_a_time_and_later_changes_are_combined() -> 
     metadata, roles = lab.settle()
     assert isinstance(metadata, UpdateMetadataRequest)
     assert metadata.type == INCREMENTAL
-    assert told(metadata) == {"t": [0], "u": [0]}
-    assert told(roles) == {"u": [0]}
+    assert partitions_of(metadata) == {"t": [0], "u": [0]}
+    assert partitions_of(roles) == {"u": [0]}
 
 
 def test_a_failed_change_is_sent_again_with_the_current_state() -> None:
@@ -191,7 +191,7 @@ def test_a_failed_change_is_sent_again_with_the_current_state() -> None:
     assert not lab.asked, "a broker that could not be reached is left alone for a while"
     lab.wake()
     metadata, roles = lab.settle()
-    assert (told(metadata), told(roles)) == ({"t": [1]}, {"t": [1]})
+    assert (partitions_of(metadata), partitions_of(roles)) == ({"t": [1]}, {"t": [1]})
     assert isinstance(roles, LeaderAndIsrRequest)
     (state,) = roles.topic_states[0].partition_states
     assert (state.leader_epoch, state.is_new) == (1, True)
@@ -214,7 +214,7 @@ def test_an_isr_change_is_metadata_and_no_new_role() -> None:
     state = lab.image.topics["t"].partitions[0]
     lab.happens(PartitionChanged("t", 0, replace(state, isr=(NodeId(0),), partition_epoch=1)))
     (metadata,) = lab.settle()
-    assert told(metadata) == {"t": [0]}
+    assert partitions_of(metadata) == {"t": [0]}
 
 
 def test_a_removed_replica_is_stopped_where_it_was() -> None:
@@ -298,7 +298,7 @@ def test_a_broker_in_controlled_shutdown_gets_only_the_roles_it_keeps() -> None:
     lab = Lab(TopicCreated(topic("t", [1], [0, 1])), BrokerStopping(NodeId(1)))
     lab.open(1)
     _, roles = lab.settle()
-    assert told(roles) == {"t": [0]}
+    assert partitions_of(roles) == {"t": [0]}
 
 
 def test_broker_changes_are_sent_to_the_other_brokers() -> None:

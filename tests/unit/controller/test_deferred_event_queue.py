@@ -54,7 +54,7 @@ class Lab:
         self.executor.finish()
         self.images: list[ClusterImage] = []
         self.store.read(then=self.images.append, on_error=self._failed)
-        self.controller = DeferredEventQueue(self.store, self.images[0], self._told)
+        self.controller = DeferredEventQueue(self.store, self.images[0], self._on_image)
 
     def create(self, name: str) -> None:
         request = CreateTopicsRequest(topics=(topic(name),))
@@ -70,7 +70,7 @@ class Lab:
     def _epoch(self, epoch: int) -> None:
         self.broker_epoch = epoch
 
-    def _told(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
+    def _on_image(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
         assert changes
         self.said.append(f"image has {sorted(image.topics)}")
 

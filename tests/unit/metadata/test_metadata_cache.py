@@ -83,7 +83,7 @@ class Lab:
         self.trouble: dict[TopicPartition, ErrorCode] = {}
         self.metadata_cache = MetadataCache(
             ClusterImage(cluster_id=CLUSTER_ID),
-            self._told,
+            self._on_changes,
             node_id=ME,
             log_dir_error=lambda name: self.trouble.get(name, ErrorCode.NONE),
         )
@@ -135,7 +135,7 @@ class Lab:
         answer = self.metadata_cache.stop_replica(request)
         return answer.error_code or [each.error_code for each in answer.partition_errors]
 
-    def _told(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
+    def _on_changes(self, image: ClusterImage, changes: Sequence[MetadataChange]) -> None:
         assert image is self.metadata_cache.image
         self.changes += changes
 

@@ -31,7 +31,7 @@ from headwater.mirror.task_assignment import (
 )
 from headwater.testing import EmbeddedBroker
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 DELIVERIES = pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
 
 
@@ -68,7 +68,7 @@ def fill(servers: str, topic: str, first: int, count: int, codec: str = "none") 
         }
     )
     with Producer(bootstrap_servers=servers, compression_type=codec) as producer:
-        producer.send_table(topic, table).result(PATIENCE_S)
+        producer.send_table(topic, table).result(TIMEOUT_S)
 
 
 def seen(servers: str, topic: str) -> list[tuple[int, int]]:
@@ -163,14 +163,14 @@ def test_group_continues_at_its_translated_offset(
         consumer.subscribe([topic])
         before: list[int] = []
         while len(before) < 369:
-            before += [int(each.value or b"") for each in consumer.poll(PATIENCE_S)]
+            before += [int(each.value or b"") for each in consumer.poll(TIMEOUT_S)]
         consumer.commit()
     mirrored(west, east, topic, delivery=delivery, groups=group)
     with Consumer(bootstrap_servers=east, isolation_level="read_committed", **settings) as consumer:
         consumer.subscribe([f"source.{topic}"])
         after: list[int] = []
         while len(after) < 1_000 - len(before):
-            after += [int(each.value or b"") for each in consumer.poll(PATIENCE_S)]
+            after += [int(each.value or b"") for each in consumer.poll(TIMEOUT_S)]
         assert sorted(before + after) == list(range(1_000))
         # It has members in the target now, so its offsets there are not overwritten.
         consumer.commit()
@@ -253,7 +253,7 @@ def test_idle_topic_with_expired_checkpoints_continues_and_groups_are_synced(
         consumer.seek(TopicPartition(copy, 0), moved)
         found: list[int] = []
         while len(found) < 50:
-            found += [int(each.value or b"") for each in consumer.poll(PATIENCE_S)]
+            found += [int(each.value or b"") for each in consumer.poll(TIMEOUT_S)]
     assert found == list(range(450, 500))
 
 
@@ -359,7 +359,7 @@ def test_task_of_an_earlier_version_is_fenced_at_the_start(
     with Producer(bootstrap_servers=east, transactional_id=former) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send(f"other-{topic}", b"late").result(PATIENCE_S)
+        producer.send(f"other-{topic}", b"late").result(TIMEOUT_S)
         mirrored(west, east, topic, delivery="exactly-once")
         with pytest.raises(KafkaError):
             producer.commit_transaction()

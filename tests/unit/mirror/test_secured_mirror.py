@@ -11,7 +11,7 @@ from tests.secured_broker import SecuredBroker, secured_broker
 from tests.unit.mirror.test_mirror import DELIVERIES, in_this_process
 
 COUNT = 100
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 PLACE = TopicPartition("tea", 0)
 
 
@@ -27,7 +27,7 @@ def clusters(
             admin.create_topic("tea", partitions=1)
             for number in range(COUNT):
                 producer.send("tea", b"%d" % number, partition=0)
-            producer.flush(PATIENCE_S)
+            producer.flush(TIMEOUT_S)
             admin.alter_group_offsets("drinkers", {PLACE: OffsetAndMetadata(40)})
         yield west, east
 
@@ -54,7 +54,7 @@ def test_records_and_groups_are_mirrored_between_secured_clusters(
     with Consumer(reading) as consumer:
         consumer.assign([copy])
         while len(found) < COUNT:
-            found += [each.value for each in consumer.poll(PATIENCE_S)]
+            found += [each.value for each in consumer.poll(TIMEOUT_S)]
     assert found == [b"%d" % number for number in range(COUNT)]
     with Admin(east.client) as admin:
         assert admin.list_group_offsets("drinkers")[copy].offset == 40

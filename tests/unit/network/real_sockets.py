@@ -16,7 +16,7 @@ from headwater.network.tls.tls_endpoints import ListenerTls
 from tests.simulation.labs.connection_lab import echo, framed
 
 # Generous: it only ends a test that would otherwise hang.
-PATIENCE_S = 30
+TIMEOUT_S = 30
 
 
 class RecordedService:
@@ -51,7 +51,7 @@ class RecordedService:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append((condition, future))
-        await asyncio.wait_for(future, PATIENCE_S)
+        await asyncio.wait_for(future, TIMEOUT_S)
 
     def _tell(self) -> None:
         for condition, future in self._waiters:
@@ -67,14 +67,14 @@ class Client:
         self._loop = asyncio.get_running_loop()
 
     async def send(self, content: bytes) -> None:
-        await asyncio.wait_for(self._loop.sock_sendall(self.socket, content), PATIENCE_S)
+        await asyncio.wait_for(self._loop.sock_sendall(self.socket, content), TIMEOUT_S)
 
     async def receive(self, count: int) -> bytes:
         """Receive so many bytes, or fewer if the stream ends."""
         received = bytearray()
         while len(received) < count:
             piece = await asyncio.wait_for(
-                self._loop.sock_recv(self.socket, min(count - len(received), 1 << 20)), PATIENCE_S
+                self._loop.sock_recv(self.socket, min(count - len(received), 1 << 20)), TIMEOUT_S
             )
             if not piece:
                 break
@@ -111,7 +111,7 @@ class Running:
         made.setblocking(False)
         loop = asyncio.get_running_loop()
         address = (self.bound.host or "127.0.0.1", self.bound.port)
-        await asyncio.wait_for(loop.sock_connect(made, address), PATIENCE_S)
+        await asyncio.wait_for(loop.sock_connect(made, address), TIMEOUT_S)
         return Client(made)
 
     def close_clients(self) -> None:

@@ -18,7 +18,7 @@ from headwater.network.http_client import (
 )
 from tests.simulation.fakes.identity_provider import identity_provider
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def test_connection_is_reused_and_reopened_after_the_server_closed_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = answers_per_connection(listening, [2, 1])
         location = http_location(f"http://127.0.0.1:{listening.getsockname()[1]}", "x")
-        connection = HttpConnection(location, timeout_s=PATIENCE_S)
+        connection = HttpConnection(location, timeout_s=TIMEOUT_S)
         assert [connection.request("GET", "/") for _ in range(3)] == [
             (200, b"0"),
             (200, b"0"),
@@ -75,7 +75,7 @@ def test_request_on_a_new_connection_is_not_repeated() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = answers_per_connection(listening, [0])
         location = http_location(f"http://127.0.0.1:{listening.getsockname()[1]}", "x")
-        connection = HttpConnection(location, timeout_s=PATIENCE_S)
+        connection = HttpConnection(location, timeout_s=TIMEOUT_S)
         with pytest.raises(ConnectionError):
             connection.request("GET", "/")
         thread.join()
@@ -83,13 +83,13 @@ def test_request_on_a_new_connection_is_not_repeated() -> None:
 
 def test_document_is_fetched_and_form_is_posted() -> None:
     with identity_provider() as provider:
-        assert fetch(http_location(provider.keys_url, "x"), timeout_s=PATIENCE_S) == provider.keys
+        assert fetch(http_location(provider.keys_url, "x"), timeout_s=TIMEOUT_S) == provider.keys
         with pytest.raises(
             HttpFetchFailed, match=r"/token answers 401 \(invalid_client\)$"
         ) as failure:
             fetch(
                 http_location(provider.token_url, "x"),
-                timeout_s=PATIENCE_S,
+                timeout_s=TIMEOUT_S,
                 headers={"Authorization": "Basic s3cret"},
                 body=b"grant_type=client_credentials",
             )
@@ -101,10 +101,10 @@ def test_server_error_may_be_retried() -> None:
     with identity_provider() as provider:
         provider.failures = [503]
         with pytest.raises(HttpFetchFailed, match="answers 503") as failure:
-            fetch(http_location(provider.keys_url, "x"), timeout_s=PATIENCE_S)
+            fetch(http_location(provider.keys_url, "x"), timeout_s=TIMEOUT_S)
     assert failure.value.is_retriable
     with pytest.raises(HttpFetchFailed, match="does not answer") as failure:
-        fetch(http_location(provider.keys_url, "x"), timeout_s=PATIENCE_S)
+        fetch(http_location(provider.keys_url, "x"), timeout_s=TIMEOUT_S)
     assert failure.value.is_retriable
 
 
@@ -114,7 +114,7 @@ def test_redirect_is_not_followed() -> None:
         server_that_says(answer, then_hangs_up=True) as place,
         pytest.raises(HttpFetchFailed, match="answers 302"),
     ):
-        fetch(place, timeout_s=PATIENCE_S)
+        fetch(place, timeout_s=TIMEOUT_S)
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"])
@@ -164,21 +164,21 @@ def test_truncated_and_malformed_responses_are_errors(answer: bytes) -> None:
         server_that_says(answer, then_hangs_up=True) as place,
         pytest.raises(HttpFetchFailed),
     ):
-        fetch(place, timeout_s=PATIENCE_S)
+        fetch(place, timeout_s=TIMEOUT_S)
 
 
 def test_document_size_is_limited(tmp_path: Path) -> None:
     with identity_provider() as provider:
         provider.keys = b"x" * LIMIT_BYTES
         place = http_location(provider.keys_url, "x")
-        assert len(fetch(place, timeout_s=PATIENCE_S)) == LIMIT_BYTES
+        assert len(fetch(place, timeout_s=TIMEOUT_S)) == LIMIT_BYTES
         provider.keys += b"x"
         with pytest.raises(HttpFetchFailed, match="more than 1048576 bytes"):
-            fetch(place, timeout_s=PATIENCE_S)
+            fetch(place, timeout_s=TIMEOUT_S)
     path = tmp_path / "large"
     path.write_bytes(provider.keys)
     with pytest.raises(HttpFetchFailed, match="more than"):
-        fetch(http_location(path.as_uri(), "x"), timeout_s=PATIENCE_S)
+        fetch(http_location(path.as_uri(), "x"), timeout_s=TIMEOUT_S)
 
 
 @pytest.mark.parametrize(

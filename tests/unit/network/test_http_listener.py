@@ -16,7 +16,7 @@ from headwater.network.http_listener import (
     HttpListener,
     HttpResponse,
 )
-from tests.unit.network.real_sockets import PATIENCE_S
+from tests.unit.network.real_sockets import TIMEOUT_S
 
 LOCAL = Endpoint(name="METRICS", host="127.0.0.1", port=0)
 
@@ -73,7 +73,7 @@ async def ask(port: HttpListener, *pieces: bytes) -> bytes:
         await writer.drain()
         # Yield, so that the pieces are not sent as one.
         await asyncio.sleep(0)
-    answer = await asyncio.wait_for(reader.read(), PATIENCE_S)
+    answer = await asyncio.wait_for(reader.read(), TIMEOUT_S)
     await leave(writer)
     return answer
 
@@ -147,7 +147,7 @@ def test_silent_client_is_disconnected_after_a_while() -> None:
             port.sweep(REQUEST_TIMEOUT_MS - 1)
             assert port.connection_count == 1
             port.sweep(REQUEST_TIMEOUT_MS)
-            rest = await asyncio.wait_for(reader.read(), PATIENCE_S)
+            rest = await asyncio.wait_for(reader.read(), TIMEOUT_S)
             await leave(writer)
             return rest
 
@@ -182,7 +182,7 @@ def test_number_of_connections_is_bounded() -> None:
             # The idle ones are closed, and the next sweep accepts the others.
             port.sweep(REQUEST_TIMEOUT_MS)
             port.sweep(REQUEST_TIMEOUT_MS + 1_000)
-            assert b"second" in await asyncio.wait_for(waiting, PATIENCE_S)
+            assert b"second" in await asyncio.wait_for(waiting, TIMEOUT_S)
             for _, writer in idle:
                 await leave(writer)
 

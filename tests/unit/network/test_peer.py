@@ -11,7 +11,7 @@ from headwater.network.peer import Peer, PeerSettings, SocketAddress, resolve
 from headwater.network.receive_buffer import SMALL_BYTES
 from tests.simulation.fakes.scripted_network import ScriptedTransportLayer, SteppedLoop
 from tests.simulation.labs.connection_lab import framed
-from tests.unit.network.real_sockets import PATIENCE_S, running
+from tests.unit.network.real_sockets import TIMEOUT_S, running
 
 
 def message(correlation_id: int, content: bytes = b"") -> bytes:
@@ -211,7 +211,7 @@ def test_peer_and_server_exchange_frames() -> None:
             (where,) = await resolve(loop, "127.0.0.1", broker.bound.port)
             peer.connect(where, deadline_ms=1_000)
             assert not peer.may_send
-            await asyncio.wait_for(up, PATIENCE_S)
+            await asyncio.wait_for(up, TIMEOUT_S)
             request = message(5, b"x" * 3_000_000)
             peer.send_request(
                 5,
@@ -220,7 +220,7 @@ def test_peer_and_server_exchange_frames() -> None:
                 then=lambda frame: answered.set_result(framed(bytes(frame))),
                 on_error=lost.append,
             )
-            assert await asyncio.wait_for(answered, PATIENCE_S) == request
+            assert await asyncio.wait_for(answered, TIMEOUT_S) == request
             peer.close()
             await broker.service.until(lambda: broker.service.closed_count == 1)
             assert [str(reason) for reason in lost] == ["closed by this side"]
@@ -241,7 +241,7 @@ def test_refused_connection_is_reported_later_and_once() -> None:
             where = SocketAddress(family=socket.AF_INET, address=deaf.getsockname())
             peer.connect(where, deadline_ms=1_000)
             assert not down.done()
-            lost = await asyncio.wait_for(down, PATIENCE_S)
+            lost = await asyncio.wait_for(down, TIMEOUT_S)
             assert isinstance(lost, ConnectionLost)
             assert peer.is_closed
 

@@ -29,7 +29,7 @@ from headwater.network.request_service import ResponseSlot
 from headwater.network.socket_server import SocketServer
 from tests.simulation.fakes.scripted_network import SteppedLoop
 from tests.simulation.labs.connection_lab import echo, framed, keep_waiting
-from tests.unit.network.real_sockets import PATIENCE_S, OpenRange, RecordedService, running
+from tests.unit.network.real_sockets import TIMEOUT_S, OpenRange, RecordedService, running
 
 HAS_IPV6 = Path("/proc/net/if_inet6").exists() and bool(Path("/proc/net/if_inet6").read_text())
 needs_ipv6 = pytest.mark.skipif(not HAS_IPV6, reason="this machine has no IPv6")
@@ -81,7 +81,7 @@ def test_listeners_are_distinguished_by_name() -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
             writer.write(framed(b"who?"))
             answer = framed(endpoint.name.encode())
-            assert await asyncio.wait_for(reader.readexactly(len(answer)), PATIENCE_S) == answer
+            assert await asyncio.wait_for(reader.readexactly(len(answer)), TIMEOUT_S) == answer
             writer.close()
             await writer.wait_closed()
         await server.stop(drain_ms=0)
@@ -207,7 +207,7 @@ def test_client_that_does_not_read_is_not_read_and_memory_stays_bounded() -> Non
             assert len(broker.service.slots) < 100
             assert not sending.done()
             assert await client.receive(200 * len(request)) == request * 200
-            await asyncio.wait_for(sending, PATIENCE_S)
+            await asyncio.wait_for(sending, TIMEOUT_S)
 
     asyncio.run(run())
 
@@ -304,7 +304,7 @@ def test_protected_listener_is_open_when_the_server_is_full() -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             streams.append(writer)
             writer.write(framed(b"hello"))
-            answer = await asyncio.wait_for(reader.readexactly(9), PATIENCE_S)
+            answer = await asyncio.wait_for(reader.readexactly(9), TIMEOUT_S)
             assert answer == framed(b"hello")
         for writer in streams:
             writer.close()
@@ -436,14 +436,14 @@ def test_stop_sends_pending_responses_and_rejects_new_requests() -> None:
             idle, owed = await broker.connect(), await broker.connect()
             await owed.send(framed(b"produce"))
             await broker.service.until(lambda: len(broker.service.slots) == 1)
-            stopping = asyncio.create_task(broker.server.stop(drain_ms=PATIENCE_S * 1_000))
+            stopping = asyncio.create_task(broker.server.stop(drain_ms=TIMEOUT_S * 1_000))
             assert await idle.sees_the_end()
             with pytest.raises(ConnectionRefusedError):
                 await broker.connect()
             assert not stopping.done()
             broker.service.slots[0].respond([b"stored"])
             assert await owed.receive(100) == b"stored"
-            await asyncio.wait_for(stopping, PATIENCE_S)
+            await asyncio.wait_for(stopping, TIMEOUT_S)
 
     asyncio.run(run())
 
@@ -454,14 +454,14 @@ def test_client_that_still_sends_reads_the_responses_before_the_stop() -> None:
             client = await broker.connect()
             await client.send(framed(b"produce"))
             await broker.service.until(lambda: len(broker.service.slots) == 1)
-            stopping = asyncio.create_task(broker.server.stop(drain_ms=PATIENCE_S * 1_000))
+            stopping = asyncio.create_task(broker.server.stop(drain_ms=TIMEOUT_S * 1_000))
             await broker.service.until(lambda: broker.service.closed_count == 1)
             # Data sent to a closed socket causes a reset, which the next call would report.
             for _ in range(2):
                 await client.send(framed(b"more"))
             assert await client.receive(100) == framed(b"produce")
             client.socket.close()
-            await asyncio.wait_for(stopping, PATIENCE_S)
+            await asyncio.wait_for(stopping, TIMEOUT_S)
             assert len(broker.service.slots) == 1
 
     asyncio.run(run())
@@ -486,7 +486,7 @@ def test_results_of_other_threads_come_back_on_the_loop() -> None:
         done = loop.create_future()
         post = call_soon_from_threads(loop)
         loop.run_in_executor(None, lambda: post(lambda: done.set_result("here")))
-        assert loop.run_until_complete(asyncio.wait_for(done, PATIENCE_S)) == "here"
+        assert loop.run_until_complete(asyncio.wait_for(done, TIMEOUT_S)) == "here"
         loop.run_until_complete(loop.shutdown_default_executor())
     finally:
         loop.close()
@@ -567,7 +567,7 @@ def test_running_out_of_descriptors_is_survived() -> None:
         cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S * 2,
+        timeout=TIMEOUT_S * 2,
         check=False,
     )
     assert outcome.stdout == "survived\n", outcome.stderr

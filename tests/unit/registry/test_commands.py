@@ -364,7 +364,7 @@ def test_same_text_of_another_type_is_a_different_schema(registry: Registry) -> 
     assert registry.register("tea-value", '{"type":"string"}', schema_type="JSON") != avro
 
 
-@pytest.mark.parametrize("kind", ["PROTOBUF", "json", 3, ["JSON"], {"JSON": 1}])
+@pytest.mark.parametrize("kind", ["THRIFT", "protobuf", "json", 3, ["JSON"], {"JSON": 1}])
 def test_unsupported_schema_type_is_rejected(kind: Any) -> None:
     with refused(42201) as told:
         read_submitted({"schema": "{}", "schemaType": kind})
@@ -379,6 +379,76 @@ def test_schema_type_may_only_change_with_level_none(registry: Registry) -> None
     registry.do(commands.set_config, "tea-value", {"compatibility": "NONE"})
     registry.register("tea-value", JSON_KIND, schema_type="JSON")
     assert registry.numbers("tea-value") == [1, 2]
+
+
+PROTO_KIND = 'syntax = "proto3";\nmessage Tea {\n  string kind = 1;\n}\n'
+
+
+def test_protobuf_schema_is_known_by_its_canonical_text(registry: Registry) -> None:
+    schema_id = registry.register("tea-value", PROTO_KIND, schema_type="PROTOBUF")
+    (version,) = registry.state.versions("tea-value")
+    assert version.schema == 'syntax = "proto3";\n\nmessage Tea {\n  string kind = 1;\n}\n'
+    spaced = "// Tea\n" + PROTO_KIND.replace("\n", " ").replace(" ", "  ")
+    assert registry.register("other-value", spaced, schema_type="PROTOBUF") == schema_id
+    descriptor = queries.schema_in_format(registry.state, version, "serialized")
+    assert registry.register("third-value", descriptor, schema_type="PROTOBUF") == schema_id
+    assert queries.schema_in_format(registry.state, version, "unknown") == version.schema
+
+
+def test_protobuf_schema_imports_its_references(registry: Registry) -> None:
+    leaf = 'syntax = "proto3"; package leaves; message Leaf { int32 size = 1; }'
+    registry.register("leaf", leaf, schema_type="PROTOBUF")
+    text = 'syntax = "proto3"; import "leaf.proto"; message Tea { leaves.Leaf leaf = 1; }'
+    with refused(42201) as told:
+        registry.register("tea-value", text, schema_type="PROTOBUF")
+    assert 'no reference for the import "leaf.proto"' in str(told.value)
+    reference = Reference(name="leaf.proto", subject="leaf", version=1)
+    registry.register("tea-value", text, reference, schema_type="PROTOBUF")
+    registry.register("leaf", leaf.replace("size", "width"), schema_type="PROTOBUF")
+    with refused(42206):
+        registry.do(commands.delete_version, "leaf", 1, permanent=False)
+
+
+PROTOBUF_LEVELS = {
+    # Whether a field of a oneof may be added, and then be removed again.
+    "NONE": (True, True),
+    "BACKWARD": (True, False),
+    "BACKWARD_TRANSITIVE": (True, False),
+    "FORWARD": (False, True),
+    "FORWARD_TRANSITIVE": (False, True),
+    "FULL": (False, False),
+    "FULL_TRANSITIVE": (False, False),
+}
+
+
+@pytest.mark.parametrize(("level", "allowed"), PROTOBUF_LEVELS.items())
+def test_protobuf_compatibility_levels(level: str, allowed: tuple[bool, bool]) -> None:
+    one = 'syntax = "proto3"; message Tea { oneof x { int32 a = 1; } }'
+    two = one.replace("a = 1;", "a = 1; int32 b = 2;")
+    for (old, new), is_allowed in zip(((one, two), (two, one)), allowed, strict=True):
+        registry = Registry()
+        registry.register("tea-value", old, schema_type="PROTOBUF")
+        registry.do(commands.set_config, "tea-value", {"compatibility": level})
+        if is_allowed:
+            registry.register("tea-value", new, schema_type="PROTOBUF")
+        else:
+            with refused(40901) as told:
+                registry.register("tea-value", new, schema_type="PROTOBUF")
+            assert "ONEOF_FIELD_REMOVED" in str(told.value)
+
+
+def test_transitive_level_compares_protobuf_with_every_version(registry: Registry) -> None:
+    one = 'syntax = "proto3"; message Tea { int32 a = 1; }'
+    none = 'syntax = "proto3"; message Tea { }'
+    other = 'syntax = "proto3"; message Tea { string a = 1; }'
+    registry.register("tea-value", one, schema_type="PROTOBUF")
+    registry.register("tea-value", none, schema_type="PROTOBUF")
+    registry.do(commands.set_config, "tea-value", {"compatibility": "BACKWARD_TRANSITIVE"})
+    with refused(40901) as told:
+        registry.register("tea-value", other, schema_type="PROTOBUF")
+    assert "oldSchemaVersion: 1" in str(told.value)
+    registry.do(commands.set_config, "tea-value", {"compatibility": "BACKWARD"})
+    registry.register("tea-value", other, schema_type="PROTOBUF")
 
 
 JSON_LEVELS = {

@@ -18,7 +18,7 @@ from headwater.registry.server import application
 from headwater.testing import EmbeddedBroker
 from tests.unit.registry.registry_schemas import KIND, KIND_AND_GRAMS, carry_out, record, submitted
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 class HeldThreads(Executor):
@@ -86,7 +86,7 @@ class Asked:
 @asynccontextmanager
 async def asked(broker: EmbeddedBroker) -> AsyncIterator[Asked]:
     threads = HeldThreads()
-    store = SchemaStore(broker.bootstrap_servers, timeout_s=PATIENCE_S, executor=threads)
+    store = SchemaStore(broker.bootstrap_servers, timeout_s=TIMEOUT_S, executor=threads)
     try:
         await store.start()
         yield Asked(store, threads)
@@ -110,7 +110,7 @@ def test_other_requests_are_answered_during_a_slow_check(
             assert first == (200, {"id": 1})
             ask.threads.is_holding = True
             long = asyncio.create_task(ask(method, path, {"schema": KIND_AND_GRAMS}))
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 await ask.threads.taken.wait()
                 assert await ask("GET", "/subjects/held/versions/1/schema") == (
                     200,

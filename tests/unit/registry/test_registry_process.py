@@ -19,7 +19,7 @@ from headwater.testing import EmbeddedBroker, EmbeddedRegistry
 from tests.unit.registry.registry_schemas import KIND, KIND_AND_GRAMS, record
 
 V1 = "application/vnd.schemaregistry.v1+json"
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def ask_raw(
     raw: bytes | None = None,
     **headers: str,
 ) -> tuple[int, str | None, bytes]:
-    connection = http.client.HTTPConnection(urlsplit(registry.url).netloc, timeout=PATIENCE_S)
+    connection = http.client.HTTPConnection(urlsplit(registry.url).netloc, timeout=TIMEOUT_S)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     try:
         connection.request(method, path, raw, {"Content-Type": V1, **named})
@@ -275,7 +275,7 @@ def test_reads_work_while_the_broker_is_down_and_writes_recover() -> None:
     with (
         EmbeddedBroker() as broker,
         EmbeddedRegistry(broker.bootstrap_servers, write_timeout_s=3) as registry,
-        SchemaRegistry(registry.url, timeout=PATIENCE_S) as client,
+        SchemaRegistry(registry.url, timeout=TIMEOUT_S) as client,
     ):
         schema_id = client.register("tea", KIND)
         broker.kill()
@@ -325,7 +325,7 @@ def test_topic_of_confluents_registry_is_taken_over_with_its_ids() -> None:
             admin.create_topic("_schemas", partitions=1, configs={"cleanup.policy": "compact"})
         with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             for key, value in CONFLUENTS:
-                producer.send("_schemas", value, key=key).result(PATIENCE_S)
+                producer.send("_schemas", value, key=key).result(TIMEOUT_S)
         with (
             EmbeddedRegistry(broker.bootstrap_servers) as registry,
             SchemaRegistry(registry.url) as client,
@@ -354,7 +354,7 @@ def test_topic_without_compaction_is_rejected() -> None:
 
 def start_registry(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "headwater", "registry", "start", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
 
 
 def test_port_in_use_or_no_broker_is_one_line_and_exit_code_2(

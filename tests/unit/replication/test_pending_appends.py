@@ -97,7 +97,7 @@ def test_a_batch_rejected_on_a_thread_takes_its_turn_too() -> None:
     assert results(sent[2])[0].base_offset == 1
 
 
-def test_without_a_free_thread_the_producer_is_told_to_retry() -> None:
+def test_without_a_free_thread_the_producer_gets_a_retriable_error() -> None:
     executor = HeldExecutor(random.Random(1))
     lab = lab_with(executor, compression_type="gzip")
     executor.is_full = True

@@ -1,5 +1,7 @@
 """One partition on several brokers, from produce to replication."""
 
+from dataclasses import replace
+
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ids import NodeId
 from headwater.coordinator.records.record_serde import GROUP_RECORDS
@@ -7,6 +9,7 @@ from headwater.coordinator.runtime.coordinator_log import PartitionCoordinatorLo
 from headwater.metadata.cluster_image import NO_LEADER
 from headwater.records.batch_building import build_batch
 from headwater.records.record import Record
+from headwater.replication.isr_state import CommittedIsr
 from headwater.storage.io.executor import InlineExecutor
 from tests.simulation.worlds.replica_world import ReplicaWorld, content, outcome
 
@@ -65,6 +68,23 @@ def test_a_dead_follower_is_waited_for_until_it_leaves_the_isr() -> None:
     assert (replicas.in_sync_shrinks, replicas.in_sync_expands) == (1, 0)
     assert world.nodes[1].replicas.bytes_in == len(content(world.leader)) <= replicas.bytes_out
     assert world.leader.hosted.topic.bytes_out == 0
+
+
+def test_an_isr_change_is_counted_once_if_metadata_overtakes_its_response() -> None:
+    world = ReplicaWorld()
+    world.run(1_000)
+    hosted, replicas = world.leader.hosted, world.leader.replicas
+    assert hosted.leader_state is not None
+    proposal = hosted.leader_state.isr.propose_shrink((THREE,))
+    assert proposal is not None
+    epoch = hosted.state.partition_epoch + 1
+    hosted.update_state(replace(hosted.state, isr=(ONE, TWO), partition_epoch=epoch))
+    assert (replicas.in_sync_shrinks, replicas.in_sync_expands) == (1, 0)
+    late = CommittedIsr(
+        leader=ONE, leader_epoch=hosted.leader_epoch, isr=(ONE, TWO), partition_epoch=epoch
+    )
+    hosted.handle_alter_partition_response(proposal, late)
+    assert replicas.in_sync_shrinks == 1
 
 
 def test_a_produce_that_times_out_has_its_offset() -> None:

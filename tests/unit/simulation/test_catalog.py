@@ -35,7 +35,7 @@ def test_every_simulator_that_runs_from_a_seed_is_known_by_name() -> None:
     assert runners == {module.__name__.rpartition(".")[2] for module in known if module}
 
 
-def test_a_seed_that_fails_is_told_with_the_command_that_replays_it(
+def test_failing_seed_is_reported_with_its_replay_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert not lived("offsets", lambda _: Outcome("it broke"), 7, shows_trace=False)

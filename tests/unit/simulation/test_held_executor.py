@@ -7,7 +7,7 @@ from headwater.common.exceptions import StorageError
 from tests.simulation.fakes.held_executor import HeldExecutor
 
 
-def test_jobs_run_and_report_when_told() -> None:
+def test_jobs_run_and_report_on_demand() -> None:
     executor = HeldExecutor(random.Random(1))
     seen: list[object] = []
     executor.submit(lambda: seen.append("ran"), then=seen.append, on_error=seen.append)

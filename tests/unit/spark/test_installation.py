@@ -52,7 +52,7 @@ def test_extras_and_refusal_name_the_same_versions() -> None:
     assert named == {">=4.2,<4.4"}
 
 
-def test_a_wheel_on_the_path_is_told_from_an_installed_package(tmp_path: Path) -> None:
+def test_wheel_on_the_path_is_distinguished_from_an_installed_package(tmp_path: Path) -> None:
     assert not is_in_zip_file()
     wheel = tmp_path / "headwater.whl"
     with zipfile.ZipFile(wheel, "w") as file:

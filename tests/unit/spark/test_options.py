@@ -87,7 +87,7 @@ def test_a_format_without_a_schema_is_refused() -> None:
     ("options", "schema", "kind", "reason"),
     [
         ({"topik": "t"}, ROW, InvalidOption, "no option topik; did you mean topic"),
-        ({}, ROW, WrongColumns, "where to"),
+        ({}, ROW, WrongColumns, "the topic is missing"),
         ({"topic": "t"}, columns(id=IntegerType()), WrongColumns, "no column value among id"),
         ({"topic": "t"}, TYPED, WrongColumns, "with valueFormat=json it may be"),
         (
@@ -119,7 +119,7 @@ def test_brokers_that_cannot_be_reached_are_named() -> None:
         source(**asked).streamReader(ROW).initialOffset()
 
 
-def test_a_missing_topic_is_told_to_its_reader(broker: EmbeddedBroker) -> None:
+def test_reading_a_missing_topic_fails_with_its_name(broker: EmbeddedBroker) -> None:
     there = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "tee"}
     with pytest.raises(InvalidOption, match="there is no topic tee"):
         source(**there).reader(ROW).partitions()
@@ -129,7 +129,7 @@ def test_a_missing_topic_is_told_to_its_reader(broker: EmbeddedBroker) -> None:
     stream.stop()
 
 
-def test_a_missing_topic_is_told_to_its_writer_if_brokers_create_none(
+def test_writing_to_a_missing_topic_fails_if_brokers_do_not_create_topics(
     broker: EmbeddedBroker,
 ) -> None:
     there = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "tea"}

@@ -8,7 +8,7 @@ import pytest
 from headwater.storage.io.os_disk import OsDisk, OsFile
 from headwater.storage.io.page_cache_residency import CachestatResidency, pages_in
 
-_PATIENCE = 1000
+_ATTEMPTS = 1000
 
 
 def a_file(path: Path, size: int) -> OsFile:
@@ -21,7 +21,7 @@ def a_file(path: Path, size: int) -> OsFile:
 
 def drop_from_memory(file: OsFile) -> None:
     """Repeat until done: the kernel skips pages that are in use."""
-    for _ in range(_PATIENCE):
+    for _ in range(_ATTEMPTS):
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         # Without cachestat the count is negative, and one attempt has to suffice.
         if CachestatResidency().cached_pages(file.fileno(), 0, file.size()) <= 0:

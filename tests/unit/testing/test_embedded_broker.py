@@ -16,7 +16,7 @@ import pytest
 
 from headwater.testing import BrokerDidNotStart, EmbeddedBroker
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 OWNER = """
 import sys
@@ -34,7 +34,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 def connects(broker: EmbeddedBroker) -> bool:
     try:
-        socket.create_connection(("127.0.0.1", broker.port), timeout=PATIENCE_S).close()
+        socket.create_connection(("127.0.0.1", broker.port), timeout=TIMEOUT_S).close()
     except ConnectionRefusedError:
         return False
     return True
@@ -48,7 +48,7 @@ def wait_for_end(pid: int) -> None:
         return
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
-    ended = poll.poll(PATIENCE_S * 1_000)
+    ended = poll.poll(TIMEOUT_S * 1_000)
     os.close(descriptor)
     assert ended, f"process {pid} is still there"
 
@@ -67,7 +67,7 @@ def owner(code: str) -> tuple[subprocess.Popen[str], int, Path]:
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    process.communicate(timeout=PATIENCE_S)
+    process.communicate(timeout=TIMEOUT_S)
 
 
 def test_it_serves_on_a_free_local_port(broker: EmbeddedBroker) -> None:
@@ -228,7 +228,7 @@ def test_without_pidfd_the_pipe_detects_the_end_of_the_parent(tmp_path: Path) ->
         assert child.stdin is not None
         assert child.stdout.readline().startswith(b"headwater ready")
         child.stdin.close()
-        assert child.wait(PATIENCE_S) == 3
+        assert child.wait(TIMEOUT_S) == 3
     assert not folder.exists()
 
 

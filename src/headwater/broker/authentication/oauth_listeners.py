@@ -73,9 +73,9 @@ def offered_oauth(
         timer=timer,
         background_calls=background_calls,
     )
-    judge = partial(_validate, keys, _validator(own_settings), clock)
+    validate = partial(_validate, keys, _validator(own_settings), clock)
     return OfferedMechanism(
-        begin=partial(OAuthBearerServer, judge),
+        begin=partial(OAuthBearerServer, validate),
         max_reauth_ms=max_reauth_ms,
         prepare=partial(_prepare, keys),
         has_large_tokens=True,

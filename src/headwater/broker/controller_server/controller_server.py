@@ -20,6 +20,7 @@ from headwater.broker.controller_server.controller_registration_manager import (
     ControllerRegistrationManager,
 )
 from headwater.broker.controller_server.controller_services import ControllerServices
+from headwater.broker.controller_server.image_listener import MetadataImageListener
 from headwater.broker.controller_server.raft_manager import RaftManager, RaftManagerTools
 from headwater.broker.inter_broker.connect import PeerConnector
 from headwater.broker.node.authorization import apply_acl_changes, authorizer_of, load_acls
@@ -35,7 +36,8 @@ from headwater.common.ids import TopicId
 from headwater.common.settings.broker_settings import BrokerSettings
 from headwater.common.settings.quorum_settings import QuorumSettings
 from headwater.controller.quorum.quorum_controller import QuorumController
-from headwater.metadata.changes import AclsReplaced
+from headwater.metadata.changes import AclsReplaced, MetadataChange
+from headwater.metadata.cluster_image import ClusterImage
 from headwater.metadata.effective_configs import StaticConfig
 from headwater.metadata.metadata_records import MetadataRecord
 from headwater.metadata_store.raft.kafka_raft_log import DIRECTORY_NAME, MetadataLogConfig
@@ -104,6 +106,8 @@ class ControllerServer:
         self._timer: asyncio.TimerHandle | None = None
         self._leader_changed = asyncio.Event()
         self.leader = LeaderAndEpoch(None, 0)
+        self.broker: MetadataImageListener | None = None
+        """The broker of a node with both roles, which shares this replica of the log."""
 
     async def start(self) -> list[listener_endpoint.Endpoint]:
         """Start the controller and return its bound endpoints."""
@@ -158,7 +162,9 @@ class ControllerServer:
             failed=self._disk_failed,
             broken=self._replica_broken,
         )
-        self.loader = MetadataLoader(self.cluster_id, self.raft.client, self.raft.log)
+        self.loader = MetadataLoader(
+            self.cluster_id, self.raft.client, self.raft.log, on_commit=self._committed
+        )
         self.writer = QuorumChangeWriter(
             self._config.static.node_id,
             self.raft.driver,
@@ -302,6 +308,8 @@ class ControllerServer:
         changes = self.loader.commit(start_offset, end_offset)
         apply_acl_changes(self.services.authorizer, changes)
         self.writer.committed(end_offset)
+        if self.broker is not None:
+            self.broker.log_advanced()
         self._maybe_snapshot()
 
     def handle_load_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
@@ -310,6 +318,8 @@ class ControllerServer:
         gone = [each for each in before if each not in self.loader.image.acls]
         apply_acl_changes(self.services.authorizer, [AclsReplaced(each, NO_ACLS) for each in gone])
         load_acls(self.services.authorizer, self.loader.image)
+        if self.broker is not None:
+            self.broker.snapshot_loaded(self.loader.image, snapshot_id.offset - 1)
         _log.info("Loaded snapshot: offset=%d epoch=%d", snapshot_id.offset, snapshot_id.epoch)
 
     def handle_leader_change(self, leader: LeaderAndEpoch) -> None:
@@ -322,8 +332,16 @@ class ControllerServer:
         if self.writer.image is not None:
             self._become_active(leader.epoch)
         self._leader_changed.set()
+        if self.broker is not None:
+            self.broker.controller_changed()
         name = "none" if leader.leader_id is None else leader.leader_id
         _log.info("Leader of the metadata quorum: leader=%s epoch=%d", name, leader.epoch)
+
+    def _committed(
+        self, image: ClusterImage, changes: Sequence[MetadataChange], offset: int
+    ) -> None:
+        if self.broker is not None:
+            self.broker.committed(image, changes, offset)
 
     def _become_active(self, epoch: int) -> None:
         image = self.writer.image

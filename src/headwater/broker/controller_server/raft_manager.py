@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePath
 
-from headwater.broker.inter_broker.channel import Dial, InterBrokerChannel
+from headwater.broker.inter_broker.channel import Dial, InterBrokerChannel, LogIn
 from headwater.broker.inter_broker.request import InterBrokerRequest
 from headwater.common.exceptions import HeadwaterError, StorageError
 from headwater.common.ports import Clock, Random
@@ -57,6 +57,7 @@ class RaftManagerTools:
     disk: Disk
     executor: Executor
     dial: Dial
+    log_in: LogIn | None = None
 
 
 class SteadyWallClock:
@@ -197,6 +198,7 @@ class RaftManager:
                 clock=self._tools.clock,
                 call_soon=self._tools.loop.call_soon,
                 client_id=self._client_id,
+                log_in=self._tools.log_in,
             )
             self._channels[node] = channel
         return channel

@@ -1,12 +1,13 @@
 """Group coordinator of this broker: its shards of `__consumer_offsets`."""
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 from headwater.broker.coordinators.led_shards import LedShards, handle_in_shard
 from headwater.broker.requests.call import Call
 from headwater.common.error_codes import ErrorCode
 from headwater.common.ports import Clock, Random
+from headwater.coordinator.group.group_counters import GroupCounters
 from headwater.coordinator.group.group_events import TopicsDeleted
 from headwater.coordinator.records.record_serde import GROUP_RECORDS
 from headwater.coordinator.runtime.coordinator_context import (
@@ -28,6 +29,9 @@ from headwater.replication.purgatory.timer import Timer
 from headwater.replication.replica_manager import ReplicaManager
 from headwater.storage.io.executor import Executor
 
+if TYPE_CHECKING:
+    from headwater.coordinator.group.group_coordinator_shard import GroupCoordinatorShard
+
 _NEW_PROTOCOL: Final = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)
 
 
@@ -48,6 +52,7 @@ class GroupCoordinator:
         self._image = image
         self._settings = static.settings
         self._rng = rng
+        self.counters = GroupCounters()
         self._led = LedShards(
             CoordinatorServices(
                 topic=CONSUMER_OFFSETS,
@@ -93,6 +98,11 @@ class GroupCoordinator:
         """Return all shards on this broker, and start loading all of them."""
         return self._led.all()
 
+    def active_shards(self) -> "list[GroupCoordinatorShard]":
+        """Return the loaded shards on this broker, for metrics."""
+        found = (each.active_shard for each in self.runtime.shards())
+        return [cast("GroupCoordinatorShard", each) for each in found if each is not None]
+
     def handle_request(
         self,
         group_id: str,
@@ -114,7 +124,7 @@ class GroupCoordinator:
         """Create an empty shard; they are all alike."""
         from headwater.broker.coordinators.group_shard_factory import new_group_shard
 
-        return new_group_shard(self._settings, self._rng, self._image)
+        return new_group_shard(self._settings, self._rng, self._image, self.counters)
 
 
 def _unexpected_effect(shard: CoordinatorContext[TopicsDeleted], effect: Effect) -> None:

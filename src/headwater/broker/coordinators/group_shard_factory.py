@@ -17,6 +17,7 @@ from headwater.coordinator.group.group_coordinator_shard import (
     GroupCoordinatorShard,
     OffsetSettings,
 )
+from headwater.coordinator.group.group_counters import GroupCounters
 from headwater.coordinator.group.group_metadata_manager import GroupFactory
 from headwater.metadata.cluster_image import ClusterImage
 
@@ -24,7 +25,10 @@ _MINUTE_MS: Final = 60_000
 
 
 def new_group_shard(
-    settings: BrokerSettings, rng: Random, image: Callable[[], ClusterImage]
+    settings: BrokerSettings,
+    rng: Random,
+    image: Callable[[], ClusterImage],
+    counters: GroupCounters | None = None,
 ) -> GroupCoordinatorShard:
     """Create an empty shard; `image` returns the current metadata."""
     making = GroupFactory(
@@ -43,7 +47,7 @@ def new_group_shard(
         retention_ms=settings.offsets_retention_minutes * _MINUTE_MS,
         check_interval_ms=settings.offsets_retention_check_interval_ms,
     )
-    return GroupCoordinatorShard(making, offsets)
+    return GroupCoordinatorShard(making, offsets, counters)
 
 
 def _consumer_settings(settings: BrokerSettings) -> ConsumerGroupSettings:

@@ -30,6 +30,7 @@ from headwater.coordinator.runtime.coordinator_effects import (
     ProducerIdGenerated,
     SendMarkers,
 )
+from headwater.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from headwater.coordinator.runtime.coordinator_shard import CoordinatorShard
 from headwater.coordinator.runtime.pending_responses import Answer
 from headwater.coordinator.transaction.transaction_settings import TransactionSettings
@@ -94,6 +95,10 @@ class TransactionCoordinator:
         """Apply metadata changes; the replica manager has already applied them."""
         self._settings = transaction_settings(self._static, image)
         self._led.follow(image)
+
+    @property
+    def runtime(self) -> CoordinatorRuntime[TransactionEvent]:
+        return self._led.runtime
 
     def load_some(self, limit_ms: int) -> None:
         """Load shards before the first request needs them, which also starts their timers."""

@@ -7,25 +7,40 @@ Note: values are computed at scrape time. Handlers increment plain integers (`re
 `HostedTopic`); everything else is read from the broker's state.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from headwater.broker.metrics.prometheus_exposition import Family, Number, Sample, counter, gauge
+from headwater.broker.metrics.controller_metrics import controller_families
+from headwater.broker.metrics.coordinator_metrics import coordinator_families
+from headwater.broker.metrics.prometheus_exposition import (
+    Family,
+    Number,
+    Sample,
+    counter,
+    gauge,
+    histogram,
+)
+from headwater.broker.metrics.request_metrics import login_families, request_families
 from headwater.broker.node.broker import Broker
-from headwater.broker.requests.request_counters import BUCKETS, RequestCounters, bucket_bound_ns
+from headwater.broker.requests.request_counters import RequestCounters
+from headwater.common.latency_histogram import LatencyHistogram
 from headwater.network.socket_server import SocketServer
 from headwater.protocol.api_key import ApiKey
-from headwater.protocol.api_table import APIS
-from headwater.replication.partition import HostedTopic
+from headwater.replication.partition import HostedTopic, Partition
+from headwater.replication.purgatory.timer import Timer
 from headwater.replication.replica_fetcher_manager import ReplicaFetcherManager
 from headwater.storage.cleaner.log_cleaner import LogCleaner
 from headwater.storage.log.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
-    from headwater.broker.authentication.sasl_listener import AuthenticationCounters, SaslListener
+    from headwater.broker.authentication.sasl_listener import SaslListener
 
-_NS_PER_S: Final = 1_000_000_000
+_OTHER_TOPICS: Final = "__other__"
+"""Label of the topics beyond `headwater.metrics.topics.max`."""
+
+_DELAYED_OPERATIONS: Final = ("Produce", "Fetch", "DeleteRecords")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,119 +51,38 @@ class MetricSources:
     requests: Mapping[ApiKey, RequestCounters]
     server: SocketServer
     cleaner: LogCleaner | None
+    flush_times: LatencyHistogram
     logins: "Mapping[str, SaslListener]" = field(default_factory=dict)
 
 
 def broker_families(watched: MetricSources) -> list[Family]:
     return [
-        *_of_requests(watched.requests),
+        *request_families(watched.requests),
+        *controller_families(watched.broker),
         *_of_topics(watched.broker),
         *_of_partitions(watched.broker),
         *_of_logs(watched.broker),
+        _of_flushes(watched.flush_times),
         *_of_reads(watched.broker),
         *_of_waiting(watched.broker),
+        *coordinator_families(watched.broker),
         *_of_cleaner(watched.cleaner),
         *_of_connections(watched.server),
-        *_of_logins(watched.logins),
+        *login_families(watched.logins),
     ]
 
 
-def _of_logins(listeners: "Mapping[str, SaslListener]") -> Iterator[Family]:
-    def family(name: str, doc: str, read: "Callable[[AuthenticationCounters], int]") -> Family:
-        def samples() -> Iterator[Sample]:
-            for listener in listeners.values():
-                label = ("listener", listener.name)
-                yield Sample(value=read(listener.counters), labels=(label,))
-
-        return Family(
-            name=f"kafka_server_socketservermetrics_{name}_total",
-            kind="counter",
-            doc=doc,
-            samples=samples,
-        )
-
-    if not listeners:
-        return
-    yield family(
-        "successful_authentication", "Successful authentications.", lambda each: each.succeeded
-    )
-    yield family("failed_authentication", "Failed authentications.", lambda each: each.failed)
-    yield family(
-        "successful_reauthentication", "Successful re-authentications.", lambda each: each.renewed
-    )
-    yield family(
-        "failed_reauthentication",
-        "Failed re-authentications.",
-        lambda each: each.not_renewed,
-    )
-    yield family(
-        "expired_connections_killed",
-        "Connections closed because their SASL session had expired.",
-        lambda each: each.expired,
-    )
-
-
-def _of_requests(requests: Mapping[ApiKey, RequestCounters]) -> Iterator[Family]:
-    def counts() -> Iterator[Sample]:
-        for key, counters in requests.items():
-            for version, count in enumerate(counters.versions):
-                if count:
-                    label = str(version) if version <= counters.newest else "unknown"
-                    yield Sample(value=count, labels=(_request(key), ("version", label)))
-
-    def errors() -> Iterator[Sample]:
-        for key, counters in requests.items():
-            for code, count in list(counters.errors.items()):
-                yield Sample(value=count, labels=(_request(key), ("error", code.name)))
-
-    def times() -> Iterator[Sample]:
-        for key, counters in requests.items():
-            if counters.count:
-                yield from _histogram(key, counters)
-
-    name = "kafka_network_requestmetrics"
-    yield Family(
-        name=f"{name}_requests_total",
-        kind="counter",
-        doc="Answered requests by API and version.",
-        samples=counts,
-    )
-    yield Family(
-        name=f"{name}_errors_total",
-        kind="counter",
-        doc="Error codes in responses by API and code.",
-        samples=errors,
-    )
-    yield Family(
-        name=f"{name}_totaltime_seconds",
-        kind="histogram",
-        doc="Time from receiving a request to its response, including time in a purgatory.",
-        samples=times,
-    )
-
-
-def _request(key: ApiKey) -> tuple[str, str]:
-    return ("request", APIS[key].name)
-
-
-def _histogram(key: ApiKey, counters: RequestCounters) -> Iterator[Sample]:
-    # Copied first, so that sum, count and buckets agree.
-    buckets, total_ns = list(counters.buckets), counters.total_ns
-    below = 0
-    for index, count in enumerate(buckets):
-        below += count
-        is_last = index == BUCKETS - 1
-        bound = "+Inf" if is_last else repr(bucket_bound_ns(index) / _NS_PER_S)
-        yield Sample(suffix="_bucket", value=below, labels=(_request(key), ("le", bound)))
-    yield Sample(suffix="_sum", value=total_ns / _NS_PER_S, labels=(_request(key),))
-    yield Sample(suffix="_count", value=below, labels=(_request(key),))
-
-
 def _of_topics(broker: Broker) -> Iterator[Family]:
+    limit = broker.settings.headwater_metrics_topics_max
+
     def family(name: str, doc: str, read: Callable[[HostedTopic], int]) -> Family:
         def samples() -> Iterator[Sample]:
-            for topic in list(broker.partitions.topics()):
+            topics = list(broker.partitions.topics())
+            for topic in topics[:limit]:
                 yield Sample(value=read(topic), labels=(("topic", topic.name),))
+            if len(topics) > limit:
+                rest = sum(map(read, topics[limit:]))
+                yield Sample(value=rest, labels=(("topic", _OTHER_TOPICS),))
 
         return Family(
             name=f"kafka_server_brokertopicmetrics_{name}_total",
@@ -165,73 +99,93 @@ def _of_topics(broker: Broker) -> Iterator[Family]:
 def _of_partitions(broker: Broker) -> Iterator[Family]:
     partitions, directories = broker.partitions, broker.directories
     name = "kafka_server_replicamanager"
+
+    def led() -> Iterator[Partition]:
+        return (each for each in partitions if each.is_leader)
+
     yield gauge(f"{name}_partitioncount", "Partitions on this broker.", lambda: len(partitions))
     yield gauge(
         f"{name}_leadercount",
         "Partitions that this broker leads.",
-        lambda: sum(each.state.leader == broker.node_id for each in partitions),
+        lambda: sum(1 for _ in led()),
     )
     yield gauge(
         f"{name}_underreplicatedpartitions",
         "Led partitions with fewer in-sync replicas than replicas.",
-        lambda: sum(
-            each.state.leader == broker.node_id and len(each.state.isr) < len(each.state.replicas)
-            for each in partitions
-        ),
+        lambda: sum(len(each.state.isr) < len(each.state.replicas) for each in led()),
     )
     yield gauge(
         f"{name}_underminisrpartitioncount",
         "Led partitions with fewer in-sync replicas than min.insync.replicas.",
         lambda: sum(
-            each.is_leader
-            and each.log is not None
-            and each.is_under_min_isr(each.log.settings.min_insync_replicas)
-            for each in partitions
+            each.log is not None and each.is_under_min_isr(each.log.settings.min_insync_replicas)
+            for each in led()
         ),
     )
-    if partitions.replicas is not None:
-        yield from _of_replicas(partitions.replicas)
+    yield gauge(
+        f"{name}_atminisrpartitioncount",
+        "Led partitions that one more failed replica puts below min.insync.replicas.",
+        lambda: sum(
+            each.log is not None and len(each.state.isr) == each.log.settings.min_insync_replicas
+            for each in led()
+        ),
+    )
+    yield gauge(
+        f"{name}_reassigningpartitions",
+        "Led partitions that are being reassigned.",
+        lambda: sum(bool(each.state.adding or each.state.removing) for each in led()),
+    )
+    yield gauge(
+        f"{name}_offlinereplicacount",
+        "Replicas on offline log directories.",
+        lambda: sum(each.log is not None and each.log.failure is not None for each in partitions),
+    )
+    yield from _of_replicas(partitions.replicas)
     yield gauge(
         "kafka_log_logmanager_offlinelogdirectorycount",
         "Offline log directories.",
         lambda: len(directories.directories) - len(directories.serving()),
     )
-    yield gauge(
-        "kafka_controller_kafkacontroller_globaltopiccount",
-        "Topics in the cluster.",
-        lambda: len(broker.image.topics),
-    )
 
 
-def _of_replicas(replicas: ReplicaFetcherManager) -> Iterator[Family]:
-    """Metrics that exist only in a cluster."""
+def _of_replicas(replicas: ReplicaFetcherManager | None) -> Iterator[Family]:
+    """Metrics of replication; all zero on a standalone broker."""
     manager, topics = "kafka_server_replicamanager", "kafka_server_brokertopicmetrics"
     yield counter(
         f"{manager}_isrshrinks_total",
         "ISR shrinks of led partitions.",
-        lambda: replicas.in_sync_shrinks,
+        lambda: replicas.in_sync_shrinks if replicas is not None else 0,
     )
     yield counter(
         f"{manager}_isrexpands_total",
         "ISR expansions of led partitions.",
-        lambda: replicas.in_sync_expands,
+        lambda: replicas.in_sync_expands if replicas is not None else 0,
+    )
+    yield gauge(
+        "kafka_server_replicafetchermanager_maxlag",
+        "Largest number of committed records that a follower on this broker has yet to fetch.",
+        lambda: replicas.max_lag if replicas is not None else 0,
     )
     yield counter(
         f"{topics}_replicationbytesin_total",
         "Bytes fetched from leaders as a follower.",
-        lambda: replicas.bytes_in,
+        lambda: replicas.bytes_in if replicas is not None else 0,
     )
     yield counter(
         f"{topics}_replicationbytesout_total",
         "Bytes fetched by followers.",
-        lambda: replicas.bytes_out,
+        lambda: replicas.bytes_out if replicas is not None else 0,
     )
 
 
 def _of_logs(broker: Broker) -> Iterator[Family]:
     def family(name: str, doc: str, read: Callable[[UnifiedLog], Number]) -> Family:
         def samples() -> Iterator[Sample]:
-            for hosted in list(broker.partitions):
+            topics = list(broker.partitions.topics())[
+                : broker.settings.headwater_metrics_topics_max
+            ]
+            named = {topic.name for topic in topics}
+            for hosted in [each for each in broker.partitions if each.topic.name in named]:
                 # Logs that were not opened since startup are skipped.
                 if hosted.log is not None:
                     topic, partition = hosted.name
@@ -243,6 +197,14 @@ def _of_logs(broker: Broker) -> Iterator[Family]:
     yield family("size", "Log size in bytes.", lambda log: log.size_bytes)
     yield family("logstartoffset", "Log start offset.", lambda log: log.log_start_offset)
     yield family("logendoffset", "Log end offset.", lambda log: log.end_offset)
+
+
+def _of_flushes(times: LatencyHistogram) -> Family:
+    return histogram(
+        "kafka_log_logflushstats_logflushtime_seconds",
+        "Time of flushing a log file to disk (LogFlushRateAndTimeMs).",
+        lambda: times,
+    )
 
 
 def _of_reads(broker: Broker) -> Iterator[Family]:
@@ -260,6 +222,15 @@ def _of_reads(broker: Broker) -> Iterator[Family]:
         doc="Log reads, from the page cache or directly from disk.",
         samples=reads,
     )
+    yield Family(
+        name="headwater_read_bytes_total",
+        kind="counter",
+        doc="Bytes of log reads, from the page cache (hot) or directly from disk (cold).",
+        samples=lambda: [
+            Sample(value=ranges.hot_bytes, labels=(("from", "cache"),)),
+            Sample(value=ranges.cold_bytes, labels=(("from", "disk"),)),
+        ],
+    )
     yield gauge(
         "headwater_cold_reads_waiting",
         "Queued reads from disk.",
@@ -275,10 +246,11 @@ def _of_reads(broker: Broker) -> Iterator[Family]:
 def _of_waiting(broker: Broker) -> Iterator[Family]:
     sessions = broker.sessions
     name = "kafka_server_fetchsessioncache"
-    yield gauge(
-        "kafka_server_delayedoperationpurgatory_purgatorysize",
-        "Requests waiting in purgatories.",
-        lambda: len(broker.timer),
+    yield Family(
+        name="kafka_server_delayedoperationpurgatory_purgatorysize",
+        kind="gauge",
+        doc="Requests that wait in a purgatory, by operation.",
+        samples=lambda: _purgatory_sizes(broker.timer),
     )
     yield gauge(f"{name}_numincrementalfetchsessions", "Fetch sessions.", lambda: len(sessions))
     yield gauge(
@@ -291,6 +263,13 @@ def _of_waiting(broker: Broker) -> Iterator[Family]:
         "Evicted fetch sessions.",
         lambda: sessions.evicted_count,
     )
+
+
+def _purgatory_sizes(timer: Timer) -> Iterator[Sample]:
+    # Counted here instead of where requests begin to wait, which is on the hot path.
+    counts = Counter(getattr(task, "delayed_operation", None) for task in timer.waiting())
+    for operation in _DELAYED_OPERATIONS:
+        yield Sample(value=counts[operation], labels=(("delayedOperation", operation),))
 
 
 def _of_cleaner(cleaner: LogCleaner | None) -> Iterator[Family]:

@@ -8,12 +8,16 @@ must not iterate over collections that change; a list made at the start of each 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
+
+from headwater.common.latency_histogram import BUCKETS, LatencyHistogram, bucket_bound_ns
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 # Lines per iteration of the loop: about a millisecond of work.
 _LINES_PER_PIECE = 400
+
+_NS_PER_S: Final = 1_000_000_000
 
 Labels = tuple[tuple[str, str], ...]
 Number = int | float
@@ -49,6 +53,31 @@ def counter(name: str, doc: str, read: Callable[[], Number]) -> Family:
     return Family(name=name, kind="counter", doc=doc, samples=lambda: [Sample(value=read())])
 
 
+def histogram(name: str, doc: str, read: Callable[[], LatencyHistogram]) -> Family:
+    """Return a histogram of durations without labels."""
+
+    def samples() -> Iterable[Sample]:
+        found = read()
+        return histogram_samples(found.buckets, found.total_ns)
+
+    return Family(name=name, kind="histogram", doc=doc, samples=samples)
+
+
+def histogram_samples(
+    buckets: Sequence[int], total_ns: int, labels: Labels = ()
+) -> Iterator[Sample]:
+    """Yield buckets, sum and count; `buckets` are those of a `LatencyHistogram`."""
+    # Copied first, so that sum, count and buckets agree.
+    counts, below = list(buckets), 0
+    for index, count in enumerate(counts):
+        below += count
+        is_last = index == BUCKETS - 1
+        bound = "+Inf" if is_last else repr(bucket_bound_ns(index) / _NS_PER_S)
+        yield Sample(suffix="_bucket", value=below, labels=(*labels, ("le", bound)))
+    yield Sample(suffix="_sum", value=total_ns / _NS_PER_S, labels=labels)
+    yield Sample(suffix="_count", value=below, labels=labels)
+
+
 def exposition(families: Sequence[Family]) -> Iterator[bytes]:
     """Yield the text in non-empty pieces."""
     lines: list[str] = []
@@ -63,12 +92,10 @@ def exposition(families: Sequence[Family]) -> Iterator[bytes]:
 
 def _lines(families: Sequence[Family]) -> Iterator[str]:
     for family in families:
-        has_title = False
+        # Also without samples, so that a scrape names every metric that there may be.
+        yield f"# HELP {family.name} {_escape(family.doc)}\n"
+        yield f"# TYPE {family.name} {family.kind}\n"
         for sample in family.samples():
-            if not has_title:
-                yield f"# HELP {family.name} {_escape(family.doc)}\n"
-                yield f"# TYPE {family.name} {family.kind}\n"
-                has_title = True
             yield f"{family.name}{sample.suffix}{_in_braces(sample.labels)} {sample.value!r}\n"
 
 

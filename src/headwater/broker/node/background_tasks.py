@@ -12,6 +12,7 @@ from typing import Final
 from headwater.broker.coordinators.coordinators import Coordinators
 from headwater.common.elapsed import has_passed
 from headwater.common.exceptions import HeadwaterError
+from headwater.common.latency_histogram import LatencyHistogram
 from headwater.common.ports import Clock
 from headwater.network.http_listener import HttpListener
 from headwater.network.socket_server import SocketServer
@@ -24,6 +25,7 @@ _log = logging.getLogger(__name__)
 
 _TICK_S: Final = 0.1
 _SWEEP_MS: Final = 1_000
+_NS_PER_S: Final = 1_000_000_000
 # A tenth of the loop's time: opening ten thousand new topics must not delay other requests.
 _LOADING_MS: Final = 10
 
@@ -70,6 +72,8 @@ class BackgroundTasks:
         self._fenced: dict[object, None] = {}
         self._swept_ms: int | None = None
         self._timer: asyncio.TimerHandle | None = None
+        # How late ticks are: the time that any callback waits for the loop.
+        self.loop_delay = LatencyHistogram()
         self._expiry_handle: asyncio.TimerHandle | None = None
         timer.wake_with(self._schedule_expiry)
 
@@ -82,6 +86,9 @@ class BackgroundTasks:
                 handle.cancel()
 
     def _tick(self) -> None:
+        if self._timer is not None:
+            late_s = self._loop.time() - self._timer.when()
+            self.loop_delay.record(int(late_s * _NS_PER_S))
         self._timer = self._loop.call_later(_TICK_S, self._tick)
         now_ms = self._clock.now_ms()
         self._partitions.open_some(_LOADING_MS)

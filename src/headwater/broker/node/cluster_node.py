@@ -17,7 +17,7 @@ from headwater.broker.inter_broker.liveness import ConnectionLiveness
 from headwater.broker.node.cluster_membership import ClusterMembership
 from headwater.broker.node.controlled_shutdown import OnResponse, request_controlled_shutdown
 from headwater.broker.node.controller_access import ControllerAccess
-from headwater.broker.node.forwarding_manager import ForwardingManager
+from headwater.broker.node.forwarding_manager import MembershipForwardingManager
 from headwater.broker.node.listeners import listener_of_brokers
 from headwater.broker.node.node import Node, known_cluster_id, new_cluster_id
 from headwater.common.exceptions import (
@@ -212,7 +212,7 @@ class ClusterNode(Node):
             call_later=self._later,
             fatal=lambda error: self._broken(str(error)),
         )
-        self._forwarding_manager = ForwardingManager(
+        self._forwarding_manager = MembershipForwardingManager(
             self._static,
             membership=self._membership,
             inter_broker_client=self._inter_broker_client,

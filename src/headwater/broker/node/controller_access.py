@@ -1,6 +1,7 @@
 """The broker's access to cluster metadata and to the controller.
 
-Implemented by `standalone_node` for a standalone broker and by `forwarding_manager` in a cluster.
+Implemented by `standalone_node` for a standalone broker, by `forwarding_manager` in a ZooKeeper
+cluster and by `broker_server` in a KRaft cluster.
 
 Note: `image` is this broker's metadata, which in a cluster is slightly behind the controller's.
 Decisions must use the image of `controller`.
@@ -12,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from headwater.broker.requests.call import Call
+from headwater.common.ids import NodeId
 from headwater.controller.deferred_event_queue import DeferredEventQueue
 from headwater.controller.topic_creation import Results
 from headwater.metadata.cluster_image import ClusterImage
@@ -39,8 +41,16 @@ class ControllerAccess(Protocol):
         """The controller's event queue; None if another broker is the controller."""
 
     @property
+    def controller_id(self) -> NodeId:
+        """The broker that clients are told to send controller requests to."""
+
+    @property
+    def is_clustered(self) -> bool:
+        """Whether there may be other brokers."""
+
+    @property
     def membership(self) -> ClusterMembership | None:
-        """This broker's cluster membership; None for a standalone broker."""
+        """This broker's membership of a ZooKeeper cluster; None in other modes."""
 
     def create_topics(
         self, names: Sequence[str], *, then: Callable[[Results], None], on_error: Failed

@@ -8,6 +8,7 @@ passed. A connection that breaks may hide that the controller served the request
 sent again, so that a client may get TOPIC_ALREADY_EXISTS for a topic that its own request created.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from ipaddress import ip_address
@@ -19,6 +20,7 @@ from headwater.broker.requests.call import Call
 from headwater.common.api_error import ApiError
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import ConnectionLost, ControllerFenced, HeadwaterError
+from headwater.common.ids import NodeId
 from headwater.common.ports import Clock, Random
 from headwater.controller.controller_channel_manager import CallLater
 from headwater.controller.deferred_event_queue import DeferredEventQueue
@@ -45,38 +47,44 @@ _METADATA_POLL_MS: Final = 10
 _METADATA_POLLS: Final = 50
 
 
-class ForwardingManager:
+class ForwardingManager(ABC):
     """`headwater.broker.node.controller_access.ControllerAccess` in a cluster."""
 
+    is_clustered = True
+
     def __init__(
-        self,
-        static: StaticConfig,
-        *,
-        membership: ClusterMembership,
-        inter_broker_client: InterBrokerClient,
-        clock: Clock,
-        rng: Random,
-        call_later: CallLater,
+        self, static: StaticConfig, *, clock: Clock, rng: Random, call_later: CallLater
     ) -> None:
         self._static = static
         self._clock = clock
         self._rng = rng
         self._later = call_later
-        self._inter_broker_client = inter_broker_client
-        self.membership = membership
 
     @property
-    def image(self) -> ClusterImage:
-        return self.membership.metadata_cache.image
+    @abstractmethod
+    def image(self) -> ClusterImage: ...
 
     @property
-    def has_metadata(self) -> bool:
-        return self.membership.metadata_cache.has_metadata
+    @abstractmethod
+    def controller(self) -> DeferredEventQueue | None: ...
 
     @property
-    def controller(self) -> DeferredEventQueue | None:
-        controller = self.membership.controller
-        return None if controller is None else controller.event_queue
+    @abstractmethod
+    def broker_epoch(self) -> int: ...
+
+    @abstractmethod
+    def send_to_controller(
+        self,
+        request: Message,
+        *,
+        then: Callable[[Message], None],
+        on_error: Failed,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Send a request once to the current controller.
+
+        Times out after `request.timeout.ms` by default.
+        """
 
     def create_topics(
         self, names: Sequence[str], *, then: Callable[[Results], None], on_error: Failed
@@ -117,7 +125,7 @@ class ForwardingManager:
 
         self.send_to_controller(
             AllocateProducerIdsRequest(
-                broker_id=self._static.node_id, broker_epoch=self.membership.broker_epoch
+                broker_id=self._static.node_id, broker_epoch=self.broker_epoch
             ),
             then=answered,
             on_error=on_error,
@@ -130,31 +138,6 @@ class ForwardingManager:
             client_host_address=ip_address(call.host).packed,
         )
         _Forwarding(self, call, request, envelope, self._deadline_ms()).send()
-
-    def send_to_controller(
-        self,
-        request: Message,
-        *,
-        then: Callable[[Message], None],
-        on_error: Failed,
-        timeout_ms: int | None = None,
-    ) -> None:
-        """Send a request once to the current controller.
-
-        Times out after `request.timeout.ms` by default.
-        """
-        controller_id = self.image.controller_id
-        if controller_id == NO_CONTROLLER:
-            self._later(0, lambda: on_error(ControllerFenced("no controller is elected")))
-            return
-        self._inter_broker_client.send_request(
-            controller_id,
-            request,
-            purpose=Purpose.TO_CONTROLLER,
-            timeout_ms=timeout_ms or self._static.settings.request_timeout_ms,
-            then=then,
-            on_error=on_error,
-        )
 
     def _await_metadata(
         self, topics: Sequence[str], *, tries: int, then: Callable[[], None]
@@ -176,6 +159,66 @@ class ForwardingManager:
 
     def _deadline_ms(self) -> int:
         return self._clock.steady_ms() + self._static.settings.request_timeout_ms
+
+
+class MembershipForwardingManager(ForwardingManager):
+    """Forwards to the broker that ZooKeeper has as controller."""
+
+    def __init__(
+        self,
+        static: StaticConfig,
+        *,
+        membership: ClusterMembership,
+        inter_broker_client: InterBrokerClient,
+        clock: Clock,
+        rng: Random,
+        call_later: CallLater,
+    ) -> None:
+        super().__init__(static, clock=clock, rng=rng, call_later=call_later)
+        self._inter_broker_client = inter_broker_client
+        self.membership = membership
+
+    @property
+    def image(self) -> ClusterImage:
+        return self.membership.metadata_cache.image
+
+    @property
+    def has_metadata(self) -> bool:
+        return self.membership.metadata_cache.has_metadata
+
+    @property
+    def controller(self) -> DeferredEventQueue | None:
+        controller = self.membership.controller
+        return None if controller is None else controller.event_queue
+
+    @property
+    def controller_id(self) -> NodeId:
+        return self.image.controller_id
+
+    @property
+    def broker_epoch(self) -> int:
+        return self.membership.broker_epoch
+
+    def send_to_controller(
+        self,
+        request: Message,
+        *,
+        then: Callable[[Message], None],
+        on_error: Failed,
+        timeout_ms: int | None = None,
+    ) -> None:
+        controller_id = self.image.controller_id
+        if controller_id == NO_CONTROLLER:
+            self._later(0, lambda: on_error(ControllerFenced("no controller is elected")))
+            return
+        self._inter_broker_client.send_request(
+            controller_id,
+            request,
+            purpose=Purpose.TO_CONTROLLER,
+            timeout_ms=timeout_ms or self._static.settings.request_timeout_ms,
+            then=then,
+            on_error=on_error,
+        )
 
 
 class _Forwarding:

@@ -4,8 +4,8 @@ The order of startup matters. Directories are locked before anything in them is 
 before sockets are bound; sockets are bound before the broker registers, since the system may choose
 the port; and only a registered broker serves requests. Shutdown goes the other way.
 
-`standalone_node` and `cluster_node` differ in where metadata is stored and where the controller
-runs; this module has everything that they share.
+`standalone_node`, `cluster_node` and `broker_server` differ in where metadata is stored and where
+the controller runs; this module has everything that they share.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ from typing import Final
 
 from headwater.broker.authentication.authentication import authenticators, sasl_listeners_of
 from headwater.broker.coordinators.coordinators import new_coordinators
+from headwater.broker.coordinators.group_lag_sampler import GroupLagSampler
 from headwater.broker.coordinators.producer_id_manager import ProducerIdManager
 from headwater.broker.handlers.data.metadata_response import MetadataResponses
 from headwater.broker.metrics.broker_metrics import MetricSources, broker_families
+from headwater.broker.metrics.coordinator_metrics import lag_families
 from headwater.broker.metrics.metrics_listener import metrics_endpoint, metrics_port
 from headwater.broker.metrics.process_metrics import process_families
 from headwater.broker.metrics.prometheus_exposition import Family
 from headwater.broker.metrics.quota_metrics import quota_families
+from headwater.broker.metrics.runtime_metrics import GcPauses, runtime_families
 from headwater.broker.node.authorization import (
     apply_acl_changes,
     authorizer_of,
@@ -165,7 +168,7 @@ class Node(ABC):
         await self._close_store()
         self._resources.close()
 
-    # Hooks that standalone and cluster nodes implement.
+    # Hooks that each kind of node implements.
 
     @abstractmethod
     async def _open_store(self) -> ClusterImage:
@@ -219,12 +222,12 @@ class Node(ABC):
     def _tick(self) -> None:
         """Called ten times a second."""
 
-    # Shared by both.
+    # Shared by all.
 
     async def _start(self) -> list[Endpoint]:
         for path in self._paths:
             _create_directory(path)
-            self._resources.enter_context(DirectoryLock(path))
+            self._lock(path)
         self._executor = ThreadExecutor(
             self._static.settings.background_threads, call_soon_from_threads(self._loop)
         )
@@ -257,6 +260,9 @@ class Node(ABC):
             self._metrics_port.start()
             _log.info("Serving metrics at http://%s/metrics", self._metrics_port.endpoint.address)
         return bound
+
+    def _lock(self, path: Path) -> None:
+        self._resources.enter_context(DirectoryLock(path))
 
     def _open_logs(self, image: ClusterImage) -> None:
         settings = self._static.settings.storage()
@@ -325,7 +331,7 @@ class Node(ABC):
             call_soon=self._loop.call_soon,
         )
         self._throttling = QuotaManagers(settings, self._clock, self._timer)
-        self.dispatch = Dispatch(self.broker, brokers_listener=self._brokers_listener())
+        self.dispatch = self._new_dispatch()
         self.server = SocketServer(
             self._loop,
             network_settings(settings),
@@ -342,7 +348,16 @@ class Node(ABC):
         )
         if self._metrics_port is not None:
             self._resources.callback(self._metrics_port.close)
+            self._gc_pauses = GcPauses()
+            self._resources.callback(self._gc_pauses.close)
+            # Only metrics use the samples.
+            self._group_lag = self._new_group_lag_sampler()
+            self._group_lag.start()
+            self._resources.callback(self._group_lag.close)
         return self.server.bind(self._endpoints)
+
+    def _new_dispatch(self) -> Dispatch:
+        return Dispatch(self.broker, brokers_listener=self._brokers_listener())
 
     def _start_background_tasks(self) -> None:
         self._background_tasks = BackgroundTasks(
@@ -403,10 +418,30 @@ class Node(ABC):
             requests=self.dispatch.counters,
             server=self.server,
             cleaner=self._cleaner,
+            flush_times=self._disk.flush_times.histogram,
             logins=self._logins,
         )
-        of_quotas = quota_families(self._throttling, self.server.throttled_connections)
-        return [*broker_families(watched), *of_quotas, *process_families()]
+        tasks = self._background_tasks
+        assert tasks is not None, "the metrics port opens after the background tasks have started"
+        return [
+            *broker_families(watched),
+            *lag_families(self._group_lag),
+            *quota_families(self._throttling, self.server.throttled_connections),
+            *runtime_families(self._gc_pauses, lambda: tasks.loop_delay),
+            *process_families(),
+        ]
+
+    def _new_group_lag_sampler(self) -> GroupLagSampler:
+        return GroupLagSampler(
+            self._static.settings,
+            groups=self._coordinators.groups,
+            partitions=self._partitions,
+            image=lambda: self._controller_access.image,
+            clock=self._clock,
+            timer=self._timer,
+            node_id=self._static.node_id,
+            inter_broker_client=self._inter_broker_client_or_none(),
+        )
 
     def _new_cleaner(self) -> LogCleaner:
         return LogCleaner(

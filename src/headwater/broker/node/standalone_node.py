@@ -10,6 +10,7 @@ from headwater.broker.node.node import Node, known_cluster_id, new_cluster_id
 from headwater.broker.node.topic_adoption import adopt
 from headwater.broker.requests.call import Call
 from headwater.common.exceptions import HeadwaterError
+from headwater.common.ids import NodeId
 from headwater.common.ports import Random
 from headwater.controller.deferred_event_queue import DeferredEventQueue
 from headwater.controller.elect_leaders import bump_leader_epochs
@@ -144,10 +145,15 @@ class StandaloneAccess:
         self.controller = controller
         self.membership = None
         self.has_metadata = True
+        self.is_clustered = False
 
     @property
     def image(self) -> ClusterImage:
         return self.controller.image
+
+    @property
+    def controller_id(self) -> NodeId:
+        return self.image.controller_id
 
     def create_topics(
         self, names: Sequence[str], *, then: Callable[[Results], None], on_error: Failed

@@ -36,18 +36,18 @@ class TlsListeners:
                     self._by_name[name] = ListenerTls(*_settings_and_rules(settings, name))
                 except InvalidSetting as error:
                     raise InvalidSetting(f"listener {name}: {error}") from error
-        self._towards_brokers: tuple[str, ClientTls] | None = None
+        self._towards_brokers: list[tuple[str, ClientTls]] = []
 
     @property
     def by_name(self) -> Mapping[str, ListenerTls]:
         return self._by_name
 
     def towards_brokers(self, settings: BrokerSettings, listener: str) -> ClientTls | None:
-        """Return the TLS settings for inter-broker connections; None if plaintext."""
+        """Return the TLS settings for connections to a listener; None if plaintext."""
         if not protocol_of(settings, listener).is_tls:
             return None
         towards = ClientTls(_settings_of(settings, listener))
-        self._towards_brokers = (listener, towards)
+        self._towards_brokers.append((listener, towards))
         return towards
 
     def configure(self, settings: BrokerSettings) -> None:
@@ -59,8 +59,7 @@ class TlsListeners:
                 _log.error(
                     "Keystore reload failed, keeping the old one: listener=%s error=%s", name, error
                 )
-        if self._towards_brokers is not None:
-            listener, towards = self._towards_brokers
+        for listener, towards in self._towards_brokers:
             try:
                 towards.reconfigure(_settings_of(settings, listener))
             except InvalidSetting as error:

@@ -1,8 +1,11 @@
 """Build ApiVersions responses: served APIs, and supported and finalized features."""
 
-from headwater.broker.requests.api_routes import ANNOUNCED_APIS, INTER_BROKER_APIS
+from collections.abc import Mapping, Sequence
+
+from headwater.broker.requests.api_routes import ANNOUNCED_APIS
 from headwater.metadata.cluster_image import ClusterImage
-from headwater.metadata.features import SUPPORTED, level_of
+from headwater.metadata.features import SUPPORTED, Levels, level_of
+from headwater.protocol.api_key import ApiKey
 from headwater.protocol.api_versions_response import (
     ApiVersionsResponses,
     Feature,
@@ -13,12 +16,16 @@ _SEQUENCE_BITS = 32
 
 
 def api_versions(
-    image: ClusterImage, *, unstable: bool, is_member: bool = False
+    image: ClusterImage,
+    *,
+    unstable: bool,
+    cluster_apis: Sequence[ApiKey] = (),
+    features: Mapping[str, Levels] = SUPPORTED,
 ) -> ApiVersionsResponses:
     """Return the responses for the current features; clients keep the newest epoch."""
     version = image.version
     return api_versions_responses(
-        (*ANNOUNCED_APIS, *INTER_BROKER_APIS) if is_member else ANNOUNCED_APIS,
+        (*ANNOUNCED_APIS, *cluster_apis),
         [
             Feature(
                 name=name,
@@ -26,7 +33,7 @@ def api_versions(
                 highest=levels.highest,
                 finalized=level_of(image, name),
             )
-            for name, levels in SUPPORTED.items()
+            for name, levels in features.items()
         ],
         unstable=unstable,
         finalized_epoch=(version.controller_epoch << _SEQUENCE_BITS) + version.sequence,

@@ -6,7 +6,7 @@ connection. So does a metadata request that arrives before this broker has metad
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final, cast
 
@@ -25,6 +25,7 @@ from headwater.broker.requests.api_routes import (
     INTER_BROKER_APIS,
     METADATA_APIS,
     PIPELINED_APIS,
+    QUORUM_ADMIN_APIS,
     SERVED_APIS,
     route_of,
 )
@@ -43,6 +44,7 @@ from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import ConnectionLost, ProtocolError, TooManyElements
 from headwater.common.principal import BROKER_PRINCIPAL
 from headwater.metadata.cluster_image import ClusterImage
+from headwater.metadata.features import SUPPORTED, Levels
 from headwater.network.request_service import ResponseSlot, ServedConnection
 from headwater.protocol.api_key import ApiKey
 from headwater.protocol.api_table import APIS
@@ -83,13 +85,25 @@ _SOFTWARE_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 class Dispatch:
     """`headwater.network.request_service.Service` for all connections of a broker."""
 
-    def __init__(self, broker: Broker, *, brokers_listener: str | None = None) -> None:
-        """`brokers_listener` is the inter-broker listener; None for a standalone broker."""
+    def __init__(
+        self,
+        broker: Broker,
+        *,
+        brokers_listener: str | None = None,
+        cluster_apis: Sequence[ApiKey] = INTER_BROKER_APIS,
+        features: Mapping[str, Levels] = SUPPORTED,
+    ) -> None:
+        """`brokers_listener` is the inter-broker listener; None for a standalone broker.
+
+        `cluster_apis` are the APIs that only brokers of a cluster have.
+        """
         self._broker = broker
         self._brokers_listener = brokers_listener
+        self._features = features
+        self._cluster_apis = () if brokers_listener is None else tuple(cluster_apis)
         self._unstable = unstable = broker.settings.unstable_api_versions_enable
         self.announce(broker.image)
-        served = SERVED_APIS if brokers_listener is None else (*SERVED_APIS, *INTER_BROKER_APIS)
+        served = (*SERVED_APIS, *self._cluster_apis)
         self._counters = {key: RequestCounters(APIS[key].newest) for key in served}
         self._produced = self._counters[_PRODUCE]
         self._elements_max = elements_max(broker.settings, served)
@@ -98,8 +112,12 @@ class Dispatch:
 
     def announce(self, image: ClusterImage) -> None:
         """Rebuild the ApiVersions responses after a change of features."""
-        is_member = self._brokers_listener is not None
-        self._api_versions = api_versions(image, unstable=self._unstable, is_member=is_member)
+        self._api_versions = api_versions(
+            image,
+            unstable=self._unstable,
+            cluster_apis=self._cluster_apis,
+            features=self._features,
+        )
 
     @property
     def counters(self) -> dict[ApiKey, RequestCounters]:
@@ -176,7 +194,7 @@ class Dispatch:
     def _serve_produce(self, call: Call, frame: memoryview) -> None:
         """Serve a Produce, in steps if it has many partitions or bytes.
 
-        Its size says nothing about its number of elements, so decoding it tells.
+        The number of elements is only known after decoding, whatever the size.
         """
         header = call.header
         body = frame[header.body_position :]
@@ -306,7 +324,7 @@ def _is_for_controller(key: ApiKey, request: Message) -> bool:
     """Whether the controller serves this request: metadata changes except log levels."""
     if key is ApiKey.INCREMENTAL_ALTER_CONFIGS:
         return not is_log_level_request(cast("IncrementalAlterConfigsRequest", request))
-    return key in CONTROLLER_APIS
+    return key in CONTROLLER_APIS or key in QUORUM_ADMIN_APIS
 
 
 def _names_software(request: ApiVersionsRequest) -> bool:

@@ -1,14 +1,9 @@
 """Request counts, latencies and errors of one API. Plain integers, for speed."""
 
 from time import perf_counter_ns
-from typing import Final
 
 from headwater.common.error_codes import ErrorCode
-
-# Bucket i counts requests that took less than 2^i units of 2^14 ns (about 16 us); the last bucket
-# counts the rest. The index is the position of the highest bit, which is cheap to compute.
-_UNIT_BITS: Final = 14
-BUCKETS: Final = 23
+from headwater.common.latency_histogram import BUCKETS, UNIT_BITS
 
 
 class RequestCounters:
@@ -33,13 +28,8 @@ class RequestCounters:
         took_ns = perf_counter_ns() - started_ns
         self.versions[version if version <= self.newest else -1] += 1
         self.total_ns += took_ns
-        bucket = (took_ns >> _UNIT_BITS).bit_length()
+        bucket = (took_ns >> UNIT_BITS).bit_length()
         self.buckets[bucket if bucket < BUCKETS else -1] += 1
 
     def failed(self, code: ErrorCode) -> None:
         self.errors[code] = self.errors.get(code, 0) + 1
-
-
-def bucket_bound_ns(index: int) -> int:
-    """Return the upper bound of a bucket; the last bucket has none."""
-    return 1 << (index + _UNIT_BITS)

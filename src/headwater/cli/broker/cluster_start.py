@@ -1,4 +1,4 @@
-"""`headwater cluster start`: run ZooKeeper and several brokers until Ctrl-C.
+"""`headwater cluster start`: run brokers on ZooKeeper or KRaft until Ctrl-C.
 
 Note: a broker that exits is reported but not restarted, so that broker failures can be tried out.
 ZooKeeper keeps running after the last broker has exited, because brokers may have been restarted
@@ -48,6 +48,12 @@ def start(
             metavar="HOST:PORT", help="Use this ZooKeeper instead of starting one (host:port)."
         ),
     ] = None,
+    kraft: Annotated[
+        bool,
+        typer.Option(
+            "--kraft", help="Use a KRaft quorum of the first three brokers instead of ZooKeeper."
+        ),
+    ] = False,
     first_id: Annotated[int, typer.Option(metavar="N", help="Node id of the first broker.")] = 0,
     option: Annotated[
         list[str] | None,
@@ -57,15 +63,19 @@ def start(
         bool, typer.Option("--strict", help="Fail to start on unknown settings.")
     ] = False,
 ) -> None:
-    """Start ZooKeeper and brokers as child processes and serve until Ctrl-C."""
+    """Start brokers, and ZooKeeper unless --kraft is given, and serve until Ctrl-C."""
     from headwater.common.exceptions import HeadwaterError
 
+    if kraft and zookeeper is not None:
+        typer.echo("headwater: give only one of --kraft and --zookeeper", err=True)
+        raise typer.Exit(CANNOT_START)
     plan = _Plan(
         directory=directory.absolute(),
         host=host,
         ports=[base_port + number for number in range(brokers)],
         first_id=first_id,
         zookeeper=zookeeper,
+        is_kraft=kraft,
         options=option or [],
         is_strict=strict,
     )
@@ -88,6 +98,7 @@ class _Plan:
         ports: list[int],
         first_id: int,
         zookeeper: str | None,
+        is_kraft: bool,
         options: list[str],
         is_strict: bool,
     ) -> None:
@@ -96,11 +107,29 @@ class _Plan:
         self.ports = ports
         self.first_id = first_id
         self.zookeeper = zookeeper
+        self.is_kraft = is_kraft
         self.options = options
         self.is_strict = is_strict
 
     def log_of(self, node_id: int) -> Path:
         return self.directory / f"broker-{node_id}.log"
+
+    def prepare(self) -> None:
+        """Write the settings of all KRaft nodes and format their directories."""
+        from headwater.broker.broker_server.local_cluster import local_cluster
+
+        cluster = local_cluster(
+            self.directory, host=self.host, first_id=self.first_id, nodes=len(self.ports)
+        )
+        for place, port in enumerate(self.ports):
+            node_id = self.first_id + place
+            settings = cluster.settings(node_id, f"PLAINTEXT://{self.host}:{port}")
+            lines = "".join(f"{name}={text}\n" for name, text in settings.items())
+            self.properties_of(node_id).write_text(lines, encoding="utf-8")
+            cluster.format(node_id, self.directory / f"broker-{node_id}")
+
+    def properties_of(self, node_id: int) -> Path:
+        return self.directory / f"broker-{node_id}.properties"
 
     def broker_command(self, place: int, connect: str) -> list[str]:
         from headwater.network.host_name import own_host_name
@@ -109,8 +138,11 @@ class _Plan:
         node_id = self.first_id + place
         command = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid())]
         command += [sys.executable, "-P", "-m", "headwater", "start"]
-        command += ["--zookeeper", connect, "--node-id", str(node_id)]
-        command += ["--listen", f"{self.host}:{self.ports[place]}"]
+        if self.is_kraft:
+            command += ["--config", str(self.properties_of(node_id))]
+        else:
+            command += ["--zookeeper", connect, "--node-id", str(node_id)]
+            command += ["--listen", f"{self.host}:{self.ports[place]}"]
         command += ["--data", str(self.directory / f"broker-{node_id}")]
         # Brokers on one machine fail together, so replicas should go to other machines.
         if not any(each.startswith("broker.rack=") for each in self.options):
@@ -195,6 +227,9 @@ async def _run(plan: _Plan) -> int:
 async def _zookeeper(plan: _Plan) -> tuple[Server | None, str]:
     from headwater.process.zookeeper_server import Server, planned
 
+    if plan.is_kraft:
+        plan.prepare()
+        return None, ""
     if plan.zookeeper is not None:
         return None, plan.zookeeper
     [place] = planned(plan.directory / "zookeeper", plan.host, 0, 1)
@@ -220,23 +255,33 @@ async def _start_broker(plan: _Plan, place: int, connect: str) -> _Broker:
 
 
 def _announce(plan: _Plan, server: Server | None, connect: str, brokers: Sequence[_Broker]) -> None:
-    described = {
-        "zookeeper": {
-            "pid": None if server is None else server.pid,
-            "port": int(connect.partition("/")[0].rpartition(":")[2]),
-        },
+    described: dict[str, object] = {
         "brokers": [
             {"id": broker.node_id, "pid": broker.pid, "port": broker.port} for broker in brokers
         ],
     }
+    if not plan.is_kraft:
+        described["zookeeper"] = {
+            "pid": None if server is None else server.pid,
+            "port": int(connect.partition("/")[0].rpartition(":")[2]),
+        }
     written = plan.directory / "cluster.json.new"
     written.write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
     written.rename(plan.directory / "cluster.json")
     servers = ",".join(f"{plan.host}:{broker.port}" for broker in brokers)
     typer.echo(
         f"headwater ready on {servers} "
-        f"({len(brokers)} brokers, ZooKeeper {connect}, data {plan.directory})"
+        f"({len(brokers)} brokers, {_store(plan, connect)}, data {plan.directory})"
     )
+
+
+def _store(plan: _Plan, connect: str) -> str:
+    if not plan.is_kraft:
+        return f"ZooKeeper {connect}"
+    from headwater.broker.broker_server.local_cluster import QUORUM_TIMEOUTS
+
+    timeouts = " ".join(f"{name}={text}" for name, text in QUORUM_TIMEOUTS.items())
+    return f"KRaft {timeouts}"
 
 
 async def _watch(server: Server | None, brokers: Sequence[_Broker], ended: asyncio.Event) -> int:
@@ -262,7 +307,8 @@ async def _stop(server: Server | None, brokers: Sequence[_Broker], killed: async
     """Shut down brokers one by one, so that leadership moves; kill on a second signal."""
 
     async def stop_all() -> None:
-        for broker in brokers:
+        # The first ones are voters of a KRaft quorum, without which no leadership can move.
+        for broker in reversed(brokers):
             await broker.stop()
 
     await _first_of(stop_all(), killed.wait())

@@ -22,6 +22,7 @@ from headwater.broker.node.broker_process import Serving
 from headwater.cli.broker.log_format import FORMATS, LEVELS, log_to_standard_error
 from headwater.common.exceptions import (
     CannotListen,
+    ControllerUnreachable,
     DirectoryInUse,
     DuplicateBrokerRegistration,
     HeadwaterError,
@@ -32,14 +33,18 @@ from headwater.common.exceptions import (
 )
 from headwater.common.settings.java_properties import parse_properties
 from headwater.common.settings.quorum_settings import (
+    BROKER,
     CONTROLLER,
     parse_quorum_settings,
     roles_of,
 )
 from headwater.common.settings.server_properties import (
     ServerProperties,
+    combined_properties,
     controller_properties,
+    kraft_broker_properties,
     layered,
+    names_several_nodes,
     supported_properties,
 )
 from headwater.metadata.effective_configs import StaticConfig
@@ -66,6 +71,7 @@ _HINTS: dict[type[HeadwaterError], str] = {
     CannotListen: "; choose another address with --listen",
     DirectoryInUse: "; stop that broker, or choose another directory with --data",
     WrongLogDirectory: "; choose another directory with --data, or its node id with --node-id",
+    ControllerUnreachable: "; see the controllers' logs",
     StoreUnreachable: "; start ZooKeeper, or choose another one with --zookeeper",
     DuplicateBrokerRegistration: "; stop that broker, or choose another id with --node-id",
     StorageError: "; choose another directory with --data, or repair this one",
@@ -87,12 +93,18 @@ def start(arguments: Sequence[str], run_broker: RunBroker) -> int:
         if roles_of(texts) == (CONTROLLER,):
             _start_controller(texts, is_strict=options.strict)
             return 0
+        if roles_of(texts) == (BROKER,):
+            _start_kraft_broker(texts, is_strict=options.strict)
+            return 0
+        if sorted(roles_of(texts)) == [BROKER, CONTROLLER] and names_several_nodes(texts):
+            _start_combined(texts, is_strict=options.strict)
+            return 0
         properties = supported_properties(texts)
         static = StaticConfig.parse(properties.texts)
         _report(properties, is_strict=options.strict)
         run_broker(static, lambda serving: _announce(serving, static))
     except tuple(_HINTS) as error:
-        return _complain(error)
+        return _print_error(error)
     except KeyboardInterrupt:
         # The broker has not installed its signal handlers yet.
         return INTERRUPTED
@@ -111,6 +123,33 @@ def _start_controller(texts: Mapping[str, str], *, is_strict: bool) -> None:
     config = ControllerConfig(static, quorum)
     _report(properties, is_strict=is_strict)
     run_controller(config, ready=lambda serving: _announce(serving, static))
+
+
+def _start_kraft_broker(texts: Mapping[str, str], *, is_strict: bool) -> None:
+    """Run a node with process.roles=broker."""
+    from headwater.broker.broker_server.broker_server_process import run_broker_server
+
+    quorum = parse_quorum_settings(texts)
+    properties = kraft_broker_properties(texts)
+    static = StaticConfig.parse(properties.texts)
+    _report(properties, is_strict=is_strict)
+    run_broker_server(static, quorum, ready=lambda serving: _announce(serving, static))
+
+
+def _start_combined(texts: Mapping[str, str], *, is_strict: bool) -> None:
+    """Run a node with both roles in a quorum of several nodes."""
+    from headwater.broker.broker_server.combined_server import run_combined_server
+
+    quorum = parse_quorum_settings(texts)
+    properties, of_controller = combined_properties(texts)
+    static = StaticConfig.parse(properties.texts)
+    _report(properties, is_strict=is_strict)
+    run_combined_server(
+        static,
+        StaticConfig.parse(of_controller.texts),
+        quorum,
+        ready=lambda serving: _announce(serving, static),
+    )
 
 
 def _report(properties: ServerProperties, *, is_strict: bool) -> None:
@@ -252,7 +291,7 @@ def _announce(serving: Serving, static: StaticConfig) -> None:
         print(line, flush=True)
 
 
-def _complain(error: BaseException) -> int:
+def _print_error(error: BaseException) -> int:
     hint = next(hint for kind, hint in _HINTS.items() if isinstance(error, kind))
     print(f"headwater: {error}{hint}", file=sys.stderr, flush=True)
     return CANNOT_START

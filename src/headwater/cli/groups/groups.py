@@ -1,16 +1,27 @@
-"""`headwater groups`: list, describe and delete groups; reset and delete offsets.
+"""`headwater groups`: groups, their lag, and resetting and deleting offsets.
 
 Note: `reset-offsets` without `--execute` is a dry run, as in kafka-consumer-groups.
 """
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headwater.cli.completion import group_names, topic_names
+from headwater.cli.groups.group_lags import group_lags
+from headwater.cli.groups.lag import lag
+from headwater.cli.groups.reset_options import (
+    ByDuration,
+    FromFile,
+    ShiftBy,
+    ToCurrent,
+    ToEarliest,
+    ToLatest,
+    ToOffset,
+    ToTime,
+)
 from headwater.cli.terminal import (
     DEFAULT_BOOTSTRAP,
     AsJson,
@@ -26,7 +37,7 @@ from headwater.cli.terminal import (
 
 if TYPE_CHECKING:
     from headwater.client import Admin, TopicPartition
-    from headwater.client.admin.descriptions import GroupDescription, MemberDescription
+    from headwater.client.admin.descriptions import GroupDescription
 
 app = typer.Typer(no_args_is_help=True, help="Manage consumer groups and their offsets.")
 
@@ -100,7 +111,7 @@ def describe(
             elif state:
                 rows.append(_state_row(group))
             else:
-                rows += _lags(admin, group)
+                rows += group_lags(admin, group)
     if members:
         columns = ["member", "instance", "client", "host", "partitions"]
     elif state:
@@ -139,53 +150,7 @@ def _state_row(group: "GroupDescription") -> dict[str, object]:
     }
 
 
-def _lags(admin: "Admin", group: "GroupDescription") -> list[dict[str, object]]:
-    committed = {
-        place: found.offset for place, found in admin.list_group_offsets(group.group_id).items()
-    }
-    owners = {place: each for each in group.members for place in each.assignment}
-    asked = dict.fromkeys(_led(admin, {*committed, *owners}), -1)
-    ends = {place: found.offset for place, found in admin.list_offsets(asked).items()}
-    return lag_rows(group.group_id, committed, ends, owners)
-
-
-def _led(admin: "Admin", places: "Iterable[TopicPartition]") -> "list[TopicPartition]":
-    """Keep partitions with a leader; ListOffsets would retry others until the timeout."""
-    wanted = sorted(places)
-    topics = sorted({place.topic for place in wanted})
-    described, _ = outcomes_of(lambda: admin.describe_topics(topics) if topics else {})
-    leaders = {
-        (topic.name, each.partition): each.leader_id
-        for topic in described.values()
-        for each in topic.partitions
-    }
-    return [place for place in wanted if leaders.get((place.topic, place.partition), -1) >= 0]
-
-
-def lag_rows(
-    group: str,
-    committed: "Mapping[TopicPartition, int]",
-    ends: "Mapping[TopicPartition, int]",
-    owners: "Mapping[TopicPartition, MemberDescription]",
-) -> list[dict[str, object]]:
-    """Return a row per partition; `end` and `lag` are None without a leader."""
-    rows: list[dict[str, object]] = []
-    for place in sorted({*committed, *owners}):
-        offset, end, owner = committed.get(place), ends.get(place), owners.get(place)
-        rows.append(
-            {
-                "group": group,
-                "topic": place.topic,
-                "partition": place.partition,
-                "offset": offset,
-                "end": end,
-                "lag": None if offset is None or end is None else max(end - offset, 0),
-                "client": None if owner is None else owner.client_id,
-                "member": None if owner is None else owner.member_id,
-                "host": None if owner is None else owner.client_host,
-            }
-        )
-    return rows
+app.command("lag")(lag)
 
 
 @app.command("reset-offsets")
@@ -195,40 +160,14 @@ def reset_offsets(
     all_topics: Annotated[
         bool, typer.Option("--all-topics", help="All partitions with committed offsets.")
     ] = False,
-    to_earliest: Annotated[
-        bool, typer.Option("--to-earliest", help="Reset to the earliest offset.")
-    ] = False,
-    to_latest: Annotated[
-        bool, typer.Option("--to-latest", help="Reset to the latest offset.")
-    ] = False,
-    to_current: Annotated[
-        bool, typer.Option("--to-current", help="Keep the current offsets; useful with --export.")
-    ] = False,
-    to_offset: Annotated[
-        int | None, typer.Option("--to-offset", help="Reset to this offset.")
-    ] = None,
-    to_time: Annotated[
-        str | None,
-        typer.Option(
-            "--to-time",
-            "--to-datetime",
-            help="Reset to a time: ISO 8601 or milliseconds since 1970.",
-        ),
-    ] = None,
-    by_duration: Annotated[
-        str | None,
-        typer.Option("--by-duration", help="Reset to this long before now, such as PT6H or P1D."),
-    ] = None,
-    shift_by: Annotated[
-        int | None,
-        typer.Option("--shift-by", help="Shift the current offsets; may be negative."),
-    ] = None,
-    from_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--from-file", help="Reset to the offsets in a CSV file: topic,partition,offset."
-        ),
-    ] = None,
+    to_earliest: ToEarliest = False,
+    to_latest: ToLatest = False,
+    to_current: ToCurrent = False,
+    to_offset: ToOffset = None,
+    to_time: ToTime = None,
+    by_duration: ByDuration = None,
+    shift_by: ShiftBy = None,
+    from_file: FromFile = None,
     export: Annotated[
         bool, typer.Option("--export", help="Print CSV for --from-file instead of a table.")
     ] = False,

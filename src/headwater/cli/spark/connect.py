@@ -122,7 +122,7 @@ def import_(
         )
 
         if connector == "postgresql-cdc":
-            # The argument names what the records belong to.
+            # The first argument names the topic or the prefix of topics.
             options.setdefault("topic.prefix", topic)
         # Fail here, before Spark starts.
         source = open_source(connector, options)
@@ -144,7 +144,7 @@ def import_(
             ),
             master,
         )
-    _tell(rows, as_json=as_json)
+    _print_rows(rows, as_json=as_json)
 
 
 @app.command("export")
@@ -209,13 +209,13 @@ def export(
             ),
             master,
         )
-    _tell(rows, as_json=as_json)
+    _print_rows(rows, as_json=as_json)
 
 
 def _registry(
     kind: ValueKind, url: str | None, command_config: Path | None
 ) -> "RegistryAccess | None":
-    """Where the registry is; None if values are JSON."""
+    """Return access to the registry; None if values are JSON."""
     if kind is ValueKind.JSON:
         return None
     with exit_on_error():
@@ -237,7 +237,7 @@ def _avro(
     *,
     is_import: bool,
 ) -> "AvroValues | None":
-    """The Avro schema of values, checked against the registry; None for JSON."""
+    """Return the Avro schema of values, checked with the registry; None for JSON."""
     if registry is None:
         return None
     with exit_on_error():
@@ -255,7 +255,7 @@ def _avro(
 
 
 def _every(text: str | None) -> str:
-    """A trigger interval for Spark."""
+    """Parse a trigger interval."""
     from headwater.pipelines.spec.durations import duration_ms
 
     every_ms = 0 if text is None else duration_ms(text)
@@ -267,7 +267,7 @@ def _every(text: str | None) -> str:
 
 
 def _expect_shared(checkpoint: str, master: str | None) -> None:
-    """Refuse a checkpoint on this machine if executors run on others."""
+    """Reject a local checkpoint if executors run on other machines."""
     from headwater.spark.locations import unreachable_reason
 
     reason = unreachable_reason(checkpoint, master)
@@ -283,6 +283,6 @@ def _expect_legal(topic: str) -> None:
         raise typer.BadParameter(reason, param_hint="TOPIC")
 
 
-def _tell(rows: int, *, as_json: bool) -> None:
+def _print_rows(rows: int, *, as_json: bool) -> None:
     words = "1 row" if rows == 1 else f"{rows} rows"
     typer.echo(json.dumps({"rows": rows}) if as_json else words)

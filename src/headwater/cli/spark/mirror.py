@@ -1,6 +1,6 @@
 """`headwater mirror`: copy topics of one cluster to another with Spark.
 
-A run keeps no state on this machine: the target cluster stores how far the mirror is.
+A run keeps no state on this machine: the target cluster stores its positions.
 """
 
 import json
@@ -121,10 +121,10 @@ def mirror(
 
         from headwater.process.stop_signals import StopSignals, aside
 
-        teller = _as_json if as_json else _Terminal().show
+        report = _as_json if as_json else _Terminal().show
         with StopSignals() as signals:
-            counts = aside(lambda: _run(options, master, once, teller, signals))
-    teller(_end(counts))
+            counts = aside(lambda: _run(options, master, once, report, signals))
+    report(_end(counts))
 
 
 def _run(
@@ -189,21 +189,21 @@ class _Terminal:
             case "progress":
                 self._progress(event)
             case "topic":
-                self._say(f"copying {event['topic']} to {event['copy']}")
+                self._print(f"copying {event['topic']} to {event['copy']}")
             case "no topic":
-                self._say("no topic matches yet")
+                self._print("no topic matches yet")
             case "settings":
-                self._say(f"changed configs of {event['copy']}: {event['changes']}")
+                self._print(f"changed configs of {event['copy']}: {event['changes']}")
             case "group":
-                self._say(f"group {event['group']} moved to {event['offsets']}")
+                self._print(f"group {event['group']} moved to {event['offsets']}")
             case "left out":
-                self._say(f"{event['topic']} is not copied: it {event['reason']}")
+                self._print(f"{event['topic']} is not copied: it {event['reason']}")
             case "lost":
-                self._say(f"{event['partition']}: {event['offsets']} offsets were deleted before")
+                self._print(f"{event['partition']}: {event['offsets']} offsets were deleted before")
             case "failure":
-                self._say(f"attempt {event['attempt']} failed, retrying: {event['reason']}")
+                self._print(f"attempt {event['attempt']} failed, retrying: {event['reason']}")
             case _:
-                self._say(f"copied {event['records']} records, {event['bytes']} bytes")
+                self._print(f"copied {event['records']} records, {event['bytes']} bytes")
 
     def _progress(self, event: "Event") -> None:
         now_s, records, size_bytes = self._clock(), event["records"], event["bytes"]
@@ -224,7 +224,7 @@ class _Terminal:
         else:
             print(line, flush=True)
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         if self._has_line:
             print()
             self._has_line = False

@@ -25,8 +25,8 @@ from headwater.cli.spark.pipeline_options import (
     Publish,
     checked_pipeline,
     now_ms,
+    printed_problems,
     runs_folder,
-    telling_problems,
 )
 from headwater.cli.spark.pipeline_reset import reset
 from headwater.cli.spark.pipeline_submit import submit
@@ -51,7 +51,9 @@ app.command()(export)
 
 _LOOK_EVERY_S: Final = 0.1
 
-Offline = Annotated[bool, typer.Option("--offline", help="Ask no broker and no registry.")]
+Offline = Annotated[
+    bool, typer.Option("--offline", help="Do not connect to brokers or a registry.")
+]
 
 
 @app.command()
@@ -64,7 +66,7 @@ def run(
         str | None,
         typer.Option(
             "--from",
-            help="Read from here in a run of its own, beside the live one: a time "
+            help="Process a range in a separate run, from here: a time "
             "(2026-01-31T12:00, or milliseconds), earliest, or offsets "
             '({"orders": {"0": 25, "1": -2}}).',
             show_default=False,
@@ -73,13 +75,15 @@ def run(
     to: Annotated[
         str | None,
         typer.Option(
-            help="Where such a run ends, exclusive: a time or offsets; default: now.",
+            help="End of the range, exclusive: a time or offsets; default: now.",
             show_default=False,
         ),
     ] = None,
     output: Annotated[
         str | None,
-        typer.Option(help="Folder for the files that such a run writes.", show_default=False),
+        typer.Option(
+            help="Folder for the files that a run with --from writes.", show_default=False
+        ),
     ] = None,
     master: Master = None,
     bootstrap: Brokers = None,
@@ -107,7 +111,7 @@ def run(
     if from_ is None and (to is not None or output is not None):
         raise typer.BadParameter("--to and --output need --from")
     bounds = None if from_ is None else bounds_of(from_, to, now_ms=now_ms())
-    with exit_on_error(), telling_problems(as_json=as_json):
+    with exit_on_error(), printed_problems(as_json=as_json):
         # Imported here because the packages may not be installed.
         from headwater.cli.spark.pipeline_run import run_pipeline
         from headwater.network.endpoint import parse_address
@@ -139,7 +143,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Validate a pipeline without starting Spark."""
-    with exit_on_error(), telling_problems(as_json=as_json):
+    with exit_on_error(), printed_problems(as_json=as_json):
         checked_pipeline(file, bootstrap, command_config, master, offline=offline)
     if not as_json:
         typer.echo("no problems found")
@@ -177,7 +181,7 @@ def status(
         typer.Option(
             "--max-lag",
             min=0,
-            help="Exit with 3 if a sink is behind by more records, with 1 if it does not run.",
+            help="Exit with 3 if the lag of a sink exceeds this, with 1 if it is not running.",
             show_default=False,
         ),
     ] = None,
@@ -186,7 +190,7 @@ def status(
         typer.Option(
             "--max-lag-seconds",
             min=0,
-            help="The same for the age of the oldest record that is not read yet.",
+            help="The same for the age of the oldest unread record, in seconds.",
             show_default=False,
         ),
     ] = None,
@@ -223,7 +227,7 @@ def status(
 def stop(
     name: Name,
     timeout: Annotated[
-        float, typer.Option(min=0, help="Seconds to wait until it has stopped.")
+        float, typer.Option(min=0, help="Seconds to wait for the end of the run.")
     ] = 60.0,
     runs: Folder = None,
     bootstrap: Cluster = None,
@@ -263,7 +267,7 @@ def compact(
     as_json: AsJson = False,
 ) -> None:
     """Replace small files of Delta and Iceberg tables by large ones."""
-    with exit_on_error(), telling_problems(as_json=as_json):
+    with exit_on_error(), printed_problems(as_json=as_json):
         from headwater.pipelines.run.pipeline_run import session_conf
         from headwater.pipelines.tables.compaction import compact_tables, tables_of
 
@@ -414,7 +418,7 @@ def _refused(text: str) -> typer.Exit:
 
 
 def _state(found: "RunReport") -> str:
-    """The state of a run; one that ended without a report has died."""
+    """Return the state of a run; one that ended without a report is dead."""
     if found.is_running:
         return found.state
     return found.state if found.state in ("finished", "stopped", "failed") else "died"
@@ -423,7 +427,7 @@ def _state(found: "RunReport") -> str:
 def alert_code(
     found: "RunReport", state: str, max_lag: int | None, max_lag_seconds: float | None
 ) -> int:
-    """0 if all is well, 1 if the pipeline or a sink does not run, 3 if a sink lags."""
+    """Return 0, 1 if the pipeline or a sink is not running, or 3 if a sink lags."""
     if state != "running" or not found.sinks:
         typer.echo(f"headwater: {found.name} is not running: {state}", err=True)
         return 1
@@ -443,7 +447,7 @@ def alert_code(
 
 
 def _short(sink: dict[str, object]) -> dict[str, object]:
-    """A sink as a row of the table: its rate under a short name, and rounded."""
+    """Return a sink as a row of the table, with a short name for its rounded rate."""
     rate = sink["rows_per_second"]
     shown = round(rate, 1 if rate < 100 else None) if isinstance(rate, float) else rate
     return {**sink, "rows/s": shown}

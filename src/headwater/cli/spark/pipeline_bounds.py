@@ -32,7 +32,7 @@ def bounds_of(from_: str, to: str | None, *, now_ms: int) -> "tuple[Bound, Bound
 def bounded_pipeline(
     spec: "PipelineSpec", bounds: "tuple[Bound, Bound]", output: str | None, *, as_json: bool
 ) -> "PipelineSpec":
-    """Ask the brokers for the offsets of the bounds, and say what will be read."""
+    """Resolve the bounds to offsets, and print what will be read."""
     from headwater.pipelines.run.bounded_run import bounded, offset_count
 
     start, end = bounds
@@ -44,7 +44,7 @@ def bounded_pipeline(
 
 @contextmanager
 def offsets_of(options: "SourceOptions") -> "Iterator[OffsetReader]":
-    """Offsets of a source's partitions, from its brokers."""
+    """Request the offsets of a source's partitions."""
     from headwater.client.consumer.offset_range_reader import OffsetRangeReader
     from headwater.spark.source.offset_reader import OffsetReader
 

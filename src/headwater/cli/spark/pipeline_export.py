@@ -31,7 +31,7 @@ def export(
 
     with exit_on_error():
         if not sdp:
-            raise NotExportable("say what to export to: --sdp")
+            raise NotExportable("choose a target: --sdp")
         connectors = InstalledConnectors()
         spec = checked(file, bootstrap=None, connectors=connectors, grammar=None, topics=None)
         folder = output or Path(f"{spec.name}-sdp")

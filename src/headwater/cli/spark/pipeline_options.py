@@ -56,13 +56,13 @@ Publish = Annotated[
     typer.Option(
         "--publish",
         envvar="HEADWATER_PUBLISH_RUNS",
-        help="Keep the run's state in a topic too, so that other machines can see and stop it.",
+        help="Also write the run's state to a topic, so that other machines can see and stop it.",
     ),
 ]
 
 
 @contextmanager
-def telling_problems(*, as_json: bool) -> Iterator[None]:
+def printed_problems(*, as_json: bool) -> Iterator[None]:
     """Print one line per problem, file:line: text, as compilers do."""
     from headwater.pipelines.spec.document import InvalidPipeline
 
@@ -109,7 +109,7 @@ def checked_pipeline(
 def unchecked_pipeline(
     file: Path, bootstrap: str | None, command_config: Path | None
 ) -> "PipelineSpec":
-    """Read a pipeline's file without asking brokers, registries and Spark's grammar."""
+    """Read a pipeline file without brokers, registries and Spark's grammar."""
     from headwater.pipelines.check.checked_pipeline import read_file
     from headwater.pipelines.spec.document import InvalidPipeline
 

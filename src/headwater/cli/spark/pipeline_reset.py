@@ -4,20 +4,29 @@ import uuid
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from headwater.cli.groups.offset_resets import ResetRule, new_offsets, read_csv
+from headwater.cli.groups.reset_options import (
+    ByDuration,
+    FromFile,
+    ShiftBy,
+    ToCurrent,
+    ToEarliest,
+    ToLatest,
+    ToOffset,
+    ToTime,
+)
 from headwater.cli.spark.pipeline_bounds import offsets_of
 from headwater.cli.spark.pipeline_options import (
     Brokers,
     File,
     Folder,
     now_ms,
+    printed_problems,
     runs_folder,
-    telling_problems,
     unchecked_pipeline,
 )
 from headwater.cli.terminal import AsJson, CommandConfig, exit_on_error, show
@@ -37,37 +46,14 @@ def reset(
         list[str] | None,
         typer.Option(help="Reset this sink only; repeatable. Default: all.", show_default=False),
     ] = None,
-    to_earliest: Annotated[
-        bool, typer.Option("--to-earliest", help="Reset to the earliest offset.")
-    ] = False,
-    to_latest: Annotated[
-        bool, typer.Option("--to-latest", help="Reset to the latest offset.")
-    ] = False,
-    to_offset: Annotated[
-        int | None, typer.Option("--to-offset", help="Reset all partitions to this offset.")
-    ] = None,
-    to_time: Annotated[
-        str | None,
-        typer.Option(
-            "--to-time",
-            "--to-datetime",
-            help="Reset to a time: ISO 8601 or milliseconds since 1970.",
-        ),
-    ] = None,
-    by_duration: Annotated[
-        str | None,
-        typer.Option("--by-duration", help="Reset to this long before now, such as PT6H or P1D."),
-    ] = None,
-    shift_by: Annotated[
-        int | None,
-        typer.Option("--shift-by", help="Shift the current offsets; may be negative."),
-    ] = None,
-    from_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--from-file", help="Reset to the offsets in a CSV file: topic,partition,offset."
-        ),
-    ] = None,
+    to_earliest: ToEarliest = False,
+    to_latest: ToLatest = False,
+    to_current: ToCurrent = False,
+    to_offset: ToOffset = None,
+    to_time: ToTime = None,
+    by_duration: ByDuration = None,
+    shift_by: ShiftBy = None,
+    from_file: FromFile = None,
     execute: Annotated[
         bool, typer.Option("--execute", help="Change the checkpoint; without it, a dry run.")
     ] = False,
@@ -78,12 +64,12 @@ def reset(
 ) -> None:
     """Show new offsets for a stopped pipeline; move there with --execute."""
     rule = ResetRule(
-        to_earliest=to_earliest, to_latest=to_latest, to_offset=to_offset, to_time=to_time,
-        by_duration=by_duration, shift_by=shift_by, from_file=from_file,
+        to_earliest=to_earliest, to_latest=to_latest, to_current=to_current, to_offset=to_offset,
+        to_time=to_time, by_duration=by_duration, shift_by=shift_by, from_file=from_file,
     )  # fmt: skip
     rule.check()
     rule.target_time_ms(now_ms())
-    with exit_on_error(), telling_problems(as_json=as_json):
+    with exit_on_error(), printed_problems(as_json=as_json):
         from headwater.pipelines.checkpoint.checkpoint_storage import opened_storage
         from headwater.pipelines.run.run_files import AlreadyRunning, RunFile
 
@@ -220,8 +206,8 @@ def _target(
             admin = stack.enter_context(Admin(shared_settings(options.client)))
             known = {each: before[each] for each in places if each in before}
             chosen = {each: given[each] for each in places if each in given}
-            # A partition that the query does not know yet has no offset to shift.
-            if rule.shift_by is not None:
+            # A partition that the query does not know yet has no offset to keep or shift.
+            if rule.to_current or rule.shift_by is not None:
                 places = [each for each in places if each in known]
             found |= new_offsets(admin, rule, chosen, places, known, now_ms=at_ms)
     return found

@@ -115,7 +115,7 @@ def _publisher(spec: "PipelineSpec") -> "RunPublisher":
     options = read_sink_options(topic_options(spec, {"topic": TOPIC}), is_streaming=True)
     return RunPublisher(
         shared_settings(options.client),
-        # The way that `headwater pipeline stop` takes on this machine.
+        # The same signal that `headwater pipeline stop` sends on this machine.
         request_stop=lambda: os.kill(os.getpid(), signal.SIGTERM),
         steady_ms=_CLOCK.steady_ms,
     )
@@ -268,7 +268,7 @@ class Reporter:
         lags: Mapping[str, Lag] = {}
         if self._lag_monitor is not None:
             known = {each.name: each.progress.ends for each in lives if each.progress is not None}
-            self._lag_monitor.tell(known)
+            self._lag_monitor.update(known)
             lags = self._lag_monitor.lags
         rows = [_row(each, lags.get(each.name)) for each in lives]
         changed = [each["state"] for each in rows] != [each["state"] for each in self._rows]
@@ -304,13 +304,13 @@ class Reporter:
             return
         for row, before in zip(self._rows, self._printed or [{} for _ in self._rows], strict=True):
             if row != before:
-                told = {"pipeline": self._spec.name, **row}
-                typer.echo(json.dumps(told) if self._as_json else _line(row))
+                report = {"pipeline": self._spec.name, **row}
+                typer.echo(json.dumps(report) if self._as_json else _line(row))
         self._printed = self._rows
 
 
 def _row(life: "SinkQueryState", lag: "Lag | None") -> dict[str, object]:
-    """`lag` is newer than what the last batch says, if it is known."""
+    """Return a sink as a row; `lag`, if known, is newer than that of the last batch."""
     progress = life.progress
     behind = None if progress is None else progress.lag
     if lag is not None and not life.is_over:
@@ -332,8 +332,8 @@ def _row(life: "SinkQueryState", lag: "Lag | None") -> dict[str, object]:
 
 
 def _line(row: dict[str, object]) -> str:
-    said = [f"{name} {row[name]}" for name in _COLUMNS[2:] if row[name] is not None]
-    return f"{row['sink']}: {row['state']}" + (f"  {', '.join(said)}" if said else "")
+    values = [f"{name} {row[name]}" for name in _COLUMNS[2:] if row[name] is not None]
+    return f"{row['sink']}: {row['state']}" + (f"  {', '.join(values)}" if values else "")
 
 
 def progress_table(rows: list[dict[str, object]]) -> "Table":

@@ -24,8 +24,8 @@ from headwater.cli.spark.pipeline_options import (
     Folder,
     Master,
     checked_pipeline,
+    printed_problems,
     runs_folder,
-    telling_problems,
 )
 from headwater.cli.terminal import AsJson, CommandConfig, exit_on_error, waiting
 
@@ -62,7 +62,7 @@ def submit(
 
     YARN and Kubernetes do. Standalone masters do not; the driver then runs on this machine.
     """
-    with exit_on_error(), telling_problems(as_json=as_json):
+    with exit_on_error(), printed_problems(as_json=as_json):
         spec = checked_pipeline(file, bootstrap, command_config, master, offline=False)
         refuse_unpublished(spec)
         folder = runs_folder(runs)
@@ -74,27 +74,27 @@ def submit(
             )
             return
         if is_here:
-            told = _start_here(spec, command, folder, timeout)
+            report = _start_here(spec, command, folder, timeout)
         else:
-            told = _start_there(spec, command)
-    typer.echo(json.dumps(told) if as_json else _words(told))
+            report = _start_there(spec, command)
+    typer.echo(json.dumps(report) if as_json else _summary(report))
 
 
 def refuse_unpublished(spec: "PipelineSpec") -> None:
-    """The state of a submitted run is in a topic, so its brokers must be known."""
+    """Require bootstrap servers: the state of a submitted run is in a topic."""
     from headwater.spark.exceptions import InvalidOption
 
     if spec.bootstrap is None:
-        raise InvalidOption("a submitted run has its state in a topic of bootstrap: set bootstrap")
+        raise InvalidOption("the state of a submitted run is stored in a topic: set bootstrap")
 
 
 def detached_command(spec: "PipelineSpec", folder: Path) -> list[str]:
-    """The command of a driver on this machine."""
+    """Return the command of a driver on this machine."""
     return [sys.executable, "-m", "headwater", *run_words(spec, spec.file), "--runs", str(folder)]
 
 
 def cluster_command(spec: "PipelineSpec") -> list[str]:
-    """`spark-submit` in cluster mode; files go to the driver's working folder."""
+    """Return `spark-submit` in cluster mode; files go to the driver's working folder."""
     from headwater.cli.spark import submitted_driver
     from headwater.spark.class_archive import jars_folder
     from headwater.spark.exceptions import InvalidOption
@@ -146,7 +146,7 @@ def run_words(spec: "PipelineSpec", file: Path) -> list[str]:
 def _start_here(
     spec: "PipelineSpec", command: Sequence[str], folder: Path, timeout_s: float
 ) -> dict[str, object]:
-    """Start the driver in a session of its own, and wait until its queries run."""
+    """Start the driver as a detached process, and wait until its queries run."""
     from headwater.pipelines.run.run_files import AlreadyRunning, NoSuchRun, is_running, report
     from headwater.pipelines.run.spark_errors import SparkFailed
 
@@ -205,9 +205,11 @@ def _start_there(spec: "PipelineSpec", command: Sequence[str]) -> dict[str, obje
     }
 
 
-def _words(told: dict[str, object]) -> str:
-    where = f"pid {told['pid']} on {told['host']}" if "pid" in told else f"on {told['driver']}"
+def _summary(report: dict[str, object]) -> str:
+    where = (
+        f"pid {report['pid']} on {report['host']}" if "pid" in report else f"on {report['driver']}"
+    )
     return (
-        f"{told['pipeline']}: {told['state']}, {where}; "
-        f"headwater pipeline status {told['pipeline']} --bootstrap {told['bootstrap']}"
+        f"{report['pipeline']}: {report['state']}, {where}; "
+        f"headwater pipeline status {report['pipeline']} --bootstrap {report['bootstrap']}"
     )

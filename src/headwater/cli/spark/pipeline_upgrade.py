@@ -1,4 +1,4 @@
-"""`headwater pipeline upgrade`: which changes a checkpoint survives."""
+"""`headwater pipeline upgrade`: report changes that need a new checkpoint."""
 
 import json
 
@@ -7,7 +7,7 @@ import typer
 from headwater.cli.spark.pipeline_options import (
     Brokers,
     File,
-    telling_problems,
+    printed_problems,
     unchecked_pipeline,
 )
 from headwater.cli.terminal import AsJson, CommandConfig, exit_on_error
@@ -23,7 +23,7 @@ def upgrade(
 
     Exits with 1 if a change needs a new checkpoint; `headwater pipeline run` would refuse it.
     """
-    with exit_on_error(), telling_problems(as_json=as_json):
+    with exit_on_error(), printed_problems(as_json=as_json):
         from headwater.pipelines.checkpoint.checkpoint_storage import opened_storage
         from headwater.pipelines.checkpoint.file_changes import Effect, file_changes
         from headwater.pipelines.spec.load_document import load_document

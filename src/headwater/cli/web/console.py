@@ -91,9 +91,9 @@ def start(
         )
         asyncio.run(_run(options))
     except ImportError as error:
-        _complain(f"{error.name} is not installed: pip install 'headwater[web]'")
+        _exit_with(f"{error.name} is not installed: pip install 'headwater[web]'")
     except HeadwaterError as error:
-        _complain(str(error))
+        _exit_with(str(error))
 
 
 async def _run(options: "ConsoleOptions") -> None:
@@ -112,6 +112,6 @@ async def _run(options: "ConsoleOptions") -> None:
     await serve(options, ready=announce, ended=ended)
 
 
-def _complain(reason: str) -> None:
+def _exit_with(reason: str) -> None:
     typer.echo(f"headwater: {reason}", err=True)
     raise typer.Exit(CANNOT_START)

@@ -35,6 +35,7 @@ CANNOT_START: Final = 2
 class SchemaTypeName(StrEnum):
     AVRO = "avro"
     JSON = "json"
+    PROTOBUF = "protobuf"
 
 
 app = typer.Typer(no_args_is_help=True, help="Run a schema registry and manage schemas.")
@@ -90,7 +91,7 @@ def start(
         float, typer.Option(metavar="SECONDS", min=0.1, help="Timeout of writes to the topic.")
     ] = 10.0,
 ) -> None:
-    """Run a schema registry for Avro and JSON Schema until SIGTERM or Ctrl-C.
+    """Run a registry for Avro, JSON Schema and Protobuf until SIGTERM or Ctrl-C.
 
     --config accepts the properties file of Confluent's registry. Its `kafkastore.` settings are
     used for the connection to the brokers; --command-config overrides them.
@@ -104,9 +105,9 @@ def start(
         door = http_address_of(given, listen, DEFAULT_LISTEN, others_known=known, hosts=host or ())
         asyncio.run(_run(client, door, timeout))
     except ImportError as error:
-        _complain(f"{error.name} is not installed: pip install 'headwater[web]'")
+        _exit_with(f"{error.name} is not installed: pip install 'headwater[web]'")
     except HeadwaterError as error:
-        _complain(str(error))
+        _exit_with(str(error))
 
 
 def _client(
@@ -158,7 +159,7 @@ async def _run(client: Mapping[str, object], door: "HttpAddress", timeout_s: flo
     )
 
 
-def _complain(reason: str) -> None:
+def _exit_with(reason: str) -> None:
     typer.echo(f"headwater: {reason}", err=True)
     raise typer.Exit(CANNOT_START)
 
@@ -297,11 +298,11 @@ def check(
             references=_references(reference),
             schema_type=kind.value.upper(),
         )
-    rows: list[dict[str, Any]] = [{"complaint": each} for each in found]
+    rows: list[dict[str, Any]] = [{"incompatibility": each} for each in found]
     if as_json:
         rows = [{"subject": subject, "is_compatible": not found, "messages": found}]
     if found or as_json:
-        show(rows, as_json=as_json, columns=["complaint"])
+        show(rows, as_json=as_json, columns=["incompatibility"])
     if found:
         raise typer.Exit(1)
 

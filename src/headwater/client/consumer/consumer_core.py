@@ -334,10 +334,10 @@ class ConsumerCore:
         if self._is_closed:
             return
         self.group.metadata_changed()
-        self._complain_of_topics()
+        self._report_topic_errors()
         self._changed()
 
-    def _complain_of_topics(self) -> None:
+    def _report_topic_errors(self) -> None:
         """Report permanent errors of topics; a missing topic may be created later."""
         for topic in self.subscription.topics:
             view = self.cluster.metadata.topics.get(topic)

@@ -48,7 +48,7 @@ TRANSACTION: Final = 1
 
 _KINDS: Final = {GROUP: "group", TRANSACTION: "transactional.id"}
 # A new cluster may need a moment to create the internal topics of coordinators.
-_COORDINATOR_PATIENCE_MS: Final = 3_000
+_COORDINATOR_WARNING_MS: Final = 3_000
 _COORDINATOR_WARNING_INTERVAL_MS: Final = 30_000
 
 _log = logging.getLogger(__name__)
@@ -392,7 +392,7 @@ class ClusterClient:
     def _warn_of_no_coordinator(self, kind: int, key: str, error: KafkaError) -> None:
         """Log a lasting lack of a coordinator: callers retry silently."""
         now_ms = self.clock.steady_ms()
-        if now_ms < self._warn_at_ms.setdefault(kind, now_ms + _COORDINATOR_PATIENCE_MS):
+        if now_ms < self._warn_at_ms.setdefault(kind, now_ms + _COORDINATOR_WARNING_MS):
             return
         self._warn_at_ms[kind] = now_ms + _COORDINATOR_WARNING_INTERVAL_MS
         _log.warning("Coordinator not available: %s=%s reason=%s", _KINDS[kind], key, error)

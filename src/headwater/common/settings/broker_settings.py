@@ -179,6 +179,22 @@ class BrokerSettings:
     headwater_metrics_listener: str | None = _setting(
         optional(text()), None, "Address of the HTTP endpoint for metrics (host:port)."
     )
+    headwater_metrics_topics_max: int = _setting(
+        integer(0),
+        1_000,
+        "Maximum number of topics with metrics of their own; the others are summed up.",
+    )
+
+    headwater_group_lag_interval_ms: int = _setting(
+        integer(100),
+        5_000,
+        "Interval at which log end offsets are sampled for the lag metrics of groups.",
+    )
+    headwater_group_lag_partitions_max: int = _setting(
+        integer(0),
+        5_000,
+        "Maximum number of committed offsets whose lag is measured; 0 measures none.",
+    )
 
     # Topics.
     num_partitions: int = _setting(integer(1), 1, "Default number of partitions of a topic.")

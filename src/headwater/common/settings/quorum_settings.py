@@ -1,4 +1,4 @@
-"""Settings of a KRaft controller: roles, quorum, metadata log."""
+"""Settings of KRaft nodes: roles, quorum, metadata log, heartbeats."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -148,10 +148,10 @@ def _check_together(settings: QuorumSettings) -> None:
     if len(ids) > len(dict.fromkeys(ids)):
         raise InvalidSetting("controller.quorum.voters has a node id twice")
     assert settings.bootstrap_servers is not None
-    if CONTROLLER not in settings.process_roles:
+    if not settings.process_roles:
         return
     if not settings.controller_listener_names:
-        raise InvalidSetting("controller.listener.names is required with process.roles=controller")
+        raise InvalidSetting("controller.listener.names is required with process.roles")
     if not settings.controller_quorum_voters and not settings.controller_quorum_bootstrap_servers:
         raise InvalidSetting(
             "set controller.quorum.bootstrap.servers, or controller.quorum.voters for a static "

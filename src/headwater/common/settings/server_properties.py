@@ -74,7 +74,7 @@ def supported_properties(texts: Mapping[str, str]) -> ServerProperties:
 
 
 def controller_properties(texts: Mapping[str, str]) -> ServerProperties:
-    """Classify the settings of a node that is only a controller."""
+    """Classify the settings of a KRaft node other than those of its quorum."""
     others = {name: text for name, text in texts.items() if not is_quorum_setting(name)}
     if _PROTOCOL_MAP not in others:
         # As in Kafka, controller listeners are PLAINTEXT unless a map says otherwise.
@@ -82,6 +82,48 @@ def controller_properties(texts: Mapping[str, str]) -> ServerProperties:
         known = BrokerSettings().listener_security_protocol_map
         others[_PROTOCOL_MAP] = ",".join([*known, *(f"{name}:PLAINTEXT" for name in names)])
     return _classified(others)
+
+
+def kraft_broker_properties(texts: Mapping[str, str]) -> ServerProperties:
+    """Classify the settings of a node that is only a broker of a KRaft cluster."""
+    if "zookeeper.connect" in texts:
+        raise InvalidSetting("zookeeper.connect and process.roles: give only one of them")
+    names = [
+        f"{each.upper()}://" for each in split_list(texts.get("controller.listener.names", ""))
+    ]
+    for entry in split_list(texts.get("listeners", "")):
+        if entry.upper().startswith(tuple(names)):
+            raise InvalidSetting(
+                f"listeners has {entry}, a listener of controller.listener.names; a node with "
+                "process.roles=broker has no controller listener"
+            )
+    return controller_properties(texts)
+
+
+def combined_properties(
+    texts: Mapping[str, str],
+) -> tuple[ServerProperties, ServerProperties]:
+    """Classify the settings of both roles of a node: the broker's, the controller's."""
+    names = tuple(
+        f"{each.upper()}://" for each in split_list(texts.get("controller.listener.names", ""))
+    )
+    broker, controller = dict(texts), dict(texts)
+    for setting in ("listeners", "advertised.listeners"):
+        for entries, is_controller in ((broker, False), (controller, True)):
+            kept = [
+                each
+                for each in split_list(texts.get(setting, ""))
+                if each.upper().startswith(names) is is_controller
+            ]
+            entries.pop(setting, None)
+            if kept:
+                entries[setting] = ",".join(kept)
+    return kraft_broker_properties(broker), controller_properties(controller)
+
+
+def names_several_nodes(texts: Mapping[str, str]) -> bool:
+    """Return whether a quorum setting names several nodes."""
+    return any(len(split_list(texts.get(name, ""))) > 1 for name in _MEMBERS)
 
 
 def _classified(texts: Mapping[str, str]) -> ServerProperties:

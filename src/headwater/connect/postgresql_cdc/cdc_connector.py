@@ -14,7 +14,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Final, Protocol
@@ -31,6 +31,8 @@ from headwater.connect.postgresql_cdc.change_stream import TYPES_MESSAGE, CopyLi
 from headwater.connect.postgresql_cdc.debezium_envelope import (
     ChangeOrigin,
     DebeziumEnvelope,
+    EventFormat,
+    JsonEvents,
     SourceRecord,
     TopicRouting,
     to_json,
@@ -105,6 +107,8 @@ class PostgresqlCdcSource(Source):
         "topic.prefix",
         "topics",
         "envelope",
+        "format",
+        "schema.registry.url",
         "snapshot.mode",
         "tombstones.on.delete",
         "skipped.operations",
@@ -128,6 +132,7 @@ class PostgresqlCdcSource(Source):
             is_one_topic=self.options.choice("topics", ("table", "one")) == "one",
         )
         self._is_flat = self.options.choice("envelope", ("debezium", "flat")) == "flat"
+        self._registry = self._registry_url()
         self._has_snapshot = self.options.choice("snapshot.mode", ("initial", "no_data")) != (
             "no_data"
         )
@@ -169,6 +174,17 @@ class PostgresqlCdcSource(Source):
         for topic in self.topics():
             if (reason := topic_name_error(topic)) is not None:
                 raise InvalidOption(f"topic {topic}: {reason}")
+
+    def _registry_url(self) -> str | None:
+        """Where schemas of Avro are; None for JSON."""
+        url = self.options.get("schema.registry.url")
+        if self.options.choice("format", ("json", "avro")) == "json":
+            if url is not None:
+                raise InvalidOption("schema.registry.url is for format=avro")
+            return None
+        if self._is_flat or self.routing.is_one_topic:
+            raise InvalidOption("format=avro needs envelope=debezium and topics=table")
+        return self.options.required("schema.registry.url")
 
     def topics(self) -> list[str]:
         """The topics that records are written to."""
@@ -218,15 +234,16 @@ class PostgresqlCdcSource(Source):
                 f"there is no file {path}: with executors on other machines, set the option spool "
                 "to a directory that all of them have"
             )
-        envelope = self._envelope(split)
-        if self._has_types:
-            envelope = _WithTypes(envelope)
-        if split.get("parts"):
-            records = _row_records(path, split, envelope)
-        else:
-            skipped = frozenset(self._skipped)
-            records = _change_records(read_changes(path), envelope, split["ms"], skipped)
-        return _batches(records)
+        with self._events() as events:
+            envelope = self._envelope(split, events)
+            if self._has_types:
+                envelope = _WithTypes(envelope)
+            if split.get("parts"):
+                records = _row_records(path, split, envelope)
+            else:
+                skipped = frozenset(self._skipped)
+                records = _change_records(read_changes(path), envelope, split["ms"], skipped)
+            yield from _batches(records)
 
     def commit(self, position: Position) -> None:
         """Confirm the slot and remove files, one batch behind the position.
@@ -366,7 +383,15 @@ class PostgresqlCdcSource(Source):
             "keys": [[schema, table, list(names)] for (schema, table), names in keys.items()],
         }
 
-    def _envelope(self, split: Split) -> Envelope:
+    def _events(self) -> AbstractContextManager[EventFormat]:
+        if self._registry is None:
+            return nullcontext(JsonEvents())
+        # fastavro is an optional dependency.
+        from headwater.connect.postgresql_cdc.avro_events import avro_events
+
+        return avro_events(self._registry)
+
+    def _envelope(self, split: Split, events: EventFormat) -> Envelope:
         keys = TableKeys({(schema, table): tuple(n) for schema, table, n in split["keys"]})
         if self._is_flat:
             return FlatEnvelope(
@@ -377,6 +402,7 @@ class PostgresqlCdcSource(Source):
             database=split["database"],
             keys=keys,
             has_tombstones=self._has_tombstones,
+            events=events,
         )
 
     def _close_snapshot(self) -> None:

@@ -10,7 +10,7 @@ earlier change of the part, and otherwise leaves that column of the target as it
 
 import base64
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from headwater.common.exceptions import HeadwaterError
 from headwater.connect.postgresql_cdc.column_types import (
     date_text,
     time_text,
+    timestamp_from_iso,
     timestamp_text,
 )
 from headwater.connect.postgresql_cdc.debezium_envelope import UNAVAILABLE
@@ -25,6 +26,8 @@ from headwater.connect.postgresql_cdc.flat_rows import LSN, OP, TS
 
 COLUMN_TYPES: Final = "__debezium.source.column.types"
 _DEBEZIUM: Final = "debezium"
+_TIMESTAMPTZ: Final = "timestamp with time zone"
+_UNAVAILABLE: Final = (UNAVAILABLE, UNAVAILABLE.encode())
 
 
 class MalformedChange(HeadwaterError):
@@ -60,14 +63,23 @@ class TableChanges:
 FeedStep = list[TableChanges] | Truncation
 
 
+Decoder = Callable[[bytes], Any]
+"""Decodes a key or a value; ValueError if it is malformed."""
+
+
 def reduce_feed(
-    records: Iterable[FeedRecord], *, envelope: str, table: str | None, keys_max: int = 50_000
+    records: Iterable[FeedRecord],
+    *,
+    envelope: str,
+    table: str | None,
+    keys_max: int = 50_000,
+    decode: Decoder = json.loads,
 ) -> Iterator[FeedStep]:
     """Steps to apply in order; a step has at most about `keys_max` keys."""
     pending: dict[str, TableChanges] = {}
     count = 0
     for record in records:
-        change = _change(record, envelope, table)
+        change = _change(record, envelope, table, decode)
         if change is None:
             continue
         name, operation, row = change
@@ -78,7 +90,7 @@ def reduce_feed(
             yield Truncation(name, record.partition)
             continue
         changes = pending.setdefault(name, TableChanges(name))
-        key = _key(record)
+        key = _key(record, decode)
         if operation == "d":
             changes.rows[key] = None
         else:
@@ -96,20 +108,20 @@ def reduce_feed(
 
 
 def _change(
-    record: FeedRecord, envelope: str, table: str | None
+    record: FeedRecord, envelope: str, table: str | None, decode: Decoder
 ) -> tuple[str, str, dict[str, Any] | None] | None:
     """Table, operation and row; None for a record that changes nothing."""
     if record.value is None:
         # The delete before a tombstone may be compacted away.
         name = table or _table_of_topic(record.topic)
         return None if name is None or record.key is None else (name, "d", None)
-    event = _object(record, record.value)
+    event = _object(record, record.value, decode)
     if envelope == _DEBEZIUM:
         event = event.get("payload", event)
         operation, row = event.get("op"), event.get("after")
         source = event.get("source") or {}
         name = table or f"{source.get('schema')}.{source.get('table')}"
-        row = None if row is None else {n: v for n, v in row.items() if v != UNAVAILABLE}
+        row = None if row is None else {n: v for n, v in row.items() if v not in _UNAVAILABLE}
     else:
         operation = event.pop(OP, None)
         event.pop(LSN, None)
@@ -126,22 +138,21 @@ def _table_of_topic(topic: str) -> str | None:
     return ".".join(parts[-2:]) if len(parts) > 2 else None
 
 
-def _key(record: FeedRecord) -> tuple[tuple[str, Any], ...]:
+def _key(record: FeedRecord, decode: Decoder) -> tuple[tuple[str, Any], ...]:
     if record.key is None:
         raise MalformedChange(f"a change of topic {record.topic} has no key: {_start(record)}")
-    key = _object(record, record.key)
+    key = _object(record, record.key, decode)
     return tuple(key.get("payload", key).items())
 
 
-def _object(record: FeedRecord, text: bytes) -> dict[str, Any]:
+def _object(record: FeedRecord, raw: bytes, decode: Decoder) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        found = decode(raw)
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise MalformedChange(
-            f"a record of topic {record.topic} is not a JSON object: {text[:60]!r}"
-        )
+        form = "a JSON object" if decode is json.loads else "an Avro record"
+        raise MalformedChange(f"a record of topic {record.topic} is not {form}: {raw[:60]!r}")
     return found
 
 
@@ -153,8 +164,12 @@ def text_of(value: Any, kind: str) -> str | None:
     """Return a JSON value as PostgreSQL's text for a column of a type."""
     if value is None:
         return None
+    if isinstance(value, bytes):
+        return "\\x" + value.hex()
     if kind == "bytea" and isinstance(value, str):
         return "\\x" + base64.b64decode(value).hex()
+    if kind == _TIMESTAMPTZ and isinstance(value, str):
+        return timestamp_from_iso(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -171,5 +186,5 @@ _TEMPORAL: Final[Mapping[str, Any]] = {
     "date": date_text,
     "time without time zone": time_text,
     "timestamp without time zone": timestamp_text,
-    "timestamp with time zone": lambda micros: timestamp_text(micros) + "+00",
+    _TIMESTAMPTZ: lambda micros: timestamp_text(micros) + "+00",
 }

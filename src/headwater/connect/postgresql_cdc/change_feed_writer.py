@@ -4,7 +4,8 @@ Each step loads texts into a temporary table with the columns of the target, so 
 own input functions convert and check them, and then runs one statement.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -102,13 +103,20 @@ class ChangeFeedWriter:
         missing = [name for name in names if name not in target.types]
         if not missing:
             return target
+        unknown_type: type[Exception] = psycopg_module().errors.UndefinedObject
         for name in missing:
             kind = changes.types.get(name, "text")
-            execute(
-                self._connection,
-                f"ALTER TABLE {target.name.quoted()} ADD COLUMN IF NOT EXISTS "
-                f"{quoted_name(name)} {kind}",
-            )
+            try:
+                execute(
+                    self._connection,
+                    f"ALTER TABLE {target.name.quoted()} ADD COLUMN IF NOT EXISTS "
+                    f"{quoted_name(name)} {kind}",
+                )
+            except unknown_type as error:
+                raise TargetRefused(
+                    f"the target has no type {kind} for column {name} of table {target.name}: "
+                    "create it"
+                ) from error
         del self._targets[changes.table]
         return self._target(changes.table)
 
@@ -120,10 +128,11 @@ class ChangeFeedWriter:
         matches = " AND ".join(
             f"t.{quoted_name(name)} = s.{quoted_name(name)}" for name in target.key
         )
-        execute(
-            self._connection,
-            f"DELETE FROM {target.name.quoted()} AS t USING {_STAGE} AS s WHERE {matches}",
-        )
+        with _refused_by(target.name):
+            execute(
+                self._connection,
+                f"DELETE FROM {target.name.quoted()} AS t USING {_STAGE} AS s WHERE {matches}",
+            )
 
     def _upsert(self, target: _Target, changes: TableChanges) -> None:
         groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
@@ -136,12 +145,13 @@ class ChangeFeedWriter:
             key = ", ".join(map(quoted_name, target.key))
             others = [quoted_name(name) for name in names if name not in target.key]
             updates = ", ".join(f"{name} = excluded.{name}" for name in others)
-            execute(
-                self._connection,
-                f"INSERT INTO {target.name.quoted()} ({columns}) OVERRIDING SYSTEM VALUE "
-                f"SELECT {columns} FROM {_STAGE} ON CONFLICT ({key}) DO "
-                + (f"UPDATE SET {updates}" if updates else "NOTHING"),
-            )
+            with _refused_by(target.name):
+                execute(
+                    self._connection,
+                    f"INSERT INTO {target.name.quoted()} ({columns}) OVERRIDING SYSTEM VALUE "
+                    f"SELECT {columns} FROM {_STAGE} ON CONFLICT ({key}) DO "
+                    + (f"UPDATE SET {updates}" if updates else "NOTHING"),
+                )
 
     def _load(
         self, target: _Target, names: Sequence[str], rows: Sequence[Mapping[str, Any]]
@@ -163,15 +173,22 @@ class ChangeFeedWriter:
             f"FROM {target.name.quoted()} WITH NO DATA",
         )
         kinds = [target.types[name] for name in names]
-        errors: type[Exception] = psycopg_module().errors.DataError
-        try:
-            with self._connection.cursor().copy(f"COPY {_STAGE} ({columns}) FROM STDIN") as copy:
-                for row in rows:
-                    copy.write_row(
-                        [text_of(row[n], kind) for n, kind in zip(names, kinds, strict=True)]
-                    )
-        except errors as error:
-            raise TargetRefused(_reason(target.name, error)) from error
+        statement = f"COPY {_STAGE} ({columns}) FROM STDIN"
+        with _refused_by(target.name), self._connection.cursor().copy(statement) as copy:
+            for row in rows:
+                copy.write_row(
+                    [text_of(row[n], kind) for n, kind in zip(names, kinds, strict=True)]
+                )
+
+
+@contextmanager
+def _refused_by(table: TableName) -> Iterator[None]:
+    """Report values that do not fit a column or violate a constraint."""
+    errors = psycopg_module().errors
+    try:
+        yield
+    except (errors.DataError, errors.IntegrityError) as error:
+        raise TargetRefused(_reason(table, error)) from error
 
 
 def _reason(table: TableName, error: Any) -> str:

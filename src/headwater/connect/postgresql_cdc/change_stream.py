@@ -232,7 +232,9 @@ class ChangeStream:
                 if until is not None:
                     is_full = until.index == 0 and commit.end_lsn >= until.lsn
                 else:
-                    is_full = copy.exceeds(limits.rows, limits.size_bytes)
+                    # Under load there may be no idle moment to end at.
+                    is_at_target = commit.end_lsn >= target
+                    is_full = is_at_target or copy.exceeds(limits.rows, limits.size_bytes)
                 if is_full:
                     break
         self._given = position

@@ -55,6 +55,8 @@ _SECOND_US: Final = 1_000_000
 _DAY_US: Final = 86_400 * _SECOND_US
 _DATE: Final = re.compile(r"(\d{4,})-(\d\d)-(\d\d)( BC)?", re.ASCII)
 _TIME: Final = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?", re.ASCII)
+_ISO_YEAR: Final = re.compile(r"([+-]?\d{4,})(?=-)", re.ASCII)
+_ISO_YEAR_MAX: Final = 9999
 _TIMESTAMP: Final = re.compile(
     r"(?P<date>\d{4,}-\d\d-\d\d) (?P<time>[\d:.]+)(?P<offset>[+-]\d\d(?::\d\d)*)?(?P<bc> BC)?",
     re.ASCII,
@@ -114,6 +116,20 @@ def timestamp_text(micros: int) -> str:
     days, rest = divmod(micros, _DAY_US)
     date, _, era = date_text(days).partition(" ")
     return f"{date} {time_text(rest)}{' ' + era if era else ''}"
+
+
+def timestamp_from_iso(text: str) -> str:
+    """PostgreSQL's text for what `iso_timestamp` has written.
+
+    PostgreSQL reads ISO 8601, but neither signs nor the year zero of it.
+    """
+    found = _ISO_YEAR.match(text)
+    if found is None:
+        return text
+    year, rest = int(found[1]), text[found.end() :]
+    if 0 < year <= _ISO_YEAR_MAX:
+        return text
+    return f"{year}{rest}" if year > 0 else f"{1 - year:04}{rest} BC"
 
 
 def days_from_civil(year: int, month: int, day: int) -> int:

@@ -1,23 +1,23 @@
-"""Write row changes as records with Debezium's change event envelope, in JSON.
+"""Write row changes as records with Debezium's change events, in JSON or Avro.
 
-The form is that of Debezium's PostgreSQL connector with `schemas.enable=false`,
-`decimal.handling.mode=string`, `time.precision.mode=adaptive_time_microseconds`,
-`binary.handling.mode=base64` and `provide.transaction.metadata=true`: a delete is followed by a
-tombstone, an update that changes the key is a delete, a tombstone and a create, and a TOASTed value
-that was not sent is `__debezium_unavailable_value`.
+`EventFormat` is where the two differ. The form is that of Debezium's PostgreSQL connector with
+`schemas.enable=false`, `decimal.handling.mode=string`, `binary.handling.mode=base64`,
+`time.precision.mode=adaptive_time_microseconds` and `provide.transaction.metadata=true`: a delete
+is followed by a tombstone, an update that changes the key is a delete, a tombstone and a create,
+and a TOASTed value that was not sent is `__debezium_unavailable_value`.
 
 Differences: arrays, ranges and intervals are PostgreSQL's text; `source` has no `version`,
-`sequence` and `xmin`.
+`sequence` and `xmin`. In Avro, all columns outside the key may be null.
 """
 
 import base64
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final, Protocol
 
 from headwater.connect.postgresql_cdc.column_types import TIMESTAMPTZ, iso_timestamp, typed_value
 from headwater.connect.postgresql_cdc.pgoutput import (
@@ -38,6 +38,7 @@ UNAVAILABLE: Final = "__debezium_unavailable_value"
 
 JsonScalar = bool | int | float | str | None
 JsonRow = dict[str, JsonScalar]
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +99,32 @@ class TopicRouting:
         return f"{self.prefix}.{relation.namespace}.{relation.name}"
 
 
+class EventFormat(Protocol):
+    """Encodes keys and events, with rows that `row` has converted."""
+
+    def row(self, relation: Relation, row: TupleData) -> dict[str, Any]: ...
+    def key(self, topic: str, relation: Relation, key: Mapping[str, Any]) -> bytes: ...
+    def value(self, topic: str, relation: Relation, event: Mapping[str, Any]) -> bytes: ...
+
+
+class JsonEvents:
+    """Events as JSON objects without schemas."""
+
+    def row(self, relation: Relation, row: TupleData) -> dict[str, Any]:
+        return {
+            column.name: json_value(column.type_oid, value)
+            for column, value in zip(relation.columns, row, strict=True)
+        }
+
+    def key(self, topic: str, relation: Relation, key: Mapping[str, Any]) -> bytes:
+        del topic, relation
+        return to_json(key)
+
+    def value(self, topic: str, relation: Relation, event: Mapping[str, Any]) -> bytes:
+        del topic, relation
+        return to_json(event)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DebeziumEnvelope:
     """Write changes of one database with Debezium's `topic.prefix`."""
@@ -106,6 +133,7 @@ class DebeziumEnvelope:
     database: str
     keys: TableKeys
     has_tombstones: bool = True
+    events: EventFormat = field(default_factory=JsonEvents)
 
     def transaction_records(
         self, transaction: SourceTransaction, *, now_ms: int
@@ -119,8 +147,8 @@ class DebeziumEnvelope:
     ) -> Iterator[SourceRecord]:
         """Records of one change of a transaction, or of a row of a snapshot."""
         relation, operation = change.relation, change.operation
-        before = None if change.before is None else json_row(relation, change.before)
-        after = None if change.after is None else json_row(relation, change.after)
+        before = None if change.before is None else self.events.row(relation, change.before)
+        after = None if change.after is None else self.events.row(relation, change.after)
         if self.keys.old_key_row(change) is not None:
             old_key, new_key = self._key(relation, before), self._key(relation, after)
             deleted = self._value(relation, Operation.DELETE, before, None, origin, now_ms)
@@ -155,22 +183,25 @@ class DebeziumEnvelope:
             headers=origin.headers() + headers,
         )
 
-    def _key(self, relation: Relation, row: JsonRow | None) -> bytes | None:
+    def _key(self, relation: Relation, row: Row | None) -> bytes | None:
         names = self.keys.of(relation)
         if row is None or not names:
             return None
-        return to_json({name: row[name] for name in names})
+        topic = self.routing.topic_of(relation)
+        return self.events.key(topic, relation, {name: row[name] for name in names})
 
     def _value(
         self,
         relation: Relation,
         operation: Operation,
-        before: JsonRow | None,
-        after: JsonRow | None,
+        before: Row | None,
+        after: Row | None,
         origin: ChangeOrigin,
         now_ms: int,
     ) -> bytes:
-        return to_json(
+        return self.events.value(
+            self.routing.topic_of(relation),
+            relation,
             {
                 "before": before,
                 "after": after,
@@ -188,16 +219,8 @@ class DebeziumEnvelope:
                 "transaction": origin.transaction(),
                 "op": operation.value,
                 "ts_ms": now_ms,
-            }
+            },
         )
-
-
-def json_row(relation: Relation, row: TupleData) -> JsonRow:
-    """A row with Debezium's JSON representation of its values."""
-    return {
-        column.name: _json_value(column.type_oid, value)
-        for column, value in zip(relation.columns, row, strict=True)
-    }
 
 
 def to_json(value: object) -> bytes:
@@ -217,7 +240,8 @@ def plain_json(value: bool | float | Decimal | bytes | str) -> JsonScalar:
             return value
 
 
-def _json_value(type_oid: int, value: str | UnchangedToast | None) -> JsonScalar:
+def json_value(type_oid: int, value: str | UnchangedToast | None) -> JsonScalar:
+    """A value in Debezium's JSON representation."""
     if value is None:
         return None
     if isinstance(value, UnchangedToast):

@@ -21,6 +21,8 @@ from headwater.spark.exceptions import InvalidOption
 _NO_REPLICA_IDENTITY: Final = "n"
 _OLD_TRANSACTIONS_S: Final = 60
 _POLL_S: Final = 0.1
+# Connection exceptions, and a server that starts, stops or has crashed.
+_UNAVAILABLE: Final = ("08", "57P")
 # Values are decoded as text, in the form that these settings of a session give them.
 SESSION_SETTINGS: Final = {
     "datestyle": "ISO",
@@ -405,6 +407,8 @@ def refusal(slot: str, sqlstate: str | None, message: str) -> HeadwaterError:
             return SlotLost(f"{message}: drop slot {slot}, create it and take a new snapshot")
         case None:
             return DatabaseUnavailable(message)
+        case _ if sqlstate.startswith(_UNAVAILABLE):
+            return DatabaseUnavailable(f"PostgreSQL is not available: {message}")
         case _:
             return CaptureRefused(f"PostgreSQL refused: {message} (SQLSTATE {sqlstate})")
 

@@ -155,7 +155,9 @@ class ReplicationStream:
         self._connection.flush()
 
     def _unavailable(self, message: str) -> DatabaseUnavailable:
-        return DatabaseUnavailable(f"the replication connection is lost: {message.strip()}")
+        # libpq explains in further lines what the first one says.
+        first = message.strip().partition("\n")[0]
+        return DatabaseUnavailable(f"the replication connection is lost: {first}")
 
 
 _WAL: Final = ord("w")

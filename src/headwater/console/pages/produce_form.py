@@ -32,7 +32,7 @@ def produce_form(topic: str, frame: Frame) -> Html:
                 select("value_format", formats, value_format, label="Value format"),
                 hint="null deletes the key in a compacted topic"
                 + (
-                    "; avro and json-schema take JSON and use the latest schema"
+                    "; avro, json-schema and protobuf take JSON and use the latest schema"
                     if frame.has_registry
                     else ""
                 ),

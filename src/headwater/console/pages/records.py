@@ -20,7 +20,7 @@ from headwater.console.pages.parts import (
 from headwater.console.pages.produce_form import produce_form
 from headwater.console.pages.topics import tabs
 from headwater.console.views.live_tail import RECORDS_PER_SECOND_MAX, TailRequest
-from headwater.console.views.record_decoder import FORMATS, Shown
+from headwater.console.views.record_decoder import FORMATS, REGISTERED_FORMATS, Shown
 from headwater.console.views.record_filter import PLACES
 from headwater.console.views.records import RecordDetail, RecordList, RecordRow
 
@@ -103,7 +103,7 @@ def _prefixed(what: str, frame: Frame) -> list[tuple[str, str]]:
     return [
         (value, f"{what}: {text}")
         for value, text in _FORMATS
-        if value != "avro" or frame.has_registry
+        if value not in REGISTERED_FORMATS or frame.has_registry
     ]
 
 

@@ -26,12 +26,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """The cluster at one moment. `untold` has errors of brokers missing in `log_dirs`."""
+    """The cluster at one moment. `log_dir_errors`: brokers without `log_dirs`."""
 
     description: ClusterDescription
     topics: dict[str, TopicDescription]
     log_dirs: dict[int, list[LogDir]]
-    untold: dict[int, str]
+    log_dir_errors: dict[int, str]
 
     def sizes(self) -> dict[TopicPartition, int]:
         """Size of each partition, summed over its replicas."""
@@ -75,17 +75,19 @@ async def cluster_view(admin: Admin) -> ClusterView:
     cluster = await admin.describe_cluster(timeout=_FIRST_ANSWER_S)
     names = await admin.list_topics(include_internal=True)
     log_dirs: dict[int, list[LogDir]] = {}
-    untold: dict[int, str] = {}
+    log_dir_errors: dict[int, str] = {}
 
     async def ask(node_id: int) -> None:
         try:
             log_dirs.update(await admin.describe_log_dirs([node_id]))
         except KafkaError as error:
-            untold[node_id] = str(error)
+            log_dir_errors[node_id] = str(error)
 
     topics = await _described(admin, names)
     await asyncio.gather(*(ask(each.node_id) for each in cluster.brokers))
-    return ClusterView(description=cluster, topics=topics, log_dirs=log_dirs, untold=untold)
+    return ClusterView(
+        description=cluster, topics=topics, log_dirs=log_dirs, log_dir_errors=log_dir_errors
+    )
 
 
 async def _described(admin: Admin, names: list[str]) -> dict[str, TopicDescription]:

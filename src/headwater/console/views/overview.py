@@ -162,7 +162,7 @@ def broker_rows(cluster: ClusterView) -> tuple[BrokerRow, ...]:
             leaders=leaders.get(node.node_id, 0),
             replicas=replicas.get(node.node_id, 0),
             log_bytes=sum(each.log_bytes for each in disks) if is_known else None,
-            complaint=cluster.untold.get(node.node_id),
+            complaint=cluster.log_dir_errors.get(node.node_id),
         )
 
     return tuple(map(row, cluster.description.brokers))

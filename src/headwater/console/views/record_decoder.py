@@ -12,7 +12,9 @@ from typing import Any, Final
 
 from headwater.common.exceptions import HeadwaterError
 
-FORMATS: Final = ("auto", "text", "json", "hex", "avro")
+FORMATS: Final = ("auto", "text", "json", "hex", "avro", "protobuf")
+REGISTERED_FORMATS: Final = {"avro": "Avro", "protobuf": "Protobuf"}
+"""Formats that need a schema registry, and their names."""
 JSON_BYTES_MAX: Final = 1_000_000
 PREFIX_BYTES: Final = 5
 """A zero byte and the schema id."""
@@ -60,10 +62,11 @@ def shown(
         case "json":
             found = _json(raw, chars_max) or _json_with_schema(raw, chars_max, read)
             return found or _plain(raw, chars_max, note="not JSON")
-        case "avro":
+        case "avro" | "protobuf":
+            name = REGISTERED_FORMATS[wanted]
             if read is None:
-                return _plain(raw, chars_max, note="Avro needs a schema registry (--registry)")
-            return _registered(raw, chars_max, read, "Avro")
+                return _plain(raw, chars_max, note=f"{name} needs a schema registry (--registry)")
+            return _registered(raw, chars_max, read, name)
         case _:
             return _guessed(raw, chars_max, read)
 
@@ -116,7 +119,8 @@ def _registered(raw: bytes, chars_max: int, read: ReadRegistered, what: str) -> 
         shown = _json(raw, chars_max, skipped=PREFIX_BYTES)
         return shown or _plain(raw, chars_max, note="not JSON, although its schema is JSON")
     text = json.dumps(found.value, indent=2, ensure_ascii=False, default=_other)
-    return _cut("avro", text, raw, chars_max, schema_id=_schema_id(raw))
+    kind = "protobuf" if found.schema_type == "PROTOBUF" else "avro"
+    return _cut(kind, text, raw, chars_max, schema_id=_schema_id(raw))
 
 
 def _is_framed(raw: bytes) -> bool:

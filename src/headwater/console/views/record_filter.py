@@ -1,15 +1,20 @@
 """Match records that contain a text. Pure, except for schemas that are looked up.
 
 Note: the text is searched in the raw bytes, since decoding every record would be too slow. JSON may
-contain `"Z\\u00fcrich"` or `"Zürich"`, so both forms are searched. Avro has no text form of numbers
-and enums, so Avro values are deserialized first.
+contain `"Z\\u00fcrich"` or `"Zürich"`, so both forms are searched. Avro and Protobuf have no
+text form of numbers and enums, so their values are deserialized first.
 """
 
 import json
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from headwater.console.views.record_decoder import PREFIX_BYTES, ReadRegistered, shown
+from headwater.console.views.record_decoder import (
+    PREFIX_BYTES,
+    REGISTERED_FORMATS,
+    ReadRegistered,
+    shown,
+)
 from headwater.records.consumer_record import ConsumerRecord
 
 PLACES: Final = ("anywhere", "key", "value", "headers")
@@ -77,7 +82,7 @@ class Word:
         if read is None or raw[0] != 0 or len(raw) < PREFIX_BYTES:
             return False
         found = shown(raw, "avro", chars_max=_AVRO_CHARS_MAX, read=read)
-        return found.format == "avro" and self.text in found.text.lower()
+        return found.format in REGISTERED_FORMATS and self.text in found.text.lower()
 
 
 def _needles(text: str) -> tuple[bytes, ...]:

@@ -20,7 +20,7 @@ HEADERS_MAX: Final = 100
 HEADER_LIST_CHARS_MAX: Final = 500
 ONE_RECORD_S: Final = 5.0
 
-_REGISTERED_FORMATS: Final = frozenset({"auto", "avro", "json"})
+_REGISTERED_FORMATS: Final = frozenset({"auto", "avro", "json", "protobuf"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,6 +81,11 @@ class CommittedOffsets:
         """Return the groups that have offsets, committed or pending."""
         return list(dict.fromkeys([*self._committed, *self._open]))
 
+    @property
+    def count(self) -> int:
+        """Number of committed offsets of all groups, without pending ones."""
+        return sum(map(len, self._committed.values()))
+
     def has_any(self, group_id: str) -> bool:
         return group_id in self._committed or group_id in self._open
 

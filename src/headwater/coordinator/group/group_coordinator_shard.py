@@ -34,6 +34,7 @@ from headwater.coordinator.group.describe_groups import (
     list_groups,
 )
 from headwater.coordinator.group.group import GROUP_TIMER
+from headwater.coordinator.group.group_counters import GroupCounters
 from headwater.coordinator.group.group_events import TopicsDeleted
 from headwater.coordinator.group.group_metadata_manager import (
     GroupFactory,
@@ -42,7 +43,10 @@ from headwater.coordinator.group.group_metadata_manager import (
 )
 from headwater.coordinator.group.offset_commit import CommitSettings
 from headwater.coordinator.records.classic_group_records import GroupMetadataRecord
-from headwater.coordinator.records.consumer_group_records import ConsumerGroupRecord
+from headwater.coordinator.records.consumer_group_records import (
+    ConsumerGroupMetadataRecord,
+    ConsumerGroupRecord,
+)
 from headwater.coordinator.records.offset_records import OffsetCommitRecord
 from headwater.coordinator.runtime.coordinator_effects import (
     Append,
@@ -92,13 +96,21 @@ class OffsetSettings:
 class GroupCoordinatorShard:
     """A `CoordinatorShard` with `TopicsDeleted` as additional event."""
 
-    def __init__(self, factory: GroupFactory, settings: OffsetSettings) -> None:
+    def __init__(
+        self,
+        factory: GroupFactory,
+        settings: OffsetSettings,
+        counters: GroupCounters | None = None,
+    ) -> None:
+        """`counters` are shared by all shards of a broker."""
         self._image = factory.image
         self._limits = factory.classic
         self._settings = settings
         self._commits = CommitSettings(settings.metadata_max_bytes)
         self.offsets = CommittedOffsets()
         self.groups = GroupMetadataManager(factory, self.offsets)
+        self._counters = GroupCounters() if counters is None else counters
+        self._is_loaded = False
 
     def decide(self, event: RequestEvent | TimerFired | Loaded | TopicsDeleted) -> list[Effect]:
         match event:
@@ -117,10 +129,20 @@ class GroupCoordinatorShard:
             case OffsetCommitRecord():
                 self.offsets.replay(record, offset=offset, producer_id=producer_id)
             case GroupMetadataRecord():
+                self._count_classic_rebalance(record)
                 self.groups.replay_classic(record)
             case _:
                 assert isinstance(record, ConsumerGroupRecord), f"unexpected record: {record}"
+                if self._is_loaded and isinstance(record, ConsumerGroupMetadataRecord):
+                    # Every new group epoch is a rebalance; the last record is a tombstone.
+                    self._counters.consumer_rebalances += record.value is not None
                 self.groups.replay_consumer(record)
+
+    def _count_classic_rebalance(self, record: GroupMetadataRecord) -> None:
+        """Count a generation that this record completes; none while the log is loaded."""
+        machine = self.groups.machine(record.key.group)
+        if isinstance(machine, ClassicGroup) and machine.is_completing_rebalance:
+            self._counters.classic_rebalances += 1
 
     def end_transaction(self, producer_id: ProducerId, *, is_commit: bool) -> None:
         self.offsets.end_transaction(producer_id, is_commit=is_commit)
@@ -239,6 +261,7 @@ class GroupCoordinatorShard:
     # Time.
 
     def _on_loaded(self, now_ms: int) -> list[Effect]:
+        self._is_loaded = True
         effects = [self._next_expiry(now_ms)]
         for machine in self.groups.machines():
             effects += machine.loaded(now_ms)

@@ -15,12 +15,13 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Generic, TypeVar
 
 from headwater.common.error_codes import ErrorCode
 from headwater.common.exceptions import HeadwaterError, QueueFull, TooManyOpenFiles
+from headwater.common.latency_histogram import LatencyHistogram
 from headwater.common.ports import Clock
 from headwater.coordinator.records.record_serde import RecordSerde
 from headwater.coordinator.runtime.append_errors import ends_leadership
@@ -81,6 +82,8 @@ class CoordinatorServices(Generic[ExternalEvent]):
     """Executes effects outside the shard, once everything before them is committed."""
     write_timeout_ms: int | None = None
     """How long a reply may wait for replication."""
+    load_times: LatencyHistogram = field(default_factory=LatencyHistogram)
+    """How long loading a shard took, without failed loads."""
 
 
 class CoordinatorContext(Generic[ExternalEvent]):
@@ -102,6 +105,7 @@ class CoordinatorContext(Generic[ExternalEvent]):
         self._log: CoordinatorLog | None = None
         self._shard: CoordinatorShard[ExternalEvent] | None = None
         self._loading: CoordinatorLoader | None = None
+        self._load_began_ms = 0
         self._timers = CoordinatorTimer(services.timer, services.clock, self._timer_fired)
         self._append_timeouts = AppendTimeouts(
             services.timer,
@@ -131,6 +135,11 @@ class CoordinatorContext(Generic[ExternalEvent]):
     @property
     def topic(self) -> str:
         return self._services.topic
+
+    @property
+    def active_shard(self) -> CoordinatorShard[ExternalEvent] | None:
+        """The shard, for metrics; None while it is not loaded."""
+        return self._shard if self.state is CoordinatorState.ACTIVE else None
 
     @property
     def waiting_count(self) -> int:
@@ -236,6 +245,7 @@ class CoordinatorContext(Generic[ExternalEvent]):
         if self.state not in (CoordinatorState.QUEUED, CoordinatorState.FAILED):
             return
         self._transition(CoordinatorState.LOADING)
+        self._load_began_ms = self._services.clock.steady_ms()
         try:
             log = self._open_log()
         except HeadwaterError as error:
@@ -265,6 +275,8 @@ class CoordinatorContext(Generic[ExternalEvent]):
                 self._load_later()
             return
         self._free_slot()
+        took_ms = self._services.clock.steady_ms() - self._load_began_ms
+        self._services.load_times.record(took_ms * 1_000_000)
         effects = self._loaded_shard.decide(Loaded(self._services.clock.now_ms()))
         self._transition(CoordinatorState.ACTIVE)
         self._execute(effects)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final, Generic
 
 from headwater.common.error_codes import ErrorCode
+from headwater.common.latency_histogram import LatencyHistogram
 from headwater.coordinator.runtime.coordinator_context import (
     CoordinatorContext,
     CoordinatorServices,
@@ -32,6 +33,10 @@ class CoordinatorRuntime(Generic[ExternalEvent]):
         self._queued: dict[int, None] = {}
         self._loading = 0
         self._is_filling = False
+
+    @property
+    def load_times(self) -> LatencyHistogram:
+        return self._services.load_times
 
     @property
     def is_loading(self) -> bool:

@@ -1,6 +1,7 @@
 """Port: send requests to other brokers.
 
-`broker` implements it with connections, the simulator with a network that loses, delays and cuts.
+`broker` implements it with connections, the simulator with a network that loses and delays messages
+and breaks connections.
 
 Note: a broker can send requests to itself in the same way; the controller treats its own broker
 like every other.
@@ -36,6 +37,8 @@ class Purpose(Enum):
     TO_CONTROLLER = "to-controller"
     # Between transaction coordinators and partition leaders.
     TRANSACTION = "transaction"
+    # From a group coordinator to partition leaders: ListOffsets for lag metrics.
+    GROUP_LAG = "group-lag"
 
 
 class InterBrokerClient(Protocol):

@@ -26,19 +26,33 @@ from headwater.raft.quorum_config import FETCH_MAX_BYTES
 from headwater.raft.replicated_log import BOOTSTRAP_SNAPSHOT_ID, OffsetAndEpoch, ReplicatedLog
 from headwater.raft.snapshots import build_snapshot
 from headwater.records.batch_building import build_batch
-from headwater.records.batch_header import Buffer, read_header
+from headwater.records.batch_header import BatchHeader, Buffer, read_header
 from headwater.records.record import Record
 from headwater.records.record_reader import read_records
 
 RECORDS_PER_BATCH = 1_000
 
-Committed = Callable[[ClusterImage, Sequence[MetadataChange]], None]
+Committed = Callable[[ClusterImage, Sequence[MetadataChange], int], None]
+"""Gets the image after a committed batch, what the batch changed, and its last offset."""
+
+
+def _ignore(_: ClusterImage, __: Sequence[MetadataChange], ___: int) -> None:
+    """Default of `MetadataLoader.on_commit`."""
 
 
 class MetadataLoader:
     """The state machine on one replica's log."""
 
-    def __init__(self, cluster_id: str, client: KafkaRaftClient, log: ReplicatedLog) -> None:
+    def __init__(
+        self,
+        cluster_id: str,
+        client: KafkaRaftClient,
+        log: ReplicatedLog,
+        *,
+        on_commit: Committed = _ignore,
+    ) -> None:
+        """Call `on_commit` after each batch, with the image of just that batch."""
+        self._on_commit = on_commit
         self._empty = ClusterImage(cluster_id=cluster_id)
         self._client = client
         self._log = log
@@ -78,12 +92,14 @@ class MetadataLoader:
         while offset < end_offset:
             batches = self._log.read(offset, end_offset, FETCH_MAX_BYTES)
             assert len(batches), f"committed records at {offset} are not in the log"
-            for records, timestamp in _data_batches(batches):
+            for records, header in _data_batches(batches):
                 self.has_records = True
-                self._last_timestamp = timestamp
+                self._last_timestamp = header.max_timestamp
                 changes = self._replay.replay(records, self.image)
-                self.image = apply(self.image, changes, self.image.version)
-                found += changes
+                if changes:
+                    self.image = apply(self.image, changes, self.image.version)
+                    self._on_commit(self.image, changes, header.next_offset - 1)
+                    found += changes
             self.bytes_since_snapshot += len(batches)
             offset, epoch = _end_of(batches)
             self.end = OffsetAndEpoch(offset, epoch)
@@ -127,13 +143,13 @@ def records_in(content: Buffer) -> list[MetadataRecord]:
     return [each for batch, _ in _data_batches(content) for each in batch]
 
 
-def _data_batches(content: Buffer) -> Iterator[tuple[list[MetadataRecord], int]]:
+def _data_batches(content: Buffer) -> Iterator[tuple[list[MetadataRecord], BatchHeader]]:
     position = 0
     while position < len(content):
         header = read_header(content, position)
         if not header.is_control:
             values = [each.value for each in read_records(content, header, position)]
-            yield [decode_record(each or b"").message for each in values], header.max_timestamp
+            yield [decode_record(each or b"").message for each in values], header
         position += header.size_bytes
 
 

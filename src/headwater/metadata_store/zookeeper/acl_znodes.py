@@ -5,9 +5,9 @@
     /kafka-acl-changes/acl_changes_...           notifications of literal changes
     /kafka-acl-extended-changes/acl_changes_...  notifications of prefixed changes
 
-Note: Kafka's brokers and tools of that time write here past the controller. So a change is only
-applied to the znode version that it was decided on; the version of a pattern's ACLs *is* that of
-its znode.
+Note: Kafka 3.x's brokers and tools change these znodes without the controller. So a change is only
+applied to the znode version that it was decided on; the version of a pattern's ACLs is that of its
+znode.
 """
 
 import json

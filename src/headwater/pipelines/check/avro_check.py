@@ -20,21 +20,21 @@ from headwater.spark.formats.avro.reader_schema import missing_subject, newest
 from headwater.spark.formats.avro.registry_cache import RetryingRegistry
 from headwater.spark.formats.avro.schema_resolution import resolve
 
-# A check is for people who wait.
+# Short, because a user waits for the check.
 _TIMEOUT_S: Final = 3.0
 
 Problem = tuple[Place, str]
 
 
 class Registries(Protocol):
-    """Where registries are reached."""
+    """Opens registries."""
 
     def at(self, access: RegistryAccess) -> RetryingRegistry:
-        """A registry, which is to be closed."""
+        """Open a registry; the caller closes it."""
 
 
 class ReachedRegistries:
-    """Over the network, and without trying again."""
+    """Registries over the network, without retries."""
 
     def at(self, access: RegistryAccess) -> RetryingRegistry:
         return RetryingRegistry(access, pauses_s=(), timeout_s=_TIMEOUT_S)
@@ -43,7 +43,7 @@ class ReachedRegistries:
 def of_source(
     source: SourceSpec, spec: PipelineSpec, topic: str | None, registries: Registries | None
 ) -> tuple[SourceSpec, list[Problem]]:
-    """The source with its known columns, and the problems of its Avro settings."""
+    """Return the source with its columns, and problems of its Avro settings."""
     place = (*source.place, "decode")
     found: list[Problem] = []
     try:
@@ -65,7 +65,7 @@ def of_source(
 def reader_in_reach(
     options: AvroOptions, topic: str | None, registries: Registries | None
 ) -> Schema | None:
-    """The reader's schema. None if it is in a registry that must not be asked."""
+    """Return the reader's schema; None if only an unavailable registry has it."""
     given = None if options.schema is None else parse_schema(options.schema)
     subject = _subject(options, topic, given)
     if registries is None:
@@ -83,7 +83,7 @@ def reader_in_reach(
 
 
 def _subject(options: AvroOptions, topic: str | None, given: Schema | None) -> str | None:
-    """None where it is not known, and need not be."""
+    """Return the subject; None if it is unknown and not needed."""
     try:
         return options.subject_of(topic, given.name if isinstance(given, Record) else None)
     except InvalidOption:
@@ -104,10 +104,10 @@ def _refuse_unreadable(writer: Schema, reader: Schema, subject: str) -> None:
 def of_sink(
     sink: SinkSpec, topic: str | None, avro: dict[str, AvroOptions], registries: Registries | None
 ) -> Iterator[Problem]:
-    """What is wrong with the Avro of a sink, whose options were read already."""
+    """Yield problems of a sink's Avro settings; its options have been read."""
     place = (*sink.place, "encode")
     if "key" in avro and sink.record.key is None:
-        yield (*place, "key"), "a key is encoded, and there is none: set key"
+        yield (*place, "key"), "encode has a key, but the sink has none: set key"
     for part, options in avro.items():
         try:
             reason = incompatibility_reason(options, topic, registries)

@@ -1,4 +1,4 @@
-"""Asks brokers which topics there are, for the check of a pipeline."""
+"""Request the topics of clusters, to check a pipeline."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -7,12 +7,12 @@ from headwater.client import Admin
 from headwater.client.errors import KafkaTimeout
 from headwater.client.settings import shared_settings
 
-# A check is for people who wait.
+# Short, because a user waits for the check.
 _TIMEOUT_S: Final = 3.0
 
 
 class BrokerTopics:
-    """The topics of clusters that are asked for once each."""
+    """Topics by cluster; each cluster is requested once."""
 
     def known(self, client: Mapping[str, str]) -> set[str]:
         with Admin({**shared_settings(client), "client.id": "headwater-pipeline-check"}) as admin:

@@ -1,4 +1,4 @@
-"""A pipeline's file, read and checked: what `check`, `run` and tests begin with."""
+"""Read and check a pipeline file, for `check`, `run` and tests."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -47,7 +47,7 @@ def checked(
 ) -> PipelineSpec:
     """Read and check a pipeline. `InvalidPipeline` has all problems that were found.
 
-    `warn` is called for what is unwise, and does not keep a pipeline from running.
+    `warn` is called with each problem that does not prevent a run.
     """
     document, spec, problems = read_file(
         file, bootstrap=bootstrap, settings=settings, master=master
@@ -68,5 +68,5 @@ def checked(
 
 
 def only_once(spec: PipelineSpec) -> PipelineSpec:
-    """The same pipeline, which ends when all that is there now is written."""
+    """Return the pipeline with triggers that end when all available data is written."""
     return replace(spec, sinks=tuple(replace(each, trigger=Trigger()) for each in spec.sinks))

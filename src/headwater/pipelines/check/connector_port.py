@@ -20,28 +20,28 @@ Options = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkBatch:
-    """Which batch of which query is written: the same when Spark repeats it."""
+    """Identifies a batch of a query; a repeated batch has the same identity."""
 
-    # A UUID that the checkpoint keeps over restarts.
+    # A UUID, stored in the checkpoint.
     query_id: str
     batch_id: int
 
 
 class SourceConnector(Protocol):
-    """Reads something into a stream."""
+    """Reads an external system as a stream."""
 
     def problems(self, options: Options) -> list[str]:
-        """What is wrong with the options, a line for each; asked before Spark is started."""
+        """Return problems of the options, one line each, before Spark starts."""
 
     def stream(self, spark: "SparkSession", options: Options) -> "DataFrame":
-        """A streaming DataFrame; each query's checkpoint keeps its position."""
+        """Return a streaming DataFrame; the query's checkpoint stores its position."""
 
 
 class SinkConnector(Protocol):
-    """Writes batches of rows to somewhere."""
+    """Writes batches of rows to an external system."""
 
     def problems(self, options: Options) -> list[str]:
-        """What is wrong with the options, a line for each; asked before Spark is started."""
+        """Return problems of the options, one line each, before Spark starts."""
 
     def write(self, rows: "DataFrame", options: Options, batch: SinkBatch) -> None:
         """Write a batch; return when it is durable.
@@ -58,7 +58,7 @@ class Connectors(Protocol):
     def sink_names(self) -> list[str]: ...
 
     def source(self, name: str) -> SourceConnector:
-        """`KeyError` if there is none of that name."""
+        """Raises `KeyError` for an unknown name."""
 
     def sink(self, name: str) -> SinkConnector:
-        """`KeyError` if there is none of that name."""
+        """Raises `KeyError` for an unknown name."""

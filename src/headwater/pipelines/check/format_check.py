@@ -85,7 +85,7 @@ def _of_files(sink: SinkSpec, spec: PipelineSpec) -> Iterator[Problem]:
 
 
 def has_lasting_catalog(table: str, conf: Mapping[str, str]) -> bool:
-    """Whether another run of Spark will know a table of this name."""
+    """Return whether a later Spark session will find a table of this name."""
     if conf.get("spark.sql.catalogImplementation") == "hive":
         return True
     catalog = table.split(".")[0] if table.count(".") > 1 else "spark_catalog"
@@ -106,7 +106,7 @@ def _of_format(end: SourceSpec | SinkSpec, spec: PipelineSpec, use: str) -> Iter
 
 
 def installed_formats() -> list[str]:
-    """Formats of installed Python data sources, as far as their names tell.
+    """Return formats of installed Python data sources, derived from package names.
 
     Note: a package `pyspark_NAME` registers itself when Spark first looks for a format. It is not
     imported here, so its format is assumed to be NAME.
@@ -121,7 +121,7 @@ def installed_formats() -> list[str]:
 
 
 def _conf(spec: PipelineSpec) -> Mapping[str, str]:
-    """The pipeline's settings of Spark, and those of this machine that bring jars."""
+    """Return the pipeline's Spark settings, and this machine's settings for jars."""
     return {**jars_of_this_machine(os.environ), **spec.conf}
 
 
@@ -132,7 +132,7 @@ def brings_jars(spec: PipelineSpec) -> bool:
 
 
 def jars_of_this_machine(environment: Mapping[str, str]) -> dict[str, str]:
-    """What spark-defaults.conf says of jars, if there is one."""
+    """Return the settings for jars in spark-defaults.conf, if it exists."""
     folders = [
         environment.get("SPARK_CONF_DIR"),
         f"{environment['SPARK_HOME']}/conf" if environment.get("SPARK_HOME") else None,

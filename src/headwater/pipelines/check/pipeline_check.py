@@ -1,8 +1,9 @@
 """Find problems of a pipeline before Spark starts.
 
-Some checks need others: Spark's grammar for SQL, brokers for topics, a registry for Avro. They are
-ports, and without one its checks are skipped. Note: columns are not checked; they are known when
-Spark has planned the queries.
+Some checks need a port: Spark's grammar for SQL, brokers for topics, a registry for Avro. Without a
+port its checks are skipped.
+
+Note: column names are not checked; they are only known when Spark has planned the queries.
 """
 
 import ast
@@ -42,7 +43,7 @@ Problem = tuple[Place, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlError:
-    """Where a text stops being SQL; lines count from 1."""
+    """A syntax error in SQL; lines count from 1."""
 
     line: int
     text: str
@@ -57,7 +58,7 @@ class Grammar(Protocol):
 
 
 class Topics(Protocol):
-    """What brokers know."""
+    """Finds the topics of a cluster."""
 
     def known(self, client: Mapping[str, str]) -> set[str]:
         """The topics of a cluster. `HeadwaterError` if no broker answers."""
@@ -72,7 +73,7 @@ def check_pipeline(
     topics: Topics | None,
     registries: Registries | None = None,
 ) -> list[PipelineProblem]:
-    """Everything that is wrong, in the order of the file."""
+    """Return all problems, in the order of the file."""
     found = [
         *step_graph.graph_problems(spec),
         *_of_sources(spec, connectors, registries),
@@ -102,8 +103,8 @@ def _of_sources(
             except InvalidOption as error:
                 yield _place_of(source.place, source.options, str(error)), f"{source.name}: {error}"
             else:
-                known, complaints = avro_check.of_source(source, spec, topic, registries)
-                yield from complaints
+                known, problems = avro_check.of_source(source, spec, topic, registries)
+                yield from problems
         else:
             yield from format_check.of_source(source, spec)
         if source.watermark is not None:
@@ -121,7 +122,7 @@ def sink_options(sink: SinkSpec, spec: PipelineSpec) -> SinkOptions:
 
 
 def _place_of(place: Place, options: Mapping[str, str], text: str) -> Place:
-    """The option that an error speaks of, if it names one."""
+    """Return the place of the option that an error names, if any."""
     for name in sorted(options, key=len, reverse=True):
         if name.lower() in text.lower():
             return (*place, name)
@@ -152,7 +153,7 @@ def _of_watermark(source: SourceSpec) -> Iterator[Problem]:
     if not source.is_topic:
         return
     if any(each and each.avro and not each.fields for each in (source.key, source.value)):
-        # Its columns are known to the registry, which was not asked.
+        # Only the registry knows its columns, and it was not requested.
         return
     if not fields:
         if column != "timestamp":
@@ -164,7 +165,7 @@ def _of_watermark(source: SourceSpec) -> Iterator[Problem]:
         known = ", ".join(kinds)
         yield place, f"the source {source.name} has no column {column}; it has {known}"
     elif kind not in _TIMES:
-        yield place, f"a watermark needs a timestamp, and {column} is of type {kind}"
+        yield place, f"a watermark needs a timestamp, but {column} is of type {kind}"
 
 
 def _of_steps(spec: PipelineSpec) -> Iterator[Problem]:
@@ -189,7 +190,7 @@ def _of_lookup(step: StepSpec, lookup: LookupSpec, spec: PipelineSpec) -> Iterat
     names = [each.name for each in table.key.fields]
     if names and sorted(names) != sorted(lookup.on.values()):
         known = ", ".join(names)
-        yield (*place, "on"), f"a lookup is by the whole key of {lookup.table}, which is {known}"
+        yield (*place, "on"), f"a lookup needs all columns of the key of {lookup.table}: {known}"
 
 
 def _of_function(step: StepSpec, python: PythonStep) -> Iterator[Problem]:
@@ -201,7 +202,7 @@ def _of_function(step: StepSpec, python: PythonStep) -> Iterator[Problem]:
         yield place, f"there is no file {python.file}"
         return
     except (SyntaxError, ValueError) as error:
-        yield place, f"{python.file} is no Python: {error}"
+        yield place, f"{python.file} is not valid Python: {error}"
         return
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == python.function:
@@ -210,7 +211,7 @@ def _of_function(step: StepSpec, python: PythonStep) -> Iterator[Problem]:
                 yield (
                     place,
                     (
-                        f"{python.function} takes {takes} frames, and the step {step.name} has "
+                        f"{python.function} takes {takes} frames, but the step {step.name} has "
                         f"{len(step.inputs)} inputs"
                     ),
                 )
@@ -229,7 +230,7 @@ def _of_sinks(
         else:
             yield from format_check.of_sink(sink, spec)
     if spec.dead_letter is not None and spec.bootstrap is None:
-        yield ("on_error", "dead_letter"), "dead letters need to know the brokers: set bootstrap"
+        yield ("on_error", "dead_letter"), "dead letters need brokers: set bootstrap"
 
 
 def _of_master(spec: PipelineSpec) -> Iterator[Problem]:
@@ -275,25 +276,29 @@ def _of_topic_sink(
     if sink.mode is Mode.UPDATE and sink.record.key is None:
         yield (*sink.place, "mode"), "updates without a key replace nothing: set key"
     if sink.create is not None and "topic" not in sink.options:
-        yield (*sink.place, "create"), "which topic is to be created? Set topic"
+        yield (*sink.place, "create"), "create needs the name of the topic: set topic"
 
 
 def _of_sql(document: Document, spec: PipelineSpec, grammar: Grammar) -> Iterator[PipelineProblem]:
     for step in spec.steps:
         if step.sql is not None:
-            yield from _told(document, (*step.place, "sql"), step.sql, grammar.query(step.sql))
+            yield from _sql_problem(
+                document, (*step.place, "sql"), step.sql, grammar.query(step.sql)
+            )
     for sink in spec.sinks:
         record = sink.record
-        said = {"key": record.key, "value": record.value, "tombstone": record.tombstone}
-        for name, text in said.items():
+        expressions = {"key": record.key, "value": record.value, "tombstone": record.tombstone}
+        for name, text in expressions.items():
             if text is not None:
-                yield from _told(document, (*sink.place, name), text, grammar.expression(text))
+                yield from _sql_problem(
+                    document, (*sink.place, name), text, grammar.expression(text)
+                )
         for name, text in record.headers.items():
             place = (*sink.place, "headers", name)
-            yield from _told(document, place, text, grammar.expression(text))
+            yield from _sql_problem(document, place, text, grammar.expression(text))
 
 
-def _told(
+def _sql_problem(
     document: Document, place: Place, sql: str, error: SqlError | None
 ) -> Iterator[PipelineProblem]:
     if error is None:
@@ -301,9 +306,9 @@ def _told(
     line = document.line_of(place)
     lines = sql.splitlines()
     if 0 < error.line <= len(lines):
-        # A text over several lines begins where its language lets it begin.
+        # The first line of a multi-line string depends on the file's language.
         line = _line_with(document.file, lines[error.line - 1].strip(), line)
-    yield PipelineProblem(file=document.file, line=line, text=f"this is no SQL: {error.text}")
+    yield PipelineProblem(file=document.file, line=line, text=f"invalid SQL: {error.text}")
 
 
 def _line_with(file: Path, text: str, first: int) -> int:
@@ -318,17 +323,17 @@ def _line_with(file: Path, text: str, first: int) -> int:
 
 
 def _of_topics(spec: PipelineSpec, topics: Topics) -> Iterator[Problem]:
-    asked: dict[str, set[str] | str] = {}
+    answers: dict[str, set[str] | str] = {}
     for place, client, names in _named_topics(spec):
         servers = client["bootstrap.servers"]
-        if servers not in asked:
+        if servers not in answers:
             try:
-                asked[servers] = topics.known(client)
+                answers[servers] = topics.known(client)
             except HeadwaterError as error:
-                asked[servers] = str(error)
+                answers[servers] = str(error)
                 where = ("bootstrap",) if servers == spec.bootstrap else place
                 yield where, f"{servers}: {error}"
-        known = asked[servers]
+        known = answers[servers]
         if isinstance(known, set):
             for name in names:
                 if name not in known:
@@ -338,7 +343,7 @@ def _of_topics(spec: PipelineSpec, topics: Topics) -> Iterator[Problem]:
 def _named_topics(
     spec: PipelineSpec,
 ) -> Iterator[tuple[Place, Mapping[str, str], Iterable[str]]]:
-    """Topics that have to be there, with where they are named and how to ask for them."""
+    """Yield topics that must exist, with their places and client settings."""
     for source in spec.sources:
         if source.is_topic:
             try:

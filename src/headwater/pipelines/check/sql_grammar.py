@@ -16,14 +16,14 @@ from headwater.common.exceptions import ServerUnavailable
 from headwater.pipelines.check.pipeline_check import SqlError
 from headwater.process.java import find_java
 
-# Started for one short task: no time to warm up, and little to remember.
+# Options of a short-lived JVM: quick startup, little memory.
 _JVM_OPTIONS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m")
 
 
 class SparkGrammar:
     """Parses SQL with Spark's parser, in a JVM that `close` ends.
 
-    The JVM is started with the first question.
+    The JVM is started by the first call.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class SparkGrammar:
         process, self._process = self._process, None
         if process is not None:
             with process:
-                # Left alone, it would end with this process only.
+                # Otherwise it would run until this process ends.
                 process.kill()
 
     def query(self, sql: str) -> SqlError | None:
@@ -62,7 +62,7 @@ class SparkGrammar:
             self._gateway, self._process = start_jvm()
         antlr = self._gateway.jvm.org.antlr.v4.runtime
         sparks = self._gateway.jvm.org.apache.spark.sql.catalyst.parser
-        # Keywords are in capitals in the grammar; Spark's own parser capitalises them just so.
+        # Keywords are in capitals in the grammar; Spark's parser capitalizes its input in this way.
         lexer = sparks.SqlBaseLexer(antlr.CharStreams.fromString(_capitalised(sql)))
         lexer.removeErrorListeners()
         parser = sparks.SqlBaseParser(antlr.CommonTokenStream(lexer))
@@ -71,12 +71,12 @@ class SparkGrammar:
         try:
             rule(parser)
         except _java_error() as error:
-            return _told(sql, getattr(error, "java_exception", None))
+            return _sql_error(sql, getattr(error, "java_exception", None))
         return None
 
 
 def _java_error() -> type[Exception]:
-    """What py4j, which has no types, raises for an exception of Java."""
+    """Return the class that py4j, which has no types, raises for Java exceptions."""
     found: type[Exception] = importlib.import_module("py4j.protocol").Py4JJavaError
     return found
 
@@ -86,7 +86,7 @@ def _capitalised(sql: str) -> str:
     return "".join(each.upper() if len(each.upper()) == 1 else each for each in sql)
 
 
-def _told(sql: str, raised: Any) -> SqlError:
+def _sql_error(sql: str, raised: Any) -> SqlError:
     cause = raised.getCause()
     token = None if cause is None else cause.getOffendingToken()
     if token is None:
@@ -100,7 +100,7 @@ def _told(sql: str, raised: Any) -> SqlError:
 
 
 def start_jvm() -> "tuple[Any, subprocess.Popen[bytes]]":
-    """A JVM with the classes of Spark, and a gateway to it."""
+    """Start a JVM with Spark's classes; return a gateway to it and its process."""
     try:
         import pyspark
 
@@ -119,7 +119,7 @@ def start_jvm() -> "tuple[Any, subprocess.Popen[bytes]]":
             str(jars / "*"),
             *_JVM_OPTIONS,
             "py4j.GatewayServer",
-            # Its standard input is that pipe: when this process is gone, it goes as well.
+            # Its standard input is that pipe: it exits when this process exits.
             "--die-on-broken-pipe",
             # Without a token, any process that can reach the port could run Java as this user.
             "--enable-auth",
@@ -135,7 +135,7 @@ def start_jvm() -> "tuple[Any, subprocess.Popen[bytes]]":
 
 
 def _announced(process: "subprocess.Popen[bytes]") -> tuple[int, str]:
-    """Where the JVM listens, and its token: the two lines that it prints."""
+    """Read the port and the token, the two lines that the JVM prints."""
     assert process.stdout is not None
     port, token = process.stdout.readline().strip(), process.stdout.readline().strip()
     if not port.isdigit() or not token:

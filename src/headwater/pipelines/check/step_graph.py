@@ -1,4 +1,4 @@
-"""Check which steps read which, and put them into order.
+"""Find duplicate names, unknown inputs and cycles of steps; sort the steps.
 
 Names are compared without regard to case, as in SQL.
 """
@@ -13,7 +13,7 @@ Problem = tuple[Place, str]
 
 
 def in_order(spec: PipelineSpec) -> list[StepSpec]:
-    """The steps, each after its inputs. The graph must have no problems."""
+    """Sort steps so that each follows its inputs. The graph must have no problems."""
     steps = {each.name.lower(): each for each in spec.steps}
     done: dict[str, StepSpec] = {}
 
@@ -31,13 +31,13 @@ def in_order(spec: PipelineSpec) -> list[StepSpec]:
 
 
 def graph_problems(spec: PipelineSpec) -> Iterator[Problem]:
-    """Names that are there twice or not at all, and circles."""
+    """Yield duplicate names, unknown names and cycles."""
     names: dict[str, Place] = {}
     places = [(each.name, each.place) for each in spec.sources]
     places += [(each.name, each.place) for each in spec.steps]
     for name, place in places:
         if name.lower() in names:
-            yield place, f"there are two sources or steps called {name}"
+            yield place, f"duplicate name of a source or step: {name}"
         names[name.lower()] = place
     for step in spec.steps:
         for name in step.inputs:
@@ -51,7 +51,7 @@ def graph_problems(spec: PipelineSpec) -> Iterator[Problem]:
                 place,
                 f"the sink {sink.name} writes {sink.source}, {_unknown(sink.source, names)}",
             )
-    yield from _circles(spec)
+    yield from _cycles(spec)
 
 
 def _word(step: StepSpec) -> str:
@@ -66,18 +66,18 @@ def _unknown(name: str, names: Iterable[str]) -> str:
     return f"which is neither a source nor a step{hint}"
 
 
-def _circles(spec: PipelineSpec) -> Iterator[Problem]:
+def _cycles(spec: PipelineSpec) -> Iterator[Problem]:
     steps = {each.name.lower(): each for each in spec.steps}
     finished: set[str] = set()
     for start in steps:
         path: list[str] = []
-        found = _circle_from(start, steps, path, finished)
+        found = _cycle_from(start, steps, path, finished)
         if found is not None:
-            told = " reads ".join(steps[name].name for name in found)
-            yield steps[found[0]].place, f"steps go in a circle: {told}"
+            cycle = " reads ".join(steps[name].name for name in found)
+            yield steps[found[0]].place, f"steps form a cycle: {cycle}"
 
 
-def _circle_from(
+def _cycle_from(
     name: str, steps: dict[str, StepSpec], path: list[str], finished: set[str]
 ) -> list[str] | None:
     if name in path:
@@ -86,9 +86,9 @@ def _circle_from(
         return None
     path.append(name)
     for each in steps[name].inputs:
-        found = _circle_from(each.lower(), steps, path, finished)
+        found = _cycle_from(each.lower(), steps, path, finished)
         if found is not None:
-            # What is on the circle is told once.
+            # Report each cycle once.
             finished.update(path)
             return found
     path.pop()

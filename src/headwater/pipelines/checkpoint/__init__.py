@@ -1,4 +1,4 @@
-"""Checkpoints of pipelines: resetting them, and judging a changed file by them.
+"""Checkpoints of pipelines: resets, and comparison with a changed file.
 
 Start with `query_checkpoint` and `file_changes`; `checkpoint_storage` reads and writes the files.
 """

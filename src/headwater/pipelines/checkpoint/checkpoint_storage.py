@@ -7,7 +7,7 @@
     orders/SINK/state/          Spark's, if the query has state
 
 Note: Hadoop's local file system keeps a checksum of each file beside it. A file that is replaced
-without it would be taken for a damaged one.
+without it would be treated as corrupt.
 """
 
 import os
@@ -28,19 +28,19 @@ class CheckpointStorage(Protocol):
     """Files below a location, by their paths relative to it."""
 
     def names(self, path: str) -> list[str]:
-        """The names in a folder; none if it does not exist."""
+        """Return the names in a folder; none if it does not exist."""
 
     def read(self, path: str) -> str | None:
-        """The content of a file; None if it does not exist."""
+        """Return the content of a file; None if it does not exist."""
 
     def write(self, path: str, text: str) -> None:
-        """Create or replace a file as a whole, and the folders around it."""
+        """Create or replace a file atomically; create its parent folders."""
 
     def rename(self, path: str, target: str) -> None: ...
 
 
 class LocalStorage:
-    """A folder of this machine."""
+    """Storage in a local folder."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -71,7 +71,7 @@ class LocalStorage:
 
 
 class HadoopStorage:
-    """A location with a scheme, through the classes of a JVM."""
+    """Storage in a location with a scheme, through Hadoop's classes in a JVM."""
 
     def __init__(self, jvm: Any, conf: Any, root: str) -> None:
         """`conf` is Hadoop's `Configuration`."""
@@ -91,7 +91,7 @@ class HadoopStorage:
             return None
         stream = self._files.open(file)
         try:
-            # A byte array of Java arrives as bytes.
+            # py4j converts a Java byte array to bytes.
             return bytes(stream.readAllBytes()).decode()
         finally:
             stream.close()
@@ -115,7 +115,7 @@ class HadoopStorage:
 
 
 def local_folder(location: str) -> Path | None:
-    """The folder of this machine that a location means; None if it is Hadoop's."""
+    """Return the local folder of a location; None if it is Hadoop's."""
     if not has_scheme(location):
         return Path(location)
     parts = urlsplit(location)
@@ -126,7 +126,7 @@ def local_folder(location: str) -> Path | None:
 def opened_storage(location: str, conf: Mapping[str, str]) -> Iterator[CheckpointStorage]:
     """Open storage without a Spark session; Hadoop needs a small JVM.
 
-    `conf` has the settings of Spark, of which those of Hadoop are used.
+    `conf` has Spark's settings, of which those for Hadoop are used.
     """
     folder = local_folder(location)
     if folder is not None:
@@ -147,7 +147,7 @@ def opened_storage(location: str, conf: Mapping[str, str]) -> Iterator[Checkpoin
 
 
 def session_storage(location: str, spark: Any) -> CheckpointStorage:
-    """Storage with the JVM and the settings of a session."""
+    """Open storage with the JVM and settings of a session."""
     folder = local_folder(location)
     if folder is not None:
         return LocalStorage(folder)

@@ -1,12 +1,12 @@
 """Compare a pipeline's file with the one that its checkpoint belongs to.
 
 A checkpoint has the offsets of a query's sources by their position, and the state of its operators
-by their position and schema. Spark resumes a query that differs in other respects; from some
-differences it fails with a stack trace, and from others it continues with wrong results. The rules
-here are those of Spark's documentation on recovery after changes, in terms of a pipeline's file.
+by their position and schema. Spark resumes a query that differs in other respects. After some
+changes it fails with a stack trace, after others it continues with wrong results. The rules here
+are those of Spark's documentation on recovery after changes, applied to a pipeline file.
 
-The description that is stored beside the checkpoint has, per sink, everything that the rules look
-at, and no secrets: options of topics that name a client setting are left out.
+The description that is stored beside the checkpoint has, per sink, everything that the rules need,
+and no secrets: client settings in the options of topics are left out.
 """
 
 import hashlib
@@ -40,10 +40,10 @@ Description = Mapping[str, Any]
 
 
 class Effect(Enum):
-    """What a change means for the checkpoint of a sink."""
+    """Consequence of a change for the checkpoint of a sink."""
 
     KEEPS = "keeps the checkpoint"
-    # Spark finds out when it plans the query, or the user knows.
+    # Spark detects it when it plans the query, or the user has to know.
     MAY_BREAK = "may break the checkpoint"
     BREAKS = "needs a new checkpoint"
 
@@ -62,7 +62,7 @@ class FileChange:
 
 
 def described(spec: PipelineSpec) -> Description:
-    """The description of a pipeline, as it is stored."""
+    """Return the description of a pipeline that is stored."""
     return {
         "version": _VERSION,
         "bootstrap": spec.bootstrap,
@@ -103,7 +103,7 @@ def read_checkpoints(storage: CheckpointStorage, name: str) -> Checkpoints:
 
 
 def file_changes(storage: CheckpointStorage, spec: PipelineSpec) -> list[FileChange] | None:
-    """The changes since the checkpoint was last used; None if there is no checkpoint."""
+    """Return changes since the last use of the checkpoint; None without a checkpoint."""
     before = read_description(storage, spec.name)
     if before is None:
         return None
@@ -111,7 +111,7 @@ def file_changes(storage: CheckpointStorage, spec: PipelineSpec) -> list[FileCha
 
 
 def refuse_incompatible(storage: CheckpointStorage, spec: PipelineSpec) -> None:
-    """Raise `InvalidPipeline` for changes that the checkpoint does not survive."""
+    """Raise `InvalidPipeline` for changes that need a new checkpoint."""
     broken = [each for each in file_changes(storage, spec) or [] if each.effect is Effect.BREAKS]
     if broken:
         document = load_document(spec.file)
@@ -121,7 +121,7 @@ def refuse_incompatible(storage: CheckpointStorage, spec: PipelineSpec) -> None:
 def changes(
     before: Description, spec: PipelineSpec, checkpoints: Checkpoints
 ) -> Iterator[FileChange]:
-    """Everything that differs and that a checkpoint has to do with."""
+    """Return all differences that concern a checkpoint."""
     now = described(spec)
     places = {sink.name: sink.place for sink in spec.sinks}
     for name, sink in now["sinks"].items():
@@ -206,7 +206,7 @@ class _Comparison:
         if list(before) != list(now):
             text = f"it reads {_list(now)} instead of {_list(before)}"
             same = sorted(before) == sorted(now)
-            # Stored by position, and two topics look alike there.
+            # Stored by position, so sources of other topics cannot be told apart.
             effect = Effect.BREAKS if not same or len(now) > 1 else Effect.KEEPS
             yield self._change(effect, text, ("sources",))
             return

@@ -30,7 +30,7 @@ _STATE: Final = "state"
 
 
 class UnknownCheckpoint(HeadwaterError):
-    """A checkpoint has a layout that this version does not know."""
+    """The checkpoint has an unknown layout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +43,12 @@ class QueryCheckpoint:
     is_committed: bool
     has_state: bool
     metadata: Mapping[str, Any]
-    # One per source, as they stand in the log.
+    # One per source, in the order of the log.
     sources: tuple[str, ...]
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:
-        """The offsets of all topics that the query has read up to."""
+        """Return the offsets up to which the query has read all topics."""
         found: dict[TopicPartition, int] = {}
         for line in self.sources:
             found |= offsets_in(line)
@@ -56,7 +56,7 @@ class QueryCheckpoint:
 
 
 def read_checkpoint(storage: CheckpointStorage, path: str) -> QueryCheckpoint | None:
-    """The checkpoint of a query; None if it has none, or has planned no batch."""
+    """Read a query's checkpoint; None if it does not exist or has no batch."""
     planned = _batches(storage, f"{path}/offsets")
     if not planned:
         return None
@@ -76,7 +76,7 @@ def read_checkpoint(storage: CheckpointStorage, path: str) -> QueryCheckpoint | 
 
 
 def moved_entry(checkpoint: QueryCheckpoint, target: Offsets) -> tuple[int, str]:
-    """Batch id and text of the entry that moves a query to other offsets.
+    """Return batch id and text of the entry that moves a query to other offsets.
 
     A batch that was not finished is replaced: the rows that it has not written are not written.
     """

@@ -1,7 +1,7 @@
-"""Ask brokers how far a pipeline's sinks are behind, in records and in time.
+"""Measure the lag of a pipeline's sinks, in records and in time.
 
-Spark reports lag with a batch only. A query that hangs, waits for a restart or has a batch of
-several minutes reports nothing meanwhile, which is when the lag is of interest.
+Spark reports lag only with a batch. A query that hangs, waits for a restart or runs a batch of
+several minutes reports nothing, which is when the lag is of interest.
 
 The lag in time is the age of the oldest record that is not read yet: zero for a sink that has read
 everything, however old the last record is.
@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, Self
 
-from headwater.client.consumer.offset_range_reader import OffsetRangeReader
+from headwater.client.consumer.lag_reader import LagReader
 from headwater.client.consumer.offset_requests import OffsetAndTimestamp
 from headwater.common.exceptions import HeadwaterError
 from headwater.common.ids import TopicPartition
 from headwater.pipelines.check.pipeline_check import source_options
 from headwater.pipelines.spec.pipeline_spec import PipelineSpec
-from headwater.records.arrow_columns import decode_batches
 from headwater.spark.source.source_options import SourceSubscription
 from headwater.spark.source.topic_offsets import LATEST, Offsets
 
@@ -32,39 +31,25 @@ _SMALL_LOOKS: Final = {"max.partition.fetch.bytes": "65536"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """How far a sink is behind."""
+    """Lag of a sink."""
 
     records: int
     time_ms: int
 
 
 class LagBrokers(Protocol):
-    """What is asked of a cluster."""
+    """Requests to one cluster."""
 
     def offsets(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp]: ...
 
     def first_timestamp_ms(self, partition: TopicPartition, offset: int) -> int | None:
-        """The timestamp of the first record at or after an offset, if there is one."""
-
-
-class LagReader(OffsetRangeReader):
-    """Asks the brokers of one cluster."""
-
-    def first_timestamp_ms(self, partition: TopicPartition, offset: int) -> int | None:
-        for fetched in self.read(partition, offset, offset + 1):
-            records = decode_batches(
-                fetched.data, fetched.batches, first_offset=fetched.first_offset
-            )
-            if len(records):
-                value: int = records.column("timestamp")[0].as_py()
-                return value
-        return None
+        """Return the timestamp of the first record at or after an offset, if any."""
 
 
 def lag_of(sinks: Mapping[str, Offsets], brokers: LagBrokers, *, now_ms: int) -> dict[str, Lag]:
-    """The lag of sinks that have read up to some offsets of one cluster."""
+    """Compute the lag of sinks from the offsets that they have read in one cluster."""
     partitions = {each for ends in sinks.values() for each in ends}
     if not partitions:
         return {}
@@ -94,7 +79,7 @@ def reads(subscription: SourceSubscription, topic: str) -> bool:
 
 
 class LagMonitor:
-    """Measures lag in a thread of its own; unreachable brokers stop no data."""
+    """Measures lag in its own thread; unreachable brokers do not stop the pipeline."""
 
     def __init__(self, spec: PipelineSpec, *, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -113,8 +98,8 @@ class LagMonitor:
         self._stop.set()
         self._thread.join(LOOK_EVERY_S)
 
-    def tell(self, ends: Mapping[str, Offsets]) -> None:
-        """Up to where each sink has read."""
+    def update(self, ends: Mapping[str, Offsets]) -> None:
+        """Set the offsets that each sink has read up to."""
         self._ends = ends
 
     def _run(self) -> None:
@@ -152,7 +137,7 @@ Cluster = tuple[Mapping[str, str], list[SourceSubscription]]
 
 
 def clusters_of(spec: PipelineSpec) -> list[Cluster]:
-    """The client settings of a pipeline's sources, each with what is read with them."""
+    """Return client settings of a pipeline's sources, with the topics read with them."""
     found: list[Cluster] = []
     for source in spec.sources:
         if source.is_topic and not source.is_table:

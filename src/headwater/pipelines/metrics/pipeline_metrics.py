@@ -53,7 +53,7 @@ class PipelineMetrics:
             ),
             self._of_total(
                 "dropped_rows_total",
-                "Rows later than the watermark.",
+                "Rows dropped because they were older than the watermark.",
                 lambda total: total.dropped_rows,
             ),
             self._of_total(

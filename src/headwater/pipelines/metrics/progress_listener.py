@@ -1,4 +1,4 @@
-"""Add up the progress of queries and commit it as consumer groups."""
+"""Sum up the progress of queries, and commit their offsets to consumer groups."""
 
 import json
 import threading
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ProgressListener(StreamingQueryListener):
-    """Adds up what each query reports. Spark calls it in a thread of its own."""
+    """Sums up the progress of each query. Spark calls it in its own thread."""
 
     def __init__(self, pipeline: str) -> None:
         self._prefix = f"{pipeline}-"
@@ -34,16 +34,16 @@ class ProgressListener(StreamingQueryListener):
         """By sink. Replaced as a whole, so that any thread may read it."""
 
     def onQueryStarted(self, event: "QueryStartedEvent") -> None:  # noqa: N802
-        """Nothing is read yet."""
+        """Do nothing: no batch has run yet."""
 
     def onQueryProgress(self, event: "QueryProgressEvent") -> None:  # noqa: N802
         self.add(event.progress.name or "", event.progress.json)
 
     def onQueryIdle(self, event: "QueryIdleEvent") -> None:  # noqa: N802
-        """Nothing was read."""
+        """Do nothing: no batch has run."""
 
     def onQueryTerminated(self, event: "QueryTerminatedEvent") -> None:  # noqa: N802
-        """The last progress has been told before."""
+        """Do nothing: the last progress was reported before."""
 
     def add(self, query: str, text: str) -> None:
         name = query.removeprefix(self._prefix)
@@ -54,9 +54,9 @@ class ProgressListener(StreamingQueryListener):
 
 
 def group_commits(spec: PipelineSpec) -> list[GroupCommits]:
-    """Commit what each sink has read to a group `spark-PIPELINE-SINK`.
+    """Return listeners that commit each sink's offsets to `spark-PIPELINE-SINK`.
 
-    A bounded run commits nothing: its range is not where anything stands.
+    A bounded run commits nothing, since its range does not show the progress of the pipeline.
     """
     if spec.is_bounded or not spec.commits_offsets:
         return []

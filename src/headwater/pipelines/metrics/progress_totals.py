@@ -1,4 +1,4 @@
-"""Add up the batches of a pipeline's queries, for counters that never fall."""
+"""Sum up the batches of a pipeline's queries, for counters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ COUNT: Final = "count"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkTotals:
-    """What a sink has done since the run started."""
+    """Totals of a sink since the run started."""
 
     batches: int = 0
     rows: int = 0
@@ -26,7 +26,7 @@ class SinkTotals:
     bytes: Mapping[str, int] = field(default_factory=dict)
 
     def plus(self, batch: BatchProgress) -> "SinkTotals":
-        """With one more batch. A batch that was repeated counts again: it was read again."""
+        """Return the totals with one more batch. A repeated batch counts again."""
         sizes = dict(self.bytes)
         for name, columns in batch.observed.items():
             if name.startswith(INPUT):

@@ -29,7 +29,7 @@ NO_REGISTRY = "Avro needs a schema registry: set registry, such as http://127.0.
 
 
 def source_avro(source: SourceSpec, spec: PipelineSpec) -> dict[str, AvroOptions]:
-    """Avro options of a source's key and value. `InvalidOption` without a registry."""
+    """Return a source's Avro options. Raises `InvalidOption` without a registry."""
     found = {}
     for part, decoding in (("key", source.key), ("value", source.value)):
         if decoding is not None and decoding.avro is not None:
@@ -48,19 +48,19 @@ def source_avro(source: SourceSpec, spec: PipelineSpec) -> dict[str, AvroOptions
 
 
 def source_registry(source: SourceSpec, spec: PipelineSpec) -> RegistryAccess | None:
-    """The registry of a source, which is entered with the settings that brokers are."""
+    """Return the registry of a source, with the client settings of its brokers."""
     return registry_access(_file_of(source.options, spec), source.registry or spec.registry)
 
 
 def _file_of(options: Mapping[str, str], spec: PipelineSpec) -> dict[str, str]:
-    """What the file says that goes with the options of a topic."""
-    told = {name.lower(): text for name, text in topic_options(spec, options).items()}
-    file = told.get(SETTINGS_FILE.lower())
+    """Return the settings in the file that the options of a topic name."""
+    given = {name.lower(): text for name, text in topic_options(spec, options).items()}
+    file = given.get(SETTINGS_FILE.lower())
     return settings_in(file) if file else {}
 
 
 def sink_avro(sink: SinkSpec, spec: PipelineSpec) -> dict[str, str]:
-    """What a sink that writes Avro is told besides its own options."""
+    """Return the additional options of a sink that writes Avro."""
     encoding = sink.encoding
     if encoding is None or not encoding.parts:
         return {}
@@ -74,22 +74,22 @@ def sink_avro(sink: SinkSpec, spec: PipelineSpec) -> dict[str, str]:
     }
     for part, avro in encoding.parts.items():
         found[f"{part}Format"] = "avro"
-        told = {"Schema": avro.schema, "Subject": avro.subject}
-        found |= {part + name: text for name, text in told.items() if text is not None}
+        given = {"Schema": avro.schema, "Subject": avro.subject}
+        found |= {part + name: text for name, text in given.items() if text is not None}
         if avro.strategy is not None:
             found[f"{part}.subject.name.strategy"] = avro.strategy
     return found
 
 
 def with_columns(source: SourceSpec, spec: PipelineSpec, topic: str | None) -> SourceSpec:
-    """The source, whose Avro has the columns that the registry says now."""
+    """Return the source with the columns of its current schemas in the registry."""
     for part, options in source_avro(source, spec).items():
         source = with_schema(source, part, reader_schema(options, topic))
     return source
 
 
 def with_schema(source: SourceSpec, part: str, schema: Schema) -> SourceSpec:
-    """Read one part of a source with a schema; a schema without fields is a column."""
+    """Return columns of a key or value; a schema that is not a record is one column."""
     kind: Any = column_type(schema, part)
     fields = (
         tuple(DdlField(name=each.name, kind=ddl(each.type)) for each in kind.fields)

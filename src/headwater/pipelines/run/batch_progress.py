@@ -22,21 +22,21 @@ class BatchProgress:
     batch_ms: int
     # None if no source is a topic, or its latest offsets are not known yet.
     lag: int | None
-    # Rows that came too late for the watermark.
+    # Rows older than the watermark.
     dropped_rows: int
     watermark: str | None
-    # By the names of Spark: latestOffset, queryPlanning, walCommit, addBatch, commitOffsets, ...
+    # By Spark's names: latestOffset, queryPlanning, walCommit, addBatch, commitOffsets, ...
     phases_ms: Mapping[str, int] = field(default_factory=dict)
     state_rows: int = 0
     state_bytes: int = 0
-    # Up to where topics are read.
+    # End offsets of the batch.
     ends: Offsets = field(default_factory=dict)
-    # What `observe` has counted in the query, by its name and column.
+    # Values of `observe`, by name and column.
     observed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 def read_progress(progress: Mapping[str, Any]) -> BatchProgress:
-    """From the JSON of a query's progress."""
+    """Parse the JSON of a query's progress."""
     states = progress.get("stateOperators") or []
     return BatchProgress(
         batch_id=int(progress.get("batchId", -1)),
@@ -58,7 +58,7 @@ def read_progress(progress: Mapping[str, Any]) -> BatchProgress:
 
 
 def _columns(row: Any) -> Mapping[str, Any]:
-    """A row is a `Row` in a query's progress, and a mapping in its JSON."""
+    """Return the columns of a row: a `Row` in the progress, a mapping in its JSON."""
     found: Mapping[str, Any] = row.asDict() if hasattr(row, "asDict") else row
     return found
 
@@ -78,7 +78,7 @@ def _lag(sources: list[Mapping[str, Any]]) -> int | None:
         ends = offsets_in(_text(source.get("endOffset")))
         latest = offsets_in(_text(source.get("latestOffset")))
         if not ends or not latest:
-            # A batch that is repeated after a restart was planned before it.
+            # A batch that is repeated after a restart was planned before the restart.
             continue
         behind = (behind or 0) + sum(
             max(0, offset - ends.get(partition, offset)) for partition, offset in latest.items()
@@ -91,6 +91,6 @@ def _text(value: Any) -> str | None:
 
 
 def _finite(value: Any) -> float:
-    """Spark writes `NaN` or leaves out what it cannot divide."""
+    """Return a number, or None: Spark writes `NaN` or nothing for a division by zero."""
     number = float(value or 0)
     return round(number, 1) if number == number and abs(number) != float("inf") else 0.0

@@ -3,9 +3,9 @@
 A bounded run has a name of its own, `orders@20260101T000000Z-20260102T000000Z`. Checkpoints, query
 names, the lock and the reports of a run all follow from the name, so it shares none of them with
 the live run. A new checkpoint has a new query id, on which the transactional ids and batch markers
-of the exactly-once sink are built: neither run fences the other, nor takes its batches for
-repeated ones. The same range gives the same name: the same command resumes a bounded run that was
-interrupted.
+of the exactly-once sink are built: neither run fences the other, and neither skips the other's
+batches as repeated ones. The same range gives the same name: the same command resumes a bounded run
+that was interrupted.
 
 Note: Spark's file sinks are an exception. They look up batch ids in a log in the folder that they
 write to, and would take the batches of a second query for repeated ones and skip them. So files of
@@ -50,13 +50,13 @@ Lookup = Callable[[SourceOptions], AbstractContextManager[OffsetReader]]
 class Bound:
     """One end of a range: a time, offsets of partitions, or the start of the log."""
 
-    # As the command line names it, for messages.
+    # Name of the command line option, for messages.
     option: str
     timestamp_ms: int | None = None
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def label(self) -> str:
-        """The bound as a part of a name; Hadoop allows no colon in a path."""
+        """Return the bound as part of a name, without colons, which Hadoop rejects."""
         if self.offsets:
             text = json.dumps(to_document(Position(self.offsets)))
             return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]
@@ -70,9 +70,10 @@ class Bound:
 def bounded(
     spec: PipelineSpec, start: Bound, end: Bound, *, lookup: Lookup, output: str | None = None
 ) -> PipelineSpec:
-    """The pipeline between two bounds, under its own name; ends when all is written.
+    """Return the pipeline between two bounds, with its own name.
 
-    `output` is the folder below which file sinks write. `InvalidOption` if it cannot be bounded.
+    `output` is the parent folder for file sinks. Raises `InvalidOption` if a source cannot be
+    bounded.
     """
     _refuse_unread(spec, start, end, lookup)
     return replace(
@@ -137,7 +138,7 @@ def _place(bound: Bound, partitions: list[TopicPartition]) -> OffsetsAt:
 
 
 def _refuse_unread(spec: PipelineSpec, start: Bound, end: Bound, lookup: Lookup) -> None:
-    """Refuse offsets of partitions that no source reads: most likely a misspelt topic."""
+    """Reject offsets of partitions that no source reads, such as a misspelled topic."""
     named = {each: bound for bound in (start, end) for each in bound.offsets}
     for source in spec.sources:
         if named and source.is_topic and not source.is_table:

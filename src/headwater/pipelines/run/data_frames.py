@@ -51,7 +51,7 @@ class Frames:
         *,
         is_measured: bool = False,
     ) -> None:
-        """If measured, Spark's progress has bytes of topics and dead letters."""
+        """With `measured`, Spark's progress counts bytes of topics and dead letters."""
         self._is_measured = is_measured
         self._spark = spark
         self._spec = spec
@@ -66,7 +66,7 @@ class Frames:
         return self._frames[name.lower()]
 
     def dead_letters(self) -> "Mapping[str, DataFrame]":
-        """By source, the records of topics that do not parse."""
+        """Return by source the records that cannot be decoded."""
         found = {}
         for source in self._spec.sources:
             if source.is_topic:
@@ -105,7 +105,7 @@ class Frames:
         return decode(records, known, registry, keeps_broken=keeps_broken)
 
     def _changelog(self, name: str) -> "DataFrame":
-        """The records of a table as a stream, with tombstones."""
+        """Read the changelog of a table as a stream, including tombstones."""
         source = next(each for each in self._spec.sources if each.name == name)
         records = self._records(source, is_streaming=True)
         keeps_broken = self._spec.dead_letter is not None
@@ -113,7 +113,7 @@ class Frames:
         return decode(records, known, registry, keeps_broken=keeps_broken)
 
     def _known(self, source: SourceSpec) -> SourceSpec:
-        """With the columns of its Avro."""
+        """Return a source with the columns of its Avro schemas."""
         topic = source_options(source, self._spec).subscription.only_topic
         return with_columns(source, self._spec, topic)
 
@@ -140,7 +140,7 @@ class Frames:
             options.setdefault("startingOffsets", "earliest")
         if is_streaming:
             return self._spark.readStream.format(source.format).options(**options).load()
-        # Read again with every batch of the stream that it is joined with.
+        # Read again by every batch of the stream that is joined with it.
         options = {**options, "atPresent": "true"}
         return self._spark.read.format(source.format).options(**options).load()
 
@@ -166,7 +166,7 @@ class Frames:
         if not callable(found):
             raise fail_parsing(python.file or self._spec.file, 1, f"there is no {python.function}")
         if module is not None:
-            # Workers do not have the file, so its functions and classes travel as they are.
+            # Workers do not have the file, so its functions and classes are pickled by value.
             by_value: Callable[[ModuleType], None] = cloudpickle.register_pickle_by_value
             by_value(module)
         return found

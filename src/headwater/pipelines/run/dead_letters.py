@@ -1,4 +1,4 @@
-"""Records that do not match their schema, with the reason, as dead letters."""
+"""Write records that do not match their schema to the dead-letter topic."""
 
 from typing import Final
 
@@ -37,14 +37,14 @@ _ERRORS: Final = "__headwater.errors."
 def dead_letters(
     records: "DataFrame", source: SourceSpec, pipeline: str, registry: "RegistryAccess | None"
 ) -> "DataFrame | None":
-    """The records that do not parse, with the reason added to their headers."""
+    """Return records that cannot be decoded, with the reason in their headers."""
     decodings = {
         part: each for part, each in _decodings(source).items() if each.coding is not Coding.STRING
     }
     if not decodings:
         return None
     broken = _parsed(records, decodings, "PERMISSIVE", registry).where(_is_broken(decodings))
-    said = {
+    fields = {
         "message": _reason(decodings),
         "topic": f.col("topic"),
         "partition": f.col("partition").cast("string"),
@@ -52,26 +52,27 @@ def dead_letters(
         "pipeline": f.lit(pipeline),
         "source": f.lit(source.name),
     }
-    added = f.array(*(_header(_ERRORS + name, value) for name, value in said.items()))
+    added = f.array(*(_header(_ERRORS + name, value) for name, value in fields.items()))
     own = f.coalesce(f.col("headers"), f.array().cast(_HEADERS))
     headers = f.concat(own, added)
     return broken.select("key", "value", headers.alias("headers"))
 
 
 def _reason(decodings: dict[str, Decoding]) -> "Column":
-    """Asked of Python, row by row, because there should be few."""
+    """Find the reason in Python, row by row: such records should be few."""
     why = f.udf(parse_error, "string", useArrow=False)
-    told = None
+    reasons = None
     for part, each in decodings.items():
-        said = (
+        text = (
             f.col(_PARSED + part).getField(_BROKEN)
             if each.coding is Coding.AVRO
             else why(f.col(part), f.lit(each.coding.value), f.lit(each.schema))
         )
-        reason = f.concat(f.lit(f"{part}: "), said)
-        told = f.when(_part_is_broken(part), reason) if told is None else told.otherwise(reason)
-    assert told is not None
-    return told
+        reason = f.concat(f.lit(f"{part}: "), text)
+        is_broken = _part_is_broken(part)
+        reasons = f.when(is_broken, reason) if reasons is None else reasons.otherwise(reason)
+    assert reasons is not None
+    return reasons
 
 
 def _header(name: str, value: "Column") -> "Column":
@@ -81,7 +82,7 @@ def _header(name: str, value: "Column") -> "Column":
 def start_dead_letters(
     frame: "DataFrame", name: str, trigger: Trigger, spec: PipelineSpec
 ) -> "StreamingQuery":
-    """Start the query that takes a source's broken records to the dead letters."""
+    """Start the query that writes a source's dead letters."""
     assert spec.dead_letter is not None
     options = topic_options(spec, {"topic": spec.dead_letter, "delivery": "exactly-once"})
     sink = SinkSpec(name=name, place=(), source=name, options=options, trigger=trigger)

@@ -1,4 +1,4 @@
-"""Reduce the pages that Spark and its workers write about a failure to one line.
+"""Reduce the messages of Spark and its workers about a failure to one line.
 
 Note: the reason is near the end. Spark reports first that a query failed, then a stage, then a
 task; what a worker raised is the last exception in the text. PySpark keeps Java's causes out of
@@ -32,7 +32,7 @@ _NO_PYTHON: Final = re.compile(r'Cannot run program "([^"]+)"')
 
 
 def reason_of(error: Exception) -> str:
-    """The reason of a failure in one line."""
+    """Return the reason of a failure in one line."""
     text = str(error)
     if reason := _reason_of_installation(text):
         return reason
@@ -40,16 +40,16 @@ def reason_of(error: Exception) -> str:
         if not found[2].startswith(_SAYS_NOTHING):
             return found[0].removeprefix("Caused by: ").removeprefix(": ").strip()[:_MOST]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = _STREAM_FAILED.sub("", lines[0]) if lines else type(error).__name__
+    message = _STREAM_FAILED.sub("", lines[0]) if lines else type(error).__name__
     cause = _java_cause(error)
-    if cause is not None and not _is_told(cause, told):
-        # The cause is worth more than the end of a long line.
-        return f"{told[: max(_MOST - len(cause) - 12, _MOST // 3)]}; caused by {cause}"[:_MOST]
-    return told[:_MOST]
+    if cause is not None and not _mentions(message, cause):
+        # The cause is more useful than the end of a long message.
+        return f"{message[: max(_MOST - len(cause) - 12, _MOST // 3)]}; caused by {cause}"[:_MOST]
+    return message[:_MOST]
 
 
 def whole_trace(error: BaseException) -> str:
-    """The whole trace of a failure: Python's traceback, and Java's with its causes."""
+    """Return Python's traceback, and Java's stack trace with its causes."""
     texts = ["".join(traceback.format_exception(error))]
     if trace := getattr(_root(error), "_stackTrace", None):
         texts.append(f"Java's stack trace of the cause:\n{trace}")
@@ -57,14 +57,14 @@ def whole_trace(error: BaseException) -> str:
 
 
 def _root(error: BaseException) -> BaseException:
-    """The innermost of the exceptions of Java that PySpark has translated."""
+    """Return the innermost Java exception that PySpark has translated."""
     while isinstance(inner := getattr(error, "_cause", None), BaseException):
         error = inner
     return error
 
 
 def _java_cause(error: BaseException) -> str | None:
-    """Class and message of the exception of Java that is the root cause."""
+    """Return class and message of the Java exception that is the root cause."""
     trace = getattr(_root(error), "_stackTrace", None)
     if not isinstance(trace, str):
         return None
@@ -73,18 +73,18 @@ def _java_cause(error: BaseException) -> str | None:
     return None if found is None else found[1].strip()
 
 
-def _is_told(cause: str, told: str) -> bool:
-    name, _, message = cause.partition(": ")
-    return " ".join(message.split()) in " ".join(told.split()) if message else name in told
+def _mentions(message: str, cause: str) -> bool:
+    name, _, reason = cause.partition(": ")
+    return " ".join(reason.split()) in " ".join(message.split()) if reason else name in message
 
 
 def without_class(reason: str) -> str:
-    """The reason without the class name of one of our exceptions."""
+    """Remove the class name of one of Headwater's exceptions."""
     return _OURS.sub("", reason)
 
 
 def _reason_of_installation(text: str) -> str | None:
-    """A worker's machine lacks Python or the package."""
+    """Return a reason if Python or the package is missing on an executor."""
     if found := _NO_PYTHON.search(text):
         return (
             f"an executor has no Python at {found[1]}: install it there, ship an environment with "

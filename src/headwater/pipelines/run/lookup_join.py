@@ -1,11 +1,11 @@
 """Join a stream with a changelog that Spark keeps as state.
 
 A join with `table: true` in SQL reads the whole changelog again with every batch. Here the
-changelog is a second stream: its records update the state of their key, and rows of the stream
-are joined with what the state has. A batch costs what its own rows cost, whatever the table's size.
+changelog is a second stream: its records update the state of their key, and rows of the stream are
+joined with the state. The cost of a batch depends on its rows, not on the size of the table.
 
-Note: of the records in one batch, those of the table come first, so a row sees all changes that
-were there when its batch was planned.
+Note: a batch processes the table's records first, so a row is joined with the table as of the
+planning of its batch.
 """
 
 from collections.abc import Iterator
@@ -96,7 +96,7 @@ class LatestValue(StatefulProcessor):
         self._is_inner = is_inner
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        # A state is a row of columns, and this one is a column.
+        # State is a row of columns; this one has a single column.
         schema = StructType(
             [StructField("value", self._value_type, True), StructField("offset", LongType(), True)]
         )
@@ -131,4 +131,4 @@ class LatestValue(StatefulProcessor):
             yield Row(**{_ROW: each, _CHANGE: value})
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resources are held."""

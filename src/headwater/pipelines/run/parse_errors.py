@@ -1,7 +1,7 @@
 """Explain why a value does not fit its schema, for the dead-letter topic.
 
-Spark decides whether a record parses, and does not say why it does not. This module only looks for
-the reason; if it finds none, the message says so.
+Spark decides whether a record can be parsed, but does not report why it cannot. This module only
+looks for the reason; if it finds none, the message says so.
 """
 
 import json
@@ -14,7 +14,7 @@ _WHOLE: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
 
 def parse_error(value: bytes | None, coding: str, schema: str) -> str:
-    """One line for people."""
+    """Return the reason in one line."""
     if value is None:
         return "there is no value"
     try:
@@ -36,7 +36,7 @@ def parse_error(value: bytes | None, coding: str, schema: str) -> str:
 
 def _of_document(document: Any, schema: str) -> str:
     if not isinstance(document, dict):
-        return f"not an object of JSON: {_shown(document)}"
+        return f"not a JSON object: {_shown(document)}"
     try:
         fields = read_schema(schema)
     except BadSchema:
@@ -60,7 +60,7 @@ def _of_field(value: Any, field: DdlField, name: str) -> str | None:
 
 
 def _fits(value: Any, kind: str) -> bool:
-    """False only where it is sure that Spark could not read it."""
+    """Return False only if Spark certainly cannot read the value."""
     if kind in _WHOLE:
         half = 1 << (_WHOLE[kind] - 1)
         return isinstance(value, int) and not isinstance(value, bool) and -half <= value < half

@@ -52,9 +52,9 @@ def supervisor_of(
     ended: Callable[[Query], None] = lambda _: None,
     is_measured: bool = False,
 ) -> Supervisor:
-    """Ready to run. Makes the topics that may be made.
+    """Return a supervisor that is ready to run. Creates missing topics.
 
-    `listeners` are told of every batch, some time after it; `ended` is called with each query that
+    `listeners` are notified of every batch, with a delay; `ended` is called with each query that
     has ended.
     """
     from pyspark.errors import AnalysisException, ParseException
@@ -63,7 +63,7 @@ def supervisor_of(
         query_starts(spec, spark, connectors, listeners=listeners, is_measured=is_measured),
         spec.restarts,
         config_errors=spark_errors(),
-        # A column that is not there will not be there in ten seconds either.
+        # A retry does not help if a column is missing.
         fatal_errors=(AnalysisException, ParseException, *_HOPELESS),
         steady_ms=steady_ms,
         on_change=on_change,
@@ -80,13 +80,13 @@ def query_starts(
     listeners: Sequence["StreamingQueryListener"] = (),
     is_measured: bool = False,
 ) -> dict[str, Start]:
-    """By the name of each query, what starts it. Makes the topics that may be made."""
+    """Return a start function for each query name. Creates missing topics."""
     create_topics(spec)
-    # It has its own views and settings, and shares the executors.
+    # A new session has its own views and settings, and shares the executors.
     own = spark.newSession()
     for name, value in FIXED_ROUTES.items():
         own.conf.set(name, value)
-    # Whether a format is known already is looked up in the session of the thread.
+    # Spark looks up registered formats in the thread's active session.
     _make_active(own)
     register(own)
     for each in listeners:
@@ -106,9 +106,9 @@ def exit_code(states: list[SinkQueryState]) -> int:
 
 
 def _make_active(spark: "SparkSession") -> None:
-    """Have this thread's session be that one: Spark looks for formats nowhere else.
+    """Make this the thread's active session, in which Spark looks up formats.
 
-    Making a frame of rows does it, and nothing else that is public.
+    Creating a DataFrame from rows is the only public way to do it.
     """
     spark.createDataFrame([], "nothing int")
 
@@ -136,7 +136,7 @@ def _starts(
 
 
 def _slowest(spec: PipelineSpec) -> Trigger:
-    """Dead letters have a long trigger interval; they end when all sinks end."""
+    """Return the longest trigger interval, for dead letters; they end with the sinks."""
     every = [each.trigger.every_ms for each in spec.sinks]
     known = [each for each in every if each is not None]
     return Trigger(every_ms=max(known)) if known else Trigger()

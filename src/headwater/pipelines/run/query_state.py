@@ -12,17 +12,17 @@ from headwater.pipelines.run.batch_progress import BatchProgress
 from headwater.pipelines.spec.pipeline_spec import Restarts
 
 _LONGEST_BACKOFF: Final = 32
-"""A rest grows to so many times the first one."""
+"""Maximum backoff, as a multiple of the first one."""
 
 
 class SinkState(Enum):
-    """What a sink does."""
+    """State of a sink."""
 
     STARTING = "starting"
     RUNNING = "running"
-    # After a failure, until it is started again.
+    # Failed, and not restarted yet.
     WAITING = "waiting"
-    # All that was there is written, and no more was asked for.
+    # All available data is written, and the trigger ends there.
     FINISHED = "finished"
     FAILED = "failed"
     STOPPED = "stopped"
@@ -33,11 +33,11 @@ ENDED: Final = frozenset({SinkState.FINISHED, SinkState.FAILED, SinkState.STOPPE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkQueryState:
-    """Where a sink stands."""
+    """State of a sink's query, and its failures."""
 
     name: str
     state: SinkState = SinkState.STARTING
-    # Since the last batch that was written.
+    # Failures since the last successful batch.
     failures: int = 0
     restarts: int = 0
     start_at_ms: int = 0

@@ -1,11 +1,11 @@
-"""Files that tell which pipelines run on this machine.
+"""Files that show which pipelines run on this machine.
 
     folder/orders-to-lake.json         the run's last report, replaced as a whole
     folder/orders-to-lake.lock         locked as long as the run is alive
     folder/orders-to-lake.spark.log    what Spark and its workers print on this machine
 
 Note: the process id in the report proves nothing, since systems reuse process ids. Only the lock
-tells whether a pipeline runs; the kernel releases it when the process dies.
+shows whether a pipeline runs; the kernel releases it when the process dies.
 """
 
 import fcntl
@@ -27,11 +27,11 @@ _LOCK: Final = struct.Struct("hhqqi")
 
 
 class AlreadyRunning(HeadwaterError):
-    """Another process runs the pipeline of this name."""
+    """Another process runs a pipeline with this name."""
 
 
 class NoSuchRun(HeadwaterError):
-    """No pipeline of this name has been run on this machine."""
+    """No pipeline with this name has been run on this machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +106,11 @@ def reports(folder: Path) -> list[RunReport]:
 
 def report(folder: Path, name: str) -> RunReport:
     try:
-        told = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        report = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise NoSuchRun(f"no pipeline {name} has been run here") from None
-    told["is_running"] = is_running(folder, name)
-    return RunReport(**told)
+    report["is_running"] = is_running(folder, name)
+    return RunReport(**report)
 
 
 def is_running(folder: Path, name: str) -> bool:
@@ -119,7 +119,7 @@ def is_running(folder: Path, name: str) -> bool:
     except FileNotFoundError:
         return False
     try:
-        # A query, not an attempt: holding the lock for a moment could keep a run from starting.
+        # Query the lock without acquiring it: a lock held for a moment could fail a starting run.
         found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _wanted())
     finally:
         os.close(descriptor)
@@ -136,7 +136,7 @@ def _locked(descriptor: int) -> bool:
 
 
 def _wanted() -> bytes:
-    """An exclusive lock of the whole file as a `struct flock`."""
+    """Return a `struct flock` for an exclusive lock of the whole file."""
     return _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 

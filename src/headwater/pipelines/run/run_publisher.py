@@ -1,7 +1,7 @@
 """Publish a run's state to a topic; watch the topic for stop requests.
 
-Works in a thread of its own. Brokers that do not answer must not stop the data: a failure is
-logged, and the next report is tried again.
+Runs in its own thread. Unreachable brokers must not stop the pipeline: a failure is logged, and the
+next report is another attempt.
 """
 
 import logging

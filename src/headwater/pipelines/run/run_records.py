@@ -11,7 +11,7 @@ One compacted topic per cluster, one partition, so that reports and requests are
     value  {"version": 1, "started_ms": ..., "asked_ms": ...}
 
 A run writes its report when its state changes, and at least every `HEARTBEAT_MS`. A run that died
-writes nothing: `is_alive` judges by the age of the last report. A stop request names the start
+writes nothing: `is_alive` compares the age of the last report. A stop request names the start
 time of the run that it is for, so that an old request does not stop a later run.
 """
 
@@ -25,7 +25,7 @@ TOPIC_CONFIGS: Final[Mapping[str, str]] = {"cleanup.policy": "compact"}
 VERSION: Final = 1
 
 HEARTBEAT_MS: Final = 5_000
-# A busy machine, a slow broker and clocks that differ a little.
+# Allows for a busy machine, a slow broker and clock differences.
 DEAD_AFTER_MS: Final = 12 * HEARTBEAT_MS
 ENDED: Final = frozenset({"finished", "stopped", "failed"})
 
@@ -35,7 +35,7 @@ _STOP: Final = "stop"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedRun:
-    """The last report of a run, from whatever machine it runs on."""
+    """The last report of a run, on any machine."""
 
     name: str
     host: str
@@ -56,7 +56,7 @@ class PublishedRuns:
 
     runs: dict[str, PublishedRun] = field(default_factory=dict)
     stops: dict[str, int] = field(default_factory=dict)
-    """By name, the start time of the run that was asked to stop."""
+    """Start time of the run to stop, by name."""
 
     def replay(self, key: bytes | None, value: bytes | None) -> None:
         """Apply one record. Records of other kinds and versions are ignored."""
@@ -80,7 +80,7 @@ class PublishedRuns:
 
 
 def run_record(run: PublishedRun) -> tuple[bytes, bytes]:
-    """Key and value of a report."""
+    """Return key and value of a report."""
     content = {
         "version": VERSION,
         "host": run.host,
@@ -95,7 +95,7 @@ def run_record(run: PublishedRun) -> tuple[bytes, bytes]:
 
 
 def stop_record(run: PublishedRun, now_ms: int) -> tuple[bytes, bytes]:
-    """Key and value of a request to stop a run."""
+    """Return key and value of a stop request."""
     content = {"version": VERSION, "started_ms": run.started_ms, "asked_ms": now_ms}
     return _key(_STOP, run.name), _json(content)
 

@@ -28,7 +28,7 @@ class RunTopic:
     """The topic of one cluster's runs; `refresh` reads new records."""
 
     def __init__(self, client: Mapping[str, str]) -> None:
-        """`client` has `bootstrap.servers` and whatever a login needs."""
+        """`client` has `bootstrap.servers` and settings for TLS and SASL."""
         self._client = dict(client)
         self._reader = OffsetRangeReader(self._client)
         self._producer: Producer | None = None
@@ -74,10 +74,10 @@ class RunTopic:
 
     def publish(self, report: RunReport) -> None:
         """Write a report of a run on this machine."""
-        told = asdict(report)
-        del told["is_running"]
-        sinks = tuple(told.pop("sinks"))
-        self._send(run_record(PublishedRun(host=os.uname().nodename, sinks=sinks, **told)))
+        values = asdict(report)
+        del values["is_running"]
+        sinks = tuple(values.pop("sinks"))
+        self._send(run_record(PublishedRun(host=os.uname().nodename, sinks=sinks, **values)))
 
     def request_stop(self, run: PublishedRun, now_ms: int) -> None:
         self._send(stop_record(run, now_ms))

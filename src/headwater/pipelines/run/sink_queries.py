@@ -1,7 +1,7 @@
 """Start the streaming query of a sink, with its trigger and checkpoint.
 
 Connectors write their batches in `foreachBatch` and get the same batch again after a crash. They
-are told the query and batch id, so that they can be exactly once.
+get the query id and the batch id, so that they can write exactly once.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -33,9 +33,11 @@ _QUERY_ID: Final = "sql.streaming.queryId"
 def start_sink(
     frame: "DataFrame", sink: SinkSpec, spec: PipelineSpec, connectors: Connectors
 ) -> "StreamingQuery":
-    """Start a sink's query; it runs until it is stopped, or all is written."""
+    """Start a sink's query; it runs until it is stopped or its trigger ends."""
     if not frame.isStreaming:
-        raise InvalidOption(f"{sink.source} is a table: join it with a stream, and write that")
+        raise InvalidOption(
+            f"{sink.source} is a table, not a stream: join a stream with it and write the result"
+        )
     if sink.connector is not None:
         connector = connectors.sink(sink.connector)
 
@@ -64,11 +66,11 @@ def start_sink(
 
 
 def query_id_of(rows: "DataFrame") -> str:
-    """Spark tells it to the thread that runs `foreachBatch`."""
-    told = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
-    if told is None:
-        raise InvalidOption("Spark does not tell which query a batch belongs to")
-    return told
+    """Return the query id, a local property of the thread that runs `foreachBatch`."""
+    query_id = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+    if query_id is None:
+        raise InvalidOption("Spark did not provide the query id of a batch")
+    return query_id
 
 
 def checkpoint_of(spec: PipelineSpec, name: str) -> str:
@@ -95,10 +97,10 @@ def _start(writer: "DataStreamWriter", sink: SinkSpec, spec: PipelineSpec) -> "S
 
 
 def in_files(frame: "DataFrame", table: TableSpec) -> "DataFrame":
-    """Have a batch written by fewer tasks, each of which makes a file.
+    """Reduce the number of tasks that write a batch, and so the number of files.
 
-    Rows of one partition of the table go to one task, so that it gets one file and not one from
-    every task.
+    Rows of one table partition go to one task, so that the batch adds one file to it instead of
+    one from every task.
     """
     if table.files is None:
         return frame

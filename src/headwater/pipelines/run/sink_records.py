@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _TEXTS: Final = ("string", "binary")
 _KEPT: Final = ("headers", "topic", "partition")
-# What a record from a topic has beyond these: where it was read from is not where it goes to.
+# Other columns of a consumed record describe its origin, and are not written.
 _READ: Final = "offset"
 
 
@@ -35,7 +35,7 @@ def as_records(frame: "DataFrame", record: RecordSpec, typed: Collection[str] = 
         columns["key"] = f.col("key")
     if record.headers:
         columns["headers"] = f.array(
-            *(_header(name, _text(frame, f.expr(said))) for name, said in record.headers.items())
+            *(_header(name, _text(frame, f.expr(value))) for name, value in record.headers.items())
         )
     for name in _KEPT:
         if name in kinds and name not in columns and _is_meant(name, kinds):
@@ -66,7 +66,7 @@ def _is_meant(name: str, kinds: dict[str, str]) -> bool:
 
 
 def _text(frame: "DataFrame", column: "Column") -> "Column":
-    """As it is if it is text or bytes, else as Spark writes it."""
+    """Return a string or binary column unchanged, others cast to string."""
     kind = frame.select(column.alias("it")).dtypes[0][1]
     return column if kind in _TEXTS else column.cast("string")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from headwater.spark.formats.avro.avro_options import RegistryAccess
 
-# Names that no schema of a user has.
+# Internal column names, which must not collide with user columns.
 _BROKEN: Final = "__broken"
 _PARSED: Final = "__parsed_"
 
@@ -30,7 +30,7 @@ def decode(
     *,
     keeps_broken: bool,
 ) -> "DataFrame":
-    """Rows of fields. Records that do not parse are left out, or else stop the query."""
+    """Decode records; skip undecodable ones, or fail the query."""
     decodings = _decodings(source)
     if not decodings:
         return records
@@ -48,9 +48,9 @@ def decode(
 
 
 def latest_per_key(records: "DataFrame") -> "DataFrame":
-    """A changelog as the table that it stands for: deleted keys are not in it.
+    """Return a changelog as a table, without deleted keys.
 
-    A key's records are all in one partition, where later means a higher offset.
+    All records of a key are in one partition, so the highest offset is the latest.
     """
     others = [name for name in records.columns if name != "key"]
     newest = f.max_by(f.struct(*others), f.struct("offset", "partition")).alias("newest")

@@ -1,7 +1,7 @@
-"""Catch what Spark raises in the driver and reduce it to one line.
+"""Turn Spark's exceptions in the driver into `SparkFailed` with one line.
 
-Note: not all of it is a `PySparkException`. Other Java exceptions arrive as py4j's, and so does the
-loss of the JVM.
+Note: not all of them are `PySparkException`s. Other Java exceptions arrive as py4j's, and so does
+the loss of the JVM.
 """
 
 import importlib
@@ -13,7 +13,7 @@ from headwater.pipelines.run.failure_reason import reason_of
 
 
 class SparkFailed(HeadwaterError):
-    """Spark could not be asked, or could not do it; no query is to blame."""
+    """Spark itself failed, not a query."""
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
@@ -26,7 +26,7 @@ def spark_errors() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def in_one_line() -> Iterator[None]:
-    """`SparkFailed` instead of whatever Spark raises."""
+    """Raise `SparkFailed` instead of Spark's exceptions."""
     try:
         yield
     except spark_errors() as error:

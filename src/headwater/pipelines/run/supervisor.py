@@ -1,6 +1,7 @@
 """Start, restart and stop the queries of a pipeline.
 
-When one sink has failed for good, the others are stopped: a pipeline runs as a whole or not at all.
+When one sink has failed permanently, the others are stopped: a pipeline runs completely or not at
+all.
 """
 
 import logging
@@ -25,7 +26,7 @@ OnChange = Callable[[list[SinkQueryState]], None]
 
 
 class Supervisor:
-    """Runs queries until they end, fail for good, or are asked to stop."""
+    """Runs queries until they end, fail permanently, or are stopped."""
 
     def __init__(
         self,
@@ -39,7 +40,7 @@ class Supervisor:
         stop_timeout_ms: int,
         ended: Callable[[Query], None] = lambda _: None,
     ) -> None:
-        """`refusals` are exceptions of a start; `hopeless` ones are not retried."""
+        """`config_errors` are errors of a start; `fatal_errors` are not retried."""
         self._starts = dict(starts)
         self._restarts = restarts
         self._config_errors: tuple[type[Exception], ...] = (*config_errors, HeadwaterError)
@@ -53,11 +54,11 @@ class Supervisor:
         self._stop = threading.Event()
 
     def request_stop(self) -> None:
-        """From any thread, or a signal's handler."""
+        """Stop all queries. For any thread, and signal handlers."""
         self._stop.set()
 
     def run(self) -> list[SinkQueryState]:
-        """Until the end, which is how the sinks have ended."""
+        """Run until all queries have ended; return their final states."""
         try:
             while not self._stop.is_set() and not self._is_over():
                 self._look()
@@ -99,12 +100,12 @@ class Supervisor:
 
     def _watch(self, name: str) -> None:
         query = self._queries[name]
-        # First whether it runs, then how far it is: the last batch must not be missed.
+        # Read the state before the progress, so that the last batch is not missed.
         is_active = query.isActive
-        told = query.lastProgress
+        progress = query.lastProgress
         life = self._states[name]
-        if told:
-            life = life.progressed(read_progress(told))
+        if progress:
+            life = life.progressed(read_progress(progress))
         if not is_active:
             error = query.exception()
             if error is None:

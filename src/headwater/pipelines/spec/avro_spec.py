@@ -20,7 +20,7 @@ _MOST_BYTES: Final = 1 << 20
 
 
 def read_avro_spec(section: Section, part: str, folder: Path) -> AvroSpec:
-    """Of a key or a value that is said to be Avro."""
+    """Read the Avro settings of a key or a value."""
     if section.raw(part) == AVRO:
         return AvroSpec()
     around = section.inner(part)
@@ -37,7 +37,7 @@ def read_avro_spec(section: Section, part: str, folder: Path) -> AvroSpec:
 
 
 def read_encoding(section: Section, folder: Path) -> Encoding | None:
-    """What a sink is to write as Avro."""
+    """Read what a sink encodes as Avro."""
     inner = section.inner("encode")
     if inner is None:
         return None
@@ -59,7 +59,7 @@ def read_encoding(section: Section, folder: Path) -> Encoding | None:
         latest=inner.flag("latest"),
     )
     if found.latest and any(each.schema is not None for each in parts.values()):
-        inner.add_problem("a schema, and latest: which one?", "latest")
+        inner.add_problem("schema and latest exclude each other", "latest")
     inner.report_unknown()
     return found
 
@@ -78,7 +78,7 @@ def _schema(section: Section, folder: Path) -> str | None:
             return None
         text = read
     else:
-        section.add_problem(f"schema must be a file or a schema of Avro, not {given!r}", "schema")
+        section.add_problem(f"schema must be a file or an Avro schema, not {given!r}", "schema")
         return None
     try:
         parse_schema(text)

@@ -1,8 +1,9 @@
 """Read schemas in DDL, `id bigint, tags array<string>`, without Spark.
 
-It reads what Spark's own reader of schemas takes for JSON and CSV, and no more. What a reader would
-get wrong: names are kept as written, types are told in Spark's short way (`long` is `bigint`), so
-that two spellings of one type are equal.
+It accepts the schemas that Spark's parser accepts for JSON and CSV.
+
+Note: names are kept as written, but types are in Spark's short form (`long` is `bigint`), so that
+two spellings of one type are equal.
 """
 
 import re
@@ -40,20 +41,20 @@ _MOST_DIGITS: Final = 38
 
 
 class BadSchema(HeadwaterError):
-    """A schema that Spark could not read."""
+    """Spark could not parse the schema."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DdlField:
     name: str
-    # In Spark's short way: `bigint`, `array<string>`.
+    # In Spark's short form: `bigint`, `array<string>`.
     kind: str
-    # Those of a struct.
+    # Of a struct.
     fields: tuple["DdlField", ...] = ()
 
 
 def read_schema(text: str) -> tuple[DdlField, ...]:
-    """The columns of a schema. `BadSchema` says what is wrong with it."""
+    """Parse the columns of a schema. Raises `BadSchema`."""
     reader = _Reader(text)
     fields = reader.fields()
     if reader.next is not None:
@@ -62,7 +63,7 @@ def read_schema(text: str) -> tuple[DdlField, ...]:
 
 
 class _Reader:
-    """Goes over a text from its beginning to its end, one token ahead."""
+    """Parser with one token of lookahead."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -11,13 +11,13 @@ from typing import Any
 
 from headwater.common.exceptions import HeadwaterError
 
-# From the outermost key inwards; the elements of a list by their number.
+# Keys from the outermost one inwards; list elements by index.
 Place = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineProblem:
-    """Something that is wrong with a pipeline, and where."""
+    """A problem of a pipeline, with its file and line."""
 
     file: Path
     line: int
@@ -28,7 +28,7 @@ class PipelineProblem:
 
 
 class InvalidPipeline(HeadwaterError):
-    """A pipeline cannot be run as it is written."""
+    """The pipeline file has problems."""
 
     def __init__(self, problems: list[PipelineProblem]) -> None:
         super().__init__("\n".join(map(str, problems)))
@@ -37,17 +37,17 @@ class InvalidPipeline(HeadwaterError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What a file says."""
+    """The values of a file, with their lines."""
 
     file: Path
-    # Dictionaries, lists, texts, numbers, truth values and nulls.
+    # Dictionaries, lists, strings, numbers, booleans and nulls.
     value: Any
     lines: Mapping[Place, int]
-    # A file in Python: the module, in which steps may be functions.
+    # The module of a Python file, whose functions may be steps.
     module: ModuleType | None = field(default=None, compare=False)
 
     def line_of(self, place: Place) -> int:
-        """The line of a place, or of what is around it."""
+        """Return the line of a place, or of the nearest enclosing one."""
         for length in range(len(place), -1, -1):
             line = self.lines.get(place[:length])
             if line is not None:
@@ -59,5 +59,5 @@ class Document:
 
 
 def fail_parsing(file: Path, line: int, text: str) -> InvalidPipeline:
-    """A file that cannot be read at all."""
+    """Return the error for a file that cannot be read."""
     return InvalidPipeline([PipelineProblem(file=file, line=line, text=text)])

@@ -22,7 +22,7 @@ _UNITS_MS: Final = {
 
 
 def duration_ms(text: str) -> int | None:
-    """How long it is; None if it is no time."""
+    """Parse a duration; return None if it is not one."""
     rest = text.lower().removeprefix("interval ")
     if not rest.strip():
         return None

@@ -1,4 +1,4 @@
-"""Which language a pipeline's file is in, by the end of its name."""
+"""Load a pipeline file in the language of its suffix."""
 
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,7 @@ _MOST_BYTES: Final = 1 << 20
 
 
 def load_document(file: Path) -> Document:
-    """`PipelineRefused` where it cannot be read."""
+    """Load a file. Raises `InvalidPipeline` if it cannot be read."""
     kind = file.suffix.lower()
     if kind == ".py":
         return read_python(file)
@@ -23,7 +23,7 @@ def load_document(file: Path) -> Document:
         case ".toml":
             return read_toml(file, text)
         case _:
-            raise fail_parsing(file, 1, "a pipeline is a file .yaml, .toml or .py")
+            raise fail_parsing(file, 1, "a pipeline file must end in .yaml, .toml or .py")
 
 
 def _text(file: Path) -> str:
@@ -34,4 +34,4 @@ def _text(file: Path) -> str:
     except OSError as error:
         raise fail_parsing(file, 1, f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise fail_parsing(file, 1, "is not written in UTF-8") from None
+        raise fail_parsing(file, 1, "is not UTF-8") from None

@@ -1,7 +1,7 @@
 """Read a document as a pipeline.
 
-Names that are not words of pipelines are kept as options of the format. `pipeline_check` asks the
-format or connector whether it knows them.
+Keys that pipelines do not define are kept as options of the format. `pipeline_check` validates them
+with the format or connector.
 """
 
 import re
@@ -38,7 +38,7 @@ _TABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 
 def read_pipeline(document: Document) -> tuple[PipelineSpec, list[PipelineProblem]]:
-    """The pipeline as far as it can be read, and all that is wrong with it."""
+    """Read a pipeline as far as possible; return it with all problems."""
     problems: list[PipelineProblem] = []
     top = Section(document, (), problems)
     version = top.raw("version")
@@ -71,13 +71,13 @@ def _name(top: Section, file: Path) -> str:
     if name is None:
         return file.stem
     if _FOLDER_NAME.fullmatch(name) is None:
-        top.add_problem(f"name must be of letters, digits and ._-, not {name!r}", "name")
+        top.add_problem(f"name must consist of letters, digits and ._-, not {name!r}", "name")
         return file.stem
     return name
 
 
 def _path(text: str, folder: Path) -> Path:
-    """A path relative to the pipeline's file, wherever the command is run."""
+    """Resolve a path relative to the pipeline file."""
     return Path(resolved(text, folder))
 
 
@@ -136,7 +136,7 @@ def _sources(top: Section, folder: Path) -> tuple[SourceSpec, ...]:
         return ()
     found = []
     for name in sources.names():
-        _judge_table_name(sources, name)
+        _check_table_name(sources, name)
         section = sources.inner(name)
         if section is None:
             sources.add_problem(f"the source {name} is empty", name)
@@ -150,7 +150,7 @@ def _steps(top: Section, folder: Path) -> tuple[StepSpec, ...]:
     found = []
     for name in [] if steps is None else steps.names():
         assert steps is not None
-        _judge_table_name(steps, name)
+        _check_table_name(steps, name)
         section = steps.inner(name)
         if section is None:
             steps.add_problem(f"the step {name} is empty", name)
@@ -159,7 +159,7 @@ def _steps(top: Section, folder: Path) -> tuple[StepSpec, ...]:
     return tuple(found)
 
 
-def _judge_table_name(section: Section, name: str) -> None:
+def _check_table_name(section: Section, name: str) -> None:
     if _TABLE_NAME.fullmatch(name) is None:
         section.add_problem(f"{name!r} is no name for SQL: use letters, digits and _", name)
 
@@ -175,7 +175,9 @@ def _step(section: Section, name: str, folder: Path) -> StepSpec:
     if sql is not None and not inputs:
         inputs = tuple(tables_in(sql))
     if python is not None and not inputs:
-        section.add_problem(f"the step {name} has no inputs: which frames does its function take?")
+        section.add_problem(
+            f"the step {name} has no inputs: list the frames that its function takes"
+        )
     watermark = read_watermark(section)
     section.report_unknown()
     return StepSpec(
@@ -226,11 +228,13 @@ def _sinks(top: Section, folder: Path, *, is_batch: bool) -> tuple[SinkSpec, ...
         if is_batch:
             if section.raw("trigger") is not None and sink.trigger.every_ms is not None:
                 section.add_problem(
-                    "a pipeline with mode: batch has no triggers: it ends", "trigger"
+                    "sinks of a pipeline with mode: batch cannot have a trigger", "trigger"
                 )
             sink = replace(sink, trigger=Trigger())
         if _FOLDER_NAME.fullmatch(sink.name) is None:
-            section.add_problem(f"a sink's name is of letters, digits and ._-, not {sink.name!r}")
+            section.add_problem(
+                f"a sink's name must consist of letters, digits and ._-, not {sink.name!r}"
+            )
         if any(each.name == sink.name for each in found):
             section.add_problem(f"there are two sinks called {sink.name}: give one another name")
         found.append(sink)

@@ -17,7 +17,7 @@ HEADWATER: Final = "headwater"
 
 
 class Coding(Enum):
-    """How bytes become columns."""
+    """How the bytes of a key or value are decoded."""
 
     STRING = "string"
     JSON = "json"
@@ -30,7 +30,7 @@ class Coding(Enum):
 class AvroSpec:
     """The schema of a key or value; by default the latest of the usual subject."""
 
-    # The text of a schema, whether it was in the file itself or in another.
+    # The schema itself, from the pipeline file or another file.
     schema: str | None = None
     subject: str | None = None
     strategy: str | None = None
@@ -48,19 +48,19 @@ class Encoding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
-    """Of a record's key or value."""
+    """How a record's key or value is decoded."""
 
     coding: Coding
-    # The columns of JSON and CSV as they were written, and as they were read.
+    # Columns of JSON and CSV: the DDL string, and the parsed fields.
     schema: str
-    # Those of Avro are known when the registry was asked.
+    # Those of Avro come from the registry.
     fields: tuple[DdlField, ...]
     avro: AvroSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watermark:
-    """How long to wait for events that are late by the time in a column."""
+    """The event time column, and how late events may be."""
 
     column: str
     delay_ms: int
@@ -90,14 +90,14 @@ class MergeSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec:
-    """What a sink says of the table or the files that it writes."""
+    """The table or files that a sink writes."""
 
-    # The name of a table, where it is not a path.
+    # Name of the table; None if it is given by its path.
     name: str | None = None
-    # A catalog of Iceberg: its properties, or its `name` in PyIceberg's configuration.
+    # Iceberg catalog: its properties, or its `name` in PyIceberg's configuration.
     catalog: Mapping[str, str] = field(default_factory=dict)
     partition_by: tuple[PartitionField, ...] = ()
-    # At most so many files for each batch, or for each batch and partition.
+    # Maximum number of files per batch, or per batch and partition.
     files: int | None = None
     merge: MergeSpec | None = None
     schema_evolution: bool = False
@@ -105,22 +105,22 @@ class TableSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSpec:
-    """Where rows come from."""
+    """A source of rows."""
 
     name: str
     place: Place
     format: str = HEADWATER
     connector: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
-    # Those of files; topics have a decoding instead.
+    # Of files; topics have a decoding instead.
     schema: str | None = None
     key: Decoding | None = None
     value: Decoding | None = None
-    # That of this source, where it is another than the pipeline's.
+    # None for the pipeline's registry.
     registry: str | None = None
     watermark: Watermark | None = None
     is_table: bool = False
-    # Read as a whole, to be joined with streams.
+    # Read completely, to be joined with streams.
     is_static: bool = False
     # The table of a format that has tables, and its catalog.
     table: TableSpec = field(default_factory=TableSpec)
@@ -163,7 +163,7 @@ class StepSpec:
 
 
 class Mode(Enum):
-    """Which rows of a result a batch writes."""
+    """Spark's output mode: the rows of a result that a batch writes."""
 
     APPEND = "append"
     UPDATE = "update"
@@ -179,7 +179,7 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopicSpec:
-    """How to make a topic that is not there."""
+    """How to create a missing topic."""
 
     partitions: int = -1
     replication_factor: int = -1
@@ -193,13 +193,13 @@ class RecordSpec:
     key: str | None = None
     value: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    # Where it is true, the record has no value: it deletes its key from the table.
+    # If true, the record is a tombstone.
     tombstone: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSpec:
-    """Where rows go."""
+    """A sink of rows."""
 
     name: str
     place: Place
@@ -221,9 +221,9 @@ class SinkSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restarts:
-    """What happens to a sink that failed."""
+    """How often a failed sink is restarted."""
 
-    # Without a batch in between.
+    # Failures without a batch in between.
     max_count: int = 5
     backoff_ms: int = 10_000
 
@@ -232,7 +232,7 @@ class Restarts:
 class PipelineSpec:
     file: Path
     name: str
-    # A path of this machine, or a location with a scheme.
+    # A local path, or a location with a scheme.
     checkpoint: str
     sources: tuple[SourceSpec, ...]
     steps: tuple[StepSpec, ...]
@@ -245,9 +245,9 @@ class PipelineSpec:
     conf: Mapping[str, str] = field(default_factory=dict)
     restarts: Restarts = field(default_factory=Restarts)
     dead_letter: str | None = None
-    # Whether what sinks have read is committed to consumer groups, for tools that show lag.
+    # Whether offsets are committed to consumer groups, for tools that show lag.
     commits_offsets: bool = True
-    # Whether a run ends when all that is there is written.
+    # Whether a run ends when all available data is written.
     is_batch: bool = False
     # Whether a run reads from given offsets to given offsets, under its own name.
     is_bounded: bool = False

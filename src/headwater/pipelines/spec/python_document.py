@@ -31,18 +31,18 @@ _MARK: Final = "__headwater_pipeline__"
 Step = TypeVar("Step", bound=Callable[..., Any])
 
 
-def pipeline(**said: Any) -> Callable[[Step], Step]:
-    """Makes a pipeline of a function; the keywords are those of a pipeline's file."""
+def pipeline(**values: Any) -> Callable[[Step], Step]:
+    """Turn a function into a pipeline; keywords are the keys of a pipeline file."""
 
     def mark(function: Step) -> Step:
-        setattr(function, _MARK, said)
+        setattr(function, _MARK, values)
         return function
 
     return mark
 
 
 def read_python(file: Path) -> Document:
-    """`PipelineRefused` where a file has not exactly one function with `@pipeline`."""
+    """Load a file. Raises `InvalidPipeline` unless one function has `@pipeline`."""
     module = load_module(file)
     marked = [
         each
@@ -50,26 +50,26 @@ def read_python(file: Path) -> Document:
         if hasattr(each, _MARK) and getattr(each, "__module__", None) == module.__name__
     ]
     if len(marked) != 1:
-        raise fail_parsing(file, 1, f"{len(marked)} functions have @pipeline, and not one")
+        raise fail_parsing(file, 1, f"{len(marked)} functions have @pipeline; there must be one")
     function = marked[0]
-    said = dict(getattr(function, _MARK))
-    said.setdefault("version", 1)
-    said.setdefault("name", function.__name__)
+    values = dict(getattr(function, _MARK))
+    values.setdefault("version", 1)
+    values.setdefault("name", function.__name__)
     inputs = list(inspect.signature(function).parameters)
     step = {"function": function.__name__, "inputs": inputs}
-    said["steps"] = {**(said.get("steps") or {}), function.__name__: step}
-    sinks = said.get("sinks")
+    values["steps"] = {**(values.get("steps") or {}), function.__name__: step}
+    sinks = values.get("sinks")
     if isinstance(sinks, list):
-        said["sinks"] = [
+        values["sinks"] = [
             {"from": function.__name__, **each} if isinstance(each, dict) else each
             for each in sinks
         ]
     lines = dict(_lines(file, function.__name__))
-    return Document(file=file, value=said, lines=lines, module=module)
+    return Document(file=file, value=values, lines=lines, module=module)
 
 
 def load_module(file: Path) -> ModuleType:
-    """A file as a module that no other file's name can take the place of."""
+    """Import a file as a module whose name cannot collide with other files."""
     if not file.is_file():
         raise fail_parsing(file, 1, "there is no such file")
     name = "headwater_pipeline_" + "".join(
@@ -77,18 +77,18 @@ def load_module(file: Path) -> ModuleType:
     )
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise fail_parsing(file, 1, "this is no file of Python")
+        raise fail_parsing(file, 1, "not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
-        raise fail_parsing(file, error.lineno or 1, f"this is no Python: {error.msg}") from None
+        raise fail_parsing(file, error.lineno or 1, f"invalid Python: {error.msg}") from None
     return module
 
 
 def _lines(file: Path, name: str) -> Iterator[tuple[Place, int]]:
-    """Where the literals of the decorator stand."""
+    """Return the lines of the decorator's literals."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     for node in tree.body:
         if not isinstance(node, ast.FunctionDef) or node.name != name:

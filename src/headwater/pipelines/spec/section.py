@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Section:
-    """A mapping at a place of a document."""
+    """A mapping in a document."""
 
     def __init__(self, document: Document, place: Place, problems: list[PipelineProblem]) -> None:
         self._document = document
@@ -35,14 +35,14 @@ class Section:
         return self._values.get(name) is not None
 
     def add_problem(self, text: str, *names: str | int) -> None:
-        """Note what is wrong with this section, or with something in it."""
+        """Add a problem of this section, or of a value in it."""
         self._problems.append(self._document.problem((*self.place, *names), text))
 
     def names(self) -> list[str]:
         return list(self._values)
 
     def inner(self, name: str) -> "Section | None":
-        """A mapping inside; None if there is none."""
+        """Take a nested mapping; None if it is missing."""
         if name not in self:
             self._taken.add(name)
             return None
@@ -50,7 +50,7 @@ class Section:
         return Section(self._document, (*self.place, name), self._problems)
 
     def inner_list(self, name: str) -> "Iterator[Section]":
-        """The mappings of a list."""
+        """Take a list of mappings."""
         self._taken.add(name)
         value = self._values.get(name)
         if value is None:
@@ -72,7 +72,7 @@ class Section:
                 self.add_problem(f"{self._title()} has no {name}")
             return None
         if not isinstance(value, str) or not value.strip():
-            self.add_problem(f"{name} must be a text, not {_kind(value)}", name)
+            self.add_problem(f"{name} must be a string, not {_kind(value)}", name)
             return None
         return value
 
@@ -117,7 +117,7 @@ class Section:
         return choices[value]
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts, or one text alone."""
+        """Take a list of strings, or a single string."""
         value = self.raw(name)
         if value is None:
             return ()
@@ -129,7 +129,7 @@ class Section:
         return tuple(value)
 
     def mapping(self, name: str) -> dict[str, str]:
-        """Texts under names."""
+        """Take a mapping of strings."""
         found = self.inner(name)
         return {} if found is None else found.rest()
 

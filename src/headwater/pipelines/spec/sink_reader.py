@@ -31,7 +31,7 @@ _MODES: Final = {each.value: each for each in Mode}
 def read_sink(section: Section, folder: Path) -> SinkSpec:
     source = section.text("from", is_needed=True) or ""
     connector = section.text("connector")
-    # The format is the connector's, where there is one.
+    # With a connector, `format` is its option.
     chosen = HEADWATER if connector is not None else section.text("format") or HEADWATER
     is_topic = connector is None and chosen == HEADWATER
     name = section.text("name")
@@ -48,7 +48,7 @@ def read_sink(section: Section, folder: Path) -> SinkSpec:
     if is_topic:
         options = beside(options, folder)
     return SinkSpec(
-        name=name or _usual_name(source, connector or chosen, options, table.name),
+        name=name or _default_name(source, connector or chosen, options, table.name),
         place=section.place,
         source=source,
         format=chosen,
@@ -63,7 +63,7 @@ def read_sink(section: Section, folder: Path) -> SinkSpec:
     )
 
 
-def _usual_name(source: str, kind: str, options: dict[str, str], table: str | None) -> str:
+def _default_name(source: str, kind: str, options: dict[str, str], table: str | None) -> str:
     where = options.get("topic") or table or Path(options.get("path", kind)).name
     return f"{source}-to-{where}"
 

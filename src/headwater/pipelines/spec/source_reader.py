@@ -31,7 +31,7 @@ _CODINGS: Final = {each.value: each for each in Coding}
 
 def read_source(section: Section, name: str, folder: Path) -> SourceSpec:
     connector = section.text("connector")
-    # Words such as `format` and `table` are the connector's, where there is one.
+    # With a connector, keys such as `format` and `table` are its options.
     chosen = HEADWATER if connector is not None else section.text("format") or HEADWATER
     is_topic = connector is None and chosen == HEADWATER
     key, value, registry = _decodings(section, folder, is_topic=is_topic)
@@ -43,7 +43,7 @@ def read_source(section: Section, name: str, folder: Path) -> SourceSpec:
     is_static = is_format and section.flag("static")
     watermark = read_watermark(section)
     if (is_table or is_static) and watermark is not None:
-        section.add_problem("a table has no watermark: it is what it is now", "watermark")
+        section.add_problem("a table cannot have a watermark", "watermark")
     schema = None if connector is not None else _schema(section, is_topic=is_topic)
     options = section.rest()
     if connector is None and not is_topic and "path" in options:
@@ -73,7 +73,7 @@ def read_watermark(section: Section) -> Watermark | None:
         return None
     names = inner.names()
     if len(names) != 1:
-        inner.add_problem("watermark must be one column with a time, such as {ts: 10 minutes}")
+        inner.add_problem("watermark must be one column with a duration, such as {ts: 10 minutes}")
         return None
     column = names[0]
     text = inner.text(column)
@@ -92,7 +92,7 @@ def _decodings(
         return None, None, None
     if not is_topic:
         section.add_problem(
-            "only topics are decoded; a format or connector has its schema", "decode"
+            "decode is for topics only; a format or connector has its own schema", "decode"
         )
     key, value = _decoding(inner, "key", folder), _decoding(inner, "value", folder)
     registry = inner.text("registry")
@@ -103,7 +103,7 @@ def _decodings(
 
 
 def clashes(key: Decoding | None, value: Decoding | None) -> list[str]:
-    """What is wrong with the names of columns."""
+    """Add problems of column names."""
     names = [each.name.lower() for decoding in (key, value) if decoding for each in decoding.fields]
     found = [
         f"the column {name} comes from the key and from the value"
@@ -132,22 +132,22 @@ def _decoding(section: Section, part: str, folder: Path) -> Decoding | None:
             f"{part} is decoded by one of {known}, such as {{json: 'id bigint'}}", part
         )
         return None
-    word, said = next(iter(value.items()))
+    word, schema = next(iter(value.items()))
     coding = _CODINGS.get(word)
     if coding is None:
         section.add_problem(f"unknown encoding {word}; there are {', '.join(_CODINGS)}", part, word)
         return None
-    if not isinstance(said, str):
-        section.add_problem(f"{word} must be followed by a text, not {said!r}", part, word)
+    if not isinstance(schema, str):
+        section.add_problem(f"{word} must be followed by a string, not {schema!r}", part, word)
         return None
     if coding is Coding.STRING:
-        return _string(said)
+        return _string(schema)
     try:
-        fields = read_schema(said)
+        fields = read_schema(schema)
     except BadSchema as error:
         section.add_problem(str(error), part, word)
         return None
-    return Decoding(coding=coding, schema=said, fields=fields)
+    return Decoding(coding=coding, schema=schema, fields=fields)
 
 
 def _string(name: str) -> Decoding:

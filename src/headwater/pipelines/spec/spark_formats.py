@@ -1,7 +1,7 @@
 """The formats of sources and sinks, and the options that each of them reads.
 
-Spark ignores an option that it does not know, so a misspelt one is noticed when the data is wrong.
-A pipeline refuses it with its line. Formats of other packages (`spark.jars.packages`) may have any
+Spark ignores unknown options, so that a misspelled one is noticed only when the data is wrong. A
+pipeline rejects it with its line. Formats of other packages (`spark.jars.packages`) may have any
 option.
 """
 
@@ -21,14 +21,14 @@ FILE_FORMATS: Final = ("parquet", "orc", "json", "csv", "text", "xml")
 class SparkFormat:
     """What a format can be used for, and its options for reading and for writing."""
 
-    # None if a pipeline cannot stream from it, read it as a whole, or write to it.
+    # None if a pipeline cannot stream from it, read it as a static table, or write to it.
     stream: frozenset[str] | None = None
     static: frozenset[str] | None = None
     sink: frozenset[str] | None = None
     # Options that begin with one of these belong to a library below Spark.
     prefixes: tuple[str, ...] = ()
     required: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Options that a `stream`, `static` or `sink` use cannot do without."""
+    """Required options for the uses `stream`, `static` and `sink`."""
 
 
 def _names(text: str) -> frozenset[str]:
@@ -146,7 +146,7 @@ FORMATS: Final[Mapping[str, SparkFormat]] = {
     JDBC: SparkFormat(static=_names("url dbtable query"), prefixes=("",)),
 }
 
-# Formats that users expect and pip does not install, with what brings them.
+# Formats that users expect and pip does not install, with the package that has them.
 _ELSEWHERE: Final = {
     "avro": "add org.apache.spark:spark-avro_2.13 of your Spark version to spark.jars.packages",
     "kafka": "leave out format to read and write topics, or add "
@@ -154,7 +154,7 @@ _ELSEWHERE: Final = {
     "hudi": "add Hudi's bundle for your Spark version to spark.jars.packages",
 }
 
-# Settings through which a user brings jars with formats that are not known here.
+# Settings that add jars, which may have formats that are not known here.
 JAR_SETTINGS: Final = (
     "spark.jars",
     "spark.jars.packages",
@@ -166,10 +166,10 @@ JAR_SETTINGS: Final = (
 def unknown_format_reason(
     name: str, conf: Mapping[str, str], others: Iterable[str] = ()
 ) -> str | None:
-    """The reason in one line if no installed package has the format `name`.
+    """Return the reason in one line if no installed package has the format `name`.
 
-    `others` are formats of installed Python data sources. A class name and a pipeline that brings
-    jars of its own are not judged.
+    `others` are formats of installed Python data sources. Class names, and pipelines that add jars,
+    are not checked.
     """
     known = {each.lower(): each for each in (*FORMATS, *others)}
     if name.lower() in known or "." in name or any(conf.get(each) for each in JAR_SETTINGS):
@@ -177,18 +177,22 @@ def unknown_format_reason(
     if name.lower() in _ELSEWHERE:
         return f"the format {name} is not installed: {_ELSEWHERE[name.lower()]}"
     near = difflib.get_close_matches(name.lower(), list(known), 1)
-    hint = f"did you mean {known.get(near[0], near[0])}?" if near else f"there are {_told(known)}"
+    hint = (
+        f"did you mean {known.get(near[0], near[0])}?"
+        if near
+        else f"there are {_names_in_order(known)}"
+    )
     return f"the format {name} is not installed; {hint}"
 
 
-def _told(known: Mapping[str, str]) -> str:
+def _names_in_order(known: Mapping[str, str]) -> str:
     return ", ".join(sorted(known.values(), key=str.lower))
 
 
 def option_problems(
     name: str, use: str, options: Mapping[str, str]
 ) -> list[tuple[str | None, str]]:
-    """Unknown and missing options of Spark's format `name`, each with its reason.
+    """Return unknown and missing options of Spark's format `name`, with reasons.
 
     `use` is `stream`, `static` or `sink`. The first part is the option, or None for a missing one.
     """
@@ -198,12 +202,12 @@ def option_problems(
     known: frozenset[str] | None = getattr(chosen, use)
     if known is None:
         return [("format", _why_useless(name, chosen, use))]
-    return _judge_options(
+    return _option_problems(
         name, options, known, prefixes=chosen.prefixes, required=chosen.required.get(use, ())
     )
 
 
-def _judge_options(
+def _option_problems(
     whose: str,
     options: Mapping[str, str],
     known: frozenset[str],
@@ -211,7 +215,7 @@ def _judge_options(
     prefixes: tuple[str, ...] = (),
     required: tuple[str, ...] = (),
 ) -> list[tuple[str | None, str]]:
-    """The unknown options with a suggestion, and the missing ones."""
+    """Return unknown options with a suggestion, and missing ones."""
     names = {each.lower(): each for each in known}
     given = {each.lower() for each in options}
     found: list[tuple[str | None, str]] = [
@@ -227,7 +231,7 @@ def _judge_options(
 
 
 def format_named(name: str) -> SparkFormat | None:
-    """Names of formats are compared without regard to case, as Spark does."""
+    """Return a format by name; like Spark, ignores the case."""
     for each, found in FORMATS.items():
         if each.lower() == name.lower():
             return found
@@ -238,7 +242,7 @@ def _why_useless(name: str, chosen: SparkFormat, use: str) -> str:
     if use == "sink":
         return f"{name} cannot be written to by a stream"
     if use == "static":
-        return f"{name} is a stream only: leave out static"
+        return f"{name} can only be read as a stream: leave out static"
     if chosen.static is not None:
-        return f"{name} is no stream: set static: true, and join a stream with it"
+        return f"{name} cannot be read as a stream: set static: true, and join a stream with it"
     return f"{name} cannot be read from"

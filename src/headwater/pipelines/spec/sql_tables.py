@@ -14,7 +14,7 @@ _TOKEN: Final = re.compile(
     |(`(?:[^`]|``)+`|[A-Za-z_][A-Za-z0-9_]*)|([().,])|[^\s]""",
     re.DOTALL | re.VERBOSE,
 )
-# They have a FROM of their own inside their parentheses, which names no table.
+# Functions with a FROM inside their parentheses that names no table.
 _FROM_INSIDE: Final = frozenset({"extract", "trim", "substring", "substr", "overlay"})
 _ENDS_A_LIST: Final = frozenset(
     {"where", "group", "having", "order", "sort", "cluster", "distribute", "limit", "window"}
@@ -30,7 +30,7 @@ class _Token:
 
 
 def tables_in(sql: str) -> list[str]:
-    """The names, each once, in the order of the text."""
+    """Return the table names, without duplicates, in the order of the text."""
     tokens = [
         _Token(found[1] or found[2], found[1] is not None)
         for found in _TOKEN.finditer(sql)
@@ -50,7 +50,7 @@ def _word(token: _Token) -> str:
 
 
 def _named_inside(tokens: list[_Token]) -> set[str]:
-    """Names that WITH gives: a name, maybe columns, then `as (`."""
+    """Return names defined by WITH: a name, optional columns, then `as (`."""
     words = [_word(each) for each in tokens]
     if "with" not in words:
         return set()
@@ -64,9 +64,9 @@ def _named_inside(tokens: list[_Token]) -> set[str]:
 
 
 def _after_from(tokens: list[_Token]) -> list[int]:
-    """Where the name of a table may stand."""
+    """Yield positions at which a table name may follow."""
     places = []
-    # For each open parenthesis, what stood before it; and whether a list of tables goes on there.
+    # For each open parenthesis, the word before it, and whether a list of tables continues there.
     callers = [""]
     listing = [False]
     for at, token in enumerate(tokens):

@@ -1,4 +1,4 @@
-"""Read what a pipeline's file says of tables: names, catalogs, partitions, merges."""
+"""Read the table settings of a pipeline file: name, catalog, partitions, merge."""
 
 import re
 from typing import Final
@@ -14,7 +14,7 @@ _PARTITION: Final = re.compile(
 
 
 def read_table(section: Section) -> TableSpec:
-    """The words of a sink that is a table or files."""
+    """Read the settings of a sink that writes a table or files."""
     files = section.number("files", 0, 1)
     return TableSpec(
         name=section.text("table"),
@@ -45,7 +45,7 @@ def _partitions(section: Section) -> tuple[PartitionField, ...]:
         matched = _PARTITION.fullmatch(text.strip())
         if matched is None:
             section.add_problem(
-                f"{text!r} is no partition: write a column, day(column) or bucket(16, column)",
+                f"{text!r} is not a partition field: use column, day(column), bucket(16, column)",
                 "partition_by",
             )
         elif matched[1]:

@@ -18,18 +18,18 @@ _NAMES: Final = rf"{_NAME}(?:\s*\.\s*{_NAME})*"
 _HEADER: Final = re.compile(rf"\s*(\[\[?)\s*({_NAMES})\s*\]\]?")
 _KEY: Final = re.compile(rf"\s*({_NAMES})\s*=")
 _ONE_NAME: Final = re.compile(_NAME)
-# A text that goes over lines may look like anything; its lines are not looked at.
+# Lines of a multi-line string may look like keys, so they are skipped.
 _LONG_TEXTS: Final = re.compile(r'"""(?:\\.|[^\\])*?"""' + r"|'''.*?'''", re.DOTALL)
 
 
 def read_toml(file: Path, text: str) -> Document:
-    """`PipelineRefused` with its line where it is no TOML."""
+    """Parse TOML. Raises `InvalidPipeline` with the line of an error."""
     try:
         value = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         found = _AT.search(str(error))
         line = int(found[1]) if found is not None else text.count("\n") + 1
-        raise fail_parsing(file, line, f"this is no TOML: {error}") from None
+        raise fail_parsing(file, line, f"invalid TOML: {error}") from None
     return Document(file=file, value=value, lines=dict(_lines(text)))
 
 

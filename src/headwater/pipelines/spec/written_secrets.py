@@ -1,7 +1,7 @@
 """Find secrets that are written into a pipeline's file instead of a settings file.
 
-Files of pipelines are committed, copied and printed. `settings` and `settingsFile` name a file that
-is not. A value that refers to an environment variable or is empty is no secret.
+Pipeline files are committed, copied and printed; the files that `settings` and `settingsFile` name
+are not. A value that is empty or refers to an environment variable is not a secret.
 """
 
 import re
@@ -17,7 +17,7 @@ _SECRET_NAME: Final = re.compile(
     r"|ssl\.keystore\.key$|ssl\.key\.pem$",
     re.IGNORECASE,
 )
-# These only name where a secret is, or how it is looked up.
+# Settings for the location of a secret, or for how it is looked up.
 _NO_SECRET: Final = re.compile(
     r"(location|file|path|provider|class|type|url|endpoint)$", re.IGNORECASE
 )
@@ -28,7 +28,7 @@ _IN_URL: Final = re.compile(
 
 
 def secret_warnings(document: Document) -> list[PipelineProblem]:
-    """A line for each secret; the secret itself is not repeated."""
+    """Return a warning for each secret, without the secret itself."""
     return [document.problem(place, text) for place, text in _found(document.value, ())]
 
 
@@ -48,7 +48,7 @@ def _found(value: Any, place: Place) -> Iterator[tuple[Place, str]]:
 
 
 def _is_secret(name: str, place: Place) -> bool:
-    # Columns of users may have any name: schemas and expressions are no settings.
+    # Columns may have any name: schemas and expressions are not settings.
     if any(each in ("decode", "headers", "watermark", "steps") for each in place):
         return False
     return _SECRET_NAME.search(name) is not None and _NO_SECRET.search(name) is None

@@ -15,7 +15,7 @@ _MERGE: Final = "tag:yaml.org,2002:merge"
 
 
 def read_yaml(file: Path, text: str) -> Document:
-    """`PipelineRefused` with its line where it is no YAML."""
+    """Parse YAML. Raises `InvalidPipeline` with the line of an error."""
     try:
         import yaml
     except ImportError:
@@ -31,18 +31,16 @@ def read_yaml(file: Path, text: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = 1 if mark is None else mark.line + 1
-        raise fail_parsing(
-            file, line, f"this is no YAML: {error.problem or error.context}"
-        ) from None
+        raise fail_parsing(file, line, f"invalid YAML: {error.problem or error.context}") from None
     except yaml.YAMLError as error:
-        raise fail_parsing(file, 1, f"this is no YAML: {error}") from None
+        raise fail_parsing(file, 1, f"invalid YAML: {error}") from None
     finally:
         loader.dispose()
     return Document(file=file, value=value, lines=lines)
 
 
 class _Values:
-    """Makes values of nodes, and notes their lines."""
+    """Builds values from nodes, and records their lines."""
 
     def __init__(self, file: Path, loader: Any, lines: dict[Place, int]) -> None:
         self._file = file
@@ -73,7 +71,7 @@ class _Values:
                 return self._loader.construct_object(node)
 
     def _mapping(self, node: Any, place: Place) -> dict[str, Any]:
-        # Of what `<<` merges in, a key may be said again; its own ones come last.
+        # A mapping may override keys that `<<` merges into it; its own keys come last.
         has_merged = any(key.tag == _MERGE for key, _ in node.value)
         self._loader.flatten_mapping(node)
         found: dict[str, Any] = {}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compacted:
-    """How many files of a sink were replaced by how many."""
+    """File counts of a sink before and after compaction."""
 
     sink: str
     files_before: int
@@ -30,7 +30,7 @@ class Compacted:
 
 
 def tables_of(spec: PipelineSpec, sink: str | None) -> list[SinkSpec]:
-    """The sinks to compact: the named one, or all that are tables."""
+    """Return the sinks to compact: the named one, or all tables."""
     named = [each for each in spec.sinks if sink is None or each.name == sink]
     if not named:
         known = ", ".join(each.name for each in spec.sinks)

@@ -1,4 +1,4 @@
-"""Which jar of Delta fits which Spark, and the settings that Spark needs for it."""
+"""Delta's jar for each Spark version, and the settings that Spark needs for it."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _EXTENSIONS: Final = "spark.sql.extensions"
 
 
 def why_no_delta(pyspark: str | None = None) -> str | None:
-    """The reason in one line if no Delta is known for the installed PySpark."""
+    """Return the reason in one line if no Delta supports the installed PySpark."""
     version = metadata.version("pyspark") if pyspark is None else pyspark
     if _release(version) in _JARS:
         return None

@@ -1,8 +1,8 @@
 """Write the batches of a stream to a Delta table, exactly once.
 
-Rows that are appended go through Delta's own streaming sink, which notes query and batch with the
-commit. A merge is a command of its own; Delta notes the application and version that the session
-names for it (`txnAppId`, `txnVersion`) in the same way, and skips a repeated one.
+Appends use Delta's own streaming sink, which stores query and batch id in the commit. For a merge,
+Delta stores the application and version that the session sets (`txnAppId`, `txnVersion`) in the
+same way, and skips a repeated one.
 """
 
 from collections.abc import Callable, Iterator
@@ -65,14 +65,14 @@ def _merger(
 
 
 def target_of(sink: SinkSpec) -> str:
-    """The table as SQL names it."""
+    """Return the table's name in SQL."""
     if sink.table.name is not None:
         return ".".join(f"`{each}`" for each in sink.table.name.split("."))
     return f"delta.`{sink.options['path']}`"
 
 
 def merge_statement(target: str, columns: list[str], keys: tuple[str, ...]) -> str:
-    """Columns by name, so that those which only the table has keep their values."""
+    """Build the MERGE; columns that only the table has keep their values."""
     on = " AND ".join(f"t.`{key}` <=> s.`{key}`" for key in keys)
     updates = ", ".join(f"t.`{name}` = s.`{name}`" for name in columns)
     names = ", ".join(f"`{name}`" for name in columns)
@@ -103,7 +103,7 @@ def _prepare(spark: "SparkSession", changes: "DataFrame", sink: SinkSpec, target
 
 
 def _known_columns(spark: "SparkSession", sink: SinkSpec) -> set[str] | None:
-    """The columns of the table in lower case; None if it is not there yet."""
+    """Return the table's columns in lower case; None if it does not exist."""
     from pyspark.errors import AnalysisException
 
     try:
@@ -121,7 +121,7 @@ def _refuse_new(columns: list[str]) -> None:
 
 @contextmanager
 def _once(spark: "SparkSession", query_id: str, batch_id: int) -> Iterator[None]:
-    """Delta skips the command if the table has this batch of the query already."""
+    """Set the options with which Delta skips a batch that it has already committed."""
     spark.conf.set(_APPLICATION, query_id)
     spark.conf.set(_VERSION, str(batch_id))
     try:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
-# Rows that a task holds as Arrow before it writes them: several times this in Python's memory.
+# Arrow rows that a task buffers before it writes them; they take several times this memory.
 _PIECE_BYTES: Final = 64 << 20
 _FILE: Final = 0
 _KEYS: Final = 1
@@ -39,7 +39,7 @@ QueryId = Callable[["DataFrame"], str]
 
 
 def iceberg_writer(frame: "DataFrame", sink: SinkSpec, query_id: QueryId) -> "DataStreamWriter":
-    """A writer of a stream to the sink's table, which is made if it is not there."""
+    """Return a writer of a stream to the sink's table; creates a missing table."""
     merge = sink.table.merge
     if merge is not None:
         check_merge(frame, merge)
@@ -69,7 +69,7 @@ def iceberg_writer(frame: "DataFrame", sink: SinkSpec, query_id: QueryId) -> "Da
 
 
 def arrow_schema(schema: "StructType") -> pa.Schema:
-    """The columns as Iceberg has them: every one may be null, and times are in UTC."""
+    """Return the columns in Iceberg's types: nullable, and times in UTC."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     found: pa.Schema = to_arrow_schema(schema, timezone="UTC")
@@ -77,7 +77,7 @@ def arrow_schema(schema: "StructType") -> pa.Schema:
 
 
 class _FilesOfTask:
-    """Writes the rows of a task into files, and tells the driver which."""
+    """Writes the rows of a task to files and returns their descriptions to the driver."""
 
     def __init__(
         self,

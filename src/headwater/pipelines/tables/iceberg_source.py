@@ -1,8 +1,8 @@
 """Read Iceberg tables into frames: as a stream of what is appended, or as a whole.
 
-A stream begins with all rows of the current snapshot, and goes on with those of each later one. A
-snapshot that overwrote or deleted rows cannot be told as rows, so it stops the query, unless an
-option says to skip it; compacted files ("replace") are no change of rows and are passed over.
+A stream starts with all rows of the current snapshot and continues with the rows that later ones
+append. A snapshot that overwrote or deleted rows fails the query, unless an option allows skipping
+it. Snapshots of a compaction ("replace") do not change rows and are skipped.
 """
 
 import json
@@ -38,7 +38,7 @@ _CATALOG: Final = "headwater.catalog"
 
 
 def iceberg_frame(spark: "SparkSession", source: SourceSpec) -> "DataFrame":
-    """The frame of a source; `static` reads the current snapshot."""
+    """Return the frame of a source; `static` reads the current snapshot."""
     spark.dataSource.register(IcebergSource)
     table = IcebergTable.of(source.table)
     options = {
@@ -51,7 +51,7 @@ def iceberg_frame(spark: "SparkSession", source: SourceSpec) -> "DataFrame":
 
 
 class IcebergSource(DataSource):
-    """A table of PyIceberg as a data source of Spark."""
+    """A PyIceberg table as a Spark data source."""
 
     @classmethod
     def name(cls) -> str:
@@ -72,7 +72,7 @@ class IcebergSource(DataSource):
 
 @dataclass
 class _Piece(InputPartition):
-    """A data file with its deletes, as PyIceberg has planned it."""
+    """A data file with its delete files, as planned by PyIceberg."""
 
     metadata: str
     properties: dict[str, Any]
@@ -129,10 +129,10 @@ class _TableStream(DataSourceStreamReader):
         return _rows(partition, self._schema)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing is kept here: the checkpoint has the offsets."""
+        """Do nothing: the checkpoint has the offsets."""
 
     def stop(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resources are held."""
 
     def _refuse_changes(self, table: "Table", first: int, last: int) -> None:
         at: int | None = last
@@ -175,6 +175,6 @@ def _rows(piece: _Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     files = load_file_io(piece.properties, metadata.location)
     scan = ArrowScan(metadata, files, metadata.schema(), AlwaysTrue())
     for batch in scan.to_record_batches([pickle.loads(piece.task)]):
-        # Columns that were added after the query began are left out.
+        # Columns that were added after the query started are left out.
         found = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
         yield from found.to_batches()

@@ -1,8 +1,8 @@
 """Iceberg tables through PyIceberg: catalogs, schemas, idempotent commits.
 
-A commit carries the id of the query and of the batch twice: in the summary of its snapshot, where
-a user sees them, and as a property of the table, which outlives expired snapshots. Both change in
-one atomic step with the data, so a batch that is repeated after a crash is found and skipped.
+A commit stores query id and batch id twice: in the summary of its snapshot, where a user can see
+them, and as a table property, which remains when snapshots expire. Both change atomically with the
+data, so a batch that is repeated after a crash is recognized and skipped.
 
 No Spark is needed here.
 """
@@ -47,7 +47,7 @@ _MOST_KEYS: Final = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOfQuery:
-    """Which batch of which query is committed."""
+    """Identifies the batch of a query that is committed."""
 
     query_id: str
     batch_id: int
@@ -89,7 +89,7 @@ class IcebergTable:
         *,
         schema_evolution: bool = False,
     ) -> "Table":
-        """The table, made if it is not there, with its new columns if they are allowed."""
+        """Load or create the table; add new columns if that is enabled."""
         from pyiceberg.exceptions import TableAlreadyExistsError
 
         catalog = self.opened()
@@ -123,8 +123,7 @@ class IcebergTable:
     ) -> bool:
         """Delete rows with `keys` and add files; False for a repeated batch.
 
-        Another writer may commit in between: then the table is read again, and the batch is looked
-        for again.
+        If another writer commits first, the table is loaded again and checked for the batch again.
         """
         from pyiceberg.exceptions import CommitFailedException
 
@@ -179,7 +178,7 @@ class IcebergTable:
         return [group for files in parts.values() for group in _packed(files, target_bytes)]
 
     def _rewrite(self, paths: frozenset[str]) -> int | None:
-        """How many files replace these; None if they are not all there any more."""
+        """Rewrite files; return their new number, or None if some no longer exist."""
         from pyiceberg.exceptions import CommitFailedException
         from pyiceberg.expressions import AlwaysTrue
         from pyiceberg.io.pyarrow import ArrowScan
@@ -207,7 +206,7 @@ class IcebergTable:
 
 
 def _packed(files: "list[DataFile]", target_bytes: int) -> "Iterator[frozenset[str]]":
-    """Two or more files at a time, whose sizes together are about the target."""
+    """Group two or more files whose total size is about the target."""
     group: list[str] = []
     size_bytes = 0
     for file in files:
@@ -227,7 +226,7 @@ def is_committed(table: "Table", batch: BatchOfQuery) -> bool:
 
 
 def refuse_misfit(table: "Table", schema: pa.Schema) -> None:
-    """Report unknown columns, and types that do not fit the table's."""
+    """Reject unknown columns, and types that do not match the table's."""
     known = {each.name for each in table.schema().fields}
     new = [name for name in schema.names if name not in known]
     if new:
@@ -243,11 +242,11 @@ def refuse_misfit(table: "Table", schema: pa.Schema) -> None:
                 table.schema(), schema, format_version=table.format_version
             )
     except ValueError as error:
-        raise WrongColumns(f"the columns do not fit the table: {_mismatches(error)}") from error
+        raise WrongColumns(f"the columns do not match the table: {_mismatches(error)}") from error
 
 
 def _mismatches(error: Exception) -> str:
-    """Of the table that PyIceberg draws, the rows of columns that do not fit."""
+    """Return the rows of PyIceberg's printed table that report mismatches."""
     rows = [[cell.strip() for cell in line.split("│")] for line in str(error).splitlines()]
     wrong = [
         f"{row[2]} in the table, {row[3]} here" for row in rows if len(row) > 3 and "❌" in row
@@ -278,7 +277,7 @@ class _FileWriter:
 
 
 def _without_retries(table: "Table") -> "Table":
-    """The same table, whose commits fail at once when another writer was faster."""
+    """Return the table without PyIceberg's own commit retries."""
     properties = {**table.metadata.properties, **_NO_RETRIES}
     table.metadata = table.metadata.model_copy(update={"properties": properties})
     return table
@@ -300,7 +299,7 @@ def _delete(transaction: "Transaction", keys: pa.Table, properties: dict[str, st
             "set maxOffsetsPerTrigger of the source"
         )
     with warnings.catch_warnings():
-        # That no row has these keys is usual: they are new.
+        # Deletes nothing if the keys are new, which is usual.
         warnings.simplefilter("ignore")
         transaction.delete(
             create_match_filter(keys, list(keys.column_names)), snapshot_properties=properties

@@ -1,8 +1,8 @@
 """Reduce the changes of a batch to the last one of each key.
 
-Note: a merge must meet each key once. Which of two changes of a key is later is said by
-`sequence_by`; the offset of the record is the default, because all records of a key are in one
-partition. A change is not compared with those of earlier batches: the order of the source holds.
+Note: a merge requires unique keys. `sequence_by` determines the later of two changes of a key; the
+default is the offset of the record, because all records of a key are in one partition. A change is
+not compared with those of earlier batches, which are older by the order of the source.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -28,7 +28,7 @@ def table_columns(frame: "DataFrame", merge: MergeSpec | None) -> list[str]:
 
 
 def check_merge(frame: "DataFrame", merge: MergeSpec) -> None:
-    """Refuse keys that are not there, and changes without an order."""
+    """Reject missing key columns, and changes without an order."""
     columns = table_columns(frame, merge)
     for name in (*merge.keys, *merge.except_column_list):
         if name not in frame.columns:
@@ -38,12 +38,12 @@ def check_merge(frame: "DataFrame", merge: MergeSpec) -> None:
             raise WrongColumns(f"the key {name} must be a column of the table")
     if merge.sequence_by is None and RECORD not in frame.columns:
         raise InvalidOption(
-            "merge needs sequence_by: an expression that tells which change of a key is later"
+            "merge needs sequence_by: an expression that orders the changes of a key"
         )
 
 
 def last_changes(rows: "DataFrame", merge: MergeSpec) -> "DataFrame":
-    """One row for each key, with the column `DELETED`."""
+    """Return one row per key, with the column `DELETED`."""
     columns = table_columns(rows, merge)
     is_deleted = f.lit(False) if merge.apply_as_deletes is None else f.expr(merge.apply_as_deletes)
     changes = rows.select(

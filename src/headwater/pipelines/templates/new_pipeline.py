@@ -14,18 +14,18 @@ TEMPLATES: Final = {
     "cdc-to-lake": "write a change feed to Parquet, and its latest rows to a compacted topic",
     "dead-letter-replay": "repair dead letters and send them back, once each",
 }
-"""Names of templates, with what they do."""
+"""Templates by name, with a description."""
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _MARK: Final = "{{name}}"
 
 
 class NotWritten(HeadwaterError):
-    """The pipeline cannot be written as asked."""
+    """The new pipeline was not written."""
 
 
 def new_pipeline(name: str, template: str, folder: Path) -> list[Path]:
-    """Write `NAME.yaml` and `test_NAME.py`; `NotWritten` if either exists."""
+    """Write `NAME.yaml` and `test_NAME.py`. Raises `NotWritten` if either exists."""
     if _NAME.fullmatch(name) is None:
         rule = "a letter, then letters, digits, - and _"
         raise NotWritten(f"{name!r} is no name of a pipeline: it has {rule}")

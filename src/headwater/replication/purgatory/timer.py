@@ -8,7 +8,7 @@ its deadline comes. When such entries outnumber the live ones, the heap is rebui
 bounded by the number of waiting requests.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Final, Protocol
@@ -47,6 +47,10 @@ class Timer:
     def next_ms(self) -> int | None:
         """The earliest deadline. The entry may have completed already."""
         return self._heap[0][0] if self._heap else None
+
+    def waiting(self) -> Iterable[TimerTask]:
+        """Return the tasks that wait, in no particular order."""
+        return dict.fromkeys(task for _, _, task in self._heap if not task.is_done)
 
     def wake_with(self, wake_at: Callable[[int], None]) -> None:
         """Call `wake_at` with the earliest deadline: now, and whenever it becomes earlier."""

@@ -31,14 +31,14 @@ _PLAIN: "Final[dict[str, pa.DataType]]" = {
 
 
 def arrow_schema(schema: "StructType") -> pa.Schema:
-    """`WrongColumns` where a column is of a type that has no rows in Arrow here."""
+    """Map a schema. Raises `WrongColumns` for a type that cannot be exchanged."""
     return pa.schema(
         [pa.field(each.name, arrow_type(each.dataType, each.name)) for each in schema.fields]
     )
 
 
 def arrow_type(kind: "DataType", what: str) -> pa.DataType:
-    """`what` is its place, for the message."""
+    """Map a type; `what` names the column in error messages."""
     from pyspark.sql import types
 
     match kind:

@@ -28,14 +28,25 @@ class JsonColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroColumn:
-    """A column of the source that is read from Avro, as the reader's schema says."""
+    """A column of the source that is read from Avro with the reader's schema."""
 
     registry: RegistryAccess
     schema: str
     is_lenient: bool
 
 
-TypedColumn = JsonColumn | AvroColumn
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtobufColumn:
+    """A column of the source that is read from Protobuf, as a message of a schema."""
+
+    registry: RegistryAccess
+    schema: str
+    # With all fields of the message, or some of them.
+    kind: pa.DataType
+    is_lenient: bool
+
+
+TypedColumn = JsonColumn | AvroColumn | ProtobufColumn
 
 
 def read_column(
@@ -44,6 +55,8 @@ def read_column(
     """Read a column of records as values of its type; may raise `UnparsableRecord`."""
     if isinstance(column, AvroColumn):
         return _read_avro(partition, name, column, records)
+    if isinstance(column, ProtobufColumn):
+        return _read_protobuf(partition, name, column, records)
     try:
         return read_json(records.column(name), column.kind, is_lenient=column.is_lenient)
     except NotJson as error:
@@ -57,7 +70,7 @@ def read_column(
 def _read_avro(
     partition: TopicPartition, name: str, column: AvroColumn, records: pa.RecordBatch
 ) -> Any:
-    # Loaded where there is Avro only: it brings numpy.
+    # Imported only for Avro, because it imports numpy.
     from headwater.spark.formats.avro.registry_cache import cached_avro_reader
 
     found = cached_avro_reader(column.registry, column.schema).read(records.column(name))
@@ -71,6 +84,23 @@ def _read_avro(
     return found.values
 
 
+def _read_protobuf(
+    partition: TopicPartition, name: str, column: ProtobufColumn, records: pa.RecordBatch
+) -> Any:
+    from headwater.spark.formats.protobuf.reader_schema import selected
+    from headwater.spark.formats.protobuf.registry_cache import cached_protobuf_reader
+
+    found = cached_protobuf_reader(column.registry, column.schema).read(records.column(name))
+    if found.unreadable and not column.is_lenient:
+        row = min(found.unreadable)
+        offset = records.column("offset")[row].as_py()
+        raise UnparsableRecord(
+            f"the {name} of {partition} at offset {offset} cannot be read as Protobuf: "
+            f"{found.unreadable[row]}; with mode=PERMISSIVE it would be null"
+        )
+    return selected(found.values, column.kind)
+
+
 def written(
     rows: Iterable[pa.RecordBatch],
     formats: Collection[str],
@@ -78,7 +108,7 @@ def written(
 ) -> Iterator[pa.RecordBatch]:
     """Encode the columns that have a format, as bytes for a producer.
 
-    Columns with a target are Avro, the others JSON.
+    Columns with a target are Avro or Protobuf, the others JSON.
     """
     writers: dict[tuple[str, Any], Callable[[Any], Any]] = {}
     for batch in rows:
@@ -97,6 +127,12 @@ def written(
 def _writer(target: AvroTarget | None, kind: Any) -> Callable[[Any], Any]:
     if target is None:
         return write_json
+    if target.is_protobuf:
+        from headwater.spark.formats.protobuf.named_message import NamedMessage
+        from headwater.spark.formats.protobuf.protobuf_writer import protobuf_writer
+
+        chosen = NamedMessage.from_text(target.schema)
+        return protobuf_writer(chosen.parsed(), chosen.message, kind, target.schema_id)
     from headwater.schemas.avro.resolved_schema import parse_schema
     from headwater.spark.formats.avro.avro_writer import avro_writer
 

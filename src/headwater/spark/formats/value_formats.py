@@ -13,27 +13,28 @@ from headwater.spark.options import SparkOptions
 
 NAMES: Final = ("keyFormat", "valueFormat")
 
-# Not implemented yet.
-_NOT_YET: Final = frozenset({"protobuf"})
-
 
 class ValueFormat(Enum):
-    """How a key or a value lies in its record."""
+    """Encoding of a key or a value."""
 
-    # As it is: bytes, or text.
+    # Unchanged bytes or text.
     BYTES = "bytes"
     JSON = "json"
-    # With the id of its schema before it, as Confluent's serializers write it.
+    # After the id of its schema, as Confluent's serializers write it.
     AVRO = "avro"
+    # Likewise, and the position of its message in the schema.
+    PROTOBUF = "protobuf"
+
+    @property
+    def has_registry(self) -> bool:
+        """Whether its schemas are in a registry."""
+        return self in (ValueFormat.AVRO, ValueFormat.PROTOBUF)
 
 
 def read_formats(options: SparkOptions) -> dict[str, ValueFormat]:
-    """The formats of the columns `key` and `value`, where they are more than bytes."""
+    """Return the formats of `key` and `value`, except bytes."""
     found: dict[str, ValueFormat] = {}
     for option in NAMES:
-        text = (options.get(option) or "").lower()
-        if text in _NOT_YET:
-            raise InvalidOption(f"{option}={text} is not there yet; there are bytes, json and avro")
         chosen = options.choice(option, {each.value: each for each in ValueFormat}, "bytes")
         if chosen is not ValueFormat.BYTES:
             found[option.removesuffix("Format")] = chosen
@@ -41,13 +42,14 @@ def read_formats(options: SparkOptions) -> dict[str, ValueFormat]:
 
 
 def parts_with(formats: Mapping[str, ValueFormat], wanted: ValueFormat) -> list[str]:
-    """The columns of a format."""
+    """Return the columns of a format."""
     return [part for part, each in formats.items() if each is wanted]
 
 
-def names_avro(given: Mapping[str, str]) -> bool:
-    """Whether a column has Avro. Names are in lower case, as Spark has them."""
-    return any(given.get(each.lower(), "").lower() == ValueFormat.AVRO.value for each in NAMES)
+def names_registry_format(given: Mapping[str, str]) -> bool:
+    """Return whether a column is Avro or Protobuf. Names are in lower case."""
+    registered = {each.value for each in ValueFormat if each.has_registry}
+    return any(given.get(each.lower(), "").lower() in registered for each in NAMES)
 
 
 def check_has_schema(given: Mapping[str, str]) -> None:

@@ -16,7 +16,7 @@ from headwater.spark.sink.task_writer import Rows, TaskProducer, write_at_least_
 
 _log = logging.getLogger(__name__)
 
-# Under these names Spark tells a task what it is part of; its own `foreach` relies on them.
+# Local properties with a task's query and batch; Spark's own `foreach` relies on them.
 _BATCH_ID: Final = "streaming.sql.batchId"
 _QUERY_ID: Final = "sql.streaming.queryId"
 
@@ -30,27 +30,27 @@ class BatchIdentity:
     partition: int
 
     def transactional_id(self, prefix: str) -> str:
-        """The same for every attempt and batch: a later one fences an earlier one."""
+        """Return the transactional id, the same for every attempt and batch, for fencing."""
         return f"{prefix}-{self.query_id}-{self.partition}"
 
     def group_id(self, prefix: str) -> str:
-        """The group under whose name finished batches of this part are noted."""
+        """Return the group whose offset marks finished batches of this partition."""
         return self.transactional_id(prefix)
 
 
 def identity_of(
     options: SinkOptions, partition: int, local_property: Callable[[str], str | None]
 ) -> BatchIdentity:
-    """What the options say, else what Spark has told the task."""
+    """Return the identity from the options, or else from the task's local properties."""
     query_id = options.query_id
     if query_id is None or query_id == ASK_SPARK:
         query_id = local_property(_QUERY_ID)
     batch_id = options.batch_id
     if batch_id is None:
-        told = local_property(_BATCH_ID)
-        batch_id = None if told is None else int(told)
+        text = local_property(_BATCH_ID)
+        batch_id = None if text is None else int(text)
     if query_id is None or batch_id is None:
-        raise InvalidOption("exactly-once: Spark does not tell which batch of which query this is")
+        raise InvalidOption("exactly-once: Spark did not provide the query id and batch id")
     return BatchIdentity(query_id=query_id, batch_id=batch_id, partition=partition)
 
 
@@ -65,10 +65,10 @@ def write_exactly_once(
     producer: TaskProducer,
     committed_batch: CommittedBatch,
 ) -> int:
-    """Send all rows unless that was done before; return how many were sent.
+    """Send all rows unless they were sent before; return the number of sent rows.
 
-    `committed_batch` tells what a group has committed for a partition: the first batch that is not
-    written.
+    `committed_batch` returns the offset that a group has committed for a partition: the first batch
+    that is not written.
     """
     assert options.marker_topic is not None, "refused when the options were read"
     marker = TopicPartition(options.marker_topic, 0)
@@ -76,7 +76,7 @@ def write_exactly_once(
     producer.init_transactions()
     next_batch = committed_batch(group_id, marker)
     if next_batch is not None and next_batch > identity.batch_id:
-        # Rare, and what an operator looks for after a failure.
+        # Rare, and useful to operators after a failure.
         _log.warning(
             "Skipped a part of a batch that is written already: batch=%d transactional_id=%s",
             identity.batch_id,
@@ -96,7 +96,7 @@ def write_exactly_once(
 
 
 def _drain(rows: Rows) -> None:
-    """Spark takes a task that does not read its input for a broken one."""
+    """Read all input; Spark fails a task that does not."""
     for _ in rows:
         pass
 
@@ -105,5 +105,5 @@ def _abort(producer: TaskProducer) -> None:
     try:
         producer.abort_transaction()
     except KafkaError:
-        # Fenced, or out of reach: the next attempt has the coordinator do it.
+        # Fenced, or unreachable: InitProducerId of the next attempt aborts the transaction.
         return

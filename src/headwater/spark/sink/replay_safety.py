@@ -21,11 +21,11 @@ _SHUFFLE: Final = re.compile(
     r"(?:ReusedExchange \[.*?\], )?Exchange (?P<kind>\w+)(?:\((?P<keys>.*)\))?, (?P<origin>[A-Z_]+)"
 )
 _COALESCE: Final = re.compile(r"Coalesce (\d+)")
-# What is below these is made whole before a row comes by, and sends none anywhere.
+# Inputs below these nodes are complete before the first row, and do not affect the distribution.
 _ASIDE: Final = ("BroadcastExchange", "Subquery", "ReusedSubquery")
 _ID: Final = re.compile(r"#(\d+)")
 _DEFINED: Final = re.compile(r" AS [^#,\]]*#(\d+)")
-# Different each time, or different where the rows come in another order.
+# Different with each execution, or with each order of rows.
 _RANDOM: Final = re.compile(
     r"\b(?:rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id|"
     r"spark_partition_id|input_file_name)\(",
@@ -53,19 +53,21 @@ def check_replay_safe(plan: str) -> None:
 
 
 def unstable(plan: str) -> str | None:
-    """Why a plan is not the same when repeated; None if it is."""
+    """Return why a repeated plan may differ; None if it cannot."""
     nodes = list(_nodes(plan))
     random_ids = _random_ids(nodes)
     is_adaptive = any(node.text.startswith(_ADAPTIVE) for node in nodes)
     for shuffle, is_coalesced in _last_shuffles(nodes):
-        reason = _judged(shuffle, random_ids, is_adaptive=is_adaptive, is_coalesced=is_coalesced)
+        reason = _unsafe_reason(
+            shuffle, random_ids, is_adaptive=is_adaptive, is_coalesced=is_coalesced
+        )
         if reason is not None:
             return reason
     return None
 
 
 def _nodes(plan: str) -> Iterator[_Node]:
-    """The plan's lines, from the sink to the sources; text may contain newlines."""
+    """Yield the plan's nodes, from the sink to the sources; text may contain newlines."""
     lines = plan.partition(_HEADING)[2].strip("\n").split("\n")
     depth, text = 0, ""
     for line in lines:
@@ -81,7 +83,7 @@ def _nodes(plan: str) -> Iterator[_Node]:
 
 
 def _last_shuffles(nodes: list[_Node]) -> Iterator[tuple[re.Match[str], bool]]:
-    """The last shuffles before the sink, and whether a coalesce follows."""
+    """Return the last shuffles before the sink, and whether a coalesce follows."""
     hidden_below: int | None = None
     coalesced_below: int | None = None
     for node in nodes:
@@ -102,7 +104,7 @@ def _last_shuffles(nodes: list[_Node]) -> Iterator[tuple[re.Match[str], bool]]:
             yield shuffle, coalesced_below is not None
 
 
-def _judged(
+def _unsafe_reason(
     shuffle: re.Match[str], random_ids: frozenset[str], *, is_adaptive: bool, is_coalesced: bool
 ) -> str | None:
     kind, keys = shuffle["kind"], shuffle["keys"] or ""
@@ -110,20 +112,20 @@ def _judged(
         case "SinglePartition":
             return None
         case "RoundRobinPartitioning":
-            return "a repartition without columns deals rows out in turn"
+            return "a repartition without columns distributes rows round-robin"
         case "rangepartitioning":
-            return "sorting, or a repartition by range, deals rows out by samples of them"
+            return "sorting, or a repartition by range, distributes rows by samples of them"
     if _RANDOM.search(keys) or not random_ids.isdisjoint(_ID.findall(keys)):
         return "the rows are shuffled by a column that is random"
     if is_coalesced:
-        return "a coalesce after a shuffle joins parts by where they happen to be"
+        return "a coalesce after a shuffle groups partitions by their location"
     if is_adaptive and shuffle["origin"] != _AS_ASKED:
-        return "Spark may adapt the number of tasks to what it sees (spark.sql.adaptive)"
+        return "Spark may change the number of tasks at run time (spark.sql.adaptive)"
     return None
 
 
 def _random_ids(nodes: list[_Node]) -> frozenset[str]:
-    """The columns that are made of something random, by way of others too."""
+    """Return columns that are directly or indirectly random."""
     definitions = [
         (found[1], _expression_before(node.text, found.start()))
         for node in nodes
@@ -141,7 +143,7 @@ def _random_ids(nodes: list[_Node]) -> frozenset[str]:
 
 
 def _expression_before(text: str, end: int) -> str:
-    """What stands before an AS, back to the comma or bracket where it begins."""
+    """Return the expression before an AS."""
     open_count = 0
     for position in range(end - 1, -1, -1):
         letter = text[position]

@@ -33,7 +33,7 @@ def check_columns(
     `typed` columns have a format and may be of any type.
     """
     if topic is None and "topic" not in columns:
-        raise WrongColumns("where to? Give the option topic, or a column topic")
+        raise WrongColumns("the topic is missing: set the option topic, or add a column topic")
     if "value" not in columns:
         raise WrongColumns(f"there is no column value among {', '.join(columns)}")
     for name, kind in columns.items():
@@ -45,7 +45,7 @@ def check_columns(
 
 
 def by_topic(rows: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.Table]]:
-    """The rows of each topic, in order, for a producer's `send_table`."""
+    """Yield the rows of each topic, in order, for a producer's `send_table`."""
     table = pa.Table.from_batches([rows])
     if topic is not None:
         yield topic, _sent(table)

@@ -17,7 +17,7 @@ from headwater.spark.exceptions import InvalidOption
 from headwater.spark.formats.avro.avro_options import SINK_NAMES as AVRO
 from headwater.spark.formats.avro.avro_options import AvroOptions, AvroTarget, read_avro
 from headwater.spark.formats.value_formats import NAMES as FORMATS
-from headwater.spark.formats.value_formats import ValueFormat, parts_with, read_formats
+from headwater.spark.formats.value_formats import ValueFormat, read_formats
 from headwater.spark.options import SparkOptions
 
 _NAMES: Final = (
@@ -31,7 +31,7 @@ _NAMES: Final = (
     *FORMATS,
     *AVRO,
 )
-# Instead of an id: that of the query in whose `foreachBatch` the rows are written.
+# Stands for the id of the query whose `foreachBatch` writes the rows.
 ASK_SPARK: Final = "spark"
 _SERIALIZED: Final = "keys and values are written as they are; cast them to string or binary"
 _NOT_TO_BE_SET: Final = {
@@ -50,27 +50,28 @@ class Delivery(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """Everything that a user may ask of the sink."""
+    """Options of the sink."""
 
-    # Not for logs: a login may be among it.
+    # Hidden in logs, because they may contain credentials.
     client: Mapping[str, str] = field(repr=False)
-    # For rows that do not say theirs, and for all others too: an option beats a column.
+    # For all rows: the option has precedence over a column.
     topic: str | None = None
     delivery: Delivery = Delivery.AT_LEAST_ONCE
     transactional_id_prefix: str = "headwater"
-    # On whose partition 0 the batches that were written are noted, as offsets of groups.
+    # Finished batches are marked as offsets of groups for partition 0 of this topic.
     marker_topic: str | None = None
-    # Which batch of which query a batch write is; a streaming query knows it by itself.
+    # Identity of a batch write; a streaming query has its own.
     query_id: str | None = None
     batch_id: int | None = None
     formats: Mapping[str, ValueFormat] = field(default_factory=dict)
+    # Of columns with Avro or Protobuf.
     avro: Mapping[str, AvroOptions] = field(default_factory=dict)
-    # Under which schemas of the registry they are written; known when the columns are.
+    # Schemas of Avro columns; known when the columns are.
     targets: Mapping[str, AvroTarget] = field(default_factory=dict)
 
 
 def read_sink_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkOptions:
-    """`InvalidOption`, with the reason in one line, where something is wrong."""
+    """Read the options. Raises `InvalidOption` with the reason in one line."""
     options = SparkOptions(given, "sink", _NAMES)
     client = options.client(_NOT_TO_BE_SET, producer_settings(options.shared))
     options.flag("includeHeaders", default=False)
@@ -87,7 +88,7 @@ def read_sink_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkOp
         query_id=_query_id(options.get("queryId")),
         batch_id=options.number("batchId", 0),
         formats=formats,
-        avro=read_avro(options, parts_with(formats, ValueFormat.AVRO), AVRO),
+        avro=read_avro(options, formats, AVRO),
     )
     if read.delivery is Delivery.EXACTLY_ONCE:
         _refuse_unfit(read, is_streaming=is_streaming)
@@ -116,7 +117,7 @@ def _refuse_unfit(options: SinkOptions, *, is_streaming: bool) -> None:
         raise InvalidOption("delivery exactly-once needs kafka.enable.idempotence=true")
     if options.marker_topic is None:
         raise InvalidOption(
-            "delivery exactly-once needs topic, or markerTopic where rows name their own topics: "
+            "delivery exactly-once needs topic, or markerTopic if rows name their own topics: "
             "an existing topic, on which finished batches are noted"
         )
     if not is_streaming and (options.query_id is None or options.batch_id is None):

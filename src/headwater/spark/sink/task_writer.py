@@ -19,10 +19,10 @@ from headwater.spark.sink.row_encoder import by_topic
 
 
 class PendingSend(Protocol):
-    """What becomes of rows that were sent."""
+    """Future of sent rows."""
 
     def result(self, timeout: float | None = None) -> object:
-        """Wait until all are acknowledged, or raise why not."""
+        """Wait until all are acknowledged, or raise the error."""
 
 
 class TaskProducer(Protocol):
@@ -42,7 +42,7 @@ Rows = Iterable[pa.RecordBatch]
 
 
 def write_at_least_once(rows: Rows, topic: str | None, producer: TaskProducer) -> int:
-    """Send all rows; the answer is how many."""
+    """Send all rows; return their number."""
     count = 0
     sent = []
     for batch in rows:

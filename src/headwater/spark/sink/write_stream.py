@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 MODES: Final = ("append", "update", "complete")
 
-# Adapting would deal rows out by what is seen at run time, and differently on a repetition.
+# Adaptive execution could distribute the rows of a repeated batch differently.
 FIXED_ROUTES: Final = {"spark.sql.adaptive.streaming.stateless.enabled": "false"}
-# A plan is cut short in the middle of its columns otherwise.
+# Otherwise the printed plan is truncated in the middle of its columns.
 _WHOLE_PLANS: Final = {"spark.sql.debug.maxToStringFields": "100000"}
 
 
@@ -47,8 +47,8 @@ def write_stream(
     """Start a query that writes rows to a topic, or to those in its column `topic`.
 
     `mode` is append, update or complete. `trigger` is what PySpark's own `trigger` takes, such as
-    `{"processingTime": "1 second"}`; `options` are further ones of the sink. `InvalidOption`,
-    `WrongColumns` or `RoutesDiffer` are raised before anything is started.
+    `{"processingTime": "1 second"}`; `options` are further options of the sink. Raises
+    `InvalidOption`, `WrongColumns` or `UnsafeReplay` before anything is started.
     """
     if mode not in MODES:
         raise InvalidOption(f"mode must be one of {', '.join(MODES)}, not {mode}")
@@ -76,7 +76,7 @@ def write_stream(
 
 
 def topic_writer(frame: "DataFrame", options: Mapping[str, str], mode: str) -> "DataStreamWriter":
-    """A writer of a stream's rows to topics, after all possible checks.
+    """Return a writer of a stream's rows to topics, after all possible checks.
 
     The session must have `FIXED_ROUTES` while an exactly-once query is started from it.
     """
@@ -98,21 +98,21 @@ def topic_writer(frame: "DataFrame", options: Mapping[str, str], mode: str) -> "
 
 
 def explained(frame: "DataFrame") -> str:
-    """The physical plan of a frame, in Spark's words."""
+    """Return the physical plan of a frame as text."""
     text = io.StringIO()
-    # The one way to them that Spark and Spark Connect have in common prints them.
+    # Spark and Spark Connect both offer it only as printed output.
     with _settings(frame.sparkSession, _WHOLE_PLANS), redirect_stdout(text):
         frame.explain()
     return text.getvalue()
 
 
 def is_remote(frame: object) -> bool:
-    """Whether a frame is one of Spark Connect's, whose package may not be installed."""
+    """Return whether a frame is Spark Connect's, whose package may be missing."""
     return type(frame).__module__.startswith("pyspark.sql.connect.")
 
 
 def _batch_writer(given: Mapping[str, str], *, is_exact: bool) -> Any:
-    """The function that writes a batch; serialized, so it holds only options."""
+    """Return the function that writes a batch; pickled, so it holds only options."""
     options = dict(given)
 
     def write(rows: "DataFrame", batch_id: int) -> None:
@@ -124,7 +124,7 @@ def _batch_writer(given: Mapping[str, str], *, is_exact: bool) -> Any:
 
 @contextmanager
 def _settings(spark: "SparkSession", chosen: Mapping[str, str]) -> Iterator[None]:
-    """Settings of a session, for a while."""
+    """Set session settings temporarily."""
     former: dict[str, str | None] = {name: spark.conf.get(name, None) for name in chosen}
     for name, value in chosen.items():
         spark.conf.set(name, value)

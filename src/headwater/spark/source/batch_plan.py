@@ -31,14 +31,14 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a batch reads, and what it cannot read any more."""
+    """The ranges of a batch, and the data that was lost."""
 
     ranges: tuple[OffsetRange, ...]
     losses: tuple[str, ...]
 
 
 def bounded(latest: Offsets, start: Offsets, until: Offsets) -> dict[TopicPartition, int]:
-    """The ends of partitions for a stream that ends at `until`.
+    """Return the end offsets for a stream that ends at `until`.
 
     A partition that `until` does not name is not read any further. An end is never before the
     start: timestamps, from which both may come, do not grow with offsets.
@@ -53,10 +53,10 @@ def bounded(latest: Offsets, start: Offsets, until: Offsets) -> dict[TopicPartit
 
 
 def limited(limit: int, start: Offsets, latest: Offsets) -> dict[TopicPartition, int]:
-    """End offsets so that all partitions together read about `limit` offsets.
+    """Return end offsets so that all partitions together read about `limit` offsets.
 
-    Each partition gets its share by what it has to offer. A share below one is rounded up, so that
-    a small partition beside a large one is not starved; all others are rounded down.
+    The limit is shared in proportion to the unread offsets. A share below one is rounded up, so
+    that a small partition beside a large one is not starved; all others are rounded down.
     """
     sizes = {each: max(end - start.get(each, end), 0) for each, end in latest.items()}
     total = sum(sizes.values())
@@ -76,7 +76,7 @@ def limited_bytes(
     latest: Offsets,
     bytes_per_offset: Mapping[TopicPartition, float],
 ) -> dict[TopicPartition, int]:
-    """End offsets with which a batch reads about `limit_bytes` in total.
+    """Return end offsets with which a batch reads about `limit_bytes` in total.
 
     The size of unread records is estimated from the first of each partition, `bytes_per_offset`.
     """
@@ -113,25 +113,25 @@ def batch_plan(
     min_partitions: int | None = None,
     max_records_per_partition: int | None = None,
 ) -> Plan:
-    """The ranges from one position to another.
+    """Return the ranges from one position to another.
 
-    A partition that is only in `end` is new, and begins where `earliest_of_new` says. One that is
-    only in `start` was deleted.
+    A partition that is only in `end` is new and starts at `earliest_of_new`. One that is only in
+    `start` was deleted.
     """
     losses = []
     gone = sorted(each for each in start if each not in end)
     if gone:
-        losses.append(f"{_named(gone)} are gone, and what was not read of them is lost")
+        losses.append(f"{_named(gone)} were deleted before all their records were read")
     ranges = []
     for each in sorted(end):
         begin = start.get(each)
         if begin is None:
             begin = earliest_of_new.get(each)
             if begin is None:
-                losses.append(f"{each} came and went before it was read")
+                losses.append(f"{each} was created and deleted before it was read")
                 continue
             if begin > 0:
-                losses.append(f"{each} is new and begins at {begin} instead of 0")
+                losses.append(f"{each} is new and starts at {begin} instead of 0")
         if end[each] < begin:
             losses.append(f"{each} ended at {begin} and now ends at {end[each]}")
         ranges.append(OffsetRange(each, begin, end[each]))
@@ -156,7 +156,7 @@ def split_ranges(
     if min_partitions is None or len(found) >= min_partitions:
         return found
     total = sum(each.size for each in found)
-    # Ranges that stay whole are left out of the sum, or the large ones would get too few tasks.
+    # Ranges that are not split do not count, or the large ones would get too few tasks.
     whole = [each for each in found if _parts(each.size, total, min_partitions) == 1]
     rest = total - sum(each.size for each in whole)
     wanted = max(min_partitions - len(whole), 1)
@@ -169,7 +169,7 @@ def split_ranges(
 
 
 def _parts(size: int, total: int, wanted: int) -> int:
-    # Halves are rounded up, as Java does it.
+    # Round half up, like Java.
     return max(math.floor(size / total * wanted + 0.5), 1)
 
 

@@ -1,4 +1,4 @@
-"""Ask brokers for the partitions and offsets that a query is planned with.
+"""Request the partitions and offsets that a query is planned with.
 
 Note: offsets given by the user must cover exactly the partitions that the query reads, as in
 Spark's Kafka connector: a missing partition is more often a mistake than an intention.
@@ -19,16 +19,16 @@ class Brokers(Protocol):
     """Requests to brokers, implemented by `client.consumer.offset_range_reader`."""
 
     def topics(self, names: Iterable[str] | None = None) -> dict[str, int]:
-        """How many partitions each topic has."""
+        """Return the number of partitions of each topic."""
 
     def offsets(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """The first offset at or after each timestamp; -1 is the end, -2 the start."""
+        """Return the first offset at or after each timestamp; -1: end, -2: start."""
 
 
 class OffsetReader:
-    """Answers for one subscription."""
+    """Offsets of one subscription."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class OffsetReader:
         self._latest_if_no_match = latest_if_no_match
 
     def partitions(self) -> list[TopicPartition]:
-        """The partitions that the subscription means now."""
+        """Return the current partitions of the subscription."""
         wanted = self._subscription
         if wanted.partitions:
             known = self._named({each.topic for each in wanted.partitions})
@@ -71,11 +71,11 @@ class OffsetReader:
         return self._at(dict.fromkeys(partitions, LATEST))
 
     def begin(self, place: OffsetsAt) -> dict[TopicPartition, int]:
-        """Where a query begins."""
+        """Return the start offsets of a query."""
         return self._resolve(place, "starting", if_no_match=self._latest_if_no_match)
 
     def end(self, place: OffsetsAt) -> dict[TopicPartition, int]:
-        """Where a batch query ends; where no record is young enough, at the end."""
+        """Return a batch query's end offsets; the log end if no record is that new."""
         return self._resolve(place, "ending", if_no_match=True)
 
     def _named(self, topics: Iterable[str]) -> dict[str, int]:
@@ -115,7 +115,7 @@ class OffsetReader:
             first = unmatched[0]
             raise DataLost(
                 f"{first} has no record at or after {times[first]}; with "
-                "startingOffsetsByTimestampStrategy=latest the query would begin at its end"
+                "startingOffsetsByTimestampStrategy=latest the query would start at its end"
             )
         return found | self.latest(unmatched)
 

@@ -26,7 +26,7 @@ from headwater.spark.source.topic_offsets import EARLIEST, LATEST
 
 _log = logging.getLogger(__name__)
 
-# A task works through its partition as fast as it can, so its answers may be large.
+# A task reads as fast as possible, so large responses pay off.
 _AT_ONCE: Final = {"max.partition.fetch.bytes": str(8 * 1024 * 1024)}
 _ROWS_MAX: Final = 65_536
 
@@ -44,10 +44,10 @@ _BATCH_SCHEMA: Final = pa.schema(_BATCH_TYPES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeTask:
-    """Everything that a task needs; it is sent to the worker."""
+    """Description of a task, which is sent to the worker."""
 
     range: OffsetRange
-    # Not for logs: a login may be among it.
+    # Hidden in logs, because they may contain credentials.
     client: Mapping[str, str] = field(repr=False)
     columns: tuple[str, ...]
     texts: frozenset[str]
@@ -59,7 +59,7 @@ class RangeTask:
 
 
 def rows_of(task: RangeTask) -> Iterator[pa.RecordBatch]:
-    """The rows of a range. `DataLost` where some of them are gone."""
+    """Yield the rows of a range. Raises `DataLost` if records were deleted."""
     settings = {**_AT_ONCE, **task.client}
     if task.at_present:
         task = replace(task, range=_whole(task.range.partition, settings))
@@ -76,7 +76,7 @@ def rows_of(task: RangeTask) -> Iterator[pa.RecordBatch]:
             earliest = reader.offsets({partition: EARLIEST})[partition].offset
             lost = f"{partition} lost its records from {start} to {min(earliest, end)}"
             if task.fail_on_data_loss or earliest <= start:
-                advice = "set failOnDataLoss to false to go on without them"
+                advice = "set failOnDataLoss to false to continue without them"
                 raise DataLost(f"{lost}; {advice}") from error
             _log.warning("%s", lost)
             start = earliest
@@ -86,7 +86,7 @@ def rows_of(task: RangeTask) -> Iterator[pa.RecordBatch]:
 
 
 def _whole(partition: TopicPartition, settings: Mapping[str, str]) -> OffsetRange:
-    """All that a partition has now."""
+    """Return the current range of a partition."""
     reader = cached_reader(settings)
     try:
         start = reader.offsets({partition: EARLIEST})[partition].offset
@@ -116,7 +116,7 @@ def _records(make: ToRows, end: int, fetched: FetchedBatches) -> Iterator[pa.Rec
 def _whole_batches(
     partition: TopicPartition, end: int, fetched: FetchedBatches
 ) -> Iterator[pa.RecordBatch]:
-    """Whole batches of the log; a batch across two ranges belongs to the first."""
+    """Yield whole batches of the log; one across two ranges belongs to the first."""
     data = memoryview(fetched.data)
     chosen = [
         (bytes(data[position : position + header.size_bytes]), header)

@@ -35,7 +35,7 @@ from headwater.spark.source.topic_offsets import Position, from_document, to_doc
 
 _log = logging.getLogger(__name__)
 
-# The driver reads only to see what records are like.
+# The driver reads only to estimate record sizes.
 _SMALL_LOOKS: Final = {"max.partition.fetch.bytes": "65536"}
 
 
@@ -46,7 +46,7 @@ class TaskPartition(InputPartition):
 
 
 class RowShape:
-    """Which columns the rows have."""
+    """Columns of the rows."""
 
     def __init__(self, columns: Mapping[str, str], typed: Mapping[str, TypedColumn]) -> None:
         self.columns = tuple(columns)
@@ -57,7 +57,7 @@ class RowShape:
 
 
 class TopicReader(DataSourceReader):
-    """A batch query: from here to there, once."""
+    """Reader of a batch query."""
 
     def __init__(self, options: SourceOptions, shape: RowShape) -> None:
         self._options = options
@@ -84,7 +84,7 @@ class TopicReader(DataSourceReader):
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream: batch after batch."""
+    """Reader of a streaming query."""
 
     def __init__(self, options: SourceOptions, shape: RowShape) -> None:
         self._options = options
@@ -96,7 +96,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_document(self._at().initial())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        # Spark knows no limit that is a minimum and a maximum at once, so limits are kept here.
+        # Spark's read limits cannot combine a minimum and a maximum, so limits are applied here.
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802, ARG002
@@ -139,12 +139,12 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._position
 
     def __getstate__(self) -> dict[str, Any]:
-        """Connections stay in the driver."""
+        """Pickle without connections."""
         return {**self.__dict__, "_brokers": None, "_position": None}
 
 
 def _bytes_per_offset(brokers: OffsetRangeReader, partition: TopicPartition, offset: int) -> float:
-    """What the next answer of a partition holds, over the offsets that it covers."""
+    """Return bytes per offset of the next fetched data of a partition."""
     for fetched in brokers.read(partition, offset, offset + 1):
         return len(fetched.data) / max(fetched.next_offset - offset, 1)
     return 1.0

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     AnyArray = pa.Array[Any]
-else:  # The stubs know what the arrays hold, the classes themselves take no parameter.
+else:  # The classes have type parameters in the stubs only.
     AnyArray = pa.Array
 
 COLUMNS: Final = (
@@ -54,7 +54,7 @@ ToRows = Callable[[pa.RecordBatch], Rows]
 
 
 def check_columns(columns: Mapping[str, str]) -> None:
-    """A user's schema chooses among the columns of a record; it cannot invent others."""
+    """Check that a user's schema has only columns of a record."""
     for name, kind in columns.items():
         kinds = _KINDS.get(name)
         if kinds is None:
@@ -85,7 +85,7 @@ def to_rows(
 
 
 def before(records: pa.RecordBatch, end_offset: int) -> pa.RecordBatch:
-    """The records below an offset. Offsets only rise, so they are the first ones."""
+    """Return the records below an offset, which are the first ones."""
     offsets = records.column("offset")
     count = len(offsets)
     if not count or offsets[count - 1].as_py() < end_offset:
@@ -117,7 +117,7 @@ def _maker(
 
 
 def _headers(lists: AnyArray) -> AnyArray:
-    """Null where a record has none, as Spark's own connector has it."""
+    """Return headers, or null for none, like Spark's connector."""
     has_any = pc.greater(pc.call_function("list_value_length", [lists]), integer(0, pa.int32()))
     found: AnyArray = pc.if_else(has_any, lists.cast(_SPARKS_HEADERS), null(_SPARKS_HEADERS))
     return found

@@ -1,7 +1,7 @@
-"""Read and check the options of the source before a broker is asked.
+"""Read and check the options of the source, without connecting to brokers.
 
 Names and meanings are those of Spark's Kafka connector, except `maxBytesPerTrigger`, `rowtype` and
-the formats. If several options say where to start, the first in the connector's order wins.
+the formats. If several options set the start, the first in the connector's order has precedence.
 """
 
 import re
@@ -16,19 +16,19 @@ from headwater.spark.exceptions import InvalidOption
 from headwater.spark.formats.avro.avro_options import SOURCE_NAMES as AVRO
 from headwater.spark.formats.avro.avro_options import AvroOptions, read_avro
 from headwater.spark.formats.value_formats import NAMES as FORMATS
-from headwater.spark.formats.value_formats import ValueFormat, parts_with, read_formats
+from headwater.spark.formats.value_formats import ValueFormat, read_formats
 from headwater.spark.options import SparkOptions
 from headwater.spark.source.topic_offsets import EARLIEST, LATEST, parse_offsets, parse_partitions
 
-# Taken, so that queries need no change: the client tries again by itself, asks for partitions with
-# every batch, and needs no group to read.
+# Accepted for compatibility: the client retries by itself, requests partitions with every batch,
+# and reads without a group.
 _WITHOUT_EFFECT: Final = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
     "partition.metadata.cache.ttl.ms",
     "groupIdPrefix",
 )
-# Under their documented spelling.
+# In their documented spelling.
 _NAMES: Final = (
     "assign",
     "subscribe",
@@ -68,13 +68,13 @@ _NOT_TO_BE_SET: Final = {
 
 class RowType(Enum):
     RECORD = "record"
-    # A whole batch of records as it lies in the log, not opened.
+    # A whole record batch as stored in the log, without decoding.
     BATCH = "batch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSubscription:
-    """What a source reads. Exactly one of the three is given."""
+    """Topics or partitions of a source. Exactly one of the three is set."""
 
     topics: tuple[str, ...] = ()
     partitions: tuple[TopicPartition, ...] = ()
@@ -82,28 +82,28 @@ class SourceSubscription:
 
     @property
     def only_topic(self) -> str | None:
-        """The topic, if it is one alone."""
+        """Return the topic if there is only one."""
         names = {*self.topics, *(each.topic for each in self.partitions)}
         return names.pop() if len(names) == 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsAt:
-    """Where to begin or to end, in the words of the user."""
+    """Start or end of a query, as the user set it."""
 
-    # A number for all partitions, or for each its own: an offset, `EARLIEST` or `LATEST`.
+    # One number for all partitions or one for each: an offset, `EARLIEST` or `LATEST`.
     offset: int | None = None
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
-    # Likewise, as timestamps.
+    # The same for timestamps.
     timestamp_ms: int | None = None
     timestamps_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """Everything that a user may ask of the source."""
+    """Options of the source."""
 
-    # Not for logs: a login may be among it.
+    # Hidden in logs, because they may contain credentials.
     client: Mapping[str, str] = field(repr=False)
     subscription: SourceSubscription
     starting: OffsetsAt
@@ -121,16 +121,17 @@ class SourceOptions:
     max_records_per_partition: int | None = None
     include_headers: bool = False
     row_type: RowType = RowType.RECORD
-    # Whether a task looks itself how far its partition is, each time that it runs.
+    # Whether a task requests the end of its partition each time it runs.
     at_present: bool = False
     formats: Mapping[str, ValueFormat] = field(default_factory=dict)
+    # Of columns with Avro or Protobuf.
     avro: Mapping[str, AvroOptions] = field(default_factory=dict)
-    # Whether what cannot be read is null; it stops the query otherwise.
+    # Whether an unreadable value becomes null; otherwise it fails the query.
     is_lenient: bool = False
 
 
 def read_source_options(given: Mapping[str, str], *, is_streaming: bool) -> SourceOptions:
-    """`InvalidOption`, with the reason in one line, where something is wrong."""
+    """Read the options. Raises `InvalidOption` with the reason in one line."""
     options = SparkOptions(given, "source", _NAMES)
     starting = _place(options, "starting", LATEST if is_streaming else EARLIEST)
     ending = _place(options, "ending", LATEST)
@@ -160,18 +161,20 @@ def read_source_options(given: Mapping[str, str], *, is_streaming: bool) -> Sour
         at_present=options.flag("atPresent", default=False),
         row_type=options.choice("rowtype", {each.value: each for each in RowType}, "record"),
         formats=formats,
-        avro=read_avro(options, parts_with(formats, ValueFormat.AVRO), AVRO),
+        avro=read_avro(options, formats, AVRO),
         is_lenient=options.choice("mode", {"failfast": False, "permissive": True}, "failfast"),
     )
     _refuse_contradictions(read)
     return read
 
 
-def read_avro_source(given: Mapping[str, str]) -> tuple[dict[str, AvroOptions], SourceSubscription]:
-    """What the columns of a source rest on, whether it is a stream or not."""
+def read_registry_source(
+    given: Mapping[str, str],
+) -> tuple[dict[str, AvroOptions], Mapping[str, ValueFormat], SourceSubscription]:
+    """Read the options that determine the columns, for streams and batch queries."""
     options = SparkOptions(given, "source", _NAMES)
-    parts = parts_with(read_formats(options), ValueFormat.AVRO)
-    return read_avro(options, parts, AVRO), _subscription(options)
+    formats = read_formats(options)
+    return read_avro(options, formats, AVRO), formats, _subscription(options)
 
 
 def _subscription(options: SparkOptions) -> SourceSubscription:
@@ -196,7 +199,7 @@ def _subscription(options: SparkOptions) -> SourceSubscription:
 
 
 def _place(options: SparkOptions, side: str, default: int) -> OffsetsAt:
-    """A start or end; one timestamp wins over many, and timestamps over offsets."""
+    """Read a start or end: a single timestamp, timestamps, or else offsets."""
     timestamp = options.number(f"{side}Timestamp", 0)
     if timestamp is not None:
         return OffsetsAt(timestamp_ms=timestamp)
@@ -238,7 +241,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise InvalidOption(f"subscribePattern is no regular expression: {error}") from None
+        raise InvalidOption(f"subscribePattern is not a regular expression: {error}") from None
 
 
 def _default(value: int | None, default: int) -> int:
@@ -277,4 +280,4 @@ def _refuse_contradictions(options: SourceOptions) -> None:
     if low is not None and high is not None and low > high:
         raise InvalidOption(f"minOffsetsPerTrigger ({low}) is above maxOffsetsPerTrigger ({high})")
     if options.formats and options.row_type is RowType.BATCH:
-        raise InvalidOption("rowtype=batch gives batches unopened, and they have no format")
+        raise InvalidOption("rowtype=batch returns encoded batches, for which formats do not apply")

@@ -1,9 +1,10 @@
 """Positions of a streaming query: where batches start and end. Pure.
 
-Spark asks for the start, then again and again for the newest offset, and turns each pair into a
-batch. This is all that is decided on the way, without Spark and without a socket. What a reader
-would get wrong: Spark asks for the start more than once, and again after a restart as long as the
-first batch is not finished. The start is therefore decided once, and the first end carries it.
+Spark requests the initial offset, then repeatedly the latest offset, and turns each pair into a
+batch.
+
+Note: Spark requests the initial offset more than once, and again after a restart until the first
+batch has finished. It is therefore determined once, and stored in the first end offset.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,16 +23,16 @@ from headwater.spark.source.offset_reader import OffsetReader
 from headwater.spark.source.source_options import SourceOptions
 from headwater.spark.source.topic_offsets import Offsets, Position
 
-# How many bytes an offset takes in the log, from some offset on.
+# Bytes per offset in the log, from an offset on.
 Measure = Callable[[TopicPartition, int], float]
 
-_ADVICE = "; set failOnDataLoss to false to go on without what is lost"
+_ADVICE = "; set failOnDataLoss to false to continue without the lost records"
 
 
 class StreamPosition:
     """One streaming query's offsets. `steady_ms` is a clock that never goes back.
 
-    `measure` is asked only where a limit in bytes is to be kept.
+    `measure` is only called if there is a limit in bytes.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class StreamPosition:
 
     @property
     def latest(self) -> Offsets:
-        """The ends of all partitions, as they were last seen."""
+        """Return the last known end offsets of all partitions."""
         return self._latest
 
     def initial(self) -> Position:
@@ -64,11 +65,11 @@ class StreamPosition:
         return Position(self._start)
 
     def stop_at_present(self) -> None:
-        """Read what is there by now, in as many batches as it takes, and nothing after it."""
+        """Read up to the current end offsets, in any number of batches, then end."""
         self._stops_at = self._lookup.latest(self._lookup.partitions())
 
     def next_end(self, at: Position) -> Position:
-        """The end of the batch at a position; the same position if there is no data."""
+        """Return the end of the batch at a position; the same position without data."""
         start = at.offsets
         latest = self._stops_at or self._lookup.latest(self._lookup.partitions())
         if self._options.until is not None:
@@ -93,7 +94,7 @@ class StreamPosition:
         return Position(end, start if is_first else None)
 
     def plan(self, start: Position, end: Position) -> list[OffsetRange]:
-        """The tasks of a batch. Raises `DataLost` if records that it needs are gone."""
+        """Return the ranges of a batch. Raises `DataLost` if records were deleted."""
         begin = end.start if end.start is not None else start.offsets
         new = [each for each in end.offsets if each not in begin]
         plan = batch_plan(

@@ -19,14 +19,14 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 
 Offsets = Mapping[TopicPartition, int]
-# What PySpark takes and gives: it turns it into text by itself.
+# The form that PySpark uses; it converts it to JSON itself.
 OffsetDocument = dict[str, dict[str, object]]
 
 _START: Final = "@start"
 
 
 class Position(NamedTuple):
-    """Where a query stands, and, in its first batch, where it began."""
+    """Offsets of a query, and in its first batch also the initial offsets."""
 
     offsets: Offsets
     start: Offsets | None = None
@@ -58,7 +58,7 @@ def parse_offsets(option: str, text: str) -> dict[TopicPartition, int]:
 
 
 def parse_partitions(option: str, text: str) -> list[TopicPartition]:
-    """An option that names partitions: `{"orders": [0, 1]}`."""
+    """Parse an option with partitions: `{"orders": [0, 1]}`."""
     example = '{"topicA":[0,1],"topicB":[2,4]}'
     document = _json(option, text, example)
     found = []
@@ -111,7 +111,7 @@ def _whole(value: object) -> int:
 
 
 def offsets_in(text: str | None) -> dict[TopicPartition, int]:
-    """Offsets by topic in a source's end offset; none for another source."""
+    """Return the offsets in a source's end offset; none for other sources."""
     try:
         document: Any = json.loads(text or "null")
     except ValueError:

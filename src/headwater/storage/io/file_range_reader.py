@@ -69,7 +69,9 @@ class FileRangeReader:
         self.cold_reads_under_way = 0
         self.cold_bytes_under_way = 0
         self.hot_count = 0
+        self.hot_bytes = 0
         self.cold_count = 0
+        self.cold_bytes = 0
 
     @property
     def waiting_count(self) -> int:
@@ -101,14 +103,17 @@ class FileRangeReader:
         """
         if range.length <= SMALL_BYTES and (content := self._read_if_resident(range)) is not None:
             self.hot_count += 1
+            self.hot_bytes += range.length
             deliver(content)
             return True
         if self.is_hot(range):
             self.hot_count += 1
+            self.hot_bytes += range.length
             range.file.hold()
             deliver(range)
             return True
         self.cold_count += 1
+        self.cold_bytes += range.length
         self._queued.append(_Read(range=range, deliver=deliver, fail=fail))
         self._start_queued()
         return False

@@ -24,9 +24,11 @@ from contextlib import suppress
 from mmap import ACCESS_READ, mmap
 from os import fstat, pread, pwrite, pwritev
 from pathlib import PurePath
+from time import perf_counter_ns
 from typing import TypeVar
 
 from headwater.common.exceptions import StorageError, TooManyOpenFiles
+from headwater.common.latency_histogram import LatencyHistogram
 from headwater.records.batch_header import Buffer
 from headwater.storage.io.disk import FileStatus, Volume
 
@@ -41,6 +43,8 @@ _SPARE_DESCRIPTORS = 8
 # Not world-readable: log directories hold records and SCRAM credentials.
 _MODE = 0o640
 
+_LOG_SUFFIX = ".log"
+
 _libc = ctypes.CDLL(None)
 _KEEP_SIZE = 1
 
@@ -48,14 +52,29 @@ _KEEP_SIZE = 1
 _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
+class FlushTimes:
+    """Times of the syncs of log files, recorded by several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.histogram = LatencyHistogram()
+
+    def record(self, took_ns: int) -> None:
+        with self._lock:
+            self.histogram.record(took_ns)
+
+
 class OsFile:
     """Open file of the operating system. `OsDisk.open` creates it."""
 
-    __slots__ = ("_descriptor", "_path")
+    __slots__ = ("_descriptor", "_flush_times", "_path")
 
-    def __init__(self, descriptor: int, path: PurePath) -> None:
+    def __init__(
+        self, descriptor: int, path: PurePath, flush_times: FlushTimes | None = None
+    ) -> None:
         self._descriptor = descriptor
         self._path = path
+        self._flush_times = flush_times
 
     def write(self, buffers: Sequence[Buffer], position: int) -> None:
         try:
@@ -93,10 +112,13 @@ class OsFile:
         _reserve(self._descriptor, size)
 
     def sync(self) -> None:
+        started_ns = perf_counter_ns()
         try:
             _sync_data(self._descriptor)
         except OSError as error:
             raise _failure("sync", self._path, error) from error
+        if self._flush_times is not None and self._path.suffix == _LOG_SUFFIX:
+            self._flush_times.record(perf_counter_ns() - started_ns)
 
     def view(self) -> memoryview:
         """Map the file; the mapping lives as long as the view or any slice of it.
@@ -173,13 +195,15 @@ class OsDisk:
 
     def __init__(self) -> None:
         self._spares = _SpareDescriptors()
+        self.flush_times = FlushTimes()
 
     def open(self, path: PurePath, *, create: bool = False, is_kept: bool = False) -> OsFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         try:
             if is_kept:
-                return OsFile(os.open(path, flags, _MODE), path)
-            return OsFile(self._spares.run(lambda: os.open(path, flags, _MODE)), path)
+                return OsFile(os.open(path, flags, _MODE), path, self.flush_times)
+            descriptor = self._spares.run(lambda: os.open(path, flags, _MODE))
+            return OsFile(descriptor, path, self.flush_times)
         except OSError as error:
             failure = _failure_to_keep if is_kept else _failure
             raise failure("open", path, error) from error

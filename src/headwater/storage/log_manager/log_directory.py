@@ -110,6 +110,8 @@ class LogDirectory:
             remove_later=self._remove_later,
         )
         self._was_clean = True
+        self.clean_broker_epoch: int | None = None
+        """The broker epoch of the process that shut down cleanly; None after a crash."""
         # Logs that a crash left unflushed, and the number of flushes in progress.
         self._unflushed: deque[UnifiedLog] = deque()
         self._flushes = 0
@@ -159,7 +161,9 @@ class LogDirectory:
         problems = self._checkpoints.problems
         for problem in problems:
             _log.warning("%s", problem)
-        self._was_clean = clean_shutdown_file.load(disk, self.path) is not None and not problems
+        clean = clean_shutdown_file.load(disk, self.path)
+        self._was_clean = clean is not None and not problems
+        self.clean_broker_epoch = clean.broker_epoch if clean is not None and not problems else None
         for name in disk.names(self.path):
             self._find(name, now_ms)
         # A power cut may have taken a directory that was never flushed, and a new one of the same

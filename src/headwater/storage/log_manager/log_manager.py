@@ -115,6 +115,12 @@ class LogManager:
     def serving(self) -> list[LogDirectory]:
         return [each for each in self.directories if each.failure is None]
 
+    def clean_broker_epoch(self) -> int | None:
+        """Return the last broker epoch, if all directories prove a clean shutdown."""
+        epochs = {each.clean_broker_epoch for each in self.directories}
+        is_whole = len(self.serving()) == len(self.directories)
+        return epochs.pop() if len(epochs) == 1 and is_whole else None
+
     def log(self, partition: TopicPartition, *, now_ms: int) -> UnifiedLog | None:
         """Return the log of a partition, or None if this broker has none.
 

@@ -10,7 +10,7 @@ from headwater.pipelines.run.failure_reason import reason_of, without_class
 from headwater.pipelines.run.spark_errors import spark_errors
 from headwater.pipelines.run.supervisor import Start
 
-_PATIENCE_S: Final = 240
+_TIMEOUT_S: Final = 240
 # Spark gives a Python process ten seconds to start and has no setting for it; a busy machine may
 # need longer. Nothing has been read by then.
 _TRIES: Final = 4
@@ -47,8 +47,8 @@ def _run(starts: Mapping[str, Start]) -> dict[str, FinishedQuery]:
         for name, start in starts.items():
             running[name] = start()
         for name, query in running.items():
-            if not query.awaitTermination(_PATIENCE_S):
-                raise PipelineFailed(f"{name} has not ended after {_PATIENCE_S} s")
+            if not query.awaitTermination(_TIMEOUT_S):
+                raise PipelineFailed(f"{name} has not ended after {_TIMEOUT_S} s")
     except PipelineFailed:
         raise
     except errors as error:

@@ -21,7 +21,7 @@ ADD = VerifiedTransaction(
     transactional_id="x", producer=PRODUCER, verification_request=VerificationRequest.ADD
 )
 VERIFY = replace(ADD, verification_request=VerificationRequest.VERIFY)
-BACKOFF_MS, PATIENCE_MS = 20, 100
+BACKOFF_MS, TIMEOUT_MS = 20, 100
 """The defaults of add.partitions.to.txn.retry.backoff.ms and its maximum."""
 
 
@@ -138,7 +138,7 @@ def test_late_batch_of_an_ended_transaction_is_rejected() -> None:
 def test_retries_end_with_a_retriable_error() -> None:
     lab = Lab()
     lab.send(0)
-    for _ in range(PATIENCE_MS // BACKOFF_MS):
+    for _ in range(TIMEOUT_MS // BACKOFF_MS):
         lab.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
         assert lab.outcomes == []
         lab.lab.pass_time(BACKOFF_MS)
@@ -151,7 +151,7 @@ def test_retries_end_with_a_retriable_error() -> None:
 def test_markers_do_not_keep_a_batch_waiting_for_ever() -> None:
     lab = Lab()
     lab.send(0)
-    lab.lab.pass_time(PATIENCE_MS)
+    lab.lab.pass_time(TIMEOUT_MS)
     lab.write_marker()
     lab.answer(ErrorCode.NONE)
     assert lab.outcomes == [(0, "CONCURRENT_TRANSACTIONS")]

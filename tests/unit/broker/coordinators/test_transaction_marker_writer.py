@@ -14,7 +14,7 @@ MARKER = Marker(
     is_commit=True,
 )
 PLACE = TopicPartition(TOPIC, 0)
-PATIENCE_MS = int(SETTINGS["request.timeout.ms"])
+TIMEOUT_MS = int(SETTINGS["request.timeout.ms"])
 
 
 def world_with_a_silent_follower(*, lag_ms: int = 60_000) -> ReplicaWorld:
@@ -37,13 +37,13 @@ def test_marker_is_acknowledged_when_the_whole_isr_has_it() -> None:
     """TX-6, HW-2: the coordinator forgets a transaction once its markers are acknowledged."""
     world = world_with_a_silent_follower()
     answers = written(world)
-    world.run(PATIENCE_MS // 2)
+    world.run(TIMEOUT_MS // 2)
     assert not answers
     world.network.heal()
-    world.run(PATIENCE_MS // 2 - 1)
+    world.run(TIMEOUT_MS // 2 - 1)
     assert answers == [ErrorCode.NONE]
     assert world.nodes[1].hosted.open_log().end_offset == 1
-    world.run(2 * PATIENCE_MS)
+    world.run(2 * TIMEOUT_MS)
     assert answers == [ErrorCode.NONE], "the end of its time tells nothing more"
 
 
@@ -52,9 +52,9 @@ def test_marker_fails_if_the_leader_is_deposed_meanwhile() -> None:
     world = world_with_a_silent_follower()
     answers = written(world)
     world.controller.elect(NodeId(1))
-    world.run(PATIENCE_MS // 2)
+    world.run(TIMEOUT_MS // 2)
     assert answers == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
-    world.run(2 * PATIENCE_MS)
+    world.run(2 * TIMEOUT_MS)
     assert len(answers) == 1
 
 
@@ -62,12 +62,12 @@ def test_marker_times_out_if_replicas_do_not_fetch_it() -> None:
     """The coordinator sends it again, and a second copy ends nothing."""
     world = world_with_a_silent_follower()
     answers = written(world)
-    world.run(PATIENCE_MS - 1)
+    world.run(TIMEOUT_MS - 1)
     assert not answers
     world.run(1)
     assert answers == [ErrorCode.REQUEST_TIMED_OUT]
     world.network.heal()
-    world.run(2 * PATIENCE_MS)
+    world.run(2 * TIMEOUT_MS)
     assert len(answers) == 1, "that it arrived after all is not told"
 
 
@@ -75,6 +75,6 @@ def test_marker_does_not_wait_for_a_follower_outside_the_isr() -> None:
     """ISR-1: a follower that lags for too long leaves the ISR."""
     world = world_with_a_silent_follower(lag_ms=300)
     answers = written(world)
-    world.run(PATIENCE_MS - 1)
+    world.run(TIMEOUT_MS - 1)
     assert answers == [ErrorCode.NONE]
     assert world.controller.state.isr == (NodeId(0),)

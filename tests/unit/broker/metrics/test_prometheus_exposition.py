@@ -22,8 +22,9 @@ def test_family_has_a_header_and_a_line_per_sample() -> None:
     )
 
 
-def test_family_without_samples_is_omitted() -> None:
-    assert text_of(Family(name="n", kind="gauge", doc="d", samples=list)) == ""
+def test_family_without_samples_has_only_a_header() -> None:
+    text = text_of(Family(name="n", kind="gauge", doc="d", samples=list))
+    assert text == "# HELP n d\n# TYPE n gauge\n"
 
 
 def test_label_values_are_escaped() -> None:

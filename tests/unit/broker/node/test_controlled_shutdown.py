@@ -13,7 +13,7 @@ from headwater.metadata.effective_configs import StaticConfig
 from headwater.protocol.messages.controlled_shutdown import ControlledShutdownResponse
 from headwater.protocol.older_versions import Message
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 SETTINGS = StaticConfig.parse(
     {
         "controlled.shutdown.max.retries": "3",
@@ -24,7 +24,7 @@ SETTINGS = StaticConfig.parse(
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, PATIENCE_S))
+    asyncio.run(asyncio.wait_for(test, TIMEOUT_S))
 
 
 class Controller:

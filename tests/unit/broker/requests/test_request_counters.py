@@ -2,8 +2,9 @@
 
 from time import perf_counter_ns
 
-from headwater.broker.requests.request_counters import BUCKETS, RequestCounters, bucket_bound_ns
+from headwater.broker.requests.request_counters import RequestCounters
 from headwater.common.error_codes import ErrorCode
+from headwater.common.latency_histogram import BUCKETS, bucket_bound_ns
 from headwater.protocol.api_key import ApiKey
 from headwater.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from tests.simulation.labs.broker_lab import BrokerLab

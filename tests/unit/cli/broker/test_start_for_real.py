@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 def command(*arguments: str) -> list[str]:
@@ -38,13 +38,13 @@ def running(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[st
 
 
 def end_of(process: subprocess.Popen[str]) -> tuple[int, str]:
-    _, errors = process.communicate(timeout=PATIENCE_S)
+    _, errors = process.communicate(timeout=TIMEOUT_S)
     return process.returncode, errors
 
 
 def refusal(arguments: Sequence[str]) -> str:
     run = subprocess.run(
-        command(*arguments), capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        command(*arguments), capture_output=True, text=True, check=False, timeout=TIMEOUT_S
     )
     assert run.returncode == 2
     assert run.stdout == ""
@@ -69,7 +69,7 @@ def test_a_second_signal_ends_a_slow_shutdown(tmp_path: Path) -> None:
     with running(tmp_path) as (process, ready):
         address = ready.split()[3]
         host, _, port = address.partition(":")
-        with socket.create_connection((host, int(port)), PATIENCE_S) as peer:
+        with socket.create_connection((host, int(port)), TIMEOUT_S) as peer:
             fill_its_answers(peer)
             process.send_signal(signal.SIGINT)
             assert process.stderr is not None
@@ -154,7 +154,7 @@ def test_metrics_are_served_over_http(tmp_path: Path) -> None:
         assert process.stderr is not None
         url = process.stderr.readline().split()[-1]
         assert url.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
             text = answer.read().decode()
         assert "\nkafka_server_replicamanager_partitioncount 0\n" in text
         assert '\nkafka_server_socketserver_connections{listener="PLAINTEXT"} 0\n' in text

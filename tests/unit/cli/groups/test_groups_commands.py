@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from headwater.cli.groups.groups import lag_rows
+from headwater.cli.groups.group_lags import lag_rows
 from headwater.client import Admin, Consumer, Producer, TopicPartition
 from headwater.testing import EmbeddedBroker
 from tests.unit.cli.shell import Shell

@@ -22,7 +22,7 @@ def run(*words: str, given: str = "") -> Result:
     return CliRunner().invoke(app, ["users", *words], input=given)
 
 
-def told(*words: str, given: str = "") -> list[dict[str, object]]:
+def json_rows(*words: str, given: str = "") -> list[dict[str, object]]:
     result = run(*words, "--json", given=given)
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.stdout.splitlines()]
@@ -51,16 +51,18 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 def test_users_are_created_listed_and_deleted(broker: EmbeddedBroker) -> None:
     at = ("--bootstrap", broker.bootstrap_servers)
-    made = told("create", "alice", "-m", "SCRAM-SHA-512", "--iterations", "8192", *at, given="pw\n")
+    made = json_rows(
+        "create", "alice", "-m", "SCRAM-SHA-512", "--iterations", "8192", *at, given="pw\n"
+    )
     assert made == [{"user": "alice", "mechanism": "SCRAM-SHA-512"}]
     assert run("create", "b c", "--password", "pw", *at).exit_code == 0
-    assert told("list", *at) == [
+    assert json_rows("list", *at) == [
         {"user": "alice", "mechanism": "SCRAM-SHA-512", "iterations": 8192},
         {"user": "b c", "mechanism": "SCRAM-SHA-256", "iterations": 4096},
     ]
-    told("create", "alice", *at, given="other\n")
-    assert len(told("delete", "alice", *at)) == 2
-    assert [each["user"] for each in told("list", *at)] == ["b c"]
+    json_rows("create", "alice", *at, given="other\n")
+    assert len(json_rows("delete", "alice", *at)) == 2
+    assert [each["user"] for each in json_rows("list", *at)] == ["b c"]
 
 
 def test_errors_are_one_line(broker: EmbeddedBroker) -> None:
@@ -90,8 +92,8 @@ def test_a_user_created_before_the_first_start_can_authenticate(tmp_path: Path) 
             "sasl.username=admin\nsasl.password=first-secret\n"
         )
         at = ("--bootstrap", broker.bootstrap_servers, "--command-config", str(login))
-        told("create", "alice", *at, given="pw\n")
-        assert [each["user"] for each in told("list", *at)] == ["admin", "alice"]
+        json_rows("create", "alice", *at, given="pw\n")
+        assert [each["user"] for each in json_rows("list", *at)] == ["admin", "alice"]
         refused = run(*words, given="another\n")
         assert refused.exit_code == 1
         assert "in use" in refused.output

@@ -68,12 +68,16 @@ def test_check_reports_every_problem_with_file_and_line(
     assert result.exit_code == 1
     assert result.stderr.splitlines() == [
         f"{file}:4: there is no topic orders",
-        f"{file}:9: this is no SQL: syntax error near 'amount'",
-        f"{file}:11: this is no SQL: syntax error at its end",
+        f"{file}:9: invalid SQL: syntax error near 'amount'",
+        f"{file}:11: invalid SQL: syntax error at its end",
         f"{file}:11: there is no topic big-orders",
     ]
-    told = CliRunner().invoke(app, [*words, "--json"]).stdout.splitlines()
-    assert json.loads(told[0]) == {"file": str(file), "line": 4, "text": "there is no topic orders"}
+    lines = CliRunner().invoke(app, [*words, "--json"]).stdout.splitlines()
+    assert json.loads(lines[0]) == {
+        "file": str(file),
+        "line": 4,
+        "text": "there is no topic orders",
+    }
 
 
 def test_check_offline_needs_no_broker(tmp_path: Path) -> None:
@@ -104,7 +108,7 @@ def test_wrong_bounds_are_refused_before_the_file_is_read(words: list[str], reas
     assert reason in " ".join(result.stderr.replace("│", " ").split())
 
 
-def told(name: str, pid: int, state: str) -> RunReport:
+def run_report(name: str, pid: int, state: str) -> RunReport:
     sink = {
         "sink": "s",
         "state": "running",
@@ -129,9 +133,9 @@ def rows(*words: str) -> list[dict[str, object]]:
 
 def test_runs_are_listed_and_a_killed_one_is_reported_as_died(tmp_path: Path) -> None:
     with RunFile(tmp_path, "lost") as file:
-        file.write(told("lost", 1, "running"))
+        file.write(run_report("lost", 1, "running"))
     with RunFile(tmp_path, "orders") as file:
-        file.write(told("orders", 42, "running"))
+        file.write(run_report("orders", 42, "running"))
         found = rows("list", "--runs", str(tmp_path))
         assert [(each["pipeline"], each["state"], each["pid"]) for each in found] == [
             ("lost", "died", None),
@@ -155,14 +159,16 @@ def test_the_status_of_several_sinks_fits_80_columns(tmp_path: Path) -> None:
     }
     words = ["pipeline", "status", "orders", "--runs", str(tmp_path)]
     with RunFile(tmp_path, "orders") as file:
-        file.write(replace(told("orders", 42, "running"), sinks=[sink, sink]))
+        file.write(replace(run_report("orders", 42, "running"), sinks=[sink, sink]))
         lines = CliRunner().invoke(app, words).stdout.splitlines()
         assert lines[0] == "orders: running"
         assert lines[2].split() == [
             "orders-by-minute", "restarting", "1234", "123456", "12346", "1234567", "12345", "12",
         ]  # fmt: skip
         assert max(map(len, lines)) <= 80
-        file.write(replace(told("orders", 42, "failed"), sinks=[{**sink, "error": "no such file"}]))
+        file.write(
+            replace(run_report("orders", 42, "failed"), sinks=[{**sink, "error": "no such file"}])
+        )
         assert "no such file" in CliRunner().invoke(app, words).stdout
 
 
@@ -182,8 +188,8 @@ def test_status_alerts_by_its_exit_code(
 ) -> None:
     words = ["pipeline", "status", "orders", "--runs", str(tmp_path), *limits]
     with RunFile(tmp_path, "orders") as file:
-        report_ = told("orders", 42, "running")
-        file.write(replace(report_, sinks=[{**report_.sinks[0], **change}]))
+        written = run_report("orders", 42, "running")
+        file.write(replace(written, sinks=[{**written.sinks[0], **change}]))
         result = CliRunner().invoke(app, words)
         assert (result.exit_code, result.stderr) == (code, text)
     # It has died since: there is no report of that.
@@ -195,7 +201,7 @@ def test_status_alerts_by_its_exit_code(
 
 def test_a_pipeline_that_is_not_running_cannot_be_stopped(tmp_path: Path) -> None:
     with RunFile(tmp_path, "orders") as file:
-        file.write(told("orders", os.getpid(), "finished"))
+        file.write(run_report("orders", os.getpid(), "finished"))
     result = CliRunner().invoke(app, ["pipeline", "stop", "orders", "--runs", str(tmp_path)])
     assert (result.exit_code, result.stderr) == (
         1,
@@ -211,8 +217,8 @@ from pathlib import Path
 from headwater.pipelines.run.run_files import RunFile, RunReport
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 with RunFile(Path(sys.argv[1]), "orders") as file:
-    told = {"name": "orders", "file": "", "pid": os.getpid(), "state": "running"}
-    file.write(RunReport(**told, started_ms=0, told_ms=0))
+    values = {"name": "orders", "file": "", "pid": os.getpid(), "state": "running"}
+    file.write(RunReport(**values, started_ms=0, told_ms=0))
     print("there", flush=True)
     signal.pause()
 """
@@ -274,6 +280,7 @@ def is_starting(folder: Path) -> bool:
         return False
 
 
+@pytest.mark.spark
 def test_a_run_stopped_while_spark_starts_is_reported_as_stopped(
     broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -301,8 +308,8 @@ def test_a_run_stopped_while_spark_starts_is_reported_as_stopped(
             assert time.monotonic() < until_s
             threading.Event().wait(0.05)
         run.send_signal(signal.SIGINT)
-        _, told = run.communicate(timeout=120)
-    assert run.returncode == 0, told
+        _, errors = run.communicate(timeout=120)
+    assert run.returncode == 0, errors
     assert report(tmp_path, "copy").state == "stopped"
 
 
@@ -352,12 +359,12 @@ def test_upgrade_tells_changes_and_run_refuses_with_the_same_words(
             line,
         ],
     )
-    told = [
+    changes = [
         json.loads(each)
         for each in CliRunner().invoke(app, [*asked, "--json"]).stdout.split("\n")
         if each
     ]
-    assert [each["effect"] for each in told] == ["keeps", "keeps", "breaks"]
+    assert [each["effect"] for each in changes] == ["keeps", "keeps", "breaks"]
     result = CliRunner().invoke(app, ["pipeline", "run", str(file), "--runs", str(tmp_path)])
     assert (result.exit_code, result.stderr) == (1, f"{line}\n")
 

@@ -4,13 +4,13 @@ import time
 
 from headwater.client import Consumer, ConsumerRecord
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 def take(consumer: Consumer, count: int) -> list[ConsumerRecord]:
     """At least this many records, in as many polls as needed."""
     records: list[ConsumerRecord] = []
-    limit_s = time.monotonic() + PATIENCE_S
+    limit_s = time.monotonic() + TIMEOUT_S
     while len(records) < count:
         assert time.monotonic() < limit_s, f"got {len(records)} of {count}"
         records += consumer.poll(0.1)

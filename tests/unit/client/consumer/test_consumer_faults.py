@@ -39,7 +39,7 @@ from headwater.protocol.older_versions import Message
 from tests.simulation.fakes.mock_broker import Fate, Garbage, HangUp, Instead, Stall
 from tests.simulation.fakes.mock_cluster import MockCluster
 from tests.simulation.fakes.mock_fetches import MockReading
-from tests.unit.client.consumer.polling import PATIENCE_S, take_exactly
+from tests.unit.client.consumer.polling import TIMEOUT_S, take_exactly
 
 QUICK = {
     "retry.backoff.ms": 5,
@@ -299,7 +299,7 @@ def test_a_group_survives_retriable_errors(
 
 
 def poll_until_it_raises(consumer: Consumer) -> None:
-    limit_s = time.monotonic() + PATIENCE_S
+    limit_s = time.monotonic() + TIMEOUT_S
     while True:
         assert time.monotonic() < limit_s, "nothing is raised"
         consumer.poll(0.1)
@@ -345,7 +345,7 @@ def test_a_fatal_error_is_raised_and_a_later_poll_retries(
         with pytest.raises(error):
             poll_until_it_raises(consumer)
         records: list[ConsumerRecord] = []
-        limit_s = time.monotonic() + PATIENCE_S
+        limit_s = time.monotonic() + TIMEOUT_S
         while len(records) < 24:
             assert time.monotonic() < limit_s
             try:
@@ -435,7 +435,7 @@ def test_a_commit_is_not_retried_after_its_partition_was_reassigned(
         consumer.commit_async({PLACE: 5}, lambda _, error: told.append(error))
         cluster.brokers[0].await_requests(ApiKey.OFFSET_COMMIT)
         cluster.script(ApiKey.HEARTBEAT, beat_refused(ErrorCode.REBALANCE_IN_PROGRESS))
-        limit_s = time.monotonic() + PATIENCE_S
+        limit_s = time.monotonic() + TIMEOUT_S
         while not told:
             assert time.monotonic() < limit_s, "it is still repeated"
             consumer.poll(0.1)
@@ -471,7 +471,7 @@ def test_close_ends_at_its_timeout_without_responses(
             cluster.script(api, *[Stall()] * 20, node_id=node_id)
     begin_s = time.monotonic()
     consumer.close(timeout=1)
-    assert time.monotonic() - begin_s < PATIENCE_S
+    assert time.monotonic() - begin_s < TIMEOUT_S
 
 
 def test_a_misspelt_setting_is_rejected_with_the_nearest_name() -> None:
@@ -494,13 +494,13 @@ def test_tables_end_before_a_corrupt_batch_which_raises_until_skipped(
     with consumer_of(cluster) as consumer:
         consumer.assign([PLACE])
         found: list[int | None] = []
-        limit_s = time.monotonic() + PATIENCE_S
+        limit_s = time.monotonic() + TIMEOUT_S
         while len(found) < 4:
             assert time.monotonic() < limit_s
             found += consumer.poll_table(0.2, max_records).column("offset").to_pylist()
         for _ in range(2):
             with pytest.raises(CorruptMessage, match="tea-0 at offset 4"):
-                consumer.poll_table(PATIENCE_S, max_records)
+                consumer.poll_table(TIMEOUT_S, max_records)
         assert consumer.position(PLACE) == 4
         consumer.seek(PLACE, 8)
         while len(found) < 8:
@@ -544,6 +544,6 @@ def test_ranges_are_read_from_the_leader_despite_a_rack(
     del reading
     servers = cluster.bootstrap_servers
     with OffsetRangeReader(bootstrap_servers=servers, client_rack="r1") as reader:
-        batches = list(reader.read(PLACE, 0, 12, timeout_ms=PATIENCE_S * 1_000))
+        batches = list(reader.read(PLACE, 0, 12, timeout_ms=TIMEOUT_S * 1_000))
     assert batches
     assert {each.rack_id for each in cluster.requests(ApiKey.FETCH)} == {""}

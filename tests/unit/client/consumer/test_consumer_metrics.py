@@ -8,12 +8,12 @@ from headwater.client import Consumer, TopicPartition
 from tests.simulation.fakes.mock_cluster import MockCluster
 from tests.simulation.fakes.mock_fetches import MockReading
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 PLACE = TopicPartition("tea", 0)
 
 
 def read(consumer: Consumer, count: int, *, as_tables: bool) -> None:
-    limit_s = time.monotonic() + PATIENCE_S
+    limit_s = time.monotonic() + TIMEOUT_S
     while consumer.position(PLACE) < count:
         assert time.monotonic() < limit_s
         if as_tables:
@@ -61,7 +61,7 @@ def test_commits_and_rebalances_count_once_each() -> None:
             fetch_max_wait_ms=10,
         ) as consumer:
             consumer.subscribe(["tea"])
-            limit_s = time.monotonic() + PATIENCE_S
+            limit_s = time.monotonic() + TIMEOUT_S
             while not consumer.poll(0.1):
                 assert time.monotonic() < limit_s
             consumer.commit()

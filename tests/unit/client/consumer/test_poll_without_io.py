@@ -9,7 +9,7 @@ from headwater.client import Consumer, TopicPartition
 from headwater.client.errors import ClientClosed, WokenUp
 from tests.simulation.fakes.mock_cluster import MockCluster
 from tests.simulation.fakes.mock_fetches import MockReading
-from tests.unit.client.consumer.polling import PATIENCE_S, take
+from tests.unit.client.consumer.polling import TIMEOUT_S, take
 
 PLACE = TopicPartition("tea", 0)
 
@@ -63,7 +63,7 @@ def test_wakeup_ends_the_next_poll_without_losing_records(cluster: MockCluster) 
             assert offsets_of(consumer, 1) == [expected]
             consumer.wakeup()
             with pytest.raises(WokenUp):
-                consumer.poll(PATIENCE_S)
+                consumer.poll(TIMEOUT_S)
 
 
 @pytest.mark.usefixtures("reading")

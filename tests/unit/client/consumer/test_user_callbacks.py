@@ -14,7 +14,7 @@ from headwater.protocol.api_key import ApiKey
 from tests.simulation.fakes.mock_broker import Late, Stall
 from tests.simulation.fakes.mock_cluster import MockCluster
 from tests.simulation.fakes.mock_fetches import MockReading
-from tests.unit.client.consumer.polling import PATIENCE_S, take
+from tests.unit.client.consumer.polling import TIMEOUT_S, take
 
 PLACE = TopicPartition("tea", 0)
 
@@ -91,7 +91,7 @@ def test_an_exception_in_a_commit_callback_loses_no_records_or_callbacks(
 
     polled: list[int] = []
     raised = 0
-    limit_s = time.monotonic() + PATIENCE_S
+    limit_s = time.monotonic() + TIMEOUT_S
     with Consumer(settings(cluster, max_poll_records=1)) as consumer:
         consumer.assign([PLACE])
         consumer.commit_async({PLACE: 1}, call_back)

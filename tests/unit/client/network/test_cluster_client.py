@@ -35,7 +35,7 @@ from headwater.protocol.messages.metadata import (
 from tests.simulation.fakes.mock_broker import Fate, Garbage, HangUp, Instead, Stall, Usual
 from tests.simulation.fakes.mock_cluster import MockCluster
 
-PATIENCE_MS = 30_000
+TIMEOUT_MS = 30_000
 # Long enough for a rejected connection, on a busy machine too.
 SOON_MS = 2_000
 T = TypeVar("T")
@@ -60,7 +60,7 @@ def ask(
 
     async def run() -> T:
         async with client(servers, **keywords) as made:
-            return await question(made, made.clock.steady_ms() + PATIENCE_MS)
+            return await question(made, made.clock.steady_ms() + TIMEOUT_MS)
 
     return asyncio.run(run())
 
@@ -273,7 +273,7 @@ def test_close_fails_waiting_calls() -> None:
         with MockCluster() as cluster:
             cluster.script(ApiKey.METADATA, Stall())
             async with client(cluster.bootstrap_servers) as made:
-                deadline_ms = made.clock.steady_ms() + PATIENCE_MS
+                deadline_ms = made.clock.steady_ms() + TIMEOUT_MS
                 waiting = asyncio.ensure_future(made.topic("tea", deadline_ms=deadline_ms))
                 await asyncio.to_thread(cluster.brokers[0].await_requests, ApiKey.METADATA)
                 made.close()

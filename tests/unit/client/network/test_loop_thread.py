@@ -11,7 +11,7 @@ import pytest
 from headwater.client.errors import ClientClosed, KafkaTimeout
 from headwater.client.network.loop_thread import LoopThread, Wakeup
 
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 
 FORKING = """
 import os, sys
@@ -45,7 +45,7 @@ def test_work_runs_on_the_loop_and_returns_its_result(thread: LoopThread) -> Non
         return threading.current_thread().name
 
     assert thread.run(work()) == "a test"
-    thread.stop(timeout_s=PATIENCE_S)
+    thread.stop(timeout_s=TIMEOUT_S)
     assert not thread.is_running
 
 
@@ -61,8 +61,8 @@ def test_work_that_exceeds_the_timeout_is_cancelled(thread: LoopThread) -> None:
     with pytest.raises(KafkaTimeout):
         # Enough time to start: work that has not started needs no cleanup.
         thread.run(work(), timeout_s=2)
-    assert cancelled.wait(PATIENCE_S)
-    thread.stop(timeout_s=PATIENCE_S)
+    assert cancelled.wait(TIMEOUT_S)
+    thread.stop(timeout_s=TIMEOUT_S)
 
 
 def test_a_timeout_raised_by_the_work_is_passed_on(thread: LoopThread) -> None:
@@ -70,8 +70,8 @@ def test_a_timeout_raised_by_the_work_is_passed_on(thread: LoopThread) -> None:
         raise KafkaTimeout("of its own")
 
     with pytest.raises(KafkaTimeout, match="of its own"):
-        thread.run(work(), timeout_s=PATIENCE_S)
-    thread.stop(timeout_s=PATIENCE_S)
+        thread.run(work(), timeout_s=TIMEOUT_S)
+    thread.stop(timeout_s=TIMEOUT_S)
 
 
 def test_the_loop_thread_cannot_wait_for_itself(thread: LoopThread) -> None:
@@ -83,15 +83,15 @@ def test_the_loop_thread_cannot_wait_for_itself(thread: LoopThread) -> None:
 
     with pytest.raises(ClientClosed, match="callback"):
         thread.run(outer())
-    thread.stop(timeout_s=PATIENCE_S)
+    thread.stop(timeout_s=TIMEOUT_S)
 
 
 def test_after_stop_calls_are_rejected(thread: LoopThread) -> None:
     async def work() -> None:
         return None
 
-    thread.stop(timeout_s=PATIENCE_S)
-    thread.stop(timeout_s=PATIENCE_S)
+    thread.stop(timeout_s=TIMEOUT_S)
+    thread.stop(timeout_s=TIMEOUT_S)
     with pytest.raises(ClientClosed):
         thread.run(work())
     with pytest.raises(ClientClosed):
@@ -109,9 +109,9 @@ def test_running_work_is_cancelled_by_stop(thread: LoopThread) -> None:
             ended.set()
 
     thread.post(lambda: thread.loop.create_task(work()))
-    assert started.wait(PATIENCE_S)
-    thread.stop(timeout_s=PATIENCE_S)
-    assert ended.wait(PATIENCE_S)
+    assert started.wait(TIMEOUT_S)
+    thread.stop(timeout_s=TIMEOUT_S)
+    assert ended.wait(TIMEOUT_S)
 
 
 def test_stop_in_another_thread_fails_waiting_callers(thread: LoopThread) -> None:
@@ -123,10 +123,10 @@ def test_stop_in_another_thread_fails_waiting_callers(thread: LoopThread) -> Non
 
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(lambda: thread.run(work()))
-        assert started.wait(PATIENCE_S)
-        thread.stop(timeout_s=PATIENCE_S)
+        assert started.wait(TIMEOUT_S)
+        thread.stop(timeout_s=TIMEOUT_S)
         with pytest.raises(ClientClosed, match="during the call"):
-            waiting.result(PATIENCE_S)
+            waiting.result(TIMEOUT_S)
 
 
 def test_work_submitted_during_stop_does_not_hang(thread: LoopThread) -> None:
@@ -136,16 +136,16 @@ def test_work_submitted_during_stop_does_not_hang(thread: LoopThread) -> None:
     def end() -> None:
         thread.loop.stop()
         is_last.set()
-        assert has_come.wait(PATIENCE_S)
+        assert has_come.wait(TIMEOUT_S)
 
     is_last, has_come = threading.Event(), threading.Event()
     thread.post(end)
-    assert is_last.wait(PATIENCE_S)
+    assert is_last.wait(TIMEOUT_S)
     coming = asyncio.run_coroutine_threadsafe(work(), thread.loop)
     has_come.set()
     with pytest.raises(CancelledError):
-        coming.result(PATIENCE_S)
-    thread.stop(timeout_s=PATIENCE_S)
+        coming.result(TIMEOUT_S)
+    thread.stop(timeout_s=TIMEOUT_S)
 
 
 def test_a_burst_of_wakeups_runs_once() -> None:
@@ -165,14 +165,14 @@ def test_a_burst_of_wakeups_runs_once() -> None:
 
 def test_in_a_forked_child_calls_fail_and_do_not_hang() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=PATIENCE_S * 4
+        [sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=TIMEOUT_S * 4
     )
     assert done.returncode == 0, done.stderr
 
 
 def test_a_visit_runs_in_the_callers_thread(thread: LoopThread) -> None:
     assert thread.visit(threading.current_thread) is threading.current_thread()
-    thread.stop(timeout_s=PATIENCE_S)
+    thread.stop(timeout_s=TIMEOUT_S)
 
 
 def test_during_a_visit_the_loop_is_paused(thread: LoopThread) -> None:
@@ -184,8 +184,8 @@ def test_during_a_visit_the_loop_is_paused(thread: LoopThread) -> None:
         return served.wait(0.05)
 
     assert thread.visit(work) is False
-    assert served.wait(PATIENCE_S)
-    thread.stop(timeout_s=PATIENCE_S)
+    assert served.wait(TIMEOUT_S)
+    thread.stop(timeout_s=TIMEOUT_S)
 
 
 def test_a_visit_waits_for_the_current_iteration(thread: LoopThread) -> None:
@@ -194,17 +194,17 @@ def test_a_visit_waits_for_the_current_iteration(thread: LoopThread) -> None:
 
     def turn() -> None:
         has_begun.set()
-        assert may_end.wait(PATIENCE_S)
+        assert may_end.wait(TIMEOUT_S)
         order.append("turn")
 
     thread.post(turn)
-    assert has_begun.wait(PATIENCE_S)
+    assert has_begun.wait(TIMEOUT_S)
     with ThreadPoolExecutor(1) as pool:
         visiting = pool.submit(thread.visit, lambda: order.append("visit"))
         may_end.set()
-        visiting.result(PATIENCE_S)
+        visiting.result(TIMEOUT_S)
     assert order == ["turn", "visit"]
-    thread.stop(timeout_s=PATIENCE_S)
+    thread.stop(timeout_s=TIMEOUT_S)
 
 
 def test_a_busy_loop_can_be_visited(thread: LoopThread) -> None:
@@ -217,9 +217,9 @@ def test_a_busy_loop_can_be_visited(thread: LoopThread) -> None:
     thread.post(again)
     with ThreadPoolExecutor(1) as pool:
         visits = pool.submit(lambda: [thread.visit(lambda: 1) for _ in range(100)])
-        assert visits.result(PATIENCE_S) == [1] * 100
+        assert visits.result(TIMEOUT_S) == [1] * 100
     is_over.set()
-    thread.stop(timeout_s=PATIENCE_S)
+    thread.stop(timeout_s=TIMEOUT_S)
 
 
 def test_an_exception_of_a_visit_is_raised_and_the_loop_continues(thread: LoopThread) -> None:
@@ -229,8 +229,8 @@ def test_an_exception_of_a_visit_is_raised_and_the_loop_continues(thread: LoopTh
     async def work() -> str:
         return "goes on"
 
-    assert thread.run(work(), timeout_s=PATIENCE_S) == "goes on"
-    thread.stop(timeout_s=PATIENCE_S)
+    assert thread.run(work(), timeout_s=TIMEOUT_S) == "goes on"
+    thread.stop(timeout_s=TIMEOUT_S)
 
 
 def test_a_visitor_cannot_wait_for_the_loop(thread: LoopThread) -> None:
@@ -238,17 +238,17 @@ def test_a_visitor_cannot_wait_for_the_loop(thread: LoopThread) -> None:
 
     def visit() -> None:
         with pytest.raises(ClientClosed, match="must not call the same client and wait"):
-            thread.run(work(), timeout_s=PATIENCE_S)
+            thread.run(work(), timeout_s=TIMEOUT_S)
 
     thread.visit(visit)
-    thread.run(work(), timeout_s=PATIENCE_S)
-    thread.stop(timeout_s=PATIENCE_S)
+    thread.run(work(), timeout_s=TIMEOUT_S)
+    thread.stop(timeout_s=TIMEOUT_S)
 
 
 def test_a_loop_cannot_be_visited_from_its_own_thread_or_after_stop(thread: LoopThread) -> None:
     async def work() -> int | None:
         return thread.visit(lambda: 1)
 
-    assert thread.run(work(), timeout_s=PATIENCE_S) is None
-    thread.stop(timeout_s=PATIENCE_S)
+    assert thread.run(work(), timeout_s=TIMEOUT_S) is None
+    thread.stop(timeout_s=TIMEOUT_S)
     assert thread.visit(lambda: 1) is None

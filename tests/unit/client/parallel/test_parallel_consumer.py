@@ -13,7 +13,7 @@ from tests.simulation.fakes.mock_cluster import MockCluster
 from tests.simulation.fakes.mock_fetches import MockReading
 from tests.unit.client.parallel.test_deduplicator import record
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 def settings(cluster: MockCluster) -> dict[str, object]:
@@ -42,7 +42,7 @@ def test_a_handler_that_raises_system_exit_ends_the_run(end: BaseException) -> N
         ):
             consumer.subscribe(["tea"])
             running = pool.submit(consumer.run, handle)
-            ended = running.exception(PATIENCE_S)
+            ended = running.exception(TIMEOUT_S)
     assert ended is end
     assert list(reading.committed.values()) == [1]
 
@@ -78,7 +78,7 @@ def test_a_deduplicator_processes_each_identity_once_and_flushes_before_the_comm
                 ThreadPoolExecutor(1) as pool,
             ):
                 consumer.subscribe(["tea"])
-                assert pool.submit(consumer.run, handle).exception(PATIENCE_S) is None
+                assert pool.submit(consumer.run, handle).exception(TIMEOUT_S) is None
             assert len(seen) == 5
     assert sorted(handled) == [0, 1, 3, 4]
     assert list(reading.committed.values()) == [10]
@@ -104,7 +104,7 @@ def test_two_records_with_one_identity_are_never_processed_at_the_same_time(tmp_
             with once.alone(record(None, offset=2)) as other_is_new:
                 assert other_is_new
             once.done(record(None, offset=0))
-        worker.join(PATIENCE_S)
+        worker.join(TIMEOUT_S)
     assert outcome == [False]
 
 
@@ -119,7 +119,7 @@ def test_an_invalid_identity_ends_the_run(tmp_path: Path) -> None:
             ThreadPoolExecutor(1) as pool,
         ):
             consumer.subscribe(["tea"])
-            ended = pool.submit(consumer.run, print).exception(PATIENCE_S)
+            ended = pool.submit(consumer.run, print).exception(TIMEOUT_S)
     assert isinstance(ended, InvalidArgument)
     assert reading.committed == {}
 

@@ -25,7 +25,7 @@ from headwater.client.producer.tables.table_input import TableLike
 from headwater.common.exceptions import InvalidSetting
 from headwater.protocol.api_key import ApiKey
 from headwater.records.kernel import murmur2
-from tests.simulation.fakes.mock_broker import PATIENCE_S, Stall
+from tests.simulation.fakes.mock_broker import TIMEOUT_S, Stall
 from tests.simulation.fakes.mock_cluster import MockCluster
 from tests.simulation.labs.producer_faces import Face, OpenProducer
 
@@ -79,7 +79,7 @@ def test_records_without_a_key_fill_a_batch_of_one_partition_first(
         )
         for _ in range(400):
             producer.send("tea", bytes(90))
-        producer.do("flush", PATIENCE_S)
+        producer.do("flush", TIMEOUT_S)
         counts = [len(each.headers) for each in cluster.topics["tea"]]
         sizes = [header.record_count for each in cluster.topics["tea"] for header in each.headers]
     assert sum(sizes) == 400
@@ -166,7 +166,7 @@ def test_records_of_every_codec_arrive(open_producer: OpenProducer, codec: str) 
         sent = [b"leaf %d " % number * 20 for number in range(300)]
         for value in sent:
             producer.send("tea", value)
-        producer.do("flush", PATIENCE_S)
+        producer.do("flush", TIMEOUT_S)
         assert values(cluster) == sent
         assert {header.codec.name.lower() for header in cluster.topics["tea"][0].headers} == {codec}
 
@@ -200,7 +200,7 @@ def test_callbacks_run_and_a_failing_one_does_not_stop_others() -> None:
     ):
         producer.send("tea", b"", on_delivery=bad)
         future = producer.send("tea", b"", on_delivery=good)
-        assert everyone.wait(PATIENCE_S)
+        assert everyone.wait(TIMEOUT_S)
         # A callback added after completion is called at once.
         future.add_done_callback(lambda done: called.append(done.result(0).offset))
     assert called == [-1, 1, 1]
@@ -223,7 +223,7 @@ def test_a_callback_that_waits_for_its_producer_fails() -> None:
             done.set()
 
         producer.send("tea", b"", on_delivery=wait)
-        assert done.wait(PATIENCE_S)
+        assert done.wait(TIMEOUT_S)
     assert len(caught) == 1
 
 
@@ -243,7 +243,7 @@ def test_interceptors_see_records_and_their_results(open_producer: OpenProducer)
             bootstrap_servers=cluster.bootstrap_servers, interceptor_classes=[Watch()]
         )
         producer.result(producer.send("tea", b"green"))
-        producer.do("flush", PATIENCE_S)
+        producer.do("flush", TIMEOUT_S)
         assert values(cluster) == [b"green!"]
     assert seen == [("send", b"green"), ("done", 0)]
 
@@ -277,7 +277,7 @@ def test_a_failing_interceptor_does_not_stop_records_or_other_interceptors(
             interceptor_classes=[Broken(), Forgetful(), Working()],
         )
         producer.result(producer.send("tea", b"green"))
-        producer.close(PATIENCE_S)
+        producer.close(TIMEOUT_S)
         assert values(cluster) == [b"green!"]
     assert acknowledged == [0]
     assert "did not return a record: method=on_send got=None" in caplog.text
@@ -408,7 +408,7 @@ def test_a_record_larger_than_batch_size_gets_its_own_batch(open_producer: OpenP
         sent = [b"a", bytes(5_000), b"b"]
         for value in sent:
             producer.send("tea", value)
-        producer.do("flush", PATIENCE_S)
+        producer.do("flush", TIMEOUT_S)
         assert values(cluster) == sent
 
 
@@ -480,7 +480,7 @@ def test_freed_memory_unblocks_callers(open_producer: OpenProducer) -> None:
         )
         for number in range(1_000):
             producer.send("tea", b"%d" % number * 300)
-        producer.do("flush", PATIENCE_S)
+        producer.do("flush", TIMEOUT_S)
         assert len(values(cluster)) == 1_000
         assert producer.do("metrics")["buffer-available-bytes"] == 40_000
 
@@ -539,7 +539,7 @@ def test_producer_metrics_have_kafkas_names() -> None:
         Producer(bootstrap_servers=cluster.bootstrap_servers) as producer,
     ):
         for number in range(5):
-            producer.send("tea", b"%d" % number).result(PATIENCE_S)
+            producer.send("tea", b"%d" % number).result(TIMEOUT_S)
         metrics = producer.metrics()
     sent = cluster.topics["tea"][0].batches
     assert metrics["record-send-total"] == 5
@@ -554,7 +554,7 @@ def test_flush_sends_lingering_batches(open_producer: OpenProducer) -> None:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=60_000)
         future = producer.send("tea", b"green")
         assert not future.done()
-        producer.do("flush", PATIENCE_S)
+        producer.do("flush", TIMEOUT_S)
         assert future.done()
 
 
@@ -571,7 +571,7 @@ def test_close_sends_buffered_records(open_producer: OpenProducer) -> None:
     with MockCluster(topics={"tea": 1}) as cluster:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=60_000)
         producer.send("tea", b"green")
-        producer.close(PATIENCE_S)
+        producer.close(TIMEOUT_S)
         assert values(cluster) == [b"green"]
 
 
@@ -591,7 +591,7 @@ def test_a_closed_producer_rejects_records(open_producer: OpenProducer) -> None:
         producer = open_producer(bootstrap_servers=cluster.bootstrap_servers)
         producer.result(producer.send("tea", b"green"))
         core = producer.producer._core
-        producer.close(PATIENCE_S)
+        producer.close(TIMEOUT_S)
         with pytest.raises(ClientClosed):
             core.send("tea", b"green", None, None, None, None)
 
@@ -611,7 +611,7 @@ def test_many_threads_can_send_at_once() -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        producer.flush(PATIENCE_S)
+        producer.flush(TIMEOUT_S)
         found = [value for partition in range(3) for value in values(cluster, "tea", partition)]
         for number in range(4):
             own = [value for value in found if value and value.startswith(b"%d " % number)]
@@ -649,7 +649,7 @@ def test_a_busy_partition_does_not_starve_others(open_producer: OpenProducer) ->
         for _ in range(40):
             for partition in range(4):
                 producer.send("tea", bytes(900), partition=partition)
-        producer.do("flush", PATIENCE_S)
+        producer.do("flush", TIMEOUT_S)
         counts = [0, 0, 0, 0]
         for request in cluster.requests(ApiKey.PRODUCE):
             (topic,) = request.topic_data
@@ -667,8 +667,8 @@ def rows_of(cluster: MockCluster, topic: str = "tea") -> list[bytes | None]:
 
 def send_table(producer: Face, table: TableLike) -> list[tuple[str, int, int, int]]:
     future = producer.do("send_table", "tea", table)
-    producer.do("flush", PATIENCE_S)
-    return [tuple(batch) for batch in future.result(PATIENCE_S)]
+    producer.do("flush", TIMEOUT_S)
+    return [tuple(batch) for batch in future.result(TIMEOUT_S)]
 
 
 def test_rows_of_a_table_are_partitioned_by_key(open_producer: OpenProducer) -> None:
@@ -712,7 +712,7 @@ def test_a_table_is_sent_after_the_records_before_it(open_producer: OpenProducer
         producer.send("tea", b"0")
         send_table(producer, pa.table({"value": [b"1", b"2"]}))
         producer.send("tea", b"3")
-        producer.do("flush", PATIENCE_S)
+        producer.do("flush", TIMEOUT_S)
         assert rows_of(cluster) == [b"0", b"1", b"2", b"3"]
 
 

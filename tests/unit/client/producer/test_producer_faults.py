@@ -26,7 +26,7 @@ from headwater.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from tests.simulation.fakes.mock_broker import (
-    PATIENCE_S,
+    TIMEOUT_S,
     Afterwards,
     Fate,
     Garbage,
@@ -277,7 +277,7 @@ def test_a_batch_too_large_for_the_broker_is_split(
             for value in NUMBERS
         ]
         assert [producer.result(future).offset for future in futures] == list(range(60))
-        producer.do("flush", PATIENCE_S)
+        producer.do("flush", TIMEOUT_S)
         assert values(cluster) == NUMBERS
         assert len(cluster.topics["tea"][0].headers) > 1
         assert producer.do("metrics")["batch-split-total"] >= 1
@@ -316,7 +316,7 @@ def test_a_late_response_to_an_expired_batch_is_ignored(
             producer.result(producer.send("tea", b"unknown"))
         for value in NUMBERS:
             producer.send("tea", value)
-        producer.do("flush", PATIENCE_S)
+        producer.do("flush", TIMEOUT_S)
         assert values(cluster) == [b"first", b"unknown", *NUMBERS]
 
 

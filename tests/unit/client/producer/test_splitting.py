@@ -13,7 +13,7 @@ from headwater.client.errors import KafkaError, MessageTooLarge
 from headwater.client.producer.record_future import RecordFuture
 from headwater.common.error_codes import ErrorCode
 from headwater.protocol.api_key import ApiKey
-from tests.simulation.fakes.mock_broker import PATIENCE_S, Late
+from tests.simulation.fakes.mock_broker import TIMEOUT_S, Late
 from tests.simulation.fakes.mock_cluster import MockCluster
 from tests.simulation.labs.producer_faces import Face, OpenProducer
 from tests.unit.client.producer.test_producer_faults import refusing, values
@@ -180,7 +180,7 @@ def test_a_record_that_is_too_large_by_itself_fails_its_transaction_and_no_later
         )
         with pytest.raises(MessageTooLarge):
             producer.do("commit_transaction")
-        assert isinstance(futures[13].exception(PATIENCE_S), MessageTooLarge)
+        assert isinstance(futures[13].exception(TIMEOUT_S), MessageTooLarge)
         producer.do("abort_transaction")
         producer.do("begin_transaction")
         again = [producer.send("tea", value) for value in VALUES]

@@ -16,7 +16,7 @@ from headwater.client import Producer
 from headwater.client.errors import BufferExhausted, ClientClosed
 from headwater.client.producer.record_future import RecordFuture
 from headwater.protocol.api_key import ApiKey
-from tests.simulation.fakes.mock_broker import PATIENCE_S, Late
+from tests.simulation.fakes.mock_broker import TIMEOUT_S, Late
 from tests.simulation.fakes.mock_cluster import MockCluster
 from tests.simulation.labs.producer_faces import Face, OpenProducer
 from tests.unit.client.producer.test_producer_faults import values
@@ -30,7 +30,7 @@ SMALL = b"small"
 
 
 def until(is_met: Callable[[], bool]) -> None:
-    limit_s = time.monotonic() + PATIENCE_S
+    limit_s = time.monotonic() + TIMEOUT_S
     while not is_met():
         assert time.monotonic() < limit_s, "waited in vain"
         threading.Event().wait(0.005)
@@ -118,8 +118,8 @@ def test_a_large_record_waiting_for_memory_is_not_overtaken_by_small_ones(
     assert line.length == 4, "two batches are free, and are the large record's"
     line.answer(2)
     for waiting in (large, *small):
-        waiting.result(PATIENCE_S)
-    line.producer.do("flush", PATIENCE_S)
+        waiting.result(TIMEOUT_S)
+    line.producer.do("flush", TIMEOUT_S)
     assert values(line.cluster) == [*FILLING, LARGE, *[SMALL] * 3]
     assert line.free_bytes == MEMORY_BYTES
 
@@ -129,12 +129,12 @@ def test_a_timed_out_wait_for_memory_passes_it_on(make_line: MakeLine) -> None:
     large = line.wait("send", LARGE)
     line.answer(2)
     with pytest.raises(BufferExhausted):
-        large.result(PATIENCE_S)
+        large.result(TIMEOUT_S)
     line.hold_next()
     line.producer.send("tea", SMALL)
     line.cluster.brokers[0].await_requests(ApiKey.PRODUCE, len(FILLING) + 1)
     line.answer(3)
-    line.producer.do("flush", PATIENCE_S)
+    line.producer.do("flush", TIMEOUT_S)
     assert values(line.cluster) == [*FILLING, SMALL]
     assert line.free_bytes == MEMORY_BYTES
 
@@ -145,7 +145,7 @@ def test_close_fails_callers_that_wait_for_memory(make_line: MakeLine) -> None:
     line.producer.close(0)
     for each in waiting:
         with pytest.raises(ClientClosed):
-            each.result(PATIENCE_S)
+            each.result(TIMEOUT_S)
     assert line.free_bytes == MEMORY_BYTES
 
 
@@ -153,7 +153,7 @@ def test_headers_from_a_generator_survive_a_wait_for_memory(make_line: MakeLine)
     line = make_line()
     waiting = line.wait("send", SMALL, headers=((name, b"x") for name in ("a", "b")))
     line.answer(4)
-    line.producer.result(waiting.result(PATIENCE_S))
+    line.producer.result(waiting.result(TIMEOUT_S))
     assert line.cluster.topics["tea"][0].records[-1].headers == (("a", b"x"), ("b", b"x"))
 
 
@@ -189,7 +189,7 @@ def test_a_waiting_record_is_serialized_and_partitioned_once(make_line: MakeLine
     line = make_line(**settings)
     waiting = line.wait("send", SMALL)
     line.answer(4)
-    line.producer.result(waiting.result(PATIENCE_S))
+    line.producer.result(waiting.result(TIMEOUT_S))
     assert (serializer.calls, partitioner.calls) == (5, 5)
 
 

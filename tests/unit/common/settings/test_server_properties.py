@@ -4,7 +4,13 @@ import pytest
 
 from headwater.common.exceptions import InvalidSetting
 from headwater.common.settings.broker_properties import known_settings, parse_broker_settings
-from headwater.common.settings.server_properties import layered, supported_properties
+from headwater.common.settings.server_properties import (
+    combined_properties,
+    kraft_broker_properties,
+    layered,
+    names_several_nodes,
+    supported_properties,
+)
 from headwater.common.settings.unsupported_settings import unsupported_reason
 
 # The settings, without the comments, of the file that comes with Kafka 4.1.
@@ -195,3 +201,45 @@ def test_unknown_name_without_similar_one_is_reported_without_suggestion() -> No
 
 def test_supported_settings_are_not_listed_as_unsupported() -> None:
     assert [name for name in known_settings() if unsupported_reason(name)] == []
+
+
+def test_both_roles_divide_the_listeners() -> None:
+    texts = {
+        "process.roles": "broker,controller",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+        "advertised.listeners": "PLAINTEXT://a:9092",
+    }
+    broker, controller = combined_properties(texts)
+    assert broker.texts["listeners"] == "PLAINTEXT://:9092"
+    assert broker.texts["advertised.listeners"] == "PLAINTEXT://a:9092"
+    assert controller.texts["listeners"] == "CONTROLLER://:9093"
+    assert "advertised.listeners" not in controller.texts
+
+
+def test_broker_of_a_kraft_cluster_has_no_controller_listener() -> None:
+    texts = {
+        "process.roles": "broker",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+    }
+    with pytest.raises(InvalidSetting, match="has no controller listener"):
+        kraft_broker_properties(texts)
+
+
+def test_kraft_broker_has_no_zookeeper() -> None:
+    texts = {"process.roles": "broker", "zookeeper.connect": "zk:2181"}
+    with pytest.raises(InvalidSetting, match="give only one of them"):
+        kraft_broker_properties(texts)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "several"),
+    [
+        ("controller.quorum.bootstrap.servers", "a:1,b:1", True),
+        ("controller.quorum.bootstrap.servers", "a:1", False),
+        ("controller.quorum.voters", "1@a:1,2@b:1", True),
+    ],
+)
+def test_quorum_of_several_nodes(name: str, value: str, several: bool) -> None:
+    assert names_several_nodes({name: value}) is several

@@ -7,10 +7,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import count
 from threading import Timer
 from typing import Any
 
+import psycopg
 import pytest
 
 from headwater.common.exceptions import HeadwaterError
@@ -32,13 +34,16 @@ from headwater.connect.postgresql_cdc.replication_slot import (
     CaptureRefused,
     SlotInUse,
     SlotLost,
+    refusals,
 )
+from headwater.connect.postgresql_cdc.replication_slot import refusal as slot_refusal
+from headwater.connect.postgresql_cdc.replication_stream import ReplicationStream
 from headwater.connect.postgresql_cdc.row_changes import (
     RowChange,
     SourceTransaction,
     TableKeys,
 )
-from headwater.connect.postgresql_client import connect
+from headwater.connect.postgresql_client import DatabaseUnavailable, connect
 from tests import postgresql
 
 NUMBERS = count()
@@ -219,6 +224,31 @@ def test_a_large_transaction_is_read_in_parts_that_a_new_reader_continues(
             (9, False, ["9", "10"]),
             (1, False, ["11"]),
         ]
+
+
+def test_reading_ends_at_what_was_committed_when_it_began(
+    uri: str, db: Database, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = count()
+    read_message = ReplicationStream.read
+
+    def read_under_load(stream: ReplicationStream) -> tuple[bytes | None, Lsn]:
+        """There is always another change, and never an idle moment."""
+        db.run(f"INSERT INTO {schema}.t VALUES ({next(numbers)}, 'v')")
+        message, lsn = read_message(stream)
+        while message is None:
+            message, lsn = read_message(stream)
+        return message, lsn
+
+    with capture(uri, f"{schema}.t") as reader:
+        position = start(reader)
+        db.run(f"INSERT INTO {schema}.t VALUES (-1, 'v')")
+        monkeypatch.setattr(ReplicationStream, "read", read_under_load)
+        transactions, end = reader.read(position, max_changes=100)
+        assert 1 <= len(transactions) < 50
+        monkeypatch.undo()
+        rest, _ = reader.read(end)
+        assert len(transactions) + len(rest) == 1 + next(numbers)
 
 
 def test_confirming_an_older_position_changes_nothing(uri: str, db: Database, schema: str) -> None:
@@ -604,6 +634,67 @@ def test_a_missing_slot_is_lost(uri: str, schema: str) -> None:
         assert "no replication slot nope" in refusal(missing.check, SlotLost)
         text = refusal(lambda: missing.read(position), SlotLost)
         assert text.startswith("there is no replication slot nope")
+
+
+def test_a_killed_server_is_unavailable_and_reading_continues_where_it_was() -> None:
+    with postgresql.killable_server(wal_level="logical") as server:
+        with closing(Database(server.uri)) as db:
+            db.run("CREATE TABLE t (id int PRIMARY KEY)")
+        with CdcReader(server.uri, tables=["t"], slot="s", publication="s") as reader:
+            reader.create()
+            position = start(reader)
+            with closing(psycopg.connect(server.uri, autocommit=True)) as connection:
+                connection.execute("INSERT INTO t VALUES (1)")
+                transactions, position = reader.read(position)
+                assert len(transactions) == 1
+                connection.execute("INSERT INTO t VALUES (2)")
+                stream = reader.stream._stream
+                assert stream is not None
+                server.kill()
+                refusal(partial(drain, stream), DatabaseUnavailable)
+                with pytest.raises(DatabaseUnavailable), refusals("s"):
+                    connection.execute("SELECT 1")
+            refusal(lambda: reader.read(position), DatabaseUnavailable)
+            server.start()
+            assert shown(read(reader, position)) == [[("c", None, ("2",))]]
+
+
+def drain(stream: ReplicationStream) -> None:
+    while True:
+        stream.read()
+
+
+@pytest.mark.parametrize("sqlstate", ["08006", "57P01", "57P03", None])
+def test_a_lost_connection_is_no_refusal(sqlstate: str | None) -> None:
+    assert isinstance(slot_refusal("s", sqlstate, "gone"), DatabaseUnavailable)
+
+
+def test_a_slot_whose_log_was_removed_is_lost() -> None:
+    with (
+        postgresql.server(
+            wal_level="logical", max_slot_wal_keep_size="1MB", max_wal_size="32MB"
+        ) as address,
+        closing(Database(address)) as db,
+    ):
+        db.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
+        reader = CdcReader(address, tables=["t"], slot="s", publication="p")
+        reader.create()
+        position = start(reader)
+        reader.close()
+        with closing(psycopg.connect(address, autocommit=True)) as connection:
+            for number in range(4):
+                connection.execute(f"INSERT INTO t VALUES ({number})")
+                connection.execute("SELECT pg_switch_wal()")
+            connection.execute("CHECKPOINT")
+        assert refusal(lambda: reader.read(position), SlotLost) == (
+            "replication slot s has lost its write-ahead log: drop it, create it and take a new "
+            "snapshot"
+        )
+        reader.drop()
+        reader.create()
+        with reader.snapshot() as snapshot:
+            assert len(list(snapshot.rows())) == 4
+        reader.close()
 
 
 def test_a_slot_that_another_process_reads_is_in_use(uri: str, schema: str) -> None:

@@ -6,6 +6,8 @@ import random
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from headwater.connect.connector import Position
 from headwater.connect.connector_registry import open_sink
 from headwater.connect.postgresql_cdc.cdc_connector import PostgresqlCdcSource
 from headwater.connect.postgresql_cdc.change_feed import (
+    COLUMN_TYPES,
     FeedRecord,
     MalformedChange,
     Truncation,
@@ -28,7 +31,7 @@ from headwater.connect.postgresql_cdc.change_feed_writer import TargetRefused
 from headwater.spark.exceptions import InvalidOption
 from headwater.spark.sink.exactly_once import BatchIdentity
 from tests import postgresql
-from tests.cdc_workload import FedRecord, Writer, check_order, checksum, create_tables
+from tests.cdc_workload import FedRecord, Load, Writer, check_order, checksum, create_tables
 
 
 def change(operation: str, number: int, **columns: Any) -> FeedRecord:
@@ -113,7 +116,12 @@ def test_records_that_are_no_changes_are_reported(record: FeedRecord, message: s
         (-1, "timestamp without time zone", "1969-12-31 23:59:59.999999"),
         (0, "timestamp with time zone", "1970-01-01 00:00:00+00"),
         ("1970-01-01T00:00:00Z", "timestamp with time zone", "1970-01-01T00:00:00Z"),
+        ("-0043-03-15T12:00:00Z", "timestamp with time zone", "0044-03-15T12:00:00Z BC"),
+        ("0000-01-01T00:00:00Z", "timestamp with time zone", "0001-01-01T00:00:00Z BC"),
+        ("+12024-01-01T00:00:00Z", "timestamp with time zone", "12024-01-01T00:00:00Z"),
+        ("-infinity", "timestamp with time zone", "-infinity"),
         ("AP8=", "bytea", "\\x00ff"),
+        (b"\0\xff", "bytea", "\\x00ff"),
         (1e300, "double precision", "1e+300"),
         (7, "bigint", "7"),
         ("{1,2}", "integer[]", "{1,2}"),
@@ -154,6 +162,10 @@ def feed(*records: FeedRecord) -> pa.RecordBatch:
             "key": pa.array([each.key for each in records], pa.binary()),
             "value": pa.array([each.value for each in records], pa.binary()),
             "partition": pa.array([each.partition for each in records], pa.int32()),
+            "headers": pa.array(
+                [[{"key": COLUMN_TYPES, "value": each.types}] for each in records],
+                pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+            ),
         }
     )
 
@@ -204,8 +216,24 @@ def test_what_the_target_refuses_is_one_line_and_leaves_nothing(target: str) -> 
     assert text.startswith("table public.t of the target has no column w: add it")
     write(target, 0, change("c", 1, w="x"), schema_evolution="basic")
     assert rows(target, "SELECT id, w FROM t") == [(1, "x")]
+    run(target, "ALTER TABLE t ADD COLUMN n int, ADD COLUMN d numeric(3, 1) CHECK (d < 50)")
+    for name, value, expected in (
+        ("n", 2**31, ', column n of the target: value "2147483648" is out of range for type'),
+        ("n", "many", ', column n of the target: invalid input syntax for type integer: "many"'),
+        ("d", "123.4", ", column d of the target: numeric field overflow"),
+        ("d", "60", ' of the target: new row for relation "t" violates check constraint'),
+    ):
+        unfit = change("c", 2, **{name: value})
+        text = refusal(partial(write, target, 1, unfit), TargetRefused)
+        assert text.startswith(f"table public.t{expected}")
+    mood = replace(change("c", 2, m="glad"), types=b'{"m": "mood"}')
+    text = refusal(lambda: write(target, 1, mood, schema_evolution="basic"), TargetRefused)
+    assert text == "the target has no type mood for column m of table public.t: create it"
+    run(target, "CREATE TYPE mood AS ENUM ('glad')")
+    write(target, 1, mood, schema_evolution="basic")
+    assert rows(target, "SELECT id, m FROM t ORDER BY id") == [(1, None), (2, "glad")]
     moved = FeedRecord(topic="t", key=None, value=change("t", 0).value, partition=1)
-    text = refusal(lambda: write(target, 1, moved), TargetRefused)
+    text = refusal(lambda: write(target, 2, moved), TargetRefused)
     assert "has no order among several partitions" in text
 
 
@@ -290,10 +318,10 @@ def test_a_random_workload_is_mirrored_through_crashes(
         }
     )
     writers: list[threading.Thread] = [
-        Writer(uri, tables, seed=seed + each, transactions=60, has_ddl=each == 0)
+        Writer(uri, tables, seed=seed + each, transactions=60, load=Load(ddl=0 if each else 0.06))
         for each in range(3)
     ]
-    Writer(uri, tables, seed=seed, transactions=20, has_ddl=False).run()
+    Writer(uri, tables, seed=seed, transactions=20, load=Load()).run()
     try:
         # The slot exists and the snapshot has begun before most of the work is done.
         while not mirror.committed:
@@ -315,7 +343,7 @@ def test_a_random_workload_is_mirrored_through_crashes(
             topic=each.topic,
             key=each.key,
             value=each.value,
-            types=each.headers.get("__debezium.source.column.types"),
+            types=each.headers.get(COLUMN_TYPES),
         )
         for each in mirror.records
     ]
@@ -344,13 +372,7 @@ def apply_feed(uri: str, records: list[FeedRecord], chance: random.Random) -> No
     while start < len(records):
         size = chance.randint(1, 200)
         piece = records[start : start + size]
-        batch = feed(*piece).append_column(
-            "headers",
-            pa.array(
-                [[{"key": "__debezium.source.column.types", "value": r.types}] for r in piece],
-                pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
-            ),
-        )
+        batch = feed(*piece)
         for _ in range(chance.randint(1, 2)):
             part = BatchIdentity(query_id="q", batch_id=batch_id, partition=0)
             sink.write(part, iter([batch]))

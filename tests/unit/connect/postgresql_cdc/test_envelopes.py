@@ -22,9 +22,9 @@ from headwater.connect.postgresql_cdc.column_types import (
 )
 from headwater.connect.postgresql_cdc.debezium_envelope import (
     DebeziumEnvelope,
+    JsonEvents,
     SourceRecord,
     TopicRouting,
-    json_row,
 )
 from headwater.connect.postgresql_cdc.flat_rows import FlatRow, FlatRows
 from headwater.connect.postgresql_cdc.pgoutput import (
@@ -266,7 +266,7 @@ def test_values_have_debeziums_json_form() -> None:
         columns=tuple(RelationColumn(name=n, type_oid=oid) for n, oid in columns.items()),
     )
     texts = ("0.0000001", "\\xff", "1970-01-02", "2024-05-06 07:08:09.5+00", "-Infinity")
-    assert json_row(relation, texts) == {
+    assert JsonEvents().row(relation, texts) == {
         "n": "0.0000001",
         "b": "/w==",
         "d": 1,

@@ -49,7 +49,7 @@ from tests.zookeeper_server import real_zookeeper
 
 T = TypeVar("T")
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 SESSION_MS = 30_000
 
 
@@ -139,7 +139,7 @@ class RealStore:
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, PATIENCE_S))
+    asyncio.run(asyncio.wait_for(test, TIMEOUT_S))
 
 
 def fresh_root() -> str:
@@ -284,7 +284,7 @@ class StuckClient:
         """Nothing to report."""
 
     def stop(self) -> None:
-        self.released.wait(PATIENCE_S)
+        self.released.wait(TIMEOUT_S)
 
     def close(self) -> None:
         """Nothing is open."""

@@ -16,7 +16,7 @@ from headwater.network.network_settings import NetworkSettings
 from headwater.network.request_service import ResponseSlot
 from tests.certificates import Authority
 from tests.simulation.labs.connection_lab import framed, keep_waiting
-from tests.unit.network.real_sockets import PATIENCE_S, OpenRange, running
+from tests.unit.network.real_sockets import TIMEOUT_S, OpenRange, running
 from tests.unit.network.tls.tls_lab import (
     ALICE,
     CLIENT,
@@ -269,7 +269,7 @@ def test_stopping_server_sends_close_notify() -> None:
             )
             client.sendall(framed(b"x"))
             assert await loop.run_in_executor(None, client.recv, 5) == framed(b"x")
-            stopping = asyncio.ensure_future(broker.server.stop(drain_ms=PATIENCE_S * 1_000))
+            stopping = asyncio.ensure_future(broker.server.stop(drain_ms=TIMEOUT_S * 1_000))
             assert await loop.run_in_executor(None, client.recv, 1) == b""
             client.close()
             await stopping

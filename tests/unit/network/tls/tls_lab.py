@@ -15,7 +15,7 @@ from headwater.network.tls.tls_endpoints import ClientTls, ListenerTls
 from headwater.security.authentication.ssl_principal import principal_by
 from tests.certificates import Authority, Identity
 from tests.simulation.labs.connection_lab import echo
-from tests.unit.network.real_sockets import PATIENCE_S, Running, running
+from tests.unit.network.real_sockets import TIMEOUT_S, Running, running
 
 AUTHORITY = Authority()
 BROKER = AUTHORITY.identity("broker", hosts=["127.0.0.1"])
@@ -79,10 +79,10 @@ class TlsPeer:
         self.peer.connect(where, deadline_ms=1_000)
 
     async def is_up(self) -> None:
-        await asyncio.wait_for(self._up, PATIENCE_S)
+        await asyncio.wait_for(self._up, TIMEOUT_S)
 
     async def is_lost(self) -> ConnectionLost:
-        return await asyncio.wait_for(self._down, PATIENCE_S)
+        return await asyncio.wait_for(self._down, TIMEOUT_S)
 
     async def ask(self, number: int, frame: bytes) -> bytes:
         answered: asyncio.Future[bytes] = self._loop.create_future()
@@ -93,7 +93,7 @@ class TlsPeer:
             then=lambda answer: answered.set_result(bytes(answer)),
             on_error=answered.set_exception,
         )
-        return await asyncio.wait_for(answered, PATIENCE_S)
+        return await asyncio.wait_for(answered, TIMEOUT_S)
 
 
 class Stream:
@@ -107,16 +107,16 @@ class Stream:
     async def connect(cls, port: int, settings: SslSettings = CLIENT) -> "Stream":
         context = client_context(settings)
         made = asyncio.open_connection("127.0.0.1", port, ssl=context)
-        return cls(*await asyncio.wait_for(made, PATIENCE_S))
+        return cls(*await asyncio.wait_for(made, TIMEOUT_S))
 
     async def send(self, content: bytes) -> None:
         self._writer.write(content)
-        await asyncio.wait_for(self._writer.drain(), PATIENCE_S)
+        await asyncio.wait_for(self._writer.drain(), TIMEOUT_S)
 
     async def receive(self, count: int) -> bytes:
-        return await asyncio.wait_for(self._reader.readexactly(count), PATIENCE_S)
+        return await asyncio.wait_for(self._reader.readexactly(count), TIMEOUT_S)
 
     async def close(self) -> None:
         self._writer.close()
         with suppress(OSError):
-            await asyncio.wait_for(self._writer.wait_closed(), PATIENCE_S)
+            await asyncio.wait_for(self._writer.wait_closed(), TIMEOUT_S)

@@ -95,7 +95,7 @@ def test_nothing_is_wrong_with_a_good_pipeline_whether_a_registry_is_asked_or_no
             "    key: id\n    encode:\n",
             "    encode:\n      key: avro\n",
             15,
-            "a key is encoded, and",
+            "encode has a key, but",
         ),
     ],
 )
@@ -107,7 +107,9 @@ def test_a_mistake_is_found_with_its_line(
     assert any(each.startswith(f"{line}: ") and reason in each for each in found), found
 
 
-def test_an_incompatible_schema_of_a_sink_is_told_in_the_registrys_words(tmp_path: Path) -> None:
+def test_incompatible_sink_schema_is_reported_with_the_registrys_message(
+    tmp_path: Path,
+) -> None:
     registry = FakeRegistry(orders_value=ORDER)
     registry.incompatible = ["READER_FIELD_MISSING_DEFAULT_VALUE at /fields/0"]
     text = GOOD + "        \n"
@@ -127,7 +129,7 @@ def test_a_schema_that_is_not_to_be_registered_must_be_there(tmp_path: Path) -> 
     assert "the subject copied-value has not this schema" in found
 
 
-def test_a_registry_that_is_away_is_told_once_for_each_place(tmp_path: Path) -> None:
+def test_unavailable_registry_is_reported_once_per_place(tmp_path: Path) -> None:
     registry = FakeRegistry()
     registry.is_away = True
     found = problems(tmp_path, GOOD, registry)

@@ -85,7 +85,7 @@ def _sink(*lines: str) -> str:
         (_sink("format: parquet", "path: out", "mode: update"), 10, "can only be appended to"),
     ],
 )
-def test_a_format_is_judged_with_its_line(
+def test_problem_of_a_format_has_its_line(
     tmp_path: Path, text: str, line: int | None, reason: str | None
 ) -> None:
     found = problems_of(written(tmp_path, text))
@@ -116,7 +116,11 @@ ICEBERG = ("format: iceberg", "table: sales.orders", "catalog: {type: sql, uri: 
         (_sink("format: parquet", "path: out", "files: 2"), None, None),
         (_sink("format: parquet", "path: out", "files: 0"), 10, "files must be at least 1"),
         (_sink("format: csv", "path: out", "partition_by: day(at)"), 10, "by columns only"),
-        (_sink("format: csv", "path: out", "partition_by: 'a b'"), 10, "'a b' is no partition"),
+        (
+            _sink("format: csv", "path: out", "partition_by: 'a b'"),
+            10,
+            "'a b' is not a partition",
+        ),
         (_sink("format: console", "partition_by: a"), 9, "console has no partition_by: that is"),
         (_sink("format: parquet", "path: out", "merge: {keys: id}"), 10, "parquet has no merge"),
         (_sink("format: parquet", "table: t"), 9, "Spark would forget the table t at its end"),
@@ -136,14 +140,22 @@ ICEBERG = ("format: iceberg", "table: sales.orders", "catalog: {type: sql, uri: 
             9,
             "did you mean streaming-skip",
         ),
-        (_source("format: jdbc", "url: jdbc:x"), 6, "jdbc is no stream: set static: true"),
+        (
+            _source("format: jdbc", "url: jdbc:x"),
+            6,
+            "jdbc cannot be read as a stream: set",
+        ),
         (_source("format: jdbc", "url: jdbc:x", "dbtable: t", "static: true"), None, None),
-        (_source("format: rate", "static: true"), 6, "rate is a stream only: leave out static"),
+        (
+            _source("format: rate", "static: true"),
+            6,
+            "rate can only be read as a stream",
+        ),
         (_source("format: json", "path: x", "table: t"), 8, "json has no tables: set path"),
         (_source("format: json", "path: x", "table: true"), 8, "only a topic can be read as a"),
     ],
 )
-def test_tables_and_files_are_judged_with_their_lines(
+def test_problems_of_tables_and_files_have_their_lines(
     tmp_path: Path, text: str, line: int | None, reason: str | None
 ) -> None:
     found = problems_of(written(tmp_path, text))

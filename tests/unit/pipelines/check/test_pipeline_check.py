@@ -91,7 +91,7 @@ def test_a_scheme_without_a_file_system_is_refused(
     ("old", "new", "line", "reason"),
     [
         ("version: 1", "version: 2", 1, "version must be 1, not 2"),
-        ("name: orders-to-lake", "name: a/b", 2, "name must be of letters"),
+        ("name: orders-to-lake", "name: a/b", 2, "name must consist of letters"),
         ("checkpoint:", "checkpoints:", 4, "no checkpoints; did you mean checkpoint?"),
         ("subscribe: orders", "subscribe: 5\n    tabel: true", 8, "no option tabel"),
         ("startingOffsets", "startingOfsets", 8, "did you mean startingOffsets?"),
@@ -103,7 +103,7 @@ def test_a_scheme_without_a_file_system_is_refused(
         ("watermark: {at:", "watermark: {amount:", 12, "amount is of type double"),
         ("watermark: {at:", "watermark: {when:", 12, "has no column when"),
         ("10 minutes", "10 moons", 12, "must be a time such as 10 minutes"),
-        ("  big:\n", "  orders:\n", 14, "two sources or steps called orders"),
+        ("  big:\n", "  orders:\n", 14, "duplicate name of a source or step: orders"),
         ("from orders", "from order", 15, "reads order, which is neither a source nor a step"),
         ("select customer, id", "drop table orders --", 15, "must be a query"),
         ("- from: big", "- from: bigg", 20, "did you mean big?"),
@@ -134,10 +134,10 @@ def test_all_mistakes_are_found_at_once(tmp_path: Path) -> None:
     assert [line for line, _ in problems_of(written(tmp_path, text))] == [1, 26]
 
 
-def test_steps_that_go_in_a_circle_are_told_once(tmp_path: Path) -> None:
+def test_a_cycle_of_steps_is_reported_once(tmp_path: Path) -> None:
     steps = "steps:\n  a: {sql: select * from b}\n  b: {sql: select * from a join orders}\n"
     text = GOOD.replace("steps:\n", steps)
-    assert problems_of(written(tmp_path, text)) == [(14, "steps go in a circle: a reads b reads a")]
+    assert problems_of(written(tmp_path, text)) == [(14, "steps form a cycle: a reads b reads a")]
 
 
 def test_a_step_may_read_a_step_that_is_written_below_it(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_step_may_read_a_step_that_is_written_below_it(tmp_path: Path) -> None
     assert problems_of(written(tmp_path, text)) == []
 
 
-def test_lines_are_told_in_toml_too(tmp_path: Path) -> None:
+def test_problems_in_toml_have_lines(tmp_path: Path) -> None:
     text = (
         'name = "x"\nbootstrap = "h:1"\n[sources.a]\nsubscribe = "a"\nwrong = 1\n'
         '[[sinks]]\nfrom = "a"\ntopic = "t"\n[[sinks]]\nfrom = "b"\ntopic = "u"\n'
@@ -158,8 +158,8 @@ def test_lines_are_told_in_toml_too(tmp_path: Path) -> None:
     [
         (None, "there is no file"),
         ("def other(a): ...", "has no function make"),
-        ("def make(a, b): ...", "make takes 2 frames, and the step m has 1 inputs"),
-        ("def make(:", "is no Python"),
+        ("def make(a, b): ...", "make takes 2 frames, but the step m has 1 inputs"),
+        ("def make(:", "is not valid Python"),
         ("def make(a): ...", None),
         ("def make(*frames): ...", None),
     ],
@@ -194,8 +194,8 @@ class FakeGrammar:
 def test_wrong_sql_is_found_in_its_own_line(tmp_path: Path) -> None:
     text = GOOD.replace("from orders", "frm orders").replace("key: customer", "key: frm")
     found = problems_of(written(tmp_path, text), grammar=FakeGrammar())
-    assert (17, "this is no SQL: near frm") in found
-    assert (22, "this is no SQL: near frm") in found
+    assert (17, "invalid SQL: near frm") in found
+    assert (22, "invalid SQL: near frm") in found
 
 
 class FakeTopics:
@@ -254,7 +254,7 @@ class OneConnector(NoConnectors):
         return Shelf()
 
 
-def test_a_connector_judges_its_own_options(tmp_path: Path) -> None:
+def test_options_of_a_connector_are_checked_by_the_connector(tmp_path: Path) -> None:
     sink = "sinks:\n  - {from: big, connector: shelf, height: 3}\n"
     file = written(tmp_path, GOOD.partition("sinks:\n")[0] + sink)
     assert problems_of(file, connectors=OneConnector()) == [(20, "shelf: shelf is missing")]
@@ -287,7 +287,7 @@ sinks:
     ("old", "new", "line", "reason"),
     [
         ("", "", None, None),
-        ("on: {customer: key}", "on: {customer: name}", 15, "by the whole key of customers, which"),
+        ("on: {customer: key}", "on: {customer: name}", 15, "all columns of the key of customers"),
         ("on: {customer: key}", "how: outer", 15, "how must be one of left, inner"),
         ("on: {customer: key}", "how: inner", 12, "lookup needs on"),
         ("table: true", "startingOffsets: earliest", 14, "must be a source with table: true"),
@@ -306,7 +306,7 @@ sinks:
         ),
     ],
 )
-def test_a_lookup_is_judged_with_its_line(
+def test_problem_of_a_lookup_has_its_line(
     tmp_path: Path, old: str, new: str, line: int | None, reason: str | None
 ) -> None:
     found = problems_of(written(tmp_path, LOOKUP.replace(old, new, 1) if old else LOOKUP))

@@ -32,7 +32,7 @@ def test_only_the_grammar_reads_from_its_jvm_and_closes_its_pipes() -> None:
     assert process.stdout.closed
 
 
-def test_a_java_that_does_not_start_is_told_in_one_line(
+def test_java_that_does_not_start_is_reported_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     java = tmp_path / "bin" / "java"

@@ -9,15 +9,11 @@ from pathlib import Path
 import pytest
 
 from headwater.client import Producer
+from headwater.client.consumer.lag_reader import LagReader
 from headwater.common.ids import TopicPartition
 from headwater.network.endpoint import parse_address
 from headwater.pipelines.check.checked_pipeline import read_file
-from headwater.pipelines.metrics.lag_monitor import (
-    Lag,
-    LagReader,
-    clusters_of,
-    lag_of,
-)
+from headwater.pipelines.metrics.lag_monitor import Lag, clusters_of, lag_of
 from headwater.pipelines.metrics.pipeline_metrics import MetricsServer, PipelineMetrics
 from headwater.pipelines.metrics.progress_listener import ProgressListener, group_commits
 from headwater.pipelines.metrics.progress_totals import SinkTotals

@@ -15,7 +15,7 @@ SCHEMA = (
         (b'{"id": 1', "not JSON: Expecting ',' delimiter at line 1 column 9"),
         (b"", "not JSON: empty"),
         (b"\xff\xfe", "not UTF-8: byte 0 is 0xff"),
-        (b"[1]", "not an object of JSON: [1]"),
+        (b"[1]", "not a JSON object: [1]"),
         (b'{"id": "one"}', 'id is not of type bigint: "one"'),
         (b'{"id": 99999999999999999999}', "id is not of type bigint: 99999999999999999999"),
         (b'{"id": true}', "id is not of type bigint: true"),
@@ -33,7 +33,7 @@ def test_the_reason_names_what_is_wrong(value: bytes, reason: str) -> None:
     assert parse_error(value, "json", SCHEMA) == reason
 
 
-def test_what_looks_right_here_is_told_with_the_whole_schema() -> None:
+def test_unknown_reason_is_reported_with_the_whole_schema() -> None:
     assert parse_error(b'{"id": 1}', "json", "id bigint") == "does not fit the schema id bigint"
     assert parse_error(b"a;b", "csv", "a int") == "not csv of the schema a int"
 

@@ -35,7 +35,7 @@ def test_a_batch_that_was_written_makes_good_for_failures_before_it() -> None:
     assert life.failed("again", POLICY, 0).state is SinkState.WAITING
 
 
-def test_the_batch_that_is_told_again_after_a_restart_is_not_a_new_one() -> None:
+def test_batch_reported_again_after_a_restart_is_not_new() -> None:
     life = SinkQueryState(name="s").started().progressed(batch(4)).failed("first", POLICY, 0)
     assert life.started().progressed(batch(4)).failures == 1
 

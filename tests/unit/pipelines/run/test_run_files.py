@@ -1,4 +1,4 @@
-"""Which pipelines run here, told by files and locks."""
+"""Files and locks that show which pipelines run on this machine."""
 
 import threading
 from pathlib import Path
@@ -17,7 +17,7 @@ from headwater.pipelines.run.run_files import (
 )
 
 
-def told(name: str) -> RunReport:
+def run_report(name: str) -> RunReport:
     return RunReport(
         name=name,
         file=f"/{name}.yaml",
@@ -29,12 +29,12 @@ def told(name: str) -> RunReport:
     )
 
 
-def test_a_run_is_told_of_while_it_lives_and_afterwards(tmp_path: Path) -> None:
+def test_a_run_is_listed_while_it_runs_and_afterwards(tmp_path: Path) -> None:
     with RunFile(tmp_path / "runs", "orders") as file:
-        file.write(told("orders"))
+        file.write(run_report("orders"))
         assert [each.is_running for each in reports(tmp_path / "runs")] == [True]
     found = report(tmp_path / "runs", "orders")
-    assert found == told("orders")
+    assert found == run_report("orders")
     assert not found.is_running
 
 

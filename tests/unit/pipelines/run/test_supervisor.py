@@ -118,7 +118,7 @@ def test_a_start_that_is_refused_is_tried_again() -> None:
     assert (life.state, life.restarts) == (SinkState.FINISHED, 1)
 
 
-def test_what_is_hopeless_is_not_tried_again() -> None:
+def test_fatal_error_is_not_retried() -> None:
     attempts = []
 
     def start() -> Query:

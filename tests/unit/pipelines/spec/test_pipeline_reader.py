@@ -192,14 +192,14 @@ def test_nested_options_are_handed_over_as_spark_takes_them(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("name", "text", "line", "reason"),
     [
-        ("a.yaml", "name: x\nsources: {a: [}\n", 2, "this is no YAML"),
+        ("a.yaml", "name: x\nsources: {a: [}\n", 2, "invalid YAML"),
         ("a.yaml", "name: x\nname: y\n", 2, "name is here twice"),
         ("a.yaml", "a: &a\n  - *a\n", 1, "contains itself"),
-        ("a.toml", 'name = "x"\nsources = [\n', 3, "this is no TOML"),
-        ("a.toml", 'name = "x"\nname = "y"\n', 2, "this is no TOML"),
-        ("a.py", "x = 1\ndef f(:\n", 2, "this is no Python"),
+        ("a.toml", 'name = "x"\nsources = [\n', 3, "invalid TOML"),
+        ("a.toml", 'name = "x"\nname = "y"\n', 2, "invalid TOML"),
+        ("a.py", "x = 1\ndef f(:\n", 2, "invalid Python"),
         ("a.py", "x = 1\n", 1, "0 functions have @pipeline"),
-        ("a.ini", "", 1, "a pipeline is a file .yaml, .toml or .py"),
+        ("a.ini", "", 1, "a pipeline file must end in .yaml, .toml or .py"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_in_which_line(
@@ -265,7 +265,7 @@ def test_a_packed_environment_is_an_archive_of_executors(tmp_path: Path) -> None
 def test_sinks_of_a_batch_pipeline_end_and_have_no_trigger(tmp_path: Path) -> None:
     text = GOOD.replace("version: 1", "version: 1\nmode: batch")
     file = written(tmp_path, text)
-    assert problems_of(file) == [(25, "a pipeline with mode: batch has no triggers: it ends")]
+    assert problems_of(file) == [(25, "sinks of a pipeline with mode: batch cannot have a trigger")]
     _, spec, problems = read_file(written(tmp_path, text.replace("    trigger: {every: 1s}\n", "")))
     assert problems == []
     assert spec.is_batch

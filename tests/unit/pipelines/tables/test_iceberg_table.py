@@ -120,7 +120,7 @@ def test_a_type_that_does_not_fit_is_one_line(orders: IcebergTable) -> None:
     with pytest.raises(WrongColumns) as refused:
         orders.prepare(pa.schema({"id": pa.string()}))
     assert str(refused.value) == (
-        "the columns do not fit the table: 1: id: optional long in the table, "
+        "the columns do not match the table: 1: id: optional long in the table, "
         "1: id: optional string here"
     )
 

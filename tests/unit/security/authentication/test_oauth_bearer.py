@@ -18,7 +18,7 @@ from headwater.security.authentication.oauth_bearer_messages import (
 GOOD = b"n,,\x01auth=Bearer a.b.c\x01\x01"
 
 
-def judge(token: str) -> OAuthBearerToken:
+def validate(token: str) -> OAuthBearerToken:
     if token != "a.b.c":
         raise SaslAuthenticationFailed("an odd token")
     return OAuthBearerToken(user="alice", expires_ms=5_000)
@@ -65,13 +65,13 @@ def test_client_first_message_of_other_clients_is_parsed(scheme: str) -> None:
 )
 def test_malformed_client_first_message_is_rejected(message: bytes, why: str) -> None:
     with pytest.raises(SaslAuthenticationFailed, match=why):
-        OAuthBearerServer(judge).respond(message)
+        OAuthBearerServer(validate).respond(message)
 
 
 def test_session_expires_with_the_token() -> None:
     client, server = (
         OAuthBearerClient(OAuthBearerClientInitialResponse(token="a.b.c")),
-        OAuthBearerServer(judge),
+        OAuthBearerServer(validate),
     )
     message = client.respond(b"")
     assert message == GOOD
@@ -84,7 +84,7 @@ def test_session_expires_with_the_token() -> None:
 def test_invalid_token_fails_after_the_client_has_acknowledged_the_error() -> None:
     client, server = (
         OAuthBearerClient(OAuthBearerClientInitialResponse(token="x.y.z")),
-        OAuthBearerServer(judge),
+        OAuthBearerServer(validate),
     )
     message = client.respond(b"")
     assert message is not None
@@ -100,7 +100,7 @@ def test_invalid_token_fails_after_the_client_has_acknowledged_the_error() -> No
 
 
 def test_valid_token_after_an_invalid_one_is_rejected() -> None:
-    server = OAuthBearerServer(judge)
+    server = OAuthBearerServer(validate)
     server.respond(b"n,,\x01auth=Bearer bad\x01\x01")
     with pytest.raises(SaslAuthenticationFailed, match="an odd token"):
         server.respond(GOOD)
@@ -111,14 +111,14 @@ def test_different_authorization_id_is_rejected() -> None:
     with pytest.raises(
         SaslAuthenticationFailed, match="'alice' requested a different authorization id"
     ):
-        OAuthBearerServer(judge).respond(b"n,a=bob,\x01auth=Bearer a.b.c\x01\x01")
-    server = OAuthBearerServer(judge)
+        OAuthBearerServer(validate).respond(b"n,a=bob,\x01auth=Bearer a.b.c\x01\x01")
+    server = OAuthBearerServer(validate)
     server.respond(b"n,a=alice,\x01auth=Bearer a.b.c\x01\x01")
     assert server.user == "alice"
 
 
 def test_messages_after_the_end_are_rejected_on_both_sides() -> None:
-    server = OAuthBearerServer(judge)
+    server = OAuthBearerServer(validate)
     server.respond(GOOD)
     with pytest.raises(
         SaslAuthenticationFailed, match="after OAUTHBEARER authentication completed"

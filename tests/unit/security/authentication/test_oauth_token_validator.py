@@ -19,14 +19,14 @@ GOOD: dict[str, object] = {
 }
 
 
-def judged(rules: OAuthTokenValidator = RULES, **changed: object) -> OAuthBearerToken:
+def validated(rules: OAuthTokenValidator = RULES, **changed: object) -> OAuthBearerToken:
     claims = {name: value for name, value in {**GOOD, **changed}.items() if value is not None}
     return rules.validate(claims, NOW_S * 1_000)
 
 
 def test_valid_claims_give_the_user_and_the_expiry() -> None:
-    assert judged() == OAuthBearerToken(user="alice", expires_ms=(NOW_S + 60) * 1_000)
-    assert judged(aud=["other", "tea"], scope="read write", exp=NOW_S + 0.5) == OAuthBearerToken(
+    assert validated() == OAuthBearerToken(user="alice", expires_ms=(NOW_S + 60) * 1_000)
+    assert validated(aud=["other", "tea"], scope="read write", exp=NOW_S + 0.5) == OAuthBearerToken(
         user="alice", expires_ms=NOW_S * 1_000 + 500, scopes=("read", "write")
     )
 
@@ -34,12 +34,12 @@ def test_valid_claims_give_the_user_and_the_expiry() -> None:
 @pytest.mark.parametrize("name", [" alice", "alice ", " alice  "])
 def test_subject_is_not_trimmed(name: str) -> None:
     """A provider may have users whose names differ in spaces only; they stay two principals."""
-    assert judged(sub=name).user == name
+    assert validated(sub=name).user == name
 
 
 def test_claim_names_are_configurable() -> None:
     rules = OAuthTokenValidator(sub_claim="client_id", scope_claim="scp")
-    found = judged(rules, client_id="till", scp=["a", "b"])
+    found = validated(rules, client_id="till", scp=["a", "b"])
     assert (found.user, found.scopes) == ("till", ("a", "b"))
 
 
@@ -73,17 +73,17 @@ def test_claim_names_are_configurable() -> None:
 )
 def test_invalid_claims_are_rejected(changed: dict[str, object], why: str) -> None:
     with pytest.raises(SaslAuthenticationFailed, match=why):
-        judged(RULES, **changed)
+        validated(RULES, **changed)
 
 
 def test_clock_skew_is_allowed_and_the_session_still_expires() -> None:
-    assert judged(nbf=NOW_S + 30).user == "alice"
+    assert validated(nbf=NOW_S + 30).user == "alice"
     # An expiry in the past would be sent as a session without an end.
-    assert judged(exp=NOW_S - 29).expires_ms == (NOW_S + 1) * 1_000
+    assert validated(exp=NOW_S - 29).expires_ms == (NOW_S + 1) * 1_000
 
 
 def test_audience_and_issuer_are_not_checked_unless_configured() -> None:
-    assert judged(OAuthTokenValidator(), aud=None, iss=None).user == "alice"
+    assert validated(OAuthTokenValidator(), aud=None, iss=None).user == "alice"
 
 
 def test_nan_and_infinity_are_rejected() -> None:

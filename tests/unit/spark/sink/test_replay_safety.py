@@ -63,7 +63,7 @@ StreamingSymmetricHashJoin [key#0], [key#30], Inner, condition = [ leftOnly = nu
 """
 
 UNSTABLE = {
-    "in turn": (
+    "round-robin": (
         plan("Exchange RoundRobinPartitioning(3), REPARTITION_BY_NUM, [plan_id=6]", RELATION),
         "repartition without columns",
     ),
@@ -139,7 +139,7 @@ def test_a_repeated_batch_may_go_another_way_if_rows_are_dealt(name: str) -> Non
 
 
 def test_the_refusal_is_one_line_with_advice() -> None:
-    text, _ = UNSTABLE["in turn"]
+    text, _ = UNSTABLE["round-robin"]
     with pytest.raises(UnsafeReplay, match=r"repartition\(n, \"key\"\)") as refused:
         check_replay_safe(text)
     assert "\n" not in str(refused.value)

@@ -23,7 +23,7 @@ def test_every_column_that_has_a_meaning_is_accepted() -> None:
 @pytest.mark.parametrize(
     ("columns", "topic", "reason"),
     [
-        ({"value": "string"}, None, "where to"),
+        ({"value": "string"}, None, "the topic is missing"),
         ({"key": "string"}, "t", "no column value among key"),
         ({"value": "int"}, "t", "binary or string, not int"),
         ({"value": "string", "partition": "string"}, "t", "int, not string"),

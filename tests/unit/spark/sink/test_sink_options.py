@@ -47,7 +47,7 @@ def test_a_batch_write_may_leave_the_query_to_spark() -> None:
     told = {"sql.streaming.queryId": QUERY, "streaming.sql.batchId": "8"}
     identity = identity_of(options, 3, told.get)
     assert identity == BatchIdentity(query_id=QUERY, batch_id=7, partition=3)
-    with pytest.raises(InvalidOption, match="does not tell which batch"):
+    with pytest.raises(InvalidOption, match="did not provide the query id"):
         identity_of(options, 3, lambda _: None)
 
 
@@ -71,17 +71,17 @@ def test_keys_and_values_may_have_a_format() -> None:
         ({"valueFormat": "avro"}, "valueFormat=avro needs schema.registry.url"),
         ({"schema.registry.url": "http://r"}, "no meaning without keyFormat or valueFormat avro"),
         ({**AVRO, "value.subject.name.strategy": "x"}, "must be one of TopicNameStrategy"),
-        ({**AVRO, "valueSchema": '"int"', "use.latest.version": "true"}, "contradict each other"),
+        ({**AVRO, "valueSchema": '"int"', "use.latest.version": "true"}, "exclude each other"),
         ({**AVRO, "valueSchemaId": "7"}, "the id of valueSchema, which is missing"),
         ({"keyFormat": "xml"}, "keyFormat must be one of bytes, json"),
         ({"batchId": "-1"}, "at least 0"),
     ],
 )
-def test_a_wrong_option_is_told_in_one_line(more: dict[str, str], reason: str) -> None:
+def test_invalid_option_is_reported_in_one_line(more: dict[str, str], reason: str) -> None:
     with pytest.raises(InvalidOption, match=reason):
         read(**more)
 
 
-def test_a_batch_write_that_cannot_be_told_from_its_repetition_is_refused() -> None:
+def test_exactly_once_batch_write_without_identity_is_rejected() -> None:
     with pytest.raises(InvalidOption, match="queryId and batchId"):
         read_batch(delivery="exactly-once", topic="t", batchId="7")

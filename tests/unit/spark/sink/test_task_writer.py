@@ -174,5 +174,5 @@ def test_a_task_reads_its_query_and_batch_from_sparks_local_properties() -> None
     assert identity_of(options(), 2, told.get) == BatchIdentity(
         query_id=QUERY, batch_id=7, partition=2
     )
-    with pytest.raises(InvalidOption, match="Spark does not tell"):
+    with pytest.raises(InvalidOption, match="Spark did not provide"):
         identity_of(options(), 2, lambda _: None)

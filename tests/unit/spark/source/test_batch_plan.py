@@ -74,14 +74,14 @@ def test_a_new_partition_begins_at_its_earliest_offset() -> None:
     assert plan.losses == ()
 
 
-def test_every_way_to_lose_records_is_told() -> None:
+def test_every_kind_of_data_loss_is_reported() -> None:
     plan = batch_plan({P0: 8, P1: 1}, {P0: 3, P2: 9, TopicPartition("u", 0): 1}, {P2: 5})
     assert plan.ranges == (OffsetRange(P2, 5, 9),)
     assert plan.losses == (
-        "t-1 are gone, and what was not read of them is lost",
+        "t-1 were deleted before all their records were read",
         "t-0 ended at 8 and now ends at 3",
-        "t-2 is new and begins at 5 instead of 0",
-        "u-0 came and went before it was read",
+        "t-2 is new and starts at 5 instead of 0",
+        "u-0 was created and deleted before it was read",
     )
 
 

@@ -97,7 +97,7 @@ def test_sparks_own_options_are_none_of_our_business() -> None:
         ({"assign": '{"t":[0]}'}, "not subscribe, assign"),
         ({"subscribe": " , "}, "names no topic"),
         ({"subscribe": "", "assign": "{}"}, "names no partition"),
-        ({"subscribe": "", "subscribePattern": "("}, "no regular expression"),
+        ({"subscribe": "", "subscribePattern": "("}, "not a regular expression"),
         ({"maxOffsetPerTrigger": "5"}, "did you mean maxOffsetsPerTrigger"),
         ({"maxOffsetsPerTrigger": "many"}, "must be a whole number, not many"),
         ({"maxOffsetsPerTrigger": "0"}, "must be at least 1"),
@@ -116,11 +116,11 @@ def test_sparks_own_options_are_none_of_our_business() -> None:
         ({"schema.registry.url": "http://r"}, "no meaning without keyFormat or valueFormat avro"),
         ({**AVRO, "value.subject.name.strategy": "x"}, "must be one of TopicNameStrategy"),
         ({"mode": "DROPMALFORMED"}, "mode must be one of failfast, permissive"),
-        ({"valueFormat": "json", "rowtype": "batch"}, "unopened"),
+        ({"valueFormat": "json", "rowtype": "batch"}, "encoded batches"),
         ({"startingOffsets": "{"}, "must be JSON"),
     ],
 )
-def test_a_wrong_option_is_told_in_one_line(more: dict[str, str], reason: str) -> None:
+def test_invalid_option_is_reported_in_one_line(more: dict[str, str], reason: str) -> None:
     with pytest.raises(InvalidOption, match=reason) as told:
         streaming(**more)
     assert "\n" not in str(told.value)

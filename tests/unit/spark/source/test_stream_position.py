@@ -138,7 +138,7 @@ def test_lost_records_stop_a_query_unless_it_may_go_on() -> None:
     start = lab.stream.initial()
     del lab.brokers.logs[T1]
     end = lab.next_end(start)
-    with pytest.raises(DataLost, match=r"t-1 are gone.*failOnDataLoss"):
+    with pytest.raises(DataLost, match=r"t-1 were deleted.*failOnDataLoss"):
         lab.stream.plan(start, end)
     lab.restart(replace(lab.options, fail_on_data_loss=False))
     assert lab.stream.plan(start, end) == [OffsetRange(T0, 0, 10)]

@@ -176,7 +176,7 @@ def test_volume_has_total_and_usable_bytes(tmp_path: Path) -> None:
         OsDisk().volume(tmp_path / "none")
 
 
-def test_reserved_room_is_not_seen_and_is_given_back(tmp_path: Path) -> None:
+def test_preallocated_space_is_not_in_the_size_and_is_released(tmp_path: Path) -> None:
     """A file that looked longer than what was written would be read as damaged."""
     disk = OsDisk()
     file = disk.open(tmp_path / "log", create=True)

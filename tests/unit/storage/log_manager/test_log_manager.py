@@ -18,7 +18,7 @@ from headwater.storage.io.disk import read_whole
 from headwater.storage.io.executor import Executor, InlineExecutor
 from headwater.storage.io.open_files import OpenFiles
 from headwater.storage.log.unified_log import ReadBound, UnifiedLog
-from headwater.storage.log_manager import checkpoints
+from headwater.storage.log_manager import checkpoints, clean_shutdown_file
 from headwater.storage.log_manager.log_directory import DirectoryTools
 from headwater.storage.log_manager.log_manager import LogManager
 from headwater.storage.producer_state.producer_state_manager import AppendOrigin
@@ -111,6 +111,21 @@ def test_logs_open_on_first_use_after_a_clean_shutdown() -> None:
     assert [log.partition.topic for log in broker.logs.opened()] == ["orders"]
     broker.pass_time(1)
     assert len(list(broker.logs.opened())) == 2
+
+
+def test_broker_epoch_is_claimed_only_after_a_clean_shutdown_of_all_directories() -> None:
+    """KIP-966: else a controller would elect a replica that has lost records."""
+    broker = Broker()
+    assert broker.logs.clean_broker_epoch() is None
+    broker.logs.close(broker_epoch=7)
+    broker.start()
+    assert broker.logs.clean_broker_epoch() == 7
+    broker.crash()
+    assert broker.logs.clean_broker_epoch() is None
+    broker.logs.close(broker_epoch=8)
+    clean_shutdown_file.save(broker.disk, TWO, 7)
+    broker.start()
+    assert broker.logs.clean_broker_epoch() is None
 
 
 def test_crash_recovers_every_log_and_keeps_high_watermarks() -> None:

@@ -31,7 +31,7 @@ def handle(broker: Broker, request: DescribeClusterRequest, call: Call) -> Descr
         operations = authorized_cluster_operations(broker, call)
     return DescribeClusterResponse(
         cluster_id=image.cluster_id,
-        controller_id=image.controller_id,
+        controller_id=broker.controller_access.controller_id,
         brokers=tuple(
             DescribeClusterBroker(
                 broker_id=each.node_id, host=each.host, port=each.port, rack=each.rack

@@ -7,6 +7,7 @@ there then.
 """
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
@@ -26,6 +27,9 @@ class DelayedFetch(ABC):
         "_missing_bytes",
         "is_done",
     )
+
+    # In metrics.
+    delayed_operation: ClassVar = "Fetch"
 
     def __init__(self, broker: Broker, call: Call, context: FetchContext, min_bytes: int) -> None:
         self._broker = broker

@@ -5,7 +5,7 @@ response waits until every live replica has advanced its log start offset, which
 their next fetch and report with the one after it.
 """
 
-from typing import Final
+from typing import ClassVar, Final
 
 from headwater.broker.node.broker import Broker
 from headwater.broker.requests.call import Call
@@ -35,7 +35,7 @@ def handle(
         # If a partition is repeated, its last offset counts.
         offsets = offsets_by_topic.setdefault(topic.name, {})
         offsets.update((each.partition_index, each.offset) for each in topic.partitions)
-    deleting = _Deleting(broker, call)
+    deleting = DelayedDeleteRecords(broker, call)
     for name, offsets in offsets_by_topic.items():
         for number, offset in offsets.items():
             deleting.delete(name, number, offset)
@@ -56,10 +56,13 @@ def error_response(request: DeleteRecordsRequest, error: ApiError) -> DeleteReco
     )
 
 
-class _Deleting:
+class DelayedDeleteRecords:
     """One request: a `TimerTask` while followers have not deleted yet."""
 
     __slots__ = ("_broker", "_call", "_outcomes", "_waits", "is_done")
+
+    # In metrics.
+    delayed_operation: ClassVar = "DeleteRecords"
 
     def __init__(self, broker: Broker, call: Call) -> None:
         self._broker = broker
@@ -133,7 +136,7 @@ class _StartWait:
 
     __slots__ = ("_deleting", "name", "number")
 
-    def __init__(self, deleting: _Deleting, name: str, number: int) -> None:
+    def __init__(self, deleting: DelayedDeleteRecords, name: str, number: int) -> None:
         self._deleting = deleting
         self.name = name
         self.number = number

@@ -242,7 +242,7 @@ def _response(
     return MetadataResponse(
         brokers=brokers_on(image, call.listener),
         cluster_id=image.cluster_id,
-        controller_id=image.controller_id,
+        controller_id=broker.controller_access.controller_id,
         topics=topics,
         cluster_authorized_operations=operations,
     )

@@ -58,10 +58,7 @@ def _end_of(broker: Broker, topic: str, requested: OffsetForLeaderPartition) -> 
     hosted = broker.find_led(topic, requested.partition, requested.current_leader_epoch)
     if isinstance(hosted, ErrorCode):
         return _error_result(requested, hosted)
-    if (
-        requested.leader_epoch > hosted.leader_epoch
-        and broker.controller_access.membership is not None
-    ):
+    if requested.leader_epoch > hosted.leader_epoch and broker.controller_access.is_clustered:
         return _error_result(requested, ErrorCode.UNKNOWN_LEADER_EPOCH)
     try:
         log = hosted.open_log()

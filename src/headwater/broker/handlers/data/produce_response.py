@@ -7,7 +7,7 @@ time, its records stay in the log, but the producer gets an error.
 """
 
 from dataclasses import replace
-from typing import Final
+from typing import ClassVar, Final
 
 from headwater.broker.handlers.data.leader_hints import PRODUCE_SINCE, hint_producer
 from headwater.broker.handlers.data.transactional_produce import TransactionalProduce
@@ -60,6 +60,9 @@ class PendingProduceResponse:
         "is_done",
         "transaction",
     )
+
+    # In metrics.
+    delayed_operation: ClassVar = "Produce"
 
     def __init__(self, broker: Broker, request: ProduceRequest, call: Call) -> None:
         self.acks = request.acks

@@ -1,7 +1,7 @@
 """Errors to raise in the application's next poll.
 
 An error about a partition's position is dropped if the application seeks or loses the partition
-first; the partition's token tells.
+first, which the partition's token shows.
 """
 
 from collections import deque

@@ -165,6 +165,11 @@ class ClassicGroup:
         return GroupType.CLASSIC
 
     @property
+    def is_completing_rebalance(self) -> bool:
+        """Whether the members have joined and the next record has their assignments."""
+        return self._rebalance.state is ClassicGroupState.COMPLETING_REBALANCE
+
+    @property
     def state_name(self) -> str:
         return self._rebalance.state.value
 

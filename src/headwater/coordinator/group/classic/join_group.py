@@ -41,7 +41,7 @@ def join(
         error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         return [responses.join_error(event, error, member_id=member_id)]
     if not member_id:
-        return _join_as_newcomer(group, event, request, rng)
+        return _join_as_new_member(group, event, request, rng)
     if member_id in group.members.pending:
         if request.group_instance_id is not None:
             # Only dynamic members get an id beforehand; Kafka fails the same way.
@@ -86,7 +86,7 @@ def _has_common_protocol(group: ClassicRebalance, request: JoinGroupRequest) -> 
     return request.protocol_type == group.protocol_type and group.members.supports_any(names)
 
 
-def _join_as_newcomer(
+def _join_as_new_member(
     group: ClassicRebalance, event: RequestEvent, request: JoinGroupRequest, rng: Random
 ) -> list[Effect]:
     instance_id = request.group_instance_id

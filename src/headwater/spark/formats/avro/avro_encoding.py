@@ -22,7 +22,7 @@ _NOTHING: Final = binary(b"")
 
 
 def joined(*parts: AnyArray) -> AnyArray:
-    """Pieces behind each other, row by row; a scalar is the same in each row."""
+    """Concatenate pieces row by row; a scalar is repeated in each row."""
     return parts[0] if len(parts) == 1 else compute.binary_join_element_wise(*parts, _NOTHING)
 
 
@@ -31,12 +31,12 @@ def repeated(piece: bytes, count: int) -> AnyArray:
 
 
 def longs(values: AnyArray) -> AnyArray:
-    """Whole numbers of any width, and what lies in them: dates and times."""
+    """Encode integers of any width, including dates and times."""
     return varints(_numpy(values).astype(np.int64))
 
 
 def varints(values: Longs) -> AnyArray:
-    """Seven bits in each byte, the lowest first, and the sign in the last bit of all."""
+    """Encode zigzag varints: seven bits per byte, lowest first."""
     left = (values.astype(np.uint64) << np.uint64(1)) ^ (values >> 63).astype(np.uint64)
     size = np.ones(len(values), np.int64)
     width = 1
@@ -61,7 +61,7 @@ def booleans(values: AnyArray) -> AnyArray:
 
 
 def slices(values: AnyArray) -> AnyArray:
-    """Texts and bytes, each behind its length."""
+    """Encode strings and bytes, each after its length."""
     raw = values.cast(pa.binary())
     return joined(longs(compute.binary_length(raw)), raw)
 
@@ -70,7 +70,7 @@ def decimals(values: AnyArray) -> AnyArray:
     """Encode decimals: the fewest big-endian bytes, after their count."""
     raw = _high_first(values)
     sign = np.where(raw[:, :1] > 0x7F, 0xFF, 0).astype(np.uint8)
-    # A byte in front tells nothing if it is all sign, and so is the first bit behind it.
+    # A leading byte is redundant if it only repeats the sign bit of the next byte.
     is_idle = (raw[:, :-1] == sign) & ((raw[:, 1:] > 0x7F) == (sign > 0x7F))
     idle = np.cumprod(is_idle, axis=1).sum(axis=1)
     size = _DECIMAL_BYTES - idle
@@ -79,7 +79,7 @@ def decimals(values: AnyArray) -> AnyArray:
 
 
 def fixed_decimals(values: AnyArray, size_bytes: int) -> AnyArray:
-    """So many bytes. None if a number does not fit into them."""
+    """Encode decimals with a fixed size. None if a number does not fit."""
     raw = _high_first(values)
     sign = np.where(raw[:, :1] > 0x7F, 0xFF, 0).astype(np.uint8)
     if size_bytes >= _DECIMAL_BYTES:
@@ -110,7 +110,7 @@ def listed(counts: Longs, items: AnyArray) -> AnyArray:
 
 
 def _numpy(values: AnyArray) -> npt.NDArray[Any]:
-    """The numbers of an array without nulls."""
+    """Return an array without nulls as a numpy array."""
     found: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
     return found
 

@@ -1,8 +1,9 @@
-"""Avro options of sources and sinks: registry, subject, schema.
+"""Avro and Protobuf options of sources and sinks: registry, subject, schema.
 
-Names that begin with a small word and have dots are those of Confluent's serializers. What a reader
-would get wrong: a subject is needed only where a schema comes from the registry or goes there. A
-source with a schema of its own reads with the schemas of writers, which it finds by their ids.
+Names with dots are those of Confluent's serializers.
+
+Note: a subject is only needed if a schema is read from the registry or registered. A source with
+its own reader schema finds the writers' schemas by the ids in the records.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,6 +18,7 @@ from headwater.client.serialization.schema_registry_settings import (
     registry_settings,
 )
 from headwater.spark.exceptions import InvalidOption
+from headwater.spark.formats.value_formats import ValueFormat
 from headwater.spark.options import SparkOptions
 
 AUTO_REGISTER: Final = "auto.register.schemas"
@@ -27,7 +29,12 @@ SOURCE_NAMES: Final = (
     *(
         name
         for part in ("key", "value")
-        for name in (f"{part}Schema", f"{part}Subject", f"{part}.subject.name.strategy")
+        for name in (
+            f"{part}Schema",
+            f"{part}Message",
+            f"{part}Subject",
+            f"{part}.subject.name.strategy",
+        )
     ),
 )
 SINK_NAMES: Final = (
@@ -40,7 +47,7 @@ SINK_NAMES: Final = (
 
 
 class SubjectNaming(Enum):
-    """What a subject is called after."""
+    """Subject name strategy."""
 
     TOPIC = "TopicNameStrategy"
     RECORD = "RecordNameStrategy"
@@ -49,7 +56,7 @@ class SubjectNaming(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RegistryAccess:
-    """Where a registry is, and how one enters: settings under Confluent's names."""
+    """URL and client settings of a registry, under Confluent's names."""
 
     url: str
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -57,7 +64,7 @@ class RegistryAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroOptions:
-    """Of a key, or of a value."""
+    """Avro options of a key or a value."""
 
     part: str
     registry: RegistryAccess
@@ -66,11 +73,13 @@ class AvroOptions:
     naming: SubjectNaming = SubjectNaming.TOPIC
     auto_register: bool = True
     use_latest: bool = False
-    # The schema's, if it is known already: then no registry is asked.
+    # Id of the schema, if known; then the registry is not needed.
     schema_id: int | None = None
+    # Full name of the message of Protobuf; without it the first one of the schema.
+    message: str | None = None
 
     def subject_of(self, topic: str | None, record: str | None) -> str:
-        """`InvalidOption` where it is named after something that there is not."""
+        """Return the subject. Raises `InvalidOption` if its strategy lacks a name."""
         if self.subject is not None:
             return self.subject
         option = f"{self.part}Subject"
@@ -93,33 +102,41 @@ class AvroOptions:
 
 @dataclass(frozen=True, slots=True)
 class AvroTarget:
-    """The schema under which rows are written, with all that it refers to."""
+    """The schema that rows are written with, including its references."""
 
     schema_id: int
     schema: str
+    is_protobuf: bool = False
 
 
 def read_avro(
-    options: SparkOptions, parts: Collection[str], names: Collection[str]
+    options: SparkOptions, formats: Mapping[str, ValueFormat], names: Collection[str]
 ) -> dict[str, AvroOptions]:
-    """Options of `key` and `value`, if Avro; `names` are the allowed names."""
+    """Read the options of `key` and `value`, if Avro or Protobuf; `names` are allowed."""
+    parts = [part for part, each in formats.items() if each.has_registry]
     if not parts:
         for name in names:
             if options.get(name) is not None:
-                raise InvalidOption(f"{name} has no meaning without keyFormat or valueFormat avro")
+                raise InvalidOption(
+                    f"{name} has no meaning without keyFormat or valueFormat avro or protobuf"
+                )
         return {}
+    for part in ("key", "value"):
+        name = f"{part}Message"
+        if options.get(name) is not None and formats.get(part) is not ValueFormat.PROTOBUF:
+            raise InvalidOption(f"{name} has no meaning without {part}Format protobuf")
     given = {name: options.get(name) for name in ACCESS_NAMES}
-    told = {name: value for name, value in given.items() if value is not None}
-    registry = registry_access({**options.shared, **told})
+    present = {name: value for name, value in given.items() if value is not None}
+    registry = registry_access({**options.shared, **present})
     if registry is None:
         raise InvalidOption(
-            f"{next(iter(parts))}Format=avro needs {URL}, such as http://127.0.0.1:8081"
+            f"{parts[0]}Format={formats[parts[0]].value} needs {URL}, such as http://127.0.0.1:8081"
         )
     return {part: _of(options, part, registry) for part in parts}
 
 
 def registry_access(shared: Mapping[str, str], url: str | None = None) -> RegistryAccess | None:
-    """The registry of settings, or of a URL; None if there is none."""
+    """Return the registry of the settings or the URL; None without either."""
     settings = registry_settings(shared)
     there = settings.pop(URL, None)
     chosen = url or there
@@ -127,10 +144,10 @@ def registry_access(shared: Mapping[str, str], url: str | None = None) -> Regist
 
 
 def known_schemas(given: Mapping[str, str], targets: Mapping[str, AvroTarget]) -> dict[str, str]:
-    """Options of a sink with the schemas that were found for it.
+    """Return a sink's options with the schemas that were found for it.
 
-    Spark asks for them again with every batch of a stream: a registry that is away would stop a
-    query that knows all it needs, and a newer version would change it in the middle.
+    Spark reads the options again for every batch of a stream. Without this, an unavailable registry
+    would fail a running query, and a newer version would change its schema.
     """
     found = {name: text for name, text in given.items() if name.lower() != USE_LATEST}
     for part, target in targets.items():
@@ -147,6 +164,7 @@ def _of(options: SparkOptions, part: str, registry: RegistryAccess) -> AvroOptio
         registry=registry,
         schema=options.get(f"{part}Schema"),
         subject=options.get(f"{part}Subject"),
+        message=options.get(f"{part}Message"),
         naming=_naming(options, f"{part}.subject.name.strategy"),
         auto_register=options.flag(AUTO_REGISTER, default=True),
         use_latest=options.flag(USE_LATEST, default=False),
@@ -155,12 +173,12 @@ def _of(options: SparkOptions, part: str, registry: RegistryAccess) -> AvroOptio
     if found.schema_id is not None and found.schema is None:
         raise InvalidOption(f"{part}SchemaId is the id of {part}Schema, which is missing")
     if found.schema is not None and found.use_latest:
-        raise InvalidOption(f"{part}Schema and {USE_LATEST} contradict each other: which one?")
+        raise InvalidOption(f"{part}Schema and {USE_LATEST} exclude each other")
     return found
 
 
 def _naming(options: SparkOptions, name: str) -> SubjectNaming:
-    """Confluent's classes are named in full there, by their last word here."""
+    """Return the strategy; accepts Confluent's full class names."""
     text = options.get(name)
     if text is None:
         return SubjectNaming.TOPIC

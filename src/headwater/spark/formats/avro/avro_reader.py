@@ -29,7 +29,7 @@ PREFIX_BYTES: Final = 5
 MAGIC: Final = 0
 _SCHEMAS_MAX: Final = 1000
 
-# The schema with an id; None if there is none.
+# Returns the schema with an id; None if it does not exist.
 WriterOf = Callable[[int], Schema | None]
 
 
@@ -51,7 +51,7 @@ class AvroReader:
         self._nodes: OrderedDict[int, Node | str] = OrderedDict()
 
     def read(self, values: AnyArray) -> ReadColumn:
-        """Of type binary, with nulls, which stay null."""
+        """Read a binary column; nulls stay null."""
         unreadable: dict[int, str] = {}
         parts: list[tuple[Longs, AnyArray]] = []
         for schema_id, rows in _by_schema(values, unreadable):
@@ -66,7 +66,7 @@ class AvroReader:
         return ReadColumn(scatter(len(values), parts, self.kind), unreadable)
 
     def _node(self, schema_id: int) -> Node | str:
-        """How to read records of a schema, or why they cannot be read."""
+        """Return the node that reads records of a schema, or why they cannot be read."""
         known = self._nodes.get(schema_id)
         if known is not None:
             self._nodes.move_to_end(schema_id)

@@ -39,7 +39,7 @@ from headwater.spark.formats.avro.field_defaults import default_value
 
 compute: Any = pyarrow.compute
 
-# The bytes of each row; there are no nulls among them.
+# The bytes of each row, without nulls.
 Pieces = Callable[[AnyArray], AnyArray]
 
 _INTS: Final = (pa.int8(), pa.int16(), pa.int32())
@@ -51,8 +51,7 @@ _MICROS_PER_MILLI: Final = 1000
 def avro_writer(schema: Schema, kind: Any, schema_id: int) -> Pieces:
     """Return an encoder of a column: values with their schema id in front.
 
-    A null makes no value: the record is a tombstone. `UnsupportedSchema` if they do not fit each
-    other.
+    A null value becomes a tombstone. Raises `UnsupportedSchema` if column and schema do not match.
     """
     write = pieces_of(schema, kind, "")
     prefix = binary(bytes([0]) + schema_id.to_bytes(4, "big"))
@@ -69,7 +68,7 @@ def avro_writer(schema: Schema, kind: Any, schema_id: int) -> Pieces:
 
 
 def pieces_of(schema: Schema, kind: Any, what: str) -> Pieces:
-    """How a column of a type becomes part of a schema; `what` is for messages."""
+    """Return the encoder of a column type for a schema; `what` is for messages."""
     if isinstance(schema, Union):
         return _union(schema, kind, what)
     write = _branch(schema, kind, what)
@@ -92,7 +91,7 @@ def pieces_of(schema: Schema, kind: Any, what: str) -> Pieces:
 
 
 def _branch(schema: Schema, kind: Any, what: str) -> Pieces | None:
-    """None if the schema cannot hold the type; an error if nested deeper."""
+    """Return an encoder; None if the types differ; raise if nested types differ."""
     match schema:
         case Plain():
             return _plain(schema, kind, what)
@@ -157,7 +156,7 @@ def _micros(values: AnyArray) -> AnyArray:
 
 
 def _millis(values: AnyArray) -> AnyArray:
-    """Rounded down, also before 1970."""
+    """Convert to milliseconds, rounded down, also before 1970."""
     micros = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
     return avro_encoding.varints(micros // _MICROS_PER_MILLI)
 
@@ -185,8 +184,10 @@ def _fixed(schema: Fixed, kind: Any, what: str) -> Pieces | None:
     def write(values: AnyArray) -> AnyArray:
         size = integer(schema.size_bytes, pa.int32())
         is_other = compute.not_equal(compute.binary_length(values), size)
-        said = f"{what or 'the value'} has not the {schema.size_bytes} bytes of {schema.name}"
-        _refuse_any(is_other, values, said)
+        reason = (
+            f"{what or 'the value'} does not have the {schema.size_bytes} bytes of {schema.name}"
+        )
+        _refuse_any(is_other, values, reason)
         return values
 
     return write
@@ -212,7 +213,7 @@ def _uuids(what: str) -> Pieces:
         try:
             return binaries([uuid.UUID(each).bytes for each in values.to_pylist()])
         except ValueError as error:
-            raise UnwritableRow(f"{what or 'the value'} is no uuid: {error}") from None
+            raise UnwritableRow(f"{what or 'the value'} is not a UUID: {error}") from None
 
     return write
 
@@ -222,8 +223,8 @@ def _enumeration(schema: Enumeration, what: str) -> Pieces:
 
     def write(values: AnyArray) -> AnyArray:
         found = compute.index_in(values, value_set=symbols)
-        said = f"{what or 'the value'} is none of the symbols of {schema.name}"
-        _refuse_any(found.is_null(), values, said)
+        reason = f"{what or 'the value'} is not a symbol of {schema.name}"
+        _refuse_any(found.is_null(), values, reason)
         return avro_encoding.longs(found)
 
     return write
@@ -279,14 +280,14 @@ def _record(schema: Record, kind: Any, what: str) -> Pieces:
 
 
 def _of_default(field: Field, what: str) -> bytes:
-    """What a field that the rows have not is in each of them."""
+    """Return the encoded default of a field that the rows do not have."""
     place = _inside(what, field.name)
     if not field.has_default and not nullable(field.schema)[0]:
         raise UnsupportedSchema(
             f"the rows have no column {place}, and the schema has no default for it"
         )
     kind: Any = column_type(field.schema, place)
-    # Without a default it is null, which is what a missing one is as well.
+    # A nullable field without a default is null if it is missing.
     value = pa.array([default_value(field, place)], kind)
     piece: bytes = pieces_of(field.schema, kind, place)(value)[0].as_py()
     return piece
@@ -336,8 +337,8 @@ def _one_branch(number: int, write: Pieces, null_number: int | None, what: str) 
             raise UnwritableRow(
                 f"{what or 'the value'} is null in a row, and the schema has no null"
             )
-        said = avro_encoding.varints(np.full(1, number, np.int64))[0]
-        found = avro_encoding.joined(said, write(there))
+        branch = avro_encoding.varints(np.full(1, number, np.int64))[0]
+        found = avro_encoding.joined(branch, write(there))
         if len(there) == len(values):
             return found
         rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
@@ -354,15 +355,15 @@ def _members(branches: list[tuple[int, Pieces]], null_number: int | None, what: 
         counts = np.sum(is_there, axis=0)
         if bool((counts > 1).any()) or (null_number is None and bool((counts == 0).any())):
             raise UnwritableRow(
-                f"{what or 'the value'} must have one of its members in each row, not "
+                f"{what or 'the value'} must have exactly one member in each row, not "
                 f"{int(counts.max()) if bool((counts > 1).any()) else 'none'}"
             )
         parts = []
         for (number, write), column, there in zip(branches, columns, is_there, strict=True):
             rows = np.flatnonzero(there)
-            said = avro_encoding.varints(np.full(1, number, np.int64))[0]
+            branch = avro_encoding.varints(np.full(1, number, np.int64))[0]
             chosen = column.take(numbers(rows, pa.int64()))
-            parts.append((rows, avro_encoding.joined(said, write(chosen))))
+            parts.append((rows, avro_encoding.joined(branch, write(chosen))))
         whole = scatter(len(values), parts, pa.binary())
         if null_number is None:
             return whole
@@ -387,7 +388,7 @@ def _inside(what: str, name: str) -> str:
     return f"{what}.{name}" if what else name
 
 
-def _refuse_any(is_bad: AnyArray, values: AnyArray, said: str) -> None:
+def _refuse_any(is_bad: AnyArray, values: AnyArray, reason: str) -> None:
     if compute.any(is_bad).as_py():
         shown = values.filter(is_bad)[0].as_py()
-        raise UnwritableRow(f"{said}: {shown!r:.80}")
+        raise UnwritableRow(f"{reason}: {shown!r:.80}")

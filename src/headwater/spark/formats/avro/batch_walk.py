@@ -3,9 +3,10 @@
     data     | 0 0 0 0 1  6 t e a  2 | 0 0 0 0 1  8 m a t e  4 | ...
     at                    ^                       ^
 
-Every step reads one number, or one slice, of each record, and moves all positions on. What a reader
-would get wrong: a record that ends too early does not stop the others. It is marked, its position
-stays at its end, and what is read there means nothing; who walked looks at the marks afterwards.
+Every step reads one number or one slice of each record, and advances all positions.
+
+Note: a truncated record does not stop the others. It is marked bad, its position stays at its end,
+and values read there are meaningless; the caller checks the marks afterwards.
 """
 
 from typing import Any, Final
@@ -14,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-# An array of any type: the stubs tell arrays from chunked ones and scalars, at every call.
+# An Arrow array of any type; the stubs would distinguish arrays, chunked arrays and scalars.
 AnyArray = Any
 Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-# A step may look this far behind the end of a record before it is noticed.
+# A step may read this far past the end of a record before that is detected.
 _AHEAD_BYTES: Final = 32
 _VARINT_BITS: Final = 64
 
@@ -42,7 +43,7 @@ class Batch:
         self.is_bad: Bools = np.zeros(count, np.bool_)
 
     def walk(self, skipped_bytes: int) -> "Walk":
-        """From behind so many bytes of each record, which all of them must have."""
+        """Start after a prefix of this many bytes, which every record must have."""
         rows = np.arange(len(self.starts))
         walk = Walk(self, rows, self.starts, self.ends)
         walk.move(self.starts + skipped_bytes)
@@ -50,7 +51,7 @@ class Batch:
 
 
 class Walk:
-    """Where one is in each of some records."""
+    """Current positions in some of the records."""
 
     __slots__ = ("at", "batch", "ends", "rows")
 
@@ -64,7 +65,7 @@ class Walk:
         return len(self.rows)
 
     def part(self, chosen: Longs) -> "Walk":
-        """The same place in some of the records; `rejoin` brings them back."""
+        """Return a walk over some of the records; `rejoin` merges its positions."""
         return Walk(self.batch, self.rows[chosen], self.at[chosen], self.ends[chosen])
 
     def rejoin(self, chosen: Longs, part: "Walk") -> None:
@@ -86,7 +87,7 @@ class Walk:
         self.at = to
 
     def long(self) -> Longs:
-        """Decode a whole number: one to ten bytes of seven bits, zigzag."""
+        """Decode zigzag varints of one to ten bytes."""
         data = self.batch.data
         byte = data[self.at]
         found = (byte & 0x7F).astype(np.uint64)
@@ -106,7 +107,7 @@ class Walk:
         return (found >> np.uint64(1)).astype(np.int64) ^ -sign
 
     def fixed(self, size_bytes: int) -> Bytes:
-        """A row of so many bytes for each record."""
+        """Read a fixed number of bytes of each record, as rows of a matrix."""
         at = self.at
         self.move(at + size_bytes)
         # Records past their end read at their end, which is within the data.
@@ -117,7 +118,7 @@ class Walk:
         return found
 
     def slice(self) -> tuple[Longs, Longs]:
-        """A length and as many bytes: where they begin, and how many they are."""
+        """Read a length and skip as many bytes; return their positions and lengths."""
         length = self.long()
         is_bad = (length < 0) | (length > self.ends - self.at)
         if is_bad.any():
@@ -128,10 +129,10 @@ class Walk:
         return start, length
 
     def bytes_at(self, start: Longs, length: Longs) -> AnyArray:
-        """Slices of the data as an array of Arrow.
+        """Return slices of the data as an Arrow array.
 
-        Slices and the gaps between them are taken for one array, of which each second is copied:
-        so Arrow does it, which is many times faster than arrays of indexes.
+        Slices and the gaps between them form one array, of which Arrow copies every second element.
+        That is many times faster than gathering bytes by index.
         """
         count = len(start)
         end = start + length
@@ -153,14 +154,14 @@ class Walk:
 
 
 def buffer(values: npt.NDArray[Any]) -> pa.Buffer:
-    """The bytes of an array of numpy, which stay where they are."""
-    # The stubs do not know that an array is a buffer.
+    """Return the bytes of a numpy array as an Arrow buffer, without a copy."""
+    # The stubs do not know that a numpy array is a buffer.
     raw: Any = np.ascontiguousarray(values)
     return pa.py_buffer(raw)
 
 
 def numbers(values: npt.NDArray[Any], kind: pa.DataType) -> AnyArray:
-    """An array of Arrow over one of numpy, whose values have the width of the type."""
+    """Wrap a numpy array, whose items have the type's width, as an Arrow array."""
     return pa.Array.from_buffers(kind, len(values), [None, buffer(values)])
 
 

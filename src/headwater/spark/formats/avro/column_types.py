@@ -72,7 +72,7 @@ _MERGED: Final = (
 
 
 def merged(branches: tuple[Schema, ...]) -> Schema | None:
-    """The schema that all branches of a union (without null) are read as, or None."""
+    """Return the common schema of a union's branches (without null), or None."""
     if len(branches) == 1:
         return branches[0]
     for kinds, whole in _MERGED:
@@ -82,7 +82,7 @@ def merged(branches: tuple[Schema, ...]) -> Schema | None:
 
 
 def column_type(schema: Schema, what: str = "value") -> pa.DataType:
-    """Spark's type for a schema, or `UnsupportedSchema`; `what` is for messages."""
+    """Return Spark's type. Raises `UnsupportedSchema`; `what` is for messages."""
     match schema:
         case Plain(logical="decimal") | Fixed(logical="decimal"):
             if schema.precision > _PRECISION_MAX:
@@ -108,7 +108,7 @@ def column_type(schema: Schema, what: str = "value") -> pa.DataType:
 
 
 def ddl(kind: Any) -> str:
-    """A type in the words of Spark's SQL."""
+    """Return a type in Spark's SQL syntax."""
     if pa.types.is_struct(kind):
         inner = ", ".join(f"{quoted(field.name)}: {ddl(field.type)}" for field in kind.fields)
         return f"struct<{inner}>"
@@ -132,7 +132,7 @@ def _struct(schema: Record, what: str) -> pa.DataType:
     if len(set(lower)) < len(lower):
         raise UnsupportedSchema(
             f"{what} has fields whose names differ in upper and lower case only, which Spark does "
-            f"not tell apart: {', '.join(field.name for field in schema.fields)}"
+            f"not distinguish: {', '.join(field.name for field in schema.fields)}"
         )
     return pa.struct(
         [

@@ -29,7 +29,7 @@ _EXACT: Final = Context(prec=100)
 
 
 def default_value(field: Field, what: str) -> Any:
-    """`UnsupportedSchema` where a default is none of the field's type."""
+    """Convert a default. Raises `UnsupportedSchema` if its type is wrong."""
     try:
         return _value(field.schema, field.default)
     except (ValueError, TypeError, KeyError, OverflowError):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     Values = pa.Array[Any]
-else:  # Spark looks for this very class, and the class itself takes no parameter.
+else:  # Spark checks for this class, which has no type parameter at run time.
     Values = pa.Array
 
 _MODES: Final = ("FAILFAST", "PERMISSIVE")
@@ -43,16 +43,16 @@ def from_avro(
     schema: str | None = None,
     mode: str = "FAILFAST",
 ) -> "Column":
-    """Decode a column of bytes, each value with the schema whose id it begins with.
+    """Decode a column of bytes; each value starts with the id of its schema.
 
-    They are read as `schema` says, the text of an Avro schema, or as the newest one of `subject`.
-    What cannot be read stops the query, or is null in mode PERMISSIVE. `settings` say how the
-    registry is entered, as `basic.auth.user.info` and `ssl.ca.location`.
+    The reader's schema is `schema`, an Avro schema as text, or the latest version of `subject`. A
+    value that cannot be read fails the query, or is null in mode PERMISSIVE. `settings` are client
+    settings of the registry, such as `basic.auth.user.info` and `ssl.ca.location`.
     """
     if mode.upper() not in _MODES:
         raise InvalidOption(f"mode must be one of {', '.join(_MODES)}, not {mode}")
     if (schema is None) == (subject is None):
-        raise InvalidOption("from_avro needs a schema or a subject, one of the two")
+        raise InvalidOption("from_avro needs either a schema or a subject")
     access = RegistryAccess(registry, dict(settings or {}))
     options = AvroOptions(part="value", registry=access, schema=schema, subject=subject)
     text = schema_text(reader_schema(options, None))
@@ -72,9 +72,9 @@ def from_avro(
 def record_columns(
     part: str, registry: RegistryAccess, schema: str, reason: str, *, is_strict: bool
 ) -> "Column":
-    """The columns of a key or value, and one with the reason if it is unreadable.
+    """Return the columns of a key or value, and one with the reason if unreadable.
 
-    If it is strict, such a record stops the query instead, and is told with its place.
+    If strict, an unreadable record fails the query with its partition and offset instead.
     """
     kind: Any = column_type(parse_schema(schema), part)
     fields = kind.fields if pa.types.is_struct(kind) else [pa.field(part, kind)]
@@ -104,7 +104,7 @@ def record_columns(
 
 
 def _function(read: Callable[..., Values], kind: str) -> "Callable[..., Column]":
-    # The package's types do not have it; it is there since PySpark 4.1.
+    # PySpark's type stubs lack it; it exists since PySpark 4.1.
     functions: Any = importlib.import_module("pyspark.sql.functions")
     made: Callable[..., Column] = functions.arrow_udf(read, kind).asNondeterministic()
     return made

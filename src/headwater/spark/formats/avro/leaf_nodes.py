@@ -31,24 +31,24 @@ _UUID_LETTERS: Final = 36
 
 
 class Node(Protocol):
-    """A part of a schema."""
+    """Reads a part of a schema."""
 
     @property
     def kind(self) -> pa.DataType:
-        """The type of its column."""
+        """Type of the column."""
 
     def read(self, walk: Walk) -> AnyArray:
-        """The values of all records, which are walked on behind them."""
+        """Read the values of all records and advance past them."""
 
     def skip(self, walk: Walk) -> None:
-        """Walk on only."""
+        """Advance past the values without reading them."""
 
     def one(self, record: OneRecord) -> Any:
-        """The value of one record, as Arrow takes it. `NotAvro` if it is none."""
+        """Read the value of one record. Raises `NotAvro` if it is invalid."""
 
 
 class NullNode:
-    """Nothing, in no bytes."""
+    """A null, which takes no bytes."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self.kind = kind
@@ -135,7 +135,7 @@ class FloatingNode:
 
 
 class SliceNode:
-    """Bytes or a text, as either of them."""
+    """Bytes or a string, read as either."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self.kind = kind
@@ -152,7 +152,7 @@ class SliceNode:
 
 
 class FixedNode:
-    """So many bytes, as bytes."""
+    """A fixed number of bytes."""
 
     def __init__(self, size_bytes: int) -> None:
         self.kind: pa.DataType = pa.binary()
@@ -171,7 +171,7 @@ class FixedNode:
 
 
 class UuidNode:
-    """Sixteen bytes, as the text that people know."""
+    """A UUID of sixteen bytes, read as its text form."""
 
     kind: pa.DataType = pa.string()
 
@@ -218,7 +218,7 @@ class EnumerationNode:
             raise NotAvro(f"an enum of {len(self._words)} symbols has no symbol {number}")
         word = self._words[number]
         if word is None:
-            raise NotAvro(f"the reader's enum has not the writer's symbol {number}")
+            raise NotAvro(f"the reader's enum does not have the writer's symbol {number}")
         return word
 
 
@@ -226,7 +226,7 @@ class DecimalNode:
     """A decimal: its unscaled value as big-endian bytes."""
 
     def __init__(self, kind: pa.Decimal128Type, size_bytes: int | None) -> None:
-        """Of a fixed size, or of any."""
+        """`size` is None for decimals of variable size."""
         self.kind: pa.DataType = kind
         self._precision = kind.precision
         self._scale = kind.scale
@@ -239,7 +239,7 @@ class DecimalNode:
             start = walk.at
             walk.move(start + self._size_bytes)
             length = walk.at - start
-        # Longer ones may be numbers, too, with a sign that was spread; they are read one by one.
+        # Longer ones may be valid if they only repeat the sign; they are read one by one.
         is_bad = (length > _DECIMAL_BYTES) | (length == 0)
         walk.mark_bad(is_bad)
         length = np.where(is_bad, 0, length)
@@ -265,7 +265,7 @@ class DecimalNode:
         return Decimal(found).scaleb(-self._scale, _EXACT)
 
     def _within(self, walk: Walk, found: AnyArray) -> AnyArray:
-        """Those with too many digits are bad; Arrow itself looks at none of them."""
+        """Mark decimals with too many digits bad, since Arrow does not check them."""
         try:
             cast = found.cast(self.kind)
             cast.validate(full=True)

@@ -16,11 +16,11 @@ from headwater.spark.formats.avro.batch_walk import AnyArray, Longs, Walk, numbe
 from headwater.spark.formats.avro.leaf_nodes import Node
 from headwater.spark.formats.avro.single_record import NotAvro, OneRecord
 
-# As many rounds are cheap; after them, as many records make a round worth its while.
+# After this many rounds, a round needs at least this many records to be efficient.
 _ROUNDS: Final = 32
 _WORTH: Final = 32
 _ROUNDS_MAX: Final = 10_000
-# Items of no bytes could be any number in a record of a few.
+# Items without bytes: a small record could claim any number of them.
 _EMPTY_ITEMS_MAX: Final = 100_000
 
 
@@ -45,7 +45,7 @@ class DefaultNode:
 
 
 class UnreadableNode:
-    """What the reader's schema has no place for: a record that has it cannot be read."""
+    """A value that the reader's schema cannot hold; its record is unreadable."""
 
     def __init__(self, kind: pa.DataType, reason: str) -> None:
         self.kind = kind
@@ -63,10 +63,10 @@ class UnreadableNode:
 
 
 class RecordNode:
-    """Fields in the writer's order; those of the column have a place in it."""
+    """A record: fields in the writer's order, with their index in the column."""
 
     def __init__(self, kind: pa.StructType, fields: Sequence[tuple[str, int | None, Node]]) -> None:
-        """Each field with its name and its place in the column, or None if it has none."""
+        """Fields with their name and index in the column; None for skipped fields."""
         self.kind: pa.DataType = kind
         self._parts = tuple(kind.fields)
         self._fields = tuple(fields)
@@ -116,7 +116,7 @@ class ArrayNode:
 
 
 class MapNode:
-    """Like an array, whose items are a text and a value."""
+    """A map: like an array whose items are a string and a value."""
 
     def __init__(self, kind: Any, key: Node, value: Node) -> None:
         self.kind: pa.DataType = kind
@@ -198,7 +198,7 @@ class MemberNode:
 
 
 def _items(walk: Walk, item: Node) -> tuple[Longs, AnyArray]:
-    """How many items each record has, and all of them in their order."""
+    """Read the items of all records; return the counts per record and all items."""
     left = np.zeros(len(walk), np.int64)
     counts = np.zeros(len(walk), np.int64)
     active = np.arange(len(walk))
@@ -230,7 +230,7 @@ def _items(walk: Walk, item: Node) -> tuple[Longs, AnyArray]:
 
 
 def _block(walk: Walk) -> Longs:
-    """The item count of the next block; after a negative one follows its size."""
+    """Read the item count of the next block; a negative one is followed by a size."""
     count = walk.long()
     sized = np.flatnonzero(count < 0)
     if len(sized):

@@ -11,7 +11,7 @@ from headwater.spark.formats.avro.registry_cache import RetryingRegistry
 
 
 def reader_schema(options: AvroOptions, topic: str | None) -> Schema:
-    """The one that was given, or else the newest of the subject."""
+    """Return the given schema, or else the latest version of the subject."""
     if options.schema is not None:
         return parse_schema(options.schema)
     subject = options.subject_of(topic, None)
@@ -23,7 +23,7 @@ def reader_schema(options: AvroOptions, topic: str | None) -> Schema:
 
 
 def newest(registry: RetryingRegistry, subject: str) -> Schema:
-    """`InvalidOption` where there is no such subject."""
+    """Return the latest version. Raises `InvalidOption` for a missing subject."""
     latest = registry.latest(subject)
     if latest is None:
         raise InvalidOption(missing_subject(subject))

@@ -1,8 +1,7 @@
 """Cache schemas of a registry in Spark's processes, with retries.
 
-A registry that does not answer is asked again a few times, then the task fails. An answer that a
-schema does not exist is accepted after a second request, because several instances of a registry
-may be a moment apart.
+Requests to an unavailable registry are retried a few times, then the task fails. A missing schema
+is requested a second time, because another instance of the registry may lag slightly behind.
 """
 
 import time
@@ -36,7 +35,7 @@ _SCHEMA: Final = "schema"
 
 
 class RetryingRegistry:
-    """A registry that may be away for some seconds."""
+    """Registry client that retries for some seconds."""
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class RetryingRegistry:
         self._registry.close()
 
     def by_id(self, schema_id: int) -> Schema | None:
-        """The schema, or None. Raises `UnsupportedSchema` if Spark has no type for it."""
+        """Return the schema, or None. Raises `UnsupportedSchema` for unsupported types."""
         if schema_id <= 0:
             return None
         try:
@@ -82,14 +81,14 @@ class RetryingRegistry:
             return None
 
     def incompatibilities(self, subject: str, text: str) -> list[str]:
-        """What speaks against a schema as the next version of a subject."""
+        """Return incompatibilities of a schema with the versions of a subject."""
         try:
             return self._ask(lambda: self._registry.incompatibilities(subject, text))
         except SchemaNotFound:
             return []
 
     def parsed(self, registered: RegisteredSchema) -> Schema:
-        """With all that it refers to."""
+        """Return a schema with all its references."""
         if registered.schema_type != "AVRO":
             raise UnsupportedSchema(f"schema {registered.id} is {registered.schema_type}, not Avro")
         texts: list[str] = []
@@ -102,7 +101,7 @@ class RetryingRegistry:
         texts: list[str],
         seen: set[tuple[str, int]],
     ) -> None:
-        """What others refer to comes before them."""
+        """Sort schemas so that each follows the ones that it refers to."""
         for each in references:
             place = (each.subject, each.version)
             if place in seen:
@@ -128,7 +127,7 @@ class RetryingRegistry:
 
 
 class RegistryReader(AvroReader):
-    """Reads columns, and asks a registry for the schemas of writers."""
+    """Reads columns with writers' schemas from a registry."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         others = {name: text for name, text in settings.items() if name not in (URL, _SCHEMA)}
@@ -143,5 +142,5 @@ _readers: Final = ClientCache(RegistryReader)
 
 
 def cached_avro_reader(access: RegistryAccess, schema: str) -> AvroReader:
-    """This process's reader for a reader's schema, which includes its references."""
+    """Return this process's reader for a reader's schema and its references."""
     return _readers.get({**access.settings, URL: access.url, _SCHEMA: schema})

@@ -1,9 +1,10 @@
 """Avro's schema resolution: a writer's bytes to columns of the reader's schema.
 
-A field that the reader does not know is walked over, one that the writer did not know has its
-default, and an int is read as the long, float or double that the reader has instead. What a reader
-would get wrong: a union that fits in some of its branches only is no mistake of the schema. It is
-one of those records that have the others.
+A field that the reader does not have is skipped, one that the writer did not have gets its default,
+and an int is read as a long, float or double if the reader has that type.
+
+Note: if only some branches of a writer's union can be read, the schemas still match. Only records
+with the other branches are unreadable.
 """
 
 from typing import Any, Final
@@ -51,7 +52,7 @@ from headwater.spark.formats.avro.nested_nodes import (
     UnreadableNode,
 )
 
-# What is read as what, besides as itself.
+# Type promotions.
 _PROMOTED: Final = {
     "int": frozenset({"long", "float", "double"}),
     "long": frozenset({"float", "double"}),
@@ -92,7 +93,7 @@ def resolve(writer: Schema, reader: Schema, what: str = "value") -> Node:
 
 
 def walked_over(writer: Schema) -> Node:
-    """A node that skips a value which the reader does not have."""
+    """Return a node that skips a value that the reader does not have."""
     return resolve(writer, writer)
 
 
@@ -120,7 +121,7 @@ def _plain(writer: Plain, reader: Plain, what: str) -> Node:
 
 
 def _factor(writer: str | None, reader: str | None) -> int:
-    """To microseconds. The writer knows what its numbers mean, if it says so."""
+    """Return the factor to microseconds, by the writer's logical type if it has one."""
     if reader is None or not reader.endswith((_MILLIS, _MICROS)):
         return 1
     unit = writer if writer is not None and writer.endswith((_MILLIS, _MICROS)) else reader
@@ -197,7 +198,7 @@ def _of_union(writer: Union, reader: Schema, what: str) -> Node:
 
 
 def _into_union(writer: Schema, reader: Union, what: str) -> Node:
-    """The first branch of the writer's type, else the first it can be read as."""
+    """Return the first branch of the writer's type, else the first compatible one."""
     kind: Any = column_type(reader, what)
     is_nullable, members = nullable(reader)
     if writer == NULL:
@@ -223,7 +224,7 @@ def _alike(writer: Schema, reader: Schema) -> bool:
 
 
 def _same_name(writer: Record | Fixed | Enumeration, reader: Record | Fixed | Enumeration) -> bool:
-    """Namespaces do not count, as Avro's specification has it."""
+    """Compare names without namespaces, as Avro's specification does."""
     names = {name.rpartition(".")[2] for name in (reader.name, *reader.aliases)}
     return writer.name.rpartition(".")[2] in names
 

@@ -21,17 +21,18 @@ from headwater.spark.formats.avro.column_types import column_type, ddl, merged
 
 
 def schema_text(schema: Schema) -> str:
-    """What it refers to is in it. A name is defined where it is used first.
+    """Return a schema as JSON, including its references.
 
-    One that was cut differently in two places is defined in both, which only `parse_schema` takes.
+    A name is defined where it is used first. A record that was reduced differently in two places is
+    defined twice, which only `parse_schema` accepts.
     """
     return json.dumps(_json(schema, {}, ""), separators=(",", ":"))
 
 
 def cut(schema: Schema, kind: Any, what: str) -> Schema:
-    """A reader's schema with those fields only that a type has.
+    """Reduce a reader's schema to the fields of a type.
 
-    `WrongColumns` where the type has others, or of another type.
+    Raises `WrongColumns` if the type has other fields or types.
     """
     if ddl(column_type(schema, what)) == ddl(kind):
         return schema
@@ -104,7 +105,7 @@ def _named(
     own, _, name = schema.name.rpartition(".")
     found: dict[str, Any] = {"type": "record", "name": name}
     if own != space:
-        # Said also if it is empty: it would be that of the record around otherwise.
+        # Written even if empty; otherwise the enclosing record's namespace would apply.
         found["namespace"] = own
     if schema.aliases:
         found["aliases"] = list(schema.aliases)

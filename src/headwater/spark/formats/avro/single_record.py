@@ -12,7 +12,7 @@ _INT: Final = 1 << 31
 
 
 class NotAvro(Exception):
-    """A record is not what its schema says; `path` tells where, from the outside in."""
+    """A record does not match its schema; `path` names the field, outermost first."""
 
     def __init__(self, reason: str, path: tuple[str, ...] = ()) -> None:
         super().__init__(reason)
@@ -27,7 +27,7 @@ class NotAvro(Exception):
 
 
 class OneRecord:
-    """Bytes, and how far they are read."""
+    """The bytes of a record and the current position."""
 
     __slots__ = ("at", "data")
 

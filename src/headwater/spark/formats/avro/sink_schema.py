@@ -57,7 +57,7 @@ def _target(
         target, chosen = _latest(options, topic, registry)
     else:
         target, chosen = _own(field, options, topic, registry)
-    # Whether the columns fit is told now, and not by a task.
+    # Check the columns here, so that the error is not raised by a task.
     avro_writer(chosen, arrow_type(field.dataType, field.name), target.schema_id)
     return target
 
@@ -99,8 +99,8 @@ def _schema_id(subject: str, text: str, options: AvroOptions, registry: Retrying
         known = registry.look_up(subject, text)
         if known is None:
             raise InvalidOption(
-                f"the subject {subject} has not this schema, and auto.register.schemas is false: "
-                f"{text}"
+                f"the subject {subject} does not have this schema, and "
+                f"auto.register.schemas is false: {text}"
             )
         return known.id
     try:
@@ -112,7 +112,9 @@ def _schema_id(subject: str, text: str, options: AvroOptions, registry: Retrying
             f"{'; '.join(reasons) or error}"
         ) from error
     except RegistryResponseError as error:
-        raise UnsupportedSchema(f"the registry refuses the schema of {subject}: {error}") from error
+        raise UnsupportedSchema(
+            f"the registry rejected the schema of {subject}: {error}"
+        ) from error
 
 
 def _known_name(options: AvroOptions, topic: str | None, registry: RetryingRegistry) -> str | None:

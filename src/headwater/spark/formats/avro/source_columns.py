@@ -1,9 +1,10 @@
-"""Determine the columns of an Avro source and the schema that they are read with.
+"""Determine the columns of a source with a registry, and their reader's schema.
 
 The reader's schema is looked up once, when Spark asks for the columns, and travels with them as
 metadata. A second lookup could find a newer version, which would not match Spark's types.
 """
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -15,6 +16,9 @@ from headwater.spark.formats.avro.avro_options import AvroOptions
 from headwater.spark.formats.avro.column_types import column_type
 from headwater.spark.formats.avro.reader_schema import reader_schema
 from headwater.spark.formats.avro.schema_text import cut, schema_text
+from headwater.spark.formats.protobuf.protobuf_writer import column_kind
+from headwater.spark.formats.protobuf.reader_schema import PROTOBUF_METADATA, named_message
+from headwater.spark.formats.value_formats import ValueFormat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,27 +39,37 @@ _COLUMNS: "Final[dict[str, pa.DataType]]" = {
 
 
 def columns_of(
-    avro: "Mapping[str, AvroOptions]", topic: str | None, *, has_headers: bool
+    avro: "Mapping[str, AvroOptions]",
+    topic: str | None,
+    *,
+    has_headers: bool,
+    formats: "Mapping[str, ValueFormat]" = MappingProxyType({}),
 ) -> "StructType":
-    """All columns of a record, of which some are what the registry says."""
-    texts = {part: schema_text(reader_schema(options, topic)) for part, options in avro.items()}
-    kinds = {
-        **_COLUMNS,
-        **{part: column_type(parse_schema(text), part) for part, text in texts.items()},
-    }
+    """Return the columns of a record; some have the types of registered schemas."""
+    texts: dict[str, str] = {}
+    kinds = dict(_COLUMNS)
+    for part, options in avro.items():
+        if formats.get(part) is ValueFormat.PROTOBUF:
+            message = named_message(options, topic)
+            texts[part] = message.as_text()
+            kinds[part] = column_kind(message.parsed(), message.message)
+        else:
+            texts[part] = schema_text(reader_schema(options, topic))
+            kinds[part] = column_type(parse_schema(texts[part]), part)
     if has_headers:
         kinds["headers"] = pa.list_(pa.field("element", _HEADER))
     found = from_arrow_schema(pa.schema(kinds), prefer_timestamp_ntz=True)
     for field in found.fields:
         if field.name in texts:
-            field.metadata = {_METADATA: texts[field.name]}
+            is_protobuf = formats.get(field.name) is ValueFormat.PROTOBUF
+            field.metadata = {PROTOBUF_METADATA if is_protobuf else _METADATA: texts[field.name]}
     return found
 
 
 def column_schema(field: "StructField", options: AvroOptions, topic: str | None) -> str:
-    """The schema to read a column with, cut to its type where a user has chosen that."""
-    told = (field.metadata or {}).get(_METADATA)
-    if isinstance(told, str):
-        return told
+    """Return the reader's schema of a column, reduced to the user's type if given."""
+    schema = (field.metadata or {}).get(_METADATA)
+    if isinstance(schema, str):
+        return schema
     kind = arrow_type(field.dataType, field.name)
     return schema_text(cut(reader_schema(options, topic), kind, field.name))

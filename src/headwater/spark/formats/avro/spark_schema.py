@@ -48,7 +48,7 @@ _NOT_OF_A_NAME: Final = re.compile(r"[^A-Za-z0-9_]+", re.ASCII)
 
 
 def schema_of(kind: "DataType", name: str, what: str = "value") -> Schema:
-    """Avro's schema for a type, or `UnsupportedSchema`; a struct gets this name."""
+    """Derive the schema of a type. Raises `UnsupportedSchema`; `name` is for structs."""
     from pyspark.sql import types
 
     match kind:
@@ -76,7 +76,7 @@ def schema_of(kind: "DataType", name: str, what: str = "value") -> Schema:
 
 
 def record_name(topic: str | None, *, is_key: bool) -> str:
-    """The record name of a topic: `BigOrders` and `BigOrdersKey` for `big-orders`."""
+    """Return the record name of a topic: `BigOrders`, `BigOrdersKey` for `big-orders`."""
     words = [word for word in _NOT_OF_A_NAME.split(topic or "row") if word]
     name = "".join(word[0].upper() + word[1:] for word in words) or "Row"
     if name[0].isdigit():
@@ -89,7 +89,7 @@ def _record(kind: "StructType", name: str, what: str) -> Schema:
     for each in kind.fields:
         if _NAME.fullmatch(each.name) is None:
             raise UnsupportedSchema(
-                f"the column {each.name!r} has a name that Avro does not allow: give it one of "
+                f"the column {each.name!r} has a name that Avro does not allow: use "
                 "letters, digits and _"
             )
         inner = schema_of(each.dataType, f"{name}.{each.name}", f"{what}.{each.name}")

@@ -15,7 +15,7 @@ import pyarrow.json
 
 from headwater.records.arrow_values import binary, nulls
 
-# An array of any type: the stubs tell arrays from chunked ones and scalars, at every call.
+# An Arrow array of any type; the stubs would distinguish arrays, chunked arrays and scalars.
 AnyArray = Any
 compute: Any = pyarrow.compute
 arrow_json: Any = pyarrow.json
@@ -39,7 +39,7 @@ class NotJson(Exception):
 def read_json(values: AnyArray, kind: pa.DataType, *, is_lenient: bool = False) -> AnyArray:
     """Parse JSON as values of a type; null stays null, `NotJson` if one differs.
 
-    If lenient, a record that does not fit is null as well.
+    If lenient, a record that does not match is null as well.
     """
     try:
         return _parsed(values, kind)
@@ -49,7 +49,7 @@ def read_json(values: AnyArray, kind: pa.DataType, *, is_lenient: bool = False) 
             return _in_halves(values, kind, is_lenient=is_lenient)
         if is_lenient:
             return _nulls(count, kind)
-        raise NotJson(0, _told(str(error))) from None
+        raise NotJson(0, _reason(str(error))) from None
 
 
 def _in_halves(values: AnyArray, kind: pa.DataType, *, is_lenient: bool) -> AnyArray:
@@ -85,7 +85,7 @@ def _parsed(values: AnyArray, kind: pa.DataType) -> AnyArray:
         found = found.chunk(0)
     if len(found) != len(values):
         raise pa.ArrowInvalid("there is more than one JSON document")
-    # The reader does not look whether texts are UTF-8.
+    # Arrow's reader does not check that strings are UTF-8.
     found.validate(full=True)
     return found.cast(kind)
 
@@ -95,7 +95,7 @@ def _nulls(count: int, kind: pa.DataType) -> AnyArray:
 
 
 def _as_read(kind: pa.DataType) -> pa.DataType:
-    """The type that is asked of Arrow's reader, which knows dates as numbers only."""
+    """Return the type to request from Arrow's reader, which has dates only as numbers."""
     if pa.types.is_date32(kind):
         return pa.string()
     if pa.types.is_struct(kind):
@@ -105,7 +105,7 @@ def _as_read(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _told(reason: str) -> str:
-    """Arrow's words without what was only wrapped around, in one line."""
+def _reason(reason: str) -> str:
+    """Return Arrow's message in one line, without the wrapper."""
     named = _WHERE.sub(lambda found: f"the field {found[2]}" if found[2] else "it", reason)
     return _ROW.sub("", named).splitlines()[0]

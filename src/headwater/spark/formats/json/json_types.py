@@ -29,7 +29,7 @@ _PLAIN: "Final[dict[str, pa.DataType]]" = {
 
 
 def json_type(kind: "DataType", what: str) -> pa.DataType:
-    """The type in Arrow; `WrongColumns` where JSON has nothing that is of such a type."""
+    """Return the Arrow type. Raises `WrongColumns` if JSON cannot hold the type."""
     from pyspark.sql import types
 
     if isinstance(kind, types.StructType):

@@ -11,7 +11,7 @@ import pyarrow.compute
 
 from headwater.records.arrow_values import integer, integers, null, text
 
-# An array of any type: the stubs tell arrays from chunked ones and scalars, at every call.
+# An Arrow array of any type; the stubs would distinguish arrays, chunked arrays and scalars.
 AnyArray = Any
 compute: Any = pyarrow.compute
 
@@ -38,7 +38,7 @@ def _texts(values: AnyArray) -> AnyArray:
     if pa.types.is_date32(kind):
         return _quoted(values.cast(pa.string()))
     if pa.types.is_floating(kind):
-        # JSON has no word for these, so Spark writes them as texts.
+        # JSON has no such numbers, so Spark writes them as strings.
         plain = values.cast(pa.string())
         return compute.if_else(compute.is_finite(values), plain, _quoted(_odd_numbers(values)))
     return values.cast(pa.string())
@@ -46,7 +46,7 @@ def _texts(values: AnyArray) -> AnyArray:
 
 def _objects(values: AnyArray) -> AnyArray:
     members: list[AnyArray] = [pa.repeat(_EMPTY, len(values))]
-    # `flatten` has the nulls of the whole in its parts, unlike `field`.
+    # Unlike `field`, `flatten` propagates the nulls of the struct to its fields.
     for field, part in zip(values.type.fields, values.flatten(), strict=True):
         name = _quoted(_escaped(pa.repeat(text(field.name), 1)))[0].as_py()
         members.append(compute.fill_null(_joined(text(f",{name}:"), _texts(part)), _EMPTY))
@@ -77,9 +77,9 @@ def _escaped(texts: AnyArray) -> AnyArray:
 
 
 def _times(times: AnyArray) -> AnyArray:
-    """Milliseconds, as Spark has them, and microseconds only where they would be lost."""
+    """Format timestamps like Spark: milliseconds, and microseconds only if not zero."""
     has_zone = times.type.tz is not None
-    # The same instants without a zone: to look it up for each of them takes ten times as long.
+    # Without a time zone: looking it up for each value takes ten times as long.
     micros = times.cast(pa.int64()).cast(pa.timestamp(times.type.unit)).cast(pa.timestamp("us"))
     millis = micros.cast(pa.timestamp("ms"), safe=False)
     is_whole = compute.equal(millis.cast(micros.type), micros)

@@ -89,12 +89,12 @@ class Lab:
         return session
 
 
-def told(sent: Sent) -> list[PartitionData]:
+def partitions_in(sent: Sent) -> list[PartitionData]:
     return [each for topic in sent.answer(FetchResponse).responses for each in topic.partitions]
 
 
 def only(sent: Sent) -> PartitionData:
-    (partition,) = told(sent)
+    (partition,) = partitions_in(sent)
     return partition
 
 
@@ -161,9 +161,9 @@ def test_fetch_without_changes_examines_no_partition() -> None:
     """So an idle partition costs nothing."""
     lab = Lab()
     session_id = session_of(lab.fetch(0))
-    assert told(lab.fetch(session=(session_id, 1))) == []
+    assert partitions_in(lab.fetch(session=(session_id, 1))) == []
     assert not lab.session(session_id).due
-    assert told(lab.fetch(session=(session_id, 2))) == []
+    assert partitions_in(lab.fetch(session=(session_id, 2))) == []
 
 
 def test_high_watermark_is_sent_once_when_it_has_moved() -> None:
@@ -173,7 +173,7 @@ def test_high_watermark_is_sent_once_when_it_has_moved() -> None:
     three = lab.fetch(1, node_id=THREE)
     assert only(three).high_watermark == 1, "its own fetch has brought it about"
     assert only(lab.fetch(session=(two, 1), node_id=TWO)).high_watermark == 1
-    assert told(lab.fetch(session=(two, 2), node_id=TWO)) == []
+    assert partitions_in(lab.fetch(session=(two, 2), node_id=TWO)) == []
 
 
 def test_fetch_waits_for_records_but_not_for_high_watermarks() -> None:
@@ -209,7 +209,7 @@ def test_append_caused_by_a_fetch_does_not_wait_for_its_timeout() -> None:
     assert lab.leader.hosted.add_delayed_produce(marker, 1)
     waiting = lab.fetch(1, session=(session_id, 1), wait_ms=500)
     lab.world.run(1)
-    assert [each.partition_index for each in told(waiting) if each.records] == [3]
+    assert [each.partition_index for each in partitions_in(waiting) if each.records] == [3]
 
 
 def test_second_fetch_of_a_session_completes_the_first() -> None:
@@ -218,7 +218,7 @@ def test_second_fetch_of_a_session_completes_the_first() -> None:
     first = lab.fetch(session=(session_id, 1), wait_ms=500)
     assert not first.is_answered
     second = lab.fetch(session=(session_id, 2), wait_ms=500)
-    assert (told(first), second.is_answered) == ([], False)
+    assert (partitions_in(first), second.is_answered) == ([], False)
     lab.world.produce(b"tea", acks=1)
     lab.world.run(1)
     assert only(second).records

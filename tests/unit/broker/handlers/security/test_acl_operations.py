@@ -289,7 +289,7 @@ def new_lab(authorizer: Authorizer) -> BrokerLab:
     return lab
 
 
-def told(lab: BrokerLab, tried: Row) -> tuple[set[object], str]:
+def errors_and_text(lab: BrokerLab, tried: Row) -> tuple[set[object], str]:
     """Return the errors and the text of a response; nothing for a waiting one."""
     sent = lab.send(tried.asked, tried.version, Peer(ALICE))
     lab.turn()
@@ -311,14 +311,14 @@ def test_every_served_api_is_in_the_table() -> None:
 @pytest.mark.parametrize("tried", TRIED, ids=named)
 def test_without_any_operation_the_request_is_rejected_and_reveals_nothing(tried: Row) -> None:
     """AC-5: it names nothing that the request did not name."""
-    codes, words = told(lab_with(), tried)
+    codes, words = errors_and_text(lab_with(), tried)
     assert codes & set(CODES.values()) == {CODES[kind] for kind, *_ in tried.needs[:1]}
     assert "secret" not in words
 
 
 @pytest.mark.parametrize("tried", NEEDY, ids=named)
 def test_exactly_the_needed_operations_suffice(tried: Row) -> None:
-    codes, words = told(lab_with(*tried.needs), tried)
+    codes, words = errors_and_text(lab_with(*tried.needs), tried)
     assert not codes & set(CODES.values())
     if tried.key not in (ApiKey.DESCRIBE_LOG_DIRS, ApiKey.LIST_CONFIG_RESOURCES):
         # Describe on the cluster implies those two.
@@ -329,7 +329,7 @@ def test_exactly_the_needed_operations_suffice(tried: Row) -> None:
 def test_each_missing_operation_has_its_own_error(tried: Row) -> None:
     for missing in tried.needs:
         others = [each for each in tried.needs if each != missing]
-        codes, _ = told(lab_with(*others), tried)
+        codes, _ = errors_and_text(lab_with(*others), tried)
         assert codes & set(CODES.values()) == {CODES[missing[0]]}
 
 
@@ -340,7 +340,7 @@ def test_operation_on_another_resource_does_not_count(tried: Row) -> None:
         for kind, name, operation in tried.needs
         if kind is not ResourceKind.CLUSTER
     ]
-    codes, _ = told(lab_with(*others), tried)
+    codes, _ = errors_and_text(lab_with(*others), tried)
     assert CODES[tried.needs[0][0]] in codes
 
 
@@ -353,18 +353,18 @@ def test_response_does_not_reveal_whether_a_hidden_topic_exists(tried: Row) -> N
     """AC-5"""
     rights = [each for each in tried.needs if each[0] is not ResourceKind.TOPIC]
     lab = lab_with(*rights)
-    there = told(lab, tried)
+    there = errors_and_text(lab, tried)
     empty = new_lab(lab.broker.authorizer)
     assert "t" not in empty.broker.image.topics
-    assert told(empty, tried)[0] == there[0]
+    assert errors_and_text(empty, tried)[0] == there[0]
 
 
 def test_write_on_any_topic_allows_init_producer_id() -> None:
     """PV-8"""
     tried = row(ApiKey.INIT_PRODUCER_ID)
-    codes, _ = told(lab_with(topic("WRITE")), tried)
+    codes, _ = errors_and_text(lab_with(topic("WRITE")), tried)
     assert codes == {ErrorCode.NONE}
-    codes, _ = told(lab_with(topic("READ")), tried)
+    codes, _ = errors_and_text(lab_with(topic("READ")), tried)
     assert codes == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
 
 
@@ -376,25 +376,25 @@ def test_missing_topic_is_created_only_for_authorized_clients() -> None:
     new = ResourceKind.TOPIC, "new"
     tried = row(ApiKey.METADATA, request=asked)
     lab = lab_with((*new, Operation.DESCRIBE))
-    assert ErrorCode.TOPIC_AUTHORIZATION_FAILED in told(lab, tried)[0]
+    assert ErrorCode.TOPIC_AUTHORIZATION_FAILED in errors_and_text(lab, tried)[0]
     assert "new" not in lab.broker.image.topics
     lab = lab_with((*new, Operation.CREATE))
-    assert ErrorCode.TOPIC_AUTHORIZATION_FAILED in told(lab, tried)[0]
+    assert ErrorCode.TOPIC_AUTHORIZATION_FAILED in errors_and_text(lab, tried)[0]
     assert "new" not in lab.broker.image.topics
     lab = lab_with((*new, Operation.DESCRIBE), (*new, Operation.CREATE))
-    told(lab, tried)
+    errors_and_text(lab, tried)
     assert "new" in lab.broker.image.topics
     lab = lab_with((*new, Operation.DESCRIBE), cluster("CREATE"))
-    told(lab, tried)
+    errors_and_text(lab, tried)
     assert "new" in lab.broker.image.topics
 
 
 def test_coordinator_topic_is_not_created_for_unauthorized_clients() -> None:
     lab = BrokerLab(authorizer=lab_with().broker.authorizer)
-    told(lab, row(ApiKey.FIND_COORDINATOR))
+    errors_and_text(lab, row(ApiKey.FIND_COORDINATOR))
     assert "__consumer_offsets" not in lab.broker.image.topics
     lab = BrokerLab(authorizer=lab_with(group("DESCRIBE")).broker.authorizer)
-    told(lab, row(ApiKey.FIND_COORDINATOR))
+    errors_and_text(lab, row(ApiKey.FIND_COORDINATOR))
     assert "__consumer_offsets" in lab.broker.image.topics
 
 
@@ -404,9 +404,9 @@ def test_follower_fetch_needs_cluster_action() -> None:
     as_follower = row(
         ApiKey.FETCH, topic("READ"), request=replace(request, replica_id=1), version=12
     )
-    codes, _ = told(lab_with(topic("READ")), as_follower)
+    codes, _ = errors_and_text(lab_with(topic("READ")), as_follower)
     assert ErrorCode.TOPIC_AUTHORIZATION_FAILED in codes
-    codes, _ = told(lab_with(cluster("CLUSTER_ACTION")), as_follower)
+    codes, _ = errors_and_text(lab_with(cluster("CLUSTER_ACTION")), as_follower)
     assert ErrorCode.TOPIC_AUTHORIZATION_FAILED not in codes
 
 
@@ -460,7 +460,7 @@ def test_group_is_described_completely_or_not_at_all() -> None:
     authorizer = lab.broker.authorizer
     assert isinstance(authorizer, AclAuthorizer)
     authorizer.replace(ResourcePattern(ResourceKind.TOPIC, "t"), ())
-    codes, words = told(lab, described)
+    codes, words = errors_and_text(lab, described)
     assert codes == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     assert "topic_name='t'" not in words
 
@@ -475,5 +475,5 @@ def test_heartbeat_with_an_unauthorized_topic_is_rejected() -> None:
         topic_partitions=(),
     )
     tried = row(ApiKey.CONSUMER_GROUP_HEARTBEAT, request=request)
-    codes, _ = told(lab_with(group("READ"), topic("READ")), tried)
+    codes, _ = errors_and_text(lab_with(group("READ"), topic("READ")), tried)
     assert codes == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}

@@ -13,7 +13,7 @@ from headwater.protocol.messages.metadata import MetadataResponse
 from tests.simulation.fakes.mock_broker import Afterwards, Late
 from tests.simulation.fakes.mock_cluster import MockCluster
 from tests.simulation.fakes.mock_fetches import MockReading
-from tests.unit.client.consumer.polling import PATIENCE_S, take
+from tests.unit.client.consumer.polling import TIMEOUT_S, take
 
 PLACES = [TopicPartition("tea", partition) for partition in range(3)]
 
@@ -128,11 +128,11 @@ def test_tables_of_views_and_records_may_be_polled_in_turn(
     with consumer_of(cluster, max_poll_records=3) as consumer:
         consumer.assign(PLACES[:1])
         while len(values) < 40:
-            table = consumer.poll_table(PATIENCE_S, max_records, views=True)
+            table = consumer.poll_table(TIMEOUT_S, max_records, views=True)
             assert table.schema.field("value").type == pa.binary_view()
             values += table["value"].to_pylist()
             if len(values) < 40:
-                values += [record.value for record in consumer.poll(PATIENCE_S)]
+                values += [record.value for record in consumer.poll(TIMEOUT_S)]
     assert values == [b"%d" % offset + b" " * 20 for offset in range(40)]
 
 
@@ -148,7 +148,7 @@ def test_tables_of_views_are_available_with_asyncio(cluster: MockCluster) -> Non
         ) as consumer:
             consumer.assign(PLACES)
             while len(values) < 12:
-                table = await consumer.poll_table(PATIENCE_S, views=True)
+                table = await consumer.poll_table(TIMEOUT_S, views=True)
                 values += table["value"].to_pylist()
         return values
 
@@ -159,7 +159,7 @@ def test_tables_of_views_are_available_with_asyncio(cluster: MockCluster) -> Non
 def _table_rows(consumer: Consumer, *, until: int) -> int:
     rows = 0
     while consumer.position(PLACES[0]) < until:
-        rows += consumer.poll_table(PATIENCE_S).num_rows
+        rows += consumer.poll_table(TIMEOUT_S).num_rows
     return rows
 
 

@@ -78,7 +78,7 @@ class Group:
         self.receives(SyncGroupResponse(assignment=write_assignment(named)))
         return request
 
-    def is_told(self) -> Rebalance:
+    def take_rebalance(self) -> Rebalance:
         rebalance = self.member.rebalance
         assert rebalance is not None
         self.member.rebalance_done()
@@ -87,7 +87,7 @@ class Group:
     def settle(self, *partitions: TopicPartition) -> None:
         self.joins()
         self.syncs(*partitions)
-        self.is_told()
+        self.take_rebalance()
 
     def beats(self, error: ErrorCode = ErrorCode.NONE) -> None:
         self.now_ms += 1_000
@@ -135,7 +135,7 @@ def test_a_follower_syncs_without_assignments_and_gets_its_own() -> None:
     group = Group()
     group.joins()
     assert group.syncs(T0).assignments == ()
-    assert group.is_told() == Rebalance(AssignmentChange.ASSIGNED, (T0,))
+    assert group.take_rebalance() == Rebalance(AssignmentChange.ASSIGNED, (T0,))
     assert group.member.owned == (T0,)
     assert group.member.identity == Identity(1, "me", None)
 
@@ -199,7 +199,7 @@ def test_a_leader_triggers_a_rebalance_when_partition_counts_change() -> None:
     )
     group.member.assign({})
     group.syncs()
-    group.is_told()
+    group.take_rebalance()
     group.member.partition_counts_seen({})
     assert group.asks() is None
     group.member.partition_counts_seen({"t": 3})
@@ -228,7 +228,7 @@ def test_an_eager_member_revokes_everything_before_it_rejoins() -> None:
     group.settle(T0, T1)
     group.beats(ErrorCode.REBALANCE_IN_PROGRESS)
     assert group.asks() is None
-    assert group.is_told() == Rebalance(AssignmentChange.REVOKED, (T0, T1))
+    assert group.take_rebalance() == Rebalance(AssignmentChange.REVOKED, (T0, T1))
     assert owned_in(group.joins(generation=2)) == ([], 1)
 
 
@@ -248,8 +248,8 @@ def test_a_cooperative_member_revokes_only_lost_partitions() -> None:
     group.beats(ErrorCode.REBALANCE_IN_PROGRESS)
     assert owned_in(group.joins(generation=2)) == ([T0, T1], 1)
     group.syncs(T0)
-    assert group.is_told() == Rebalance(AssignmentChange.REVOKED, (T1,))
-    assert group.is_told() == Rebalance(AssignmentChange.ASSIGNED, ())
+    assert group.take_rebalance() == Rebalance(AssignmentChange.REVOKED, (T1,))
+    assert group.take_rebalance() == Rebalance(AssignmentChange.ASSIGNED, ())
     assert group.member.owned == (T0,)
     assert owned_in(group.joins(generation=3)) == ([T0], 2)
 
@@ -259,7 +259,7 @@ def test_a_cooperative_member_first_revokes_unsubscribed_topics() -> None:
     group.settle(T0)
     group.member.subscribe(["u"])
     assert group.asks() is None
-    assert group.is_told() == Rebalance(AssignmentChange.REVOKED, (T0,))
+    assert group.take_rebalance() == Rebalance(AssignmentChange.REVOKED, (T0,))
     assert isinstance(group.asks(), JoinGroupRequest)
 
 
@@ -276,7 +276,7 @@ def test_an_unknown_member_loses_everything_and_joins_without_an_id() -> None:
     group.settle(T0)
     group.beats(ErrorCode.UNKNOWN_MEMBER_ID)
     assert group.asks() is None
-    assert group.is_told() == Rebalance(AssignmentChange.LOST, (T0,))
+    assert group.take_rebalance() == Rebalance(AssignmentChange.LOST, (T0,))
     request = group.joins()
     assert request.member_id == ""
     assert owned_in(request) == ([], -1)
@@ -287,7 +287,7 @@ def test_an_illegal_generation_loses_everything_but_the_member_id() -> None:
     group.settle(T0)
     group.beats(ErrorCode.ILLEGAL_GENERATION)
     assert group.asks() is None
-    assert group.is_told() == Rebalance(AssignmentChange.LOST, (T0,))
+    assert group.take_rebalance() == Rebalance(AssignmentChange.LOST, (T0,))
     assert group.joins().member_id == "me"
 
 
@@ -297,7 +297,7 @@ def test_a_lost_membership_replaces_pending_revocations() -> None:
     group.beats(ErrorCode.REBALANCE_IN_PROGRESS)
     assert group.asks() is None
     group.beats(ErrorCode.UNKNOWN_MEMBER_ID)
-    assert group.is_told() == Rebalance(AssignmentChange.LOST, (T0,))
+    assert group.take_rebalance() == Rebalance(AssignmentChange.LOST, (T0,))
     assert group.member.rebalance is None
 
 
@@ -315,7 +315,7 @@ def test_a_member_leaves_after_max_poll_interval_and_rejoins_with_the_next_poll(
     assert group.asks() is None
     group.member.polled(group.now_ms)
     assert group.asks() is None
-    assert group.is_told() == Rebalance(AssignmentChange.LOST, (T0,))
+    assert group.take_rebalance() == Rebalance(AssignmentChange.LOST, (T0,))
     assert group.joins().member_id == ""
 
 
@@ -380,7 +380,7 @@ def test_a_member_without_a_request_wakes_up_later() -> None:
     assert group.asks() is None
     group.now_ms += 100_000
     assert group.member.wake_at_ms(group.now_ms) > group.now_ms
-    group.is_told()
+    group.take_rebalance()
     assert isinstance(group.asks(), JoinGroupRequest)
     group.receives(JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
     group.now_ms += 100_000

@@ -64,7 +64,7 @@ class Group:
             self.now_ms,
         )
 
-    def is_told(self) -> Rebalance:
+    def take_rebalance(self) -> Rebalance:
         rebalance = self.member.rebalance
         assert rebalance is not None
         self.member.rebalance_done()
@@ -73,7 +73,7 @@ class Group:
     def settle(self, *partitions: int) -> None:
         self.must_ask()
         self.receives(1, *partitions)
-        self.is_told()
+        self.take_rebalance()
         self.must_ask()
         self.receives(1, is_news=False)
 
@@ -93,7 +93,7 @@ def test_owned_partitions_are_reported_at_once_without_other_fields() -> None:
     group.must_ask()
     group.receives(3, 0, 1)
     assert group.asks() is None
-    assert group.is_told() == Rebalance(AssignmentChange.ASSIGNED, (T0, T1))
+    assert group.take_rebalance() == Rebalance(AssignmentChange.ASSIGNED, (T0, T1))
     told = group.must_ask()
     assert told.member_epoch == 3
     assert told.topic_partitions == (TopicPartitions(topic_id=T, partitions=(0, 1)),)
@@ -111,10 +111,10 @@ def test_partitions_are_revoked_before_others_are_assigned() -> None:
     group.now_ms += 5_000
     group.must_ask()
     group.receives(2, 1)
-    assert group.is_told() == Rebalance(AssignmentChange.REVOKED, (T0,))
+    assert group.take_rebalance() == Rebalance(AssignmentChange.REVOKED, (T0,))
     assert group.must_ask().topic_partitions == ()
     group.receives(2, is_news=False)
-    assert group.is_told() == Rebalance(AssignmentChange.ASSIGNED, (T1,))
+    assert group.take_rebalance() == Rebalance(AssignmentChange.ASSIGNED, (T1,))
     assert group.member.owned == (T1,)
 
 
@@ -137,9 +137,9 @@ def test_a_newer_target_assignment_follows_the_current_reconciliation() -> None:
     group.now_ms += 5_000
     group.must_ask()
     group.receives(2, 0, 1)
-    assert group.is_told() == Rebalance(AssignmentChange.REVOKED, (T0,))
-    assert group.is_told() == Rebalance(AssignmentChange.ASSIGNED, ())
-    assert group.is_told() == Rebalance(AssignmentChange.ASSIGNED, (T0, T1))
+    assert group.take_rebalance() == Rebalance(AssignmentChange.REVOKED, (T0,))
+    assert group.take_rebalance() == Rebalance(AssignmentChange.ASSIGNED, ())
+    assert group.take_rebalance() == Rebalance(AssignmentChange.ASSIGNED, (T0, T1))
 
 
 def test_an_unknown_topic_name_delays_the_assignment_but_not_heartbeats() -> None:
@@ -151,7 +151,7 @@ def test_an_unknown_topic_name_delays_the_assignment_but_not_heartbeats() -> Non
     group.now_ms += 5_000
     assert group.must_ask().topic_partitions is None
     group.member.names_seen({U: "u"})
-    assert group.is_told() == Rebalance(AssignmentChange.ASSIGNED, (TopicPartition("u", 0),))
+    assert group.take_rebalance() == Rebalance(AssignmentChange.ASSIGNED, (TopicPartition("u", 0),))
 
 
 def test_a_fenced_member_loses_everything_and_rejoins_with_the_same_id() -> None:
@@ -162,7 +162,7 @@ def test_a_fenced_member_loses_everything_and_rejoins_with_the_same_id() -> None
     group.must_ask()
     group.receives(error=ErrorCode.FENCED_MEMBER_EPOCH)
     assert group.asks() is None
-    assert group.is_told() == Rebalance(AssignmentChange.LOST, (T0,))
+    assert group.take_rebalance() == Rebalance(AssignmentChange.LOST, (T0,))
     request = group.must_ask()
     assert (request.member_id, request.member_epoch) == ("me", 0)
     assert request.topic_partitions == ()
@@ -222,7 +222,7 @@ def test_a_member_leaves_after_max_poll_interval_and_rejoins_with_the_next_poll(
     group.receives(-1, is_news=False)
     assert group.asks() is None
     group.member.polled(group.now_ms)
-    assert group.is_told() == Rebalance(AssignmentChange.LOST, (T0,))
+    assert group.take_rebalance() == Rebalance(AssignmentChange.LOST, (T0,))
     assert group.must_ask().member_epoch == 0
 
 
@@ -245,7 +245,7 @@ def test_a_member_without_a_request_wakes_up_later() -> None:
     group.receives(error=ErrorCode.FENCED_MEMBER_EPOCH)
     assert group.asks() is None
     assert group.member.wake_at_ms(group.now_ms) > group.now_ms
-    group.is_told()
+    group.take_rebalance()
     group.must_ask()
     group.receives(error=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     group.now_ms += 100_000

@@ -14,7 +14,7 @@ from headwater.protocol.api_key import ApiKey
 from headwater.records.batch_building import build_batch
 from headwater.records.batch_header import HEADER_BYTES, Codec, read_header
 from headwater.records.record import Record
-from tests.simulation.fakes.mock_broker import PATIENCE_S
+from tests.simulation.fakes.mock_broker import TIMEOUT_S
 from tests.simulation.fakes.mock_cluster import MockCluster
 from tests.simulation.fakes.seeded_random import SeededRandom
 from tests.simulation.labs.broker_lab import ScriptedClock
@@ -71,7 +71,7 @@ def test_batches_and_records_of_a_partition_keep_their_order(open_producer: Open
         producer.send("tea", b"0", partition=0)
         producer.do("send_batch", "tea", 0, a_batch(1))
         producer.send("tea", b"4", partition=0)
-        producer.do("flush", PATIENCE_S)
+        producer.do("flush", TIMEOUT_S)
         values = [record.value for record in cluster.topics["tea"][0].records]
     assert values == [b"0", b"1", b"2", b"3", b"4"]
 
@@ -84,7 +84,7 @@ def test_a_batch_that_is_too_large_for_the_broker_is_split_and_keeps_its_codec(
         cluster.script(ApiKey.PRODUCE, refusing(ErrorCode.MESSAGE_TOO_LARGE))
         future = producer.do("send_batch", "tea", 0, a_batch(count=100, codec=Codec.ZSTD))
         assert producer.result(future).offset == 0
-        producer.do("flush", PATIENCE_S)
+        producer.do("flush", TIMEOUT_S)
         log = cluster.topics["tea"][0]
         assert len(log.batches) > 1
         assert {header.codec for header in log.headers} == {Codec.ZSTD}

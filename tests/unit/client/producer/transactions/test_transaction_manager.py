@@ -28,7 +28,7 @@ from headwater.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from tests.simulation.fakes.mock_broker import PATIENCE_S, Fate, Garbage, HangUp, Instead, Stall
+from tests.simulation.fakes.mock_broker import TIMEOUT_S, Fate, Garbage, HangUp, Instead, Stall
 from tests.simulation.fakes.mock_cluster import MockCluster
 from tests.simulation.labs.producer_faces import Face, OpenProducer
 from tests.unit.client.producer.test_producer_faults import enough_for, refusing
@@ -95,7 +95,7 @@ def test_an_abort_drops_unsent_records(open_producer: OpenProducer, cluster: Moc
         producer = ready(open_producer, cluster, linger_ms=10_000)
         producer.do("begin_transaction")
         gone = producer.send("tea", b"green", partition=0)
-        producer.do("flush", PATIENCE_S)
+        producer.do("flush", TIMEOUT_S)
         dropped = producer.send("tea", b"black", partition=0)
         producer.do("abort_transaction")
         assert gone.exception(0) is None
@@ -238,7 +238,7 @@ def test_a_timed_out_commit_can_be_repeated(
         producer = ready(open_producer, cluster, request_timeout_ms=2_000)
         producer.do("begin_transaction")
         producer.send("tea", b"green", partition=0)
-        producer.do("flush", PATIENCE_S)
+        producer.do("flush", TIMEOUT_S)
         cluster.script(ApiKey.END_TXN, Stall())
         with pytest.raises(KafkaTimeout):
             producer.do("commit_transaction", 1.0)
@@ -304,7 +304,7 @@ def test_a_fenced_producer_fails(open_producer: OpenProducer, cluster: MockClust
         old = ready(open_producer, cluster)
         old.do("begin_transaction")
         old.send("tea", b"old", partition=0)
-        old.do("flush", PATIENCE_S)
+        old.do("flush", TIMEOUT_S)
         ready(open_producer, cluster)
         with pytest.raises(ProducerFenced):
             old.do("commit_transaction")
@@ -321,8 +321,8 @@ def test_close_aborts_an_open_transaction(
         producer = ready(open_producer, cluster)
         producer.do("begin_transaction")
         producer.send("tea", b"green", partition=0)
-        producer.do("flush", PATIENCE_S)
-        producer.close(PATIENCE_S)
+        producer.do("flush", TIMEOUT_S)
+        producer.close(TIMEOUT_S)
         assert [what for what, _, _ in cluster.transactions.diary] == ["abort"]
 
 

@@ -83,15 +83,15 @@ def test_the_leaders_assignments_are_written_before_any_response(lab: ClassicLab
         ),
     )
 
-    def told(assignment: bytes) -> SyncGroupResponse:
+    def sync_response(assignment: bytes) -> SyncGroupResponse:
         return SyncGroupResponse(
             protocol_type="consumer", protocol_name="range", assignment=assignment
         )
 
     assert lab.effects == [
         Append((record,)),
-        Reply(caller, told(b"p0")),
-        Reply(waiting, told(b"p1")),
+        Reply(caller, sync_response(b"p0")),
+        Reply(waiting, sync_response(b"p1")),
     ]
     assert lab.group.state_name == "Stable"
 
@@ -373,7 +373,7 @@ def test_the_session_is_watched_again_after_the_response(lab: ClassicLab) -> Non
     assert lab.timers[session_timer(GROUP, leader)] == lab.now_ms + SESSION_MS
 
 
-def test_a_member_told_to_rejoin_has_a_whole_session_to_do_so(lab: ClassicLab) -> None:
+def test_a_member_that_must_rejoin_gets_a_whole_session_timeout(lab: ClassicLab) -> None:
     """GR-9."""
     leader, follower = completing_group(lab, 2)
     lab.sync(follower, 1)

@@ -87,7 +87,7 @@ def test_each_type_of_avro_has_one_in_spark(schema: Any, kind: str) -> None:
         ("[" * 99 + "]" * 99, "invalid Avro"),
     ],
 )
-def test_what_is_no_schema_or_none_for_spark_is_told_why(schema: str, reason: str) -> None:
+def test_invalid_or_unsupported_schema_is_reported_with_a_reason(schema: str, reason: str) -> None:
     with pytest.raises(UnsupportedSchema, match=reason):
         parse_schema(schema)
 
@@ -128,7 +128,7 @@ def test_milliseconds_and_microseconds_are_the_same_instant() -> None:
     assert read(avro_writer(writer, kind, 7)(moment), reader, _7=writer).values.equals(moment)
 
 
-def test_records_of_several_schemas_stand_beside_each_other_and_bad_ones_are_told() -> None:
+def test_records_of_several_schemas_are_read_together_and_bad_ones_are_reported() -> None:
     first, second = record(("a", "int")), record(("a", "long"), ("b", "string"))
     values = [
         *sent(first, [{"a": 1}]).to_pylist(),
@@ -151,7 +151,7 @@ def test_records_of_several_schemas_stand_beside_each_other_and_bad_ones_are_tol
     }
 
 
-def test_a_broken_record_is_told_with_the_place_of_the_break() -> None:
+def test_corrupt_record_is_reported_with_its_field() -> None:
     schema = record(("lines", {"type": "array", "items": ["null", "string"]}))
     [whole] = sent(schema, [{"lines": ["a", "b"]}]).to_pylist()
     found = read(column([whole, whole[:-2], whole + b"!"], pa.binary()), schema, _7=schema)
@@ -203,13 +203,18 @@ def test_columns_that_a_schema_has_not_are_refused_before_any_row(
         ("int", pa.int64(), 1 << 31, "a is no int: 2147483648"),
         ("long", pa.int64(), None, "a is null in a row, and the schema has long without null"),
         (["int", "string"], pa.int32(), None, "a is null in a row, and the schema has no null"),
-        ({"type": "enum", "name": "E", "symbols": ["X"]}, pa.string(), "Y", "none of the symbols"),
-        ({"type": "fixed", "name": "F", "size": 2}, pa.binary(), b"abc", "not the 2 bytes of F"),
+        ({"type": "enum", "name": "E", "symbols": ["X"]}, pa.string(), "Y", "not a symbol"),
+        (
+            {"type": "fixed", "name": "F", "size": 2},
+            pa.binary(),
+            b"abc",
+            "not have the 2 bytes",
+        ),
         (
             {"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"},
             pa.string(),
             "x",
-            "a is no uuid",
+            "a is not a UUID",
         ),
         (
             {"type": "fixed", "name": "D", "size": 1, "logicalType": "decimal", "precision": 5},
@@ -219,7 +224,7 @@ def test_columns_that_a_schema_has_not_are_refused_before_any_row(
         ),
     ],
 )
-def test_a_row_that_a_schema_does_not_take_is_told_with_its_column(
+def test_row_that_does_not_match_the_schema_is_reported_with_its_column(
     schema: Any, kind: Any, value: Any, reason: str
 ) -> None:
     with pytest.raises(UnwritableRow, match=reason):
@@ -258,7 +263,7 @@ def test_a_type_chooses_among_the_fields_of_a_schema() -> None:
         (pa.struct([("a", pa.string())]), "value.a is bigint in the Avro schema, not string"),
     ],
 )
-def test_a_type_that_a_schema_has_not_is_told(wanted: Any, reason: str) -> None:
+def test_type_that_the_schema_does_not_have_is_reported(wanted: Any, reason: str) -> None:
     with pytest.raises(WrongColumns, match=reason):
         cut(record(("a", "long")), wanted, "value")
 

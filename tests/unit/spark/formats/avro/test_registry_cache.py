@@ -67,7 +67,7 @@ def test_a_registry_that_stays_away_is_not_asked_for_ever() -> None:
     assert len(answers) == 2
 
 
-def test_a_registry_that_is_not_there_is_told_with_its_address() -> None:
+def test_unreachable_registry_is_reported_with_its_address() -> None:
     pauses: list[float] = []
     with pytest.raises(RegistryUnreachable, match=r"127\.0\.0\.1:1 does not answer"):
         patient("http://127.0.0.1:1", pauses).latest("tea-value")

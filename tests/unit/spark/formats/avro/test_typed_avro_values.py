@@ -20,7 +20,7 @@ def records(*values: bytes | None) -> Any:
     return pa.record_batch({"value": pa.array(values, pa.binary()), "offset": offsets})
 
 
-def test_a_record_that_is_no_avro_stops_the_query_and_is_told_with_its_place() -> None:
+def test_record_that_is_not_avro_fails_the_query_with_its_offset() -> None:
     with registry_that_says([LONG]) as url:
         column = AvroColumn(registry=RegistryAccess(url), schema='"long"', is_lenient=False)
         assert read_column(T0, "value", column, records(GOOD, None)).to_pylist() == [1, None]

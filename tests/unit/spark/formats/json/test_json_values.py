@@ -128,7 +128,7 @@ def test_numbers_that_json_has_not_are_texts() -> None:
         b"[1]",
     ],
 )
-def test_the_record_that_does_not_fit_is_told(bad: bytes) -> None:
+def test_record_that_does_not_match_is_reported(bad: bytes) -> None:
     values = raw(*[b'{"id": 1}'] * 5, None, bad, b'{"id": 2}', bad)
     with pytest.raises(NotJson) as refused:
         read_json(values, ORDER)
@@ -138,7 +138,7 @@ def test_the_record_that_does_not_fit_is_told(bad: bytes) -> None:
     assert found[5:] == [None, None, {"id": 2, "name": None}, None]
 
 
-def test_a_query_is_told_which_record_stops_it() -> None:
+def test_failed_query_names_the_record() -> None:
     partition = TopicPartition("orders", 3)
     records = pa.RecordBatch.from_pydict(
         {"offset": pa.array([40, 42], pa.int64()), "value": raw(b'{"id": 1}', b"tea")}

@@ -1,4 +1,4 @@
-"""The house rules that no linter knows: what is written down stays true."""
+"""Check rules of the project that no linter knows, and claims of its documentation."""
 
 import ast
 import configparser
@@ -45,12 +45,12 @@ def nodes(path: Path) -> Iterator[ast.AST]:
 
 
 def module_path(name: str) -> Path:
-    """The file of a module that is named from the package on, such as `storage.io.disk`."""
+    """Return the file of a module below the package, such as `storage.io.disk`."""
     return PACKAGE.joinpath(*name.split(".")).with_suffix(".py")
 
 
 @pytest.mark.parametrize("path", SOURCES + TESTS + BENCHES, ids=named)
-def test_a_module_says_what_it_is_for(path: Path) -> None:
+def test_module_has_a_docstring(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
 
 
@@ -65,42 +65,42 @@ def test_no_module_imports_a_star() -> None:
 
 
 def test_no_test_sleeps() -> None:
-    """A test that waits by the clock is slow on a good day and wrong on a bad one."""
-    sleepers = [
+    """A test that sleeps is slow on a fast machine and fails on a busy one."""
+    sleeps = [
         f"{named(path)}:{node.lineno}"
         for path in TESTS
         for node in nodes(path)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("time.sleep", "sleep")
     ]
-    assert sleepers == []
+    assert sleeps == []
 
 
 def shells_of_storage() -> set[Path]:
-    """The modules that the import contract exempts by name."""
+    """Return the modules that the import contract exempts by name."""
     config = configparser.ConfigParser()
     config.read(ROOT / ".importlinter", encoding="utf-8")
     exempt = config["importlinter:contract:storage-shells"]["ignore_imports"]
     return {module_path(name) for name in re.findall(r"headwater\.(storage\S+) ->", exempt)}
 
 
-def test_pure_rooms_have_no_files_and_no_terminal() -> None:
-    """`open`, `print` and `Path` need no import that a contract could see, or share one."""
-    rooms = ("common", "records", "schemas", "protocol", "storage")
-    pure = [path for path in SOURCES if path.relative_to(PACKAGE).parts[0] in rooms]
-    guilty = []
+def test_pure_packages_use_neither_files_nor_the_terminal() -> None:
+    """Import contracts cannot detect `open` and `print`, nor tell `Path` from `PurePath`."""
+    packages = ("common", "records", "schemas", "protocol", "storage")
+    pure = [path for path in SOURCES if path.relative_to(PACKAGE).parts[0] in packages]
+    found = []
     for path in set(pure) - shells_of_storage():
         for node in nodes(path):
             match node:
                 case ast.Call(func=ast.Name(id="open" | "print" | "input")):
-                    guilty.append(f"{named(path)}:{node.lineno}")
+                    found.append(f"{named(path)}:{node.lineno}")
                 case ast.ImportFrom(module="pathlib", names=names):
-                    guilty += [named(path) for alias in names if alias.name != "PurePath"]
+                    found += [named(path) for alias in names if alias.name != "PurePath"]
                 case ast.Import(names=names):
-                    guilty += [named(path) for alias in names if alias.name == "pathlib"]
-    assert guilty == []
+                    found += [named(path) for alias in names if alias.name == "pathlib"]
+    assert found == []
 
 
-def test_every_target_that_make_help_names_exists_and_every_target_is_named() -> None:
+def test_make_help_lists_exactly_the_targets() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     helped = set(re.findall(r'@echo "make ([a-z-]+) ', makefile))
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
@@ -118,14 +118,14 @@ _SHORTHANDS = {
 }
 
 
-def written_settings() -> dict[str, tuple[str, str]]:
-    """Each setting of docs/reference/settings.md with its default and the module that obeys it."""
+def documented_settings() -> dict[str, tuple[str, str]]:
+    """Return default and last column of each setting in docs/reference/settings.md."""
     text = (ROOT / "docs/reference/settings.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([a-z0-9.]+)` \| `([^`]*)` \| .* \| (.*) \|$", text, re.MULTILINE)
-    return {name: (default, obeyed) for name, default, obeyed in rows}
+    return {name: (default, used_by) for name, default, used_by in rows}
 
 
-def in_kafkas_words(value: Value | None) -> str:
+def kafka_text(value: Value | None) -> str:
     match value:
         case None:
             return "null"
@@ -137,9 +137,9 @@ def in_kafkas_words(value: Value | None) -> str:
             return str(value)
 
 
-def test_every_setting_is_written_down_with_its_default() -> None:
-    assert {name: default for name, (default, _) in written_settings().items()} == {
-        kafka_name(field.name): in_kafkas_words(getattr(defaults, field.name))
+def test_every_broker_and_topic_setting_is_documented_with_its_default() -> None:
+    assert {name: default for name, (default, _) in documented_settings().items()} == {
+        kafka_name(field.name): kafka_text(getattr(defaults, field.name))
         for defaults in (
             TopicSettings(),
             GroupSettings.of(BrokerSettings()),
@@ -155,36 +155,40 @@ def test_every_setting_is_written_down_with_its_default() -> None:
     }
 
 
-def test_every_setting_of_the_quorum_is_written_down_with_its_default() -> None:
+def test_every_quorum_setting_is_documented_with_its_default() -> None:
     text = (ROOT / "docs/reference/settings.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([a-z.]+)` \| `([^`]*)` \| [^|]* \|$", text, re.MULTILINE)
     assert dict(rows) == {
-        name: in_kafkas_words(each.default) for name, each in settings_in(QuorumSettings).items()
+        name: kafka_text(each.default) for name, each in settings_in(QuorumSettings).items()
     }
 
 
-_JUDGES = {module_path("common.settings.group_settings")}
-"""The rest of `common` only says what there is to set; this obeys some of it."""
+_USERS_IN_COMMON = {module_path("common.settings.group_settings")}
+"""Unlike the rest of `common`, which only declares settings, this module uses some."""
 
 
-def test_the_settings_page_says_truly_which_settings_are_obeyed() -> None:
-    """Named modules use the setting; what is called "not yet" is used nowhere."""
-    untrue = []
-    for name, (_, obeyed) in written_settings().items():
+def test_modules_named_in_the_settings_page_use_the_setting() -> None:
+    """A named module must use the setting; without one, no module may use it."""
+    wrong = []
+    for name, (_, used_by) in documented_settings().items():
         field = name.replace(".", "_")
         use = re.compile(rf"settings(?:_for\([^()]*\))?\.({_SHORTHANDS.get(field, field)})\b")
         users = {path for path in SOURCES if use.search(path.read_text(encoding="utf-8"))}
         # Clients have settings of their own, some under the same names.
         others = (PACKAGE / "common", PACKAGE / "client")
-        users -= {path for path in users if any(room in path.parents for room in others)} - _JUDGES
-        claimed = {module_path(module) for module in re.findall(r"`([a-z_.]+)`", obeyed)}
+        users -= {
+            path for path in users if any(package in path.parents for package in others)
+        } - _USERS_IN_COMMON
+        claimed = {module_path(module) for module in re.findall(r"`([a-z_.]+)`", used_by)}
         if not claimed <= users or (users and not claimed):
-            untrue.append(f"{name}: used in {sorted(map(named, users))}, written: {obeyed}")
-    assert not untrue, "docs/reference/settings.md is behind:\n" + "\n".join(untrue)
+            wrong.append(f"{name}: used in {sorted(map(named, users))}, written: {used_by}")
+    assert not wrong, "docs/reference/settings.md is behind:\n" + "\n".join(wrong)
 
 
-def test_the_settings_page_marks_what_has_no_effect() -> None:
-    marked = {name for name, (_, obeyed) in written_settings().items() if obeyed == "no effect"}
+def test_settings_without_effect_are_marked() -> None:
+    marked = {
+        name for name, (_, used_by) in documented_settings().items() if used_by == "no effect"
+    }
     assert marked == {name for name, each in known_settings().items() if not each.has_effect}
 
 
@@ -211,7 +215,7 @@ CONSUMER_PLUGINS = {
         ("Consumer", ConsumerSettings(), CONSUMER_PLUGINS),
     ],
 )
-def test_every_setting_of_clients_is_written_down_with_its_default(
+def test_every_client_setting_is_documented_with_its_default(
     chapter: str, settings: ProducerSettings | ConsumerSettings, plugins: set[str]
 ) -> None:
     page = (ROOT / "docs/guides/clients.md").read_text(encoding="utf-8")
@@ -219,14 +223,14 @@ def test_every_setting_of_clients_is_written_down_with_its_default(
     rows = re.findall(r"^\| `([a-z0-9.]+)` \| `([^`]*)` \| .* \|$", text, re.MULTILINE)
     assert all(f"`{kafka_name(name)}`" in text for name in plugins)
     assert {name: default.strip() for name, default in rows} == {
-        kafka_name(field.name): in_kafkas_words(getattr(settings, field.name))
+        kafka_name(field.name): kafka_text(getattr(settings, field.name))
         for field in fields(settings)
         if field.name not in plugins
     }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
+def test_links_between_pages_resolve(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     targets = re.findall(r"\]\(([^)#]+)[^)]*\)", text)
     local = [target for target in targets if "://" not in target]
@@ -236,7 +240,7 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 ARCHITECTURE = (ROOT / "docs/internals/architecture.md").read_text(encoding="utf-8")
 
 
-def test_paths_that_the_architecture_names_exist() -> None:
+def test_paths_in_the_architecture_page_exist() -> None:
     """Below the package, such as `storage/io/disk.py`, or below the repository."""
     paths = re.findall(r"`([a-z_]+(?:/[a-z_]+)+(?:\.py)?)`", ARCHITECTURE)
     assert len(paths) >= 40
@@ -244,7 +248,7 @@ def test_paths_that_the_architecture_names_exist() -> None:
     assert missing == []
 
 
-def test_the_architecture_has_every_layer_in_its_order() -> None:
+def test_architecture_page_lists_all_layers_in_order() -> None:
     config = configparser.ConfigParser()
     config.read(ROOT / ".importlinter", encoding="utf-8")
     layers = config["importlinter:contract:layers"]["layers"].strip()
@@ -253,7 +257,7 @@ def test_the_architecture_has_every_layer_in_its_order() -> None:
     assert [name for name in packages if f"| `{name}` |" not in ARCHITECTURE] == []
 
 
-def test_the_architecture_shows_every_diagram() -> None:
+def test_architecture_page_shows_every_diagram() -> None:
     diagrams = [path.name for path in (ROOT / "docs/diagrams").glob("*.svg")]
     assert [name for name in diagrams if f"(../diagrams/{name})" not in ARCHITECTURE] == []
 

@@ -1,0 +1,135 @@
+"""A KRaft cluster on one machine.
+
+The first three nodes have both roles, the others are brokers.
+
+`quorum.json` in the cluster's directory keeps what all starts have in common: the cluster id, and
+address and directory id of each voter. Directories are formatted on the first start.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from headwater.common.exceptions import InvalidSetting
+from headwater.common.ids import TopicId
+from headwater.metadata_store.raft.metadata_version import feature_levels
+from headwater.metadata_store.raft.storage_formatter import (
+    FormatRequest,
+    InitialController,
+    format_storage,
+    random_uuid,
+)
+from headwater.network.free_ports import free_ports
+from headwater.network.system_clock import SystemClock, SystemRandom
+from headwater.storage.io.os_disk import OsDisk
+
+VOTERS: Final = 3
+QUORUM_FILE: Final = "quorum.json"
+# Kafka's default of 1000 ms would be most of the time that a start takes.
+QUORUM_TIMEOUTS: Final = {"controller.quorum.election.timeout.ms": "300"}
+
+_LISTENER: Final = "CONTROLLER"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalCluster:
+    """The voters of a cluster on this machine."""
+
+    cluster_id: str
+    voters: tuple[InitialController, ...]
+
+    def settings(self, node_id: int, listener: str) -> dict[str, str]:
+        """Return the settings of a node whose broker listens on `listener`."""
+        own = [each for each in self.voters if each.node_id == node_id]
+        listeners = [listener, *(f"{_LISTENER}://{each.host}:{each.port}" for each in own)]
+        return {
+            "process.roles": "broker,controller" if own else "broker",
+            "node.id": str(node_id),
+            "listeners": ",".join(listeners),
+            "controller.listener.names": _LISTENER,
+            "controller.quorum.bootstrap.servers": ",".join(
+                f"{each.host}:{each.port}" for each in self.voters
+            ),
+            **QUORUM_TIMEOUTS,
+        }
+
+    def format(self, node_id: int, directory: Path) -> None:
+        """Format the directory of a node, unless it is formatted."""
+        directory.mkdir(parents=True, exist_ok=True)
+        is_voter = any(each.node_id == node_id for each in self.voters)
+        format_storage(
+            FormatRequest(
+                node_id=node_id,
+                cluster_id=self.cluster_id,
+                directories=(directory,),
+                metadata_directory=directory,
+                features=feature_levels(None, {}),
+                controller_listener=_LISTENER,
+                initial_controllers=self.voters if is_voter else None,
+                ignores_formatted=True,
+            ),
+            disk=OsDisk(),
+            random=SystemRandom(),
+            now_ms=SystemClock().now_ms(),
+        )
+
+
+def local_cluster(directory: Path, *, host: str, first_id: int, nodes: int) -> LocalCluster:
+    """Return the cluster of a directory, or a new one; its first nodes are voters."""
+    path = directory / QUORUM_FILE
+    if path.exists():
+        return _read(path)
+    if nodes < VOTERS:
+        raise InvalidSetting(f"a cluster without ZooKeeper needs at least {VOTERS} brokers")
+    random = SystemRandom()
+    cluster = LocalCluster(
+        str(random_uuid(random)),
+        tuple(
+            InitialController(
+                node_id=first_id + number, host=host, port=port, directory_id=random_uuid(random)
+            )
+            for number, port in enumerate(free_ports(host, VOTERS))
+        ),
+    )
+    _write(path, cluster)
+    return cluster
+
+
+def _read(path: Path) -> LocalCluster:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return LocalCluster(
+            str(content["cluster_id"]),
+            tuple(
+                InitialController(
+                    node_id=int(each["node_id"]),
+                    host=str(each["host"]),
+                    port=int(each["port"]),
+                    directory_id=TopicId.parse(each["directory_id"]),
+                )
+                for each in content["voters"]
+            ),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidSetting(f"{path} is damaged: {error}") from error
+
+
+def _write(path: Path, cluster: LocalCluster) -> None:
+    content = {
+        "cluster_id": cluster.cluster_id,
+        "voters": [
+            {
+                "node_id": each.node_id,
+                "host": each.host,
+                "port": each.port,
+                "directory_id": str(each.directory_id),
+            }
+            for each in cluster.voters
+        ],
+    }
+    written = path.with_suffix(".new")
+    written.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    written.rename(path)

@@ -1,0 +1,1 @@
+"""API v2: topics, produce requests and consumer instances. Start with `routes`."""
