@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer
 
 from tests.peers.kraft_cluster import CLUSTER_ID, KraftCluster
 
-pytestmark = pytest.mark.peers
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(900)]
 
 TOOLS = "org.apache.kafka.tools"
 TOPICS = f"{TOOLS}.TopicCommand"
