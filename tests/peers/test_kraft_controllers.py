@@ -26,7 +26,7 @@ from headwater.metadata.metadata_record_serde import (
     encode_record,
 )
 from headwater.metadata.metadata_records import OLDEST_AND_NEWEST
-from headwater.metadata.record_translation import AclIds, RecordReplay
+from headwater.metadata.record_replay import AclIds, RecordReplay
 from headwater.network.free_ports import free_ports
 from headwater.records.batch_building import build_batch
 from headwater.records.batch_header import read_header

@@ -52,7 +52,8 @@ from headwater.metadata.metadata_records import (
     PartitionRecord,
     TopicRecord,
 )
-from headwater.metadata.record_translation import AclIds, RecordReplay, RecordWriter
+from headwater.metadata.record_replay import AclIds, RecordReplay
+from headwater.metadata.record_writer import RecordWriter
 from headwater.security.authentication.scram import ScramMechanism, credential_of
 from headwater.security.authorization.acl_bindings import (
     AclEntry,

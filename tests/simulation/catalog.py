@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from tests.simulation.simulators import (
+    active_controller,
     classic_groups,
     cluster,
     committed_offsets,
@@ -37,6 +38,7 @@ SIMULATORS: Final[Mapping[str, Simulator]] = {
     "storage": storage.run,
     "replication": replication.run,
     "quorum": quorum.run,
+    "active-controller": active_controller.run,
     "cluster": cluster.run,
     "zookeeper": cluster.run_on_zookeeper,
     "classic-groups": classic_groups.run,

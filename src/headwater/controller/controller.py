@@ -155,18 +155,22 @@ class Controller:
 
     # Start and stop.
 
-    def start(self) -> None:
-        """Elect leaders where necessary and send every broker its full state."""
+    def start(self, *, is_settled: bool = False) -> None:
+        """Elect leaders where necessary and send every broker its full state.
+
+        Without elections if the image is settled: brokers come and go only by decisions in it.
+        """
         image = self.event_queue.image
         for topic in image.topics.values():
             if topic.is_deleting:
                 self._deletions.begin(topic, ())
-        names = [
-            TopicPartition(topic.name, number)
-            for topic in image.topics.values()
-            for number in range(len(topic.partitions))
-        ]
-        self._elect_and_admit(names, admit=list(image.brokers))
+        if not is_settled:
+            names = [
+                TopicPartition(topic.name, number)
+                for topic in image.topics.values()
+                for number in range(len(topic.partitions))
+            ]
+            self._elect_and_admit(names, admit=list(image.brokers))
         if self._static.settings.auto_leader_rebalance_enable:
             self._balance_later()
 

@@ -152,7 +152,11 @@ class QuorumNode:
             identity, config=world.config, log=self.log, random=SeededRandom(world.time.rand)
         )
         self.driver = SimulatedDriver(self, client)
+        self.prepare(self.driver)
         self.driver.start(self._stored_election())
+
+    def prepare(self, driver: RaftDriver) -> None:
+        """Create what runs on the log, before the replica starts."""
 
     def crash(self) -> None:
         self.life += 1
@@ -375,6 +379,7 @@ class QuorumWorld:
     observer_count: int
     broker_count: int
     config: QuorumConfig = field(default_factory=QuorumConfig)
+    node_class: type[QuorumNode] = QuorumNode
     time: VirtualTime = field(init=False)
     checks: QuorumChecks = field(default_factory=QuorumChecks)
     nodes: dict[int, QuorumNode] = field(default_factory=dict)
@@ -399,7 +404,7 @@ class QuorumWorld:
         initial = range(self.voter_count)
         self.bootstrap_ids = tuple(range(self.voter_count + self.observer_count))
         for node_id in range(count):
-            node = QuorumNode(
+            node = self.node_class(
                 world=self,
                 node_id=node_id,
                 is_broker=node_id >= self.voter_count + self.observer_count,

@@ -4,8 +4,10 @@ import pytest
 
 from headwater.common.api_error import NO_ERROR
 from headwater.common.error_codes import ErrorCode
+from headwater.common.ids import NodeId
 from headwater.controller.feature_control import update_features
-from headwater.metadata.changes import FeatureFinalized
+from headwater.metadata.changes import BrokerRegistered, FeatureFinalized
+from headwater.metadata.cluster_image import BrokerRegistration, ClusterImage, SupportedFeature
 from headwater.metadata.features import (
     GROUP_VERSION,
     TRANSACTION_VERSION,
@@ -75,3 +77,34 @@ def test_validate_only_changes_nothing() -> None:
     decision = update_features(NEW, request)
     assert decision.answer == NO_ERROR
     assert not decision.changes
+
+
+def node(number: int, *features: SupportedFeature) -> BrokerRegistered:
+    broker = BrokerRegistration(
+        node_id=NodeId(number), epoch=1, is_fenced=number == 2, features=features
+    )
+    return BrokerRegistered(broker)
+
+
+def test_every_node_of_a_kraft_cluster_must_support_the_level() -> None:
+    elr = "eligible.leader.replicas.version"
+    metadata = SupportedFeature("metadata.version", 7, 27)
+    kraft = SupportedFeature("kraft.version", 0, 1)
+    image = after(
+        ClusterImage(cluster_id="a-cluster"),
+        FeatureFinalized("metadata.version", 25),
+        node(1, metadata, kraft, SupportedFeature(elr, 0, 1)),
+        node(2, metadata, kraft, SupportedFeature(elr, 0, 2)),
+    )
+
+    def outcome(name: str, level: int, kind: int = UPGRADE) -> ErrorCode:
+        request = UpdateFeaturesRequest(feature_updates=(key(name, level, kind),))
+        return update_features(image, request).answer.code
+
+    assert outcome(elr, 1) is ErrorCode.NONE
+    # The second broker is fenced, but may come back.
+    assert outcome(elr, 2) is ErrorCode.INVALID_UPDATE_VERSION
+    assert outcome("metadata.version", 27) is ErrorCode.NONE
+    assert outcome("metadata.version", 24, SAFE_DOWNGRADE) is ErrorCode.INVALID_UPDATE_VERSION
+    assert outcome("kraft.version", 0, SAFE_DOWNGRADE) is ErrorCode.INVALID_UPDATE_VERSION
+    assert outcome(GROUP_VERSION, 1) is ErrorCode.INVALID_UPDATE_VERSION

@@ -36,7 +36,7 @@ from headwater.common.ids import TopicId
 from headwater.common.settings.broker_settings import BrokerSettings
 from headwater.common.settings.quorum_settings import QuorumSettings
 from headwater.controller.quorum.quorum_controller import QuorumController
-from headwater.metadata.changes import MetadataChange
+from headwater.metadata.changes import AclsReplaced, MetadataChange
 from headwater.metadata.cluster_image import ClusterImage
 from headwater.metadata.effective_configs import StaticConfig
 from headwater.metadata.metadata_records import MetadataRecord
@@ -57,6 +57,7 @@ from headwater.raft.raft_core import RaftIdentity
 from headwater.raft.replicated_log import OffsetAndEpoch
 from headwater.raft.voter_set import Endpoint, Node, ReplicaKey, VoterNode, VoterSet
 from headwater.replication.purgatory.timer import Timer
+from headwater.security.authorization.acl_bindings import NO_ACLS
 from headwater.storage.io.disk import read_whole
 from headwater.storage.io.os_disk import OsDisk
 from headwater.storage.io.thread_executor import ThreadExecutor
@@ -312,7 +313,10 @@ class ControllerServer:
         self._maybe_snapshot()
 
     def handle_load_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        before = self.loader.image.acls
         self.loader.load_snapshot(snapshot_id)
+        gone = [each for each in before if each not in self.loader.image.acls]
+        apply_acl_changes(self.services.authorizer, [AclsReplaced(each, NO_ACLS) for each in gone])
         load_acls(self.services.authorizer, self.loader.image)
         if self.broker is not None:
             self.broker.snapshot_loaded(self.loader.image, snapshot_id.offset - 1)

@@ -99,7 +99,8 @@ class QuorumController:
         now_ms = self._now_ms()
         for broker in (*image.brokers.values(), *image.fenced_brokers.values()):
             self._heartbeats.register(broker.node_id, is_fenced=broker.is_fenced, now_ms=now_ms)
-        self._controller.start()
+        # Each write in the log has all that follows from it, so there are no elections to make up.
+        self._controller.start(is_settled=True)
 
     def stop(self) -> None:
         """Stop deciding: this node does not lead the quorum any more."""
@@ -167,12 +168,11 @@ class QuorumController:
         if broker is None or broker.epoch != request.broker_epoch:
             then(BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
             return
-        held = self._held_by([node_id])
         current, state = self._heartbeats.next_state(
             request,
             registration_offset=broker.epoch,
             has_leaderships=request.want_shut_down
-            and has_movable_leaderships(image, node_id, held.names),
+            and has_movable_leaderships(image, node_id, self._controller.held_by(node_id)),
         )
         self._heartbeats.touch(
             node_id,
@@ -187,14 +187,15 @@ class QuorumController:
                 current.value,
                 state.value,
             )
-            self._enter(node_id, state, held)
-        if request.offline_log_dirs:
+            self._enter(node_id, state)
+        # Most heartbeats report nothing new and must cost nothing: a broker may have many replicas.
+        if any(each in broker.log_dirs for each in request.offline_log_dirs):
             self._decide(
                 partial(
                     take_directories_offline,
                     node_id=node_id,
                     offline=request.offline_log_dirs,
-                    held=held,
+                    held=self._held_by([node_id]),
                 )
             )
         response = BrokerHeartbeatResponse(
@@ -245,7 +246,8 @@ class QuorumController:
 
     # Decisions.
 
-    def _enter(self, node_id: NodeId, state: BrokerControlState, held: HeldPartitions) -> None:
+    def _enter(self, node_id: NodeId, state: BrokerControlState) -> None:
+        held = self._held_by([node_id])
         match state:
             case BrokerControlState.FENCED | BrokerControlState.SHUTDOWN_NOW:
                 self._decide(partial(fence_brokers, node_ids=[node_id], held=held))

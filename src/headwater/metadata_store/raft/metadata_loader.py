@@ -19,7 +19,8 @@ from headwater.metadata.metadata_record_serde import (
     encode_record,
 )
 from headwater.metadata.metadata_records import MetadataRecord
-from headwater.metadata.record_translation import AclIds, RecordReplay, RecordWriter
+from headwater.metadata.record_replay import AclIds, RecordReplay
+from headwater.metadata.record_writer import RecordWriter
 from headwater.raft.kafka_raft_client import KafkaRaftClient
 from headwater.raft.quorum_config import FETCH_MAX_BYTES
 from headwater.raft.replicated_log import BOOTSTRAP_SNAPSHOT_ID, OffsetAndEpoch, ReplicatedLog

@@ -30,7 +30,7 @@ from headwater.metadata.metadata_records import (
     MetadataRecord,
 )
 from headwater.metadata.ports.metadata_store import Failed
-from headwater.metadata.record_translation import AclIds, RecordReplay
+from headwater.metadata.record_replay import AclIds, RecordReplay
 from headwater.metadata_store.raft.metadata_loader import (
     RECORDS_PER_BATCH,
     MetadataLoader,
