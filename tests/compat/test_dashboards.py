@@ -21,7 +21,7 @@ KEYWORDS = {"and", "by", "group_left", "group_right", "ignoring", "offset", "on"
 
 @pytest.fixture(scope="module")
 def served() -> set[str]:
-    """Names of all series, also of those that have no samples yet."""
+    """Names of all series, with or without samples."""
     with EmbeddedBroker({"headwater.metrics.listener": "127.0.0.1:0"}) as broker:
         text = scrape_text(broker)
     names: set[str] = set()

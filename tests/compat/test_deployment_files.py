@@ -21,7 +21,7 @@ FILES = [
     DEPLOY / "container/compose.yml",
     DEPLOY / "kubernetes/headwater.yaml",
 ]
-# Of `headwater start`, registry and console, besides those that set a broker setting.
+# Of `headwater start`, registry and console, besides options for broker settings.
 OTHER_FLAGS = {"--bootstrap", "--config", "--log-format", "--read-only", "--registry"}
 # Of pip, apt-get, useradd and the container file itself.
 BUILD_FLAGS = {

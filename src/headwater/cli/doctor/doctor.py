@@ -47,19 +47,20 @@ def doctor(
     """
     findings: list[Diagnosis] = []
     unchecked: list[Unchecked] = []
+    is_cluster_reached = True
     if data or bootstrap is None:
         findings += _of_machine(data or [])
     if bootstrap is not None:
         try:
             found, unchecked = _of_cluster(bootstrap, command_config)
-        except typer.Exit as error:
-            # The reason is printed already.
-            raise typer.Exit(_COULD_NOT_CHECK) from error
-        findings += found
-    if as_json:
-        _show_json(findings, unchecked)
-    else:
-        _show_table(findings, unchecked)
+            findings += found
+        except typer.Exit:
+            # The reason is printed already; the machine's problems may be the cause.
+            is_cluster_reached = False
+    if findings or is_cluster_reached:
+        (_show_json if as_json else _show_table)(findings, unchecked)
+    if not is_cluster_reached:
+        raise typer.Exit(_COULD_NOT_CHECK)
     is_sick = any(each.severity is not Severity.NOTE for each in findings)
     raise typer.Exit(_FOUND if is_sick else _COULD_NOT_CHECK if unchecked else 0)
 

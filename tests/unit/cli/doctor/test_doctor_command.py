@@ -53,6 +53,12 @@ def test_unreachable_cluster_exits_with_2() -> None:
     assert "no broker answers" in result.stderr
 
 
+def test_problems_of_the_machine_are_shown_if_the_cluster_is_unreachable() -> None:
+    result = run("--data", "/dev/shm", "--bootstrap", "127.0.0.1:1", "--json")
+    assert result.exit_code == 2
+    assert "file-system" in {each["check"] for each in json_of(result)}, result.output
+
+
 def test_machine_is_checked_without_a_cluster(tmp_path: object) -> None:
     result = run("--data", str(tmp_path), "--json")
     assert result.exit_code in (0, 1), result.output
