@@ -73,10 +73,10 @@ def paired(
 
 
 def _plain(name: str) -> str:
-    """kio uses timedeltas and datetimes, so it needs no unit in the name."""
+    """kio's names have no unit, and an underscore after a name of Python."""
     for old in ("v3_and_below_", "_v3_and_below"):
         name = name.replace(old, "")
-    return name.removesuffix("_ms")
+    return name.removesuffix("_").removesuffix("_ms")
 
 
 def random_message(rng: Random, shape: type, kio_class: type, version: int) -> object:
@@ -200,12 +200,18 @@ def _as_bytes(value: object) -> bytes:
 
 def unwrapped(annotation: object) -> tuple[type, bool, bool]:
     """Return a kio field's innermost type, and if it is an array or nullable."""
-    optional = NoneType in get_args(annotation)
-    if optional:
-        (annotation,) = [each for each in get_args(annotation) if each is not NoneType]
+    annotation, optional = _without_none(annotation)
     repeated = getattr(annotation, "__origin__", None) is tuple
     if repeated:
-        annotation = get_args(annotation)[0]
-        optional = optional or NoneType in get_args(annotation)
+        # An id in an array is None if it is zero.
+        annotation, is_item_optional = _without_none(get_args(annotation)[0])
+        optional = optional or is_item_optional
     assert isinstance(annotation, type), annotation
     return annotation, repeated, optional
+
+
+def _without_none(annotation: object) -> tuple[object, bool]:
+    if NoneType not in get_args(annotation):
+        return annotation, False
+    (inner,) = [each for each in get_args(annotation) if each is not NoneType]
+    return inner, True
