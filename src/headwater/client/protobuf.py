@@ -65,7 +65,7 @@ _TYPE: Final = "PROTOBUF"
 
 
 def to_dict(message: Message) -> dict[str, Any]:
-    """A message as a dict, as in Protobuf's JSON but with the field names of the schema."""
+    """Return a message as a dict: Protobuf's JSON with the schema's field names."""
     found: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
     return found
 

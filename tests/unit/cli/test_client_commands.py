@@ -289,6 +289,7 @@ def test_every_command_about_a_cluster_has_json_output() -> None:
         "cluster start",
         "console start",
         "registry start",
+        "rest start",
         "start",
         "storage format",
         "storage info",

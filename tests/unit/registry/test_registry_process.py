@@ -103,7 +103,7 @@ def test_every_path_responds_as_documented(
             None,
             [{"subject": "every", "version": 1}],
         ),
-        ("GET", "/schemas/types", None, ["AVRO", "JSON"]),
+        ("GET", "/schemas/types", None, ["AVRO", "JSON", "PROTOBUF"]),
         ("GET", "/schemas?subjectPrefix=every", None, [told]),
         (
             "POST",

@@ -29,7 +29,7 @@ def test_every_simulator_that_runs_from_a_seed_is_known_by_name() -> None:
     runners = {
         path.stem
         for path in folder.glob("*.py")
-        if re.search(r"^def run\(seed: int", path.read_text(encoding="utf-8"), re.MULTILINE)
+        if re.search(r"^def run\(\s*seed: int", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
     known = {inspect.getmodule(each) for each in SIMULATORS.values()}
     assert runners == {module.__name__.rpartition(".")[2] for module in known if module}

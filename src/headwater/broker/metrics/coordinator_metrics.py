@@ -27,7 +27,7 @@ _STATES: Final = (CoordinatorState.LOADING, CoordinatorState.ACTIVE, Coordinator
 
 
 def lag_families(sampler: GroupLagSampler) -> Iterator[Family]:
-    """Return the lag of groups for one scrape: it is measured once, by the first metric."""
+    """Return the lag of groups, measured once per scrape, by its first metric."""
     measured: list[TopicLag] = []
 
     def records() -> Iterator[Sample]:

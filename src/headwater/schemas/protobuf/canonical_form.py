@@ -1,4 +1,4 @@
-"""Print a schema's tree as Confluent's registry does, which finds ids by this text.
+"""Print a schema as Confluent's registry does, which finds ids by this text.
 
 Comments are gone. A message has, in this order: reserved numbers, options, fields, oneofs, groups,
 extension ranges, extensions, messages, enums. A blank line is before each of these parts except the
@@ -132,7 +132,7 @@ def _field(field: Field) -> Lines:
 
 
 def printed_options(field: Field) -> list[Option]:
-    """The options of a field, and its default and JSON name, which are written like them."""
+    """Return the options of a field, with its default and JSON name."""
     options = list(field.options)
     if field.default is not None:
         options.append(Option((NamePart("default"),), field.default))

@@ -90,7 +90,7 @@ def unreadable(*, reader: ProtobufSchema, writer: ProtobufSchema) -> list[Incomp
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where fields are compared: scopes for names in both schemas, files, and the path."""
+    """Where fields are compared: scopes of both schemas, files, and the path."""
 
     old_scope: str
     new_scope: str

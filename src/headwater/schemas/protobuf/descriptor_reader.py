@@ -1,4 +1,4 @@
-"""Read a serialized FileDescriptorProto, in which form Python clients register schemas.
+"""Read a serialized FileDescriptorProto, as Python clients register schemas.
 
 The tree is the one that Confluent's registry makes: type names are absolute, and maps stay repeated
 fields with a nested message for their entries. Custom options are dropped.

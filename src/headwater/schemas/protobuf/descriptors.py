@@ -1,4 +1,4 @@
-"""Build FileDescriptorProto messages, from which the Protobuf runtime makes classes.
+"""Build FileDescriptorProto messages, from which the runtime makes classes.
 
 Type names are absolute in them, maps are repeated fields with a nested message, and an `optional`
 field of proto3 is in a oneof of its own. Nested messages of maps come after all others: positions

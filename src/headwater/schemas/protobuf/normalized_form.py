@@ -1,4 +1,4 @@
-"""Order a schema's parts and write its types with full names, for `normalize=true`.
+"""Order a schema's parts and write full type names, for `normalize=true`.
 
 Schemas with the same meaning have the same normalized text: fields are ordered by number, options
 and imports by name, and maps are written as maps. Messages keep their order, because their

@@ -60,7 +60,7 @@ def validate(schema: ProtobufSchema) -> None:
 
 
 def _check_symbols(file: ProtoFile) -> None:
-    """Everything that has a name has one of its own; values of enums are beside their enum."""
+    """Check that names are unique; values of an enum share the scope of the enum."""
     seen: set[str] = set()
     for name in _symbols(file):
         if name in seen:
