@@ -41,7 +41,7 @@ RECORDS_PER_S: Final = 100
 WARM_UP_S: Final = 3
 MEASURED_S: Final = 6
 VALUE_BYTES: Final = 100
-PATIENCE_S: Final = 120
+TIMEOUT_S: Final = 120
 TRIGGERS: Final = {"0": "0 seconds", "1 s": "1 second"}
 SINKS: Final = ("noop", "topic")
 _SENT: Final = struct.Struct(">d")
@@ -198,14 +198,14 @@ class _Arrivals(threading.Thread):
                 self.found += [(_SENT.unpack_from(each.value or b"")[0], now_s) for each in records]
 
     def await_count(self, count: int) -> None:
-        until_s = time.monotonic() + PATIENCE_S
+        until_s = time.monotonic() + TIMEOUT_S
         while len(self.found) < count:
             assert time.monotonic() < until_s, f"{len(self.found)} of {count} records arrived"
             time.sleep(0.05)
 
 
 def _await_rows(query: "StreamingQuery", count: int) -> None:
-    until_s = time.monotonic() + PATIENCE_S
+    until_s = time.monotonic() + TIMEOUT_S
     while sum(each["numInputRows"] for each in query.recentProgress) < count:
         assert query.isActive, query.exception()
         assert time.monotonic() < until_s, "the query has not read all records"

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-_PATIENCE_S = 120
+_TIMEOUT_S = 120
 _OTHER_UID = 65_534
 
 
@@ -78,7 +78,7 @@ def _initialize(found: Path, folder: Path, user: str | None) -> None:
             cwd="/",
             capture_output=True,
             text=True,
-            timeout=_PATIENCE_S,
+            timeout=_TIMEOUT_S,
             check=True,
         )
     except OSError as error:
@@ -137,8 +137,8 @@ class PostgresqlServer:
         assert process is not None, "it was started"
         assert process.stderr is not None
         process.send_signal(number)
-        process.wait(timeout=_PATIENCE_S)
+        process.wait(timeout=_TIMEOUT_S)
         # Ends when the last child has closed the pipe.
         if reader is not None:
-            reader.join(_PATIENCE_S)
+            reader.join(_TIMEOUT_S)
         process.stderr.close()

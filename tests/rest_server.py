@@ -13,7 +13,7 @@ from headwater.common.exceptions import BrokerDidNotStart
 from headwater.common.settings.java_properties import format_properties
 from headwater.testing.embedded_process import EmbeddedProcess
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 V2 = "application/vnd.kafka.v2+json"
 BINARY = "application/vnd.kafka.binary.v2+json"
 JSON = "application/vnd.kafka.json.v2+json"
@@ -59,7 +59,7 @@ class RestServer(EmbeddedProcess):
             name="the REST server",
             folder_prefix="headwater-rest-",
             log_name="rest.log",
-            timeout_s=PATIENCE_S,
+            timeout_s=TIMEOUT_S,
         )
         self._bootstrap_servers = bootstrap_servers
         self._settings = dict(settings or {})
@@ -102,7 +102,7 @@ class RestServer(EmbeddedProcess):
             sent["Content-Type"] = content_type or default
         if accept is not None:
             sent["Accept"] = accept
-        connection = http.client.HTTPConnection(self.address, timeout=PATIENCE_S)
+        connection = http.client.HTTPConnection(self.address, timeout=TIMEOUT_S)
         try:
             connection.request(method, path, raw, sent)
             response = connection.getresponse()

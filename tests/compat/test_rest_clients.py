@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from headwater.testing import EmbeddedBroker
-from tests.rest_server import PATIENCE_S, RestServer
+from tests.rest_server import TIMEOUT_S, RestServer
 
 PROGRAM = """
 import asyncio, base64, json, sys
@@ -58,7 +58,7 @@ def test_kafka_bridge_client_produces_consumes_and_commits(broker: EmbeddedBroke
             capture_output=True,
             text=True,
             check=False,
-            timeout=4 * PATIENCE_S,
+            timeout=4 * TIMEOUT_S,
         )
         assert done.returncode == 0, done.stderr + rest.log_text
         assert json.loads(done.stdout) == ['"green"', '"black"', "\x00white"]

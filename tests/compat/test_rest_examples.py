@@ -24,8 +24,8 @@ from tests.rest_server import (
     BINARY,
     JSON,
     JSONSCHEMA,
-    PATIENCE_S,
     PROTOBUF,
+    TIMEOUT_S,
     V2,
     Answer,
     RestServer,
@@ -239,7 +239,7 @@ def test_records_are_readable_by_confluent_kafka(
     consumer.subscribe([f"judged-{kind}" for kind in range(len(bodies))])
     found: dict[str, tuple[bytes | None, bytes | None]] = {}
     while len(found) < len(bodies):
-        message = consumer.poll(PATIENCE_S)
+        message = consumer.poll(TIMEOUT_S)
         assert message is not None
         assert message.error() is None, message.error()
         found[message.topic() or ""] = (message.key(), message.value())

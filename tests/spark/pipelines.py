@@ -16,7 +16,7 @@ from headwater.pipelines.run.query_state import SinkQueryState
 from headwater.pipelines.run.supervisor import Supervisor
 from headwater.pipelines.spec.pipeline_spec import PipelineSpec, Restarts
 from headwater.testing import EmbeddedBroker
-from tests.spark.queries import PATIENCE_S, TRIES, is_too_slow
+from tests.spark.queries import TIMEOUT_S, TRIES, is_too_slow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,7 +90,7 @@ def running(
 
         def stop() -> list[SinkQueryState]:
             supervisor.request_stop()
-            return run.result(PATIENCE_S)
+            return run.result(TIMEOUT_S)
 
         try:
             yield stop
@@ -99,7 +99,7 @@ def running(
 
 
 def await_records(broker: EmbeddedBroker, topic: str, count: int) -> list[ConsumerRecord]:
-    until_s = time.monotonic() + PATIENCE_S
+    until_s = time.monotonic() + TIMEOUT_S
     while True:
         found = read(broker, topic)
         if len(found) >= count:
@@ -129,5 +129,5 @@ def _supervisor(spark: "SparkSession", spec: PipelineSpec) -> Supervisor:
         connectors=InstalledConnectors(),
         steady_ms=lambda: time.monotonic_ns() // 1_000_000,
         on_change=lambda _: None,
-        stop_timeout_ms=PATIENCE_S * 1_000,
+        stop_timeout_ms=TIMEOUT_S * 1_000,
     )

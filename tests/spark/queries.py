@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-PATIENCE_S = 240
+TIMEOUT_S = 240
 
 TRIES = 4
 
@@ -27,7 +27,7 @@ def run_to_its_end(start: "Callable[[], StreamingQuery]") -> "StreamingQuery":
     for tries_left in reversed(range(TRIES)):
         try:
             query = start()
-            assert query.awaitTermination(PATIENCE_S)
+            assert query.awaitTermination(TIMEOUT_S)
         except PySparkException as error:
             if not is_too_slow(str(error)) or not tries_left:
                 raise

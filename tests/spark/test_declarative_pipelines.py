@@ -16,7 +16,7 @@ from tests.spark.pipelines import make, read, send
 from tests.spark.queries import TRIES, is_too_slow
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PATIENCE_S = 1_200
+TIMEOUT_S = 1_200
 
 
 def run(project: Path) -> None:
@@ -42,7 +42,7 @@ def run(project: Path) -> None:
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
-            timeout=PATIENCE_S,
+            timeout=TIMEOUT_S,
         )
         if not is_too_slow(done.stdout):
             break

@@ -27,7 +27,7 @@ from headwater.testing import EmbeddedBroker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PATIENCE_S = 600.0
+TIMEOUT_S = 600.0
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 BORN_MS = 1_700_000_000_000
 
@@ -47,7 +47,7 @@ def fill(broker: EmbeddedBroker, topic: str, count: int, codec: str) -> None:
         }
     )
     with Producer(bootstrap_servers=broker.bootstrap_servers, compression_type=codec) as producer:
-        producer.send_table(topic, table).result(PATIENCE_S)
+        producer.send_table(topic, table).result(TIMEOUT_S)
 
 
 def seen(broker: EmbeddedBroker, topic: str) -> pa.Table:
@@ -141,12 +141,12 @@ class Command:
             start_new_session=True,
         )
         # A mirror that hangs must fail the test, not block it.
-        self._alarm = threading.Timer(PATIENCE_S, self.kill)
+        self._alarm = threading.Timer(TIMEOUT_S, self.kill)
         self._alarm.start()
 
     def until_copied(self, target: EmbeddedBroker, topics: list[str], count: int) -> None:
         """Wait until the target has at least this many records."""
-        until_s = time.monotonic() + PATIENCE_S
+        until_s = time.monotonic() + TIMEOUT_S
         with Admin(bootstrap_servers=target.bootstrap_servers) as admin:
             while copied_by(admin, topics) < count:
                 assert time.monotonic() < until_s
@@ -195,7 +195,7 @@ def test_a_million_records_are_mirrored_although_the_mirror_is_killed_twice(
             consumer.subscribe(["tea-zstd"])
             before: list[int] = []
             while len(before) < count // 3:
-                before += numbers(consumer.poll_table(PATIENCE_S))
+                before += numbers(consumer.poll_table(TIMEOUT_S))
             consumer.commit()
         copies = [f"source.tea-{codec}" for codec in CODECS]
         for share in (10, 2):
@@ -217,6 +217,6 @@ def test_a_million_records_are_mirrored_although_the_mirror_is_killed_twice(
             consumer.subscribe(["source.tea-zstd"])
             after: list[int] = []
             while len(set(before + after)) < count:
-                after += numbers(consumer.poll_table(PATIENCE_S))
+                after += numbers(consumer.poll_table(TIMEOUT_S))
         if options:
             assert sorted(before + after) == list(range(count)), "the group read something twice"

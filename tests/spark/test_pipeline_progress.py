@@ -15,7 +15,7 @@ from headwater.pipelines.run.pipeline_run import supervisor_of
 from headwater.pipelines.run.query_state import SinkState
 from headwater.testing import EmbeddedBroker
 from tests.spark.pipelines import make, send, spec_of
-from tests.spark.queries import PATIENCE_S, TRIES, is_too_slow
+from tests.spark.queries import TIMEOUT_S, TRIES, is_too_slow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +62,7 @@ def test_bytes_dead_letters_and_group_offsets_of_a_pipeline(
             break
     assert [(each.state, each.error) for each in lives] == [(SinkState.FINISHED, None)] * 2
     totals = progress.totals
-    until_s = time.monotonic() + PATIENCE_S
+    until_s = time.monotonic() + TIMEOUT_S
     while len(totals) < 2:
         # Spark tells its listeners some time after the batch.
         assert time.monotonic() < until_s

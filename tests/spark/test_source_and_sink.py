@@ -12,7 +12,7 @@ import pytest
 from headwater.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from headwater.spark import commit_progress
 from headwater.testing import EmbeddedBroker
-from tests.spark.queries import PATIENCE_S, run_to_its_end
+from tests.spark.queries import TIMEOUT_S, run_to_its_end
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -181,7 +181,7 @@ def test_lag_tools_see_the_offsets_of_a_query(
     run(frame, spark_broker, tmp_path, topic=new_topic(spark_broker))
     ends = {TopicPartition(topic, number): 150 for number in range(2)}
     with Admin(client) as admin:
-        until_s = time.monotonic() + PATIENCE_S
+        until_s = time.monotonic() + TIMEOUT_S
         found: dict[TopicPartition, int] = {}
         # Listeners are notified some time after a batch has ended.
         while found != ends:

@@ -30,7 +30,7 @@ from tests.spark.stream_reference import (
     tumbling,
 )
 
-PATIENCE_S = 900
+TIMEOUT_S = 900
 EVENTS = 600
 USERS = ("ada", "bob", "eve", "joe", "kim")
 MINUTE_MS = 60_000
@@ -111,11 +111,11 @@ class Run:
         """Kill everything: Python, the JVM and the workers."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(PATIENCE_S)
+        self._process.wait(TIMEOUT_S)
         self._output.close()
 
     def end(self) -> int:
-        code = self._process.wait(PATIENCE_S)
+        code = self._process.wait(TIMEOUT_S)
         self._output.close()
         return code
 
@@ -159,7 +159,7 @@ def run_and_kill(folder: Path, broker: EmbeddedBroker, batches: int) -> int:
     """Run until this many batches are reported; return the number at the end."""
     run = Run(folder, broker)
     try:
-        until_s = time.monotonic() + PATIENCE_S
+        until_s = time.monotonic() + TIMEOUT_S
         while run.batches() < batches:
             assert time.monotonic() < until_s
             assert not run.ends_within(0.2), (folder / "output").read_text(errors="replace")

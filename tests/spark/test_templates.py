@@ -14,7 +14,7 @@ from headwater.pipelines.check.sql_grammar import SparkGrammar
 from headwater.pipelines.templates.new_pipeline import TEMPLATES, new_pipeline
 from headwater.testing import PipelineTestFactory
 
-PATIENCE_S = 1_200
+TIMEOUT_S = 1_200
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_all_tests_of_new_pipelines_pass_where_only_the_plugin_is_installed(tmp_
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE_S,
+        timeout=TIMEOUT_S,
     )
     assert done.returncode == 0, done.stdout
     assert "10 passed" in done.stdout, done.stdout

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 VARIABLE = "HEADWATER_TEST_FAULTS"
-_PATIENCE_S = 120.0
+_TIMEOUT_S = 120.0
 _ATTEMPT_S = 900.0
 
 
@@ -235,7 +235,7 @@ def _watched(rows: Iterator[pa.RecordBatch], options: SinkOptions) -> Iterator[p
         }
         before = brokers.offsets(ends)
         yield from rows
-        until_s = time.monotonic() + _PATIENCE_S
+        until_s = time.monotonic() + _TIMEOUT_S
         while brokers.offsets(ends) == before:
             assert time.monotonic() < until_s, "no row of the task comes to the log"
     faults_in(os.environ).strike(fault)

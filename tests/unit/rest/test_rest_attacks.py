@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from headwater.testing import EmbeddedBroker
-from tests.rest_server import BINARY, JSON, PATIENCE_S, V2, RestServer
+from tests.rest_server import BINARY, JSON, TIMEOUT_S, V2, RestServer
 
 LIMIT = 100_000
 INSTANCES_MAX = 3
@@ -70,7 +70,7 @@ def test_types_that_forms_can_send_are_rejected(rest: RestServer, content_type: 
     body = {"records": [{"value": "evil"}]}
     raw = json.dumps(body).encode()
     headers = {"Content-Type": content_type} if content_type else {}
-    connection = http.client.HTTPConnection(rest.address, timeout=PATIENCE_S)
+    connection = http.client.HTTPConnection(rest.address, timeout=TIMEOUT_S)
     connection.request("POST", "/topics/tea", raw, headers)
     assert connection.getresponse().status == 415
     connection.close()
@@ -177,7 +177,7 @@ def test_silent_stream_is_closed(rest: RestServer) -> None:
     """The first record is answered, then the client sends nothing more."""
     path = f"{rest.cluster}/topics/tea/records"
     host, port = rest.address.split(":")
-    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as client:
+    with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as client:
         client.sendall(
             f"POST {path} HTTP/1.1\r\nHost: {rest.address}\r\nContent-Type: application/json\r\n"
             "Transfer-Encoding: chunked\r\n\r\n".encode()

@@ -8,7 +8,7 @@ import pytest
 
 from headwater.client import Admin
 from headwater.testing import EmbeddedBroker
-from tests.rest_server import JSON, PATIENCE_S, RestServer
+from tests.rest_server import JSON, TIMEOUT_S, RestServer
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def rest(broker: EmbeddedBroker) -> Iterator[RestServer]:
 
 def await_that(is_so: Callable[[], Any]) -> None:
     """Each call asks a server, so this does not spin."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while not is_so():
         assert time.monotonic() < deadline
 
@@ -76,7 +76,7 @@ def test_records_are_read_once_by_a_group_that_rebalances(rest: RestServer) -> N
     assert rest.post("/topics/tea", body, content_type=JSON).status == 200
     paths = [join(rest, "readers", "a", **{"auto.commit.enable": "false"})]
     found: list[int] = []
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while len(found) < len(values):
         assert time.monotonic() < deadline
         if len(found) >= 50 and len(paths) == 1:

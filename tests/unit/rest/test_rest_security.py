@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.rest_server import JSON, PATIENCE_S, RestServer
+from tests.rest_server import JSON, TIMEOUT_S, RestServer
 from tests.secured_broker import SecuredBroker, secured_broker
 
 PASSWORD = "let-alice-in"
@@ -28,7 +28,7 @@ def rest(secured: SecuredBroker) -> Iterator[RestServer]:
 
 def status(rest: RestServer, secured: SecuredBroker, credentials: str | None) -> int:
     context = ssl.create_default_context(cafile=secured.ca)
-    connection = http.client.HTTPSConnection(rest.address, timeout=PATIENCE_S, context=context)
+    connection = http.client.HTTPSConnection(rest.address, timeout=TIMEOUT_S, context=context)
     headers = {"Content-Type": JSON}
     if credentials is not None:
         headers["Authorization"] = "Basic " + base64.b64encode(credentials.encode()).decode()
