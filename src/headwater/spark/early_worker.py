@@ -15,7 +15,7 @@ import socket
 import struct
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Final, cast
 
 MODULE: Final = "headwater.spark.early_worker"
@@ -56,12 +56,15 @@ def connect(environment: Mapping[str, str]) -> BinaryIO | None:
 
 
 def _hand_over(file: BinaryIO) -> None:
-    """Make the worker use the existing connection instead of creating one."""
+    """Make the worker use the existing connection instead of creating one.
+
+    A worker whose JVM has closed the connection ends without a traceback: the query was stopped.
+    """
     from pyspark import worker_util
 
     @contextmanager
     def connected(timeout: Any = None) -> Iterator[BinaryIO]:  # noqa: ARG001
-        with file:
+        with suppress(BrokenPipeError, ConnectionResetError), file:
             yield file
 
     setattr(worker_util, "get_sock_file_to_executor", connected)  # noqa: B010

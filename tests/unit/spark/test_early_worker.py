@@ -5,6 +5,8 @@ import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from headwater.spark.early_worker import connect
@@ -21,7 +23,9 @@ with get_sock_file_to_executor(timeout=None) as file:
 """
 
 
-def test_the_connection_comes_before_the_imports(tmp_path: Path) -> None:
+@contextmanager
+def _worker(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], socket.socket]]:
+    """A worker that has connected and waits for a line before it goes on."""
     (tmp_path / "slow_worker.py").write_text(_SLOW_WORKER)
     path = tmp_path / "socket"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
@@ -33,17 +37,30 @@ def test_the_connection_comes_before_the_imports(tmp_path: Path) -> None:
             "PYTHONPATH": str(tmp_path),
         }
         command = [sys.executable, "-m", "headwater.spark.early_worker", "slow_worker"]
-        with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE) as worker:
+        with subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as worker:
             server.settimeout(60)
             connection, _ = server.accept()
-            with connection, connection.makefile("rb") as file:
-                assert struct.unpack("!i", file.read(4)) == (worker.pid,)
-                # Only now may the worker go on.
-                assert worker.stdin is not None
-                worker.stdin.write(b"\n")
-                worker.stdin.close()
-                assert file.read() == b"served"
+            with connection:
+                yield worker, connection
+
+
+def test_the_connection_comes_before_the_imports(tmp_path: Path) -> None:
+    with _worker(tmp_path) as (worker, connection), connection.makefile("rb") as file:
+        assert struct.unpack("!i", file.read(4)) == (worker.pid,)
+        # Only now may the worker go on.
+        worker.communicate(b"\n", timeout=60)
+        assert file.read() == b"served"
     assert worker.returncode == 0
+
+
+def test_a_closed_connection_is_no_traceback(tmp_path: Path) -> None:
+    with _worker(tmp_path) as (worker, connection):
+        assert connection.recv(4, socket.MSG_WAITALL) == struct.pack("!i", worker.pid)
+        connection.close()
+        _, errors = worker.communicate(b"\n", timeout=60)
+    assert (worker.returncode, errors) == (0, b"")
 
 
 def test_a_secret_is_left_to_the_worker() -> None:
