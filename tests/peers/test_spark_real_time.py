@@ -29,7 +29,8 @@ def sides(headwater: HeadwaterBroker, spark_with_connector: "SparkSession") -> S
 def _start(sides: SparkSides, format_name: str, source: str, target: str, folder: Path) -> Any:
     options = {"kafka.bootstrap.servers": sides.servers, "subscribe": source}
     reader = sides.spark.readStream.format(format_name).options(**options)
-    writer = reader.load().select("key", "value").writeStream.format(THEIRS)
+    # PySpark declares no overload of trigger with realTime.
+    writer: Any = reader.load().select("key", "value").writeStream.format(THEIRS)
     writer = writer.option("kafka.bootstrap.servers", sides.servers).option("topic", target)
     writer = writer.option("checkpointLocation", str(folder)).outputMode("update")
     return writer.trigger(realTime=BATCH).start()
